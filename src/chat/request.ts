@@ -1,0 +1,38 @@
+/**
+ * What admission needs to know of a request, whatever format it came in. The body itself stays as it was parsed: a
+ * backend of the same format gets it back, written anew, with only what the gateway owns changed.
+ */
+import type { JsonObject } from "./json.ts"
+
+/** The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. */
+export type Endpoint = "chat" | "messages" | "responses"
+
+/** What a request makes use of and a model may not have. */
+export type Feature = "vision" | "tools" | "structured_outputs" | "web_search"
+
+export interface ChatRequest {
+  readonly endpoint: Endpoint
+  readonly body: JsonObject
+  /** Catalogue id, as the client wrote it. */
+  readonly model: string
+  readonly stream: boolean
+  /** Estimated input tokens, images and tools included. */
+  readonly inputTokens: number
+  /** The client's own limit on answer tokens (thinking included), where it set one. */
+  readonly maxOutputTokens: number | undefined
+  /** How many answers are asked for: `n` on chat, else 1. */
+  readonly choices: number
+  readonly features: ReadonlySet<Feature>
+  /** Chat only: the client asked for the stream's usage chunk. */
+  readonly includeUsage: boolean
+}
+
+/** What the gateway changes in a body before it forwards it. */
+export interface Forwarding {
+  /** The backend's own name of the model. */
+  readonly model: string
+  /** The answer limit to forward, per choice; undefined leaves an absent limit absent. */
+  readonly maxOutputTokens: number
+  /** Top-level parameters that this model does not take, removed in silence (catalogue `strip`). */
+  readonly strip: readonly string[]
+}
