@@ -1,0 +1,99 @@
+/**
+ * Reads the two seed files. What comes back has been checked whole, shape and references, so nothing behind this door
+ * asks again. Without a path it is the file built into the binary: imported as JSON, because a compiled executable has
+ * no `seeds/` beside it.
+ */
+import { Value } from "@sinclair/typebox/value"
+import builtInCatalogue from "../../seeds/catalogue.json" with { type: "json" }
+import builtInProviders from "../../seeds/providers.json" with { type: "json" }
+import type { Provider } from "./model.ts"
+import { type CatalogueProblem, shapeProblems, shown } from "./problem.ts"
+import { referenceProblems } from "./references.ts"
+import { type CatalogueFile, CatalogueSchema, ProvidersSchema } from "./schema.ts"
+
+export interface ProvidersFile {
+  readonly providers: readonly Provider[]
+}
+
+export async function readCatalogueFile(path?: string): Promise<CatalogueFile | CatalogueProblem[]> {
+  if (path === undefined) return parseCatalogue("seeds/catalogue.json", builtInCatalogue)
+  const json = await readJson(path)
+  return "problem" in json ? [json.problem] : parseCatalogue(path, json.value)
+}
+
+export async function readProvidersFile(path?: string): Promise<ProvidersFile | CatalogueProblem[]> {
+  if (path === undefined) return parseProviders("seeds/providers.json", builtInProviders)
+  const json = await readJson(path)
+  return "problem" in json ? [json.problem] : parseProviders(path, json.value)
+}
+
+/** Models whose `upstream.provider` the providers file does not have. Apart, because it takes both files to see. */
+export function providerProblems(
+  file: string,
+  catalogue: CatalogueFile,
+  { providers }: ProvidersFile,
+): CatalogueProblem[] {
+  const ids = providers.map((provider) => provider.id)
+  return catalogue.models
+    .filter((model) => !ids.includes(model.upstream.provider))
+    .map((model) => ({
+      file,
+      entry: `model ${shown(model.model)}`,
+      field: "upstream.provider",
+      found: shown(model.upstream.provider),
+      allowed: `a provider of the providers file: ${ids.join(", ")}`,
+    }))
+}
+
+/** The same for JSON that is at hand; `file` is the name that problems give. */
+export function parseCatalogue(file: string, json: unknown): CatalogueFile | CatalogueProblem[] {
+  if (!Value.Check(CatalogueSchema, json)) return shapeProblems(file, CatalogueSchema, json)
+  const catalogue: CatalogueFile = {
+    models: json.models.map((model) => ({
+      ...model,
+      fallback: model.fallback ?? [],
+      strip: model.strip ?? [],
+      unsupported: model.unsupported ?? [],
+      features: model.features ?? [],
+    })),
+    aliases: json.aliases ?? [],
+  }
+  const problems = referenceProblems(file, catalogue)
+  return problems.length > 0 ? problems : catalogue
+}
+
+export function parseProviders(file: string, json: unknown): ProvidersFile | CatalogueProblem[] {
+  if (!Value.Check(ProvidersSchema, json)) return shapeProblems(file, ProvidersSchema, json)
+  const problems: CatalogueProblem[] = []
+  const providers = new Map<string, Provider>()
+  for (const { id, label, base_url, api_key_env, headers } of json.providers) {
+    const at = { file, entry: `provider ${shown(id)}` }
+    if (providers.has(id)) {
+      problems.push({
+        ...at,
+        field: "id",
+        found: "this id more than once",
+        allowed: "an id that no other provider has",
+      })
+    }
+    const baseUrl = base_url.replace(/\/+$/, "")
+    if (!URL.canParse(baseUrl) || baseUrl.endsWith("/v1")) {
+      const { description } = ProvidersSchema.properties.providers.items.properties.base_url
+      problems.push({ ...at, field: "base_url", found: shown(base_url), allowed: description ?? "an address" })
+    }
+    providers.set(id, { id, label, baseUrl, apiKeyEnv: api_key_env, headers: headers ?? {} })
+  }
+  return problems.length > 0 ? problems : { providers: [...providers.values()] }
+}
+
+async function readJson(path: string): Promise<{ readonly value: unknown } | { readonly problem: CatalogueProblem }> {
+  const file = Bun.file(path)
+  if (!(await file.exists())) return { problem: { file: path, found: "no such file", allowed: "a JSON file" } }
+  const content = await file.text()
+  try {
+    return { value: JSON.parse(content) }
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return { problem: { file: path, found: `no JSON (${error.message})`, allowed: "a JSON file" } }
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The shape of the seed files (decisions §9). A schema's `description` is what is allowed there, in words: it ends up
+ * in the operator's error message, so it is written for someone with the file open in an editor.
+ */
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+
+const text = Type.String({ minLength: 1, description: "a text that is not empty" })
+const modelId = Type.String({
+  pattern: "^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$",
+  description: "a model id: letters, digits and . _ : @ / -, at most 128",
+})
+const flag = Type.Boolean({ description: "true or false" })
+const rate = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: `a whole number of micro-rupiah for one token, 0 to ${Number.MAX_SAFE_INTEGER}`,
+})
+/** What an `integer` column of Postgres holds. */
+const INTEGER_MAX = 2_147_483_647
+const count = Type.Integer({
+  minimum: 1,
+  maximum: INTEGER_MAX,
+  description: `a whole number from 1 to ${INTEGER_MAX}`,
+})
+const time = Type.String({
+  pattern: String.raw`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)$`,
+  description: "an ISO 8601 time with its zone, such as 2027-01-31T00:00:00Z",
+})
+
+const oneOf = <const Names extends readonly string[]>(names: Names) =>
+  Type.Unsafe<Names[number]>(
+    Type.Union(
+      names.map((name) => Type.Literal(name)),
+      { description: `one of ${names.join(", ")}` },
+    ),
+  )
+const list = <Item extends TSchema>(item: Item, minItems = 0) =>
+  Type.Array(item, {
+    minItems,
+    uniqueItems: true,
+    description: `a list without repeats${minItems > 0 ? ", not empty" : ""}; each entry ${item.description ?? "an object"}`,
+  })
+const object = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields) =>
+  Type.Object(fields, { additionalProperties: false, description: `an object with ${Object.keys(fields).join(", ")}` })
+
+/** The wire formats, as both `endpoints` and `upstream.format` name them. */
+const format = oneOf(["chat", "messages", "responses"])
+
+const ModelEntry = object({
+  model: modelId,
+  display_name: text,
+  tier: text,
+  provider: text,
+  modality: text,
+  supports_vision: flag,
+  supports_tools: flag,
+  input_micro: rate,
+  output_micro: rate,
+  cache_read_micro: rate,
+  cache_write_micro: rate,
+  context_window: Type.Union([count, Type.Null()], { description: `null, or ${count.description}` }),
+  max_output_tokens: count,
+  endpoints: list(format, 1),
+  upstream: object({ provider: text, format, model: text }),
+  max_concurrency: count,
+  fallback: Type.Optional(list(modelId)),
+  strip: Type.Optional(list(text)),
+  unsupported: Type.Optional(list(oneOf(["tools", "vision", "structured_outputs", "web_search"]))),
+  features: Type.Optional(list(oneOf(["structured_outputs", "web_search"]))),
+  effective_at: Type.Optional(time),
+})
+
+const AliasEntry = object({ model: modelId, target: modelId, until: time })
+
+export const CatalogueSchema = object({
+  models: Type.Array(ModelEntry, { description: "a list of models" }),
+  aliases: Type.Optional(Type.Array(AliasEntry, { description: "a list of retired ids" })),
+})
+
+const ProviderEntry = object({
+  id: text,
+  label: text,
+  base_url: Type.String({
+    pattern: String.raw`^https?://[^/?#\s]+(/[^?#\s]*)?$`,
+    description: "an http or https address without query, and without /v1 at its end",
+  }),
+  api_key_env: Type.String({
+    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
+    description: "the name of an environment variable",
+  }),
+  headers: Type.Optional(
+    Type.Record(Type.String(), Type.String({ description: "a text" }), { description: "an object of texts" }),
+  ),
+})
+
+export const ProvidersSchema = object({
+  providers: Type.Array(ProviderEntry, { description: "a list of providers" }),
+})
+
+type ModelRow = Static<typeof ModelEntry>
+type Lists = "fallback" | "strip" | "unsupported" | "features"
+
+/** A model as the file has it, with the lists that it leaves out empty. */
+export type ModelSeed = Omit<ModelRow, Lists> & Required<Pick<ModelRow, Lists>>
+export type AliasSeed = Static<typeof AliasEntry>
+
+/** A catalogue file whose shape and references have been checked. */
+export interface CatalogueFile {
+  readonly models: readonly ModelSeed[]
+  readonly aliases: readonly AliasSeed[]
+}

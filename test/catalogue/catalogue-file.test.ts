@@ -1,0 +1,327 @@
+import { describe, expect, test } from "bun:test"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import {
+  parseCatalogue,
+  parseProviders,
+  providerProblems,
+  readCatalogueFile,
+  readProvidersFile,
+} from "../../src/catalogue/catalogue-file.ts"
+import { describeProblem } from "../../src/catalogue/problem.ts"
+import type { CatalogueFile } from "../../src/catalogue/schema.ts"
+
+type Fields = Record<string, unknown>
+
+const model = (id: string, fields: Fields = {}): Fields => ({
+  model: id,
+  display_name: id,
+  tier: "standard",
+  provider: "First",
+  modality: "text",
+  supports_vision: false,
+  supports_tools: true,
+  input_micro: 100,
+  output_micro: 400,
+  cache_read_micro: 10,
+  cache_write_micro: 125,
+  context_window: 1000,
+  max_output_tokens: 100,
+  endpoints: ["chat", "messages"],
+  upstream: { provider: "first", format: "chat", model: `vendor.${id}` },
+  max_concurrency: 4,
+  fallback: [],
+  strip: [],
+  unsupported: [],
+  features: [],
+  ...fields,
+})
+const without = (field: string): Fields => {
+  const { [field]: _, ...rest } = model("a")
+  return rest
+}
+const provider = (fields: Fields = {}): Fields => ({
+  id: "first",
+  label: "First",
+  base_url: "https://first.example",
+  api_key_env: "FIRST_PROVIDER_API_KEY",
+  headers: {},
+  ...fields,
+})
+
+const messages = (result: object): string[] => (Array.isArray(result) ? result.map(describeProblem) : [])
+const catalogue = (json: unknown): CatalogueFile => {
+  const result = parseCatalogue("c.json", json)
+  if (Array.isArray(result)) throw new Error(messages(result).join("\n"))
+  return result
+}
+
+const rates = "a whole number of micro-rupiah for one token, 0 to 9007199254740991"
+const counts = "a whole number from 1 to 2147483647"
+const times = "an ISO 8601 time with its zone, such as 2027-01-31T00:00:00Z"
+
+describe("a bad catalogue is refused with its place, what was found and what is allowed", () => {
+  const rows: readonly [name: string, json: unknown, message: string | RegExp][] = [
+    ["no object", [], "c.json: found []; allowed: an object with models, aliases"],
+    ["no models", {}, "c.json: models: found nothing; allowed: a list of models"],
+    ["a model that is no object", { models: [7] }, /^c\.json: models\[0\]: found 7; allowed: an object with model, /],
+    [
+      "an unknown field",
+      { models: [model("a", { inptu_micro: 3 })] },
+      /^c\.json: model "a": inptu_micro: found a field that is not known, 3; allowed: an object with model, display_name, /,
+    ],
+    [
+      "an unknown top-level field",
+      { models: [], prices: [] },
+      "c.json: prices: found a field that is not known, []; allowed: an object with models, aliases",
+    ],
+    [
+      "an unknown upstream field",
+      { models: [model("a", { upstream: { provider: "first", format: "chat", model: "m", url: "x" } })] },
+      'c.json: model "a": upstream.url: found a field that is not known, "x"; allowed: an object with provider, format, model',
+    ],
+    [
+      "a missing field",
+      { models: [without("display_name")] },
+      'c.json: model "a": display_name: found nothing; allowed: a text that is not empty',
+    ],
+    [
+      "a missing id",
+      { models: [without("model")] },
+      "c.json: models[0]: model: found nothing; allowed: a model id: letters, digits and . _ : @ / -, at most 128",
+    ],
+    [
+      "an id with a blank",
+      { models: [model("a b")] },
+      'c.json: model "a b": model: found "a b"; allowed: a model id: letters, digits and . _ : @ / -, at most 128',
+    ],
+    [
+      "a negative rate",
+      { models: [model("a", { input_micro: -1 })] },
+      `c.json: model "a": input_micro: found -1; allowed: ${rates}`,
+    ],
+    [
+      "a fractional rate",
+      { models: [model("a", { output_micro: 0.5 })] },
+      `c.json: model "a": output_micro: found 0.5; allowed: ${rates}`,
+    ],
+    [
+      "a rate past 2^53 - 1",
+      { models: [model("a", { cache_read_micro: 2 ** 53 })] },
+      `c.json: model "a": cache_read_micro: found 9007199254740992; allowed: ${rates}`,
+    ],
+    [
+      "a rate as text",
+      { models: [model("a", { cache_write_micro: "5" })] },
+      `c.json: model "a": cache_write_micro: found "5"; allowed: ${rates}`,
+    ],
+    [
+      "a window of zero",
+      { models: [model("a", { context_window: 0 })] },
+      `c.json: model "a": context_window: found 0; allowed: null, or ${counts}`,
+    ],
+    [
+      "an answer limit that no column holds",
+      { models: [model("a", { max_output_tokens: 2 ** 31 })] },
+      `c.json: model "a": max_output_tokens: found 2147483648; allowed: ${counts}`,
+    ],
+    [
+      "no concurrency",
+      { models: [model("a", { max_concurrency: 0 })] },
+      `c.json: model "a": max_concurrency: found 0; allowed: ${counts}`,
+    ],
+    [
+      "an unknown endpoint",
+      { models: [model("a", { endpoints: ["chat", "images"] })] },
+      'c.json: model "a": endpoints[1]: found "images"; allowed: one of chat, messages, responses',
+    ],
+    [
+      "no endpoint",
+      { models: [model("a", { endpoints: [] })] },
+      'c.json: model "a": endpoints: found []; allowed: a list without repeats, not empty; each entry one of chat, messages, responses',
+    ],
+    [
+      "an endpoint twice",
+      { models: [model("a", { endpoints: ["chat", "chat"] })] },
+      /^c\.json: model "a": endpoints: found \["chat","chat"\]; allowed: a list without repeats/,
+    ],
+    [
+      "an unknown backend format",
+      { models: [model("a", { upstream: { provider: "first", format: "bedrock", model: "m" } })] },
+      'c.json: model "a": upstream.format: found "bedrock"; allowed: one of chat, messages, responses',
+    ],
+    [
+      "an unknown feature",
+      { models: [model("a", { features: ["vision"] })] },
+      'c.json: model "a": features[0]: found "vision"; allowed: one of structured_outputs, web_search',
+    ],
+    [
+      "an unknown refusal",
+      { models: [model("a", { unsupported: ["tool"] })] },
+      'c.json: model "a": unsupported[0]: found "tool"; allowed: one of tools, vision, structured_outputs, web_search',
+    ],
+    [
+      "a time without a zone",
+      { models: [model("a", { effective_at: "2027-01-31T00:00:00" })] },
+      `c.json: model "a": effective_at: found "2027-01-31T00:00:00"; allowed: ${times}`,
+    ],
+    [
+      "a day that does not exist",
+      { models: [model("a", { effective_at: "2027-13-31T00:00:00Z" })] },
+      'c.json: model "a": effective_at: found "2027-13-31T00:00:00Z"; allowed: a time that exists',
+    ],
+    [
+      "an id twice",
+      { models: [model("a"), model("a")] },
+      'c.json: model "a": model: found this id more than once; allowed: an id that no other model has',
+    ],
+    [
+      "a fallback that is not there",
+      { models: [model("a", { fallback: ["b"] })] },
+      'c.json: model "a": fallback[0]: found "b"; allowed: the id of a model in this file',
+    ],
+    [
+      "a fallback to itself",
+      { models: [model("a", { fallback: ["a"] })] },
+      'c.json: model "a": fallback[0]: found "a"; allowed: the id of another model',
+    ],
+    [
+      "a fallback without a common endpoint",
+      { models: [model("a", { fallback: ["b"] }), model("b", { endpoints: ["responses"] })] },
+      'c.json: model "a": fallback[0]: found "b"; allowed: a model that is served on chat or messages',
+    ],
+    [
+      "a circle of fallbacks",
+      { models: [model("a", { fallback: ["b"] }), model("b", { fallback: ["c"] }), model("c", { fallback: ["b"] })] },
+      'c.json: model "b": fallback: found a circle, b → c → b; allowed: chains that never come back',
+    ],
+    [
+      "an alias to nowhere",
+      { models: [model("a")], aliases: [{ model: "old", target: "b", until: "2027-01-31T00:00:00Z" }] },
+      'c.json: alias "old": target: found "b"; allowed: the id of a model in this file',
+    ],
+    [
+      "an alias over a live model",
+      { models: [model("a"), model("b")], aliases: [{ model: "a", target: "b", until: "2027-01-31T00:00:00Z" }] },
+      'c.json: alias "a": model: found the id of a model in this file; allowed: an id that is retired',
+    ],
+    [
+      "an alias twice",
+      {
+        models: [model("a")],
+        aliases: ["2027-01-31T00:00:00Z", "2027-02-01T00:00:00Z"].map((until) => ({
+          model: "old",
+          target: "a",
+          until,
+        })),
+      },
+      'c.json: alias "old": model: found this id more than once; allowed: an id that no other alias has',
+    ],
+    [
+      "an alias without an end",
+      { models: [model("a")], aliases: [{ model: "old", target: "a" }] },
+      `c.json: alias "old": until: found nothing; allowed: ${times}`,
+    ],
+  ]
+  test.each(rows)("%s", (_, json, message) => {
+    const told = messages(parseCatalogue("c.json", json))
+    expect(told).toHaveLength(1)
+    if (typeof message === "string") expect(told[0]).toBe(message)
+    else expect(told[0]).toMatch(message)
+  })
+})
+
+describe("a bad providers file is refused the same way", () => {
+  const address = "an http or https address without query, and without /v1 at its end"
+  const rows: readonly [name: string, json: unknown, message: string][] = [
+    ["no providers", {}, "p.json: providers: found nothing; allowed: a list of providers"],
+    [
+      "an unknown field",
+      { providers: [provider({ key: "s" })] },
+      'p.json: provider "first": key: found a field that is not known, "s"; allowed: an object with id, label, base_url, api_key_env, headers',
+    ],
+    [
+      "no address",
+      { providers: [provider({ base_url: "first" })] },
+      `p.json: provider "first": base_url: found "first"; allowed: ${address}`,
+    ],
+    [
+      "an address with /v1",
+      { providers: [provider({ base_url: "https://first.example/v1/" })] },
+      `p.json: provider "first": base_url: found "https://first.example/v1/"; allowed: ${address}`,
+    ],
+    [
+      "an address that does not parse",
+      { providers: [provider({ base_url: "http://[" })] },
+      `p.json: provider "first": base_url: found "http://["; allowed: ${address}`,
+    ],
+    [
+      "a key instead of a variable's name",
+      { providers: [provider({ api_key_env: "sk-1" })] },
+      'p.json: provider "first": api_key_env: found "sk-1"; allowed: the name of an environment variable',
+    ],
+    [
+      "a header that is no text",
+      { providers: [provider({ headers: { "x-team": 7 } })] },
+      'p.json: provider "first": headers.x-team: found 7; allowed: a text',
+    ],
+    [
+      "an id twice",
+      { providers: [provider(), provider()] },
+      'p.json: provider "first": id: found this id more than once; allowed: an id that no other provider has',
+    ],
+  ]
+  test.each(rows)("%s", (_, json, message) => {
+    expect(messages(parseProviders("p.json", json))).toEqual([message])
+  })
+})
+
+test("all problems of a file are told at once, one a field", () => {
+  const told = messages(
+    parseCatalogue("c.json", { models: [model("a", { input_micro: -1.5, tier: "" }), without("model")] }),
+  )
+  expect(told).toHaveLength(3)
+})
+
+test("lists that a model leaves out are empty, and so are aliases", () => {
+  const { fallback: _, strip: __, unsupported: ___, features: ____, ...bare } = model("a")
+  const read = catalogue({ models: [bare] })
+  expect(read.models[0]).toMatchObject({ fallback: [], strip: [], unsupported: [], features: [] })
+  expect(read.aliases).toEqual([])
+})
+
+test("two models may fall back to a third that falls back no further", () => {
+  const shared = { models: [model("a", { fallback: ["b", "c"] }), model("b", { fallback: ["c"] }), model("c")] }
+  expect(catalogue(shared).models).toHaveLength(3)
+})
+
+test("a trailing slash of a base address is cut", () => {
+  expect(parseProviders("p.json", { providers: [provider({ base_url: "http://127.0.0.1:9/api/" })] })).toMatchObject({
+    providers: [{ baseUrl: "http://127.0.0.1:9/api" }],
+  })
+})
+
+test("a model whose provider is in no providers file is named", () => {
+  const read = catalogue({
+    models: [model("a"), model("b", { upstream: { provider: "third", format: "chat", model: "m" } })],
+  })
+  const providers = [{ id: "first", label: "First", baseUrl: "https://first.example", apiKeyEnv: "K", headers: {} }]
+  expect(providerProblems("c.json", read, { providers }).map(describeProblem)).toEqual([
+    'c.json: model "b": upstream.provider: found "third"; allowed: a provider of the providers file: first',
+  ])
+})
+
+test("a path that leads nowhere, and a file that is no JSON, are problems and no exceptions", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "loket-catalogue-"))
+  try {
+    const missing = join(folder, "missing.json")
+    const broken = join(folder, "broken.json")
+    await Bun.write(broken, '{"models": [')
+    expect(messages(await readCatalogueFile(missing))).toEqual([`${missing}: found no such file; allowed: a JSON file`])
+    expect(messages(await readProvidersFile(missing))).toEqual([`${missing}: found no such file; allowed: a JSON file`])
+    expect(messages(await readCatalogueFile(broken))[0]).toStartWith(`${broken}: found no JSON (`)
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})

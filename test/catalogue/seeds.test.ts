@@ -1,0 +1,102 @@
+import { expect, test } from "bun:test"
+import { providerProblems, readCatalogueFile, readProvidersFile } from "../../src/catalogue/catalogue-file.ts"
+import { describeProblem } from "../../src/catalogue/problem.ts"
+
+const read = await readCatalogueFile()
+if (Array.isArray(read)) throw new Error(read.map(describeProblem).join("\n"))
+const { models, aliases } = read
+
+const onFirst = models.filter((model) => model.upstream.provider === "first")
+const onSecond = models.filter((model) => model.upstream.provider === "second")
+const vendor = models.filter((model) => model.upstream.format === "messages")
+
+test("34 models are sold: 32 of the first provider on chat and messages, 2 of the second on chat and responses", () => {
+  expect(models).toHaveLength(34)
+  expect(onFirst).toHaveLength(32)
+  expect(onSecond).toHaveLength(2)
+  for (const { endpoints } of onFirst) expect(endpoints).toEqual(["chat", "messages"])
+  for (const { endpoints, upstream } of onSecond) {
+    expect(endpoints).toEqual(["chat", "responses"])
+    expect(upstream.format).toBe("responses")
+  }
+  expect(aliases).toEqual([])
+})
+
+test("the first provider hosts the vendor's own models and others", () => {
+  expect(vendor.length).toBeGreaterThan(0)
+  for (const { model } of vendor) expect(model).toStartWith("claude-")
+  const others = onFirst.filter((model) => !vendor.includes(model))
+  expect(others.length).toBeGreaterThan(0)
+  for (const { upstream } of others) expect(upstream.format).toBe("chat")
+})
+
+test("the vendor's cache reads cost exactly 10 % of its input and its cache writes 125 %", () => {
+  for (const model of vendor) {
+    expect(model.cache_read_micro * 10).toBe(model.input_micro)
+    expect(model.cache_write_micro * 4).toBe(model.input_micro * 5)
+  }
+})
+
+test("structured outputs and web search are sold with the vendor's and the responses models only", () => {
+  for (const model of models) {
+    const sold = vendor.includes(model) || onSecond.includes(model)
+    expect(model.features).toEqual(sold ? ["structured_outputs", "web_search"] : [])
+  }
+})
+
+test("only the newest large vendor model has its sampling parameters stripped", () => {
+  expect(models.filter((model) => model.strip.length > 0).map((model) => [model.model, model.strip])).toEqual([
+    ["claude-opus-5-5", ["temperature", "top_p", "top_k"]],
+  ])
+})
+
+test("a model supports tools exactly if it does not refuse them, and some refuse", () => {
+  for (const model of models) expect(model.supports_tools).toBe(!model.unsupported.includes("tools"))
+  expect(models.some((model) => !model.supports_tools)).toBe(true)
+})
+
+test("the modality says what the vision flag says", () => {
+  for (const model of models) expect(model.modality).toBe(model.supports_vision ? "text+image" : "text")
+})
+
+test("some windows are not verified, and no answer limit is larger than its window", () => {
+  const verified = models.flatMap(({ context_window, max_output_tokens }) =>
+    context_window === null ? [] : [{ context_window, max_output_tokens }],
+  )
+  expect(verified.length).toBeGreaterThan(0)
+  expect(verified.length).toBeLessThan(models.length)
+  for (const model of verified) expect(model.max_output_tokens).toBeLessThan(model.context_window)
+})
+
+test("a fallback serves all endpoints of the model that it stands in for, and what it takes", () => {
+  const byId = new Map(models.map((model) => [model.model, model]))
+  for (const model of models) {
+    for (const target of model.fallback.map((id) => byId.get(id))) {
+      expect(target?.endpoints).toEqual(model.endpoints)
+      expect(target?.features).toEqual(model.features)
+      if (model.supports_vision) expect(target?.supports_vision).toBe(true)
+      if (model.supports_tools) expect(target?.supports_tools).toBe(true)
+    }
+  }
+})
+
+test("concurrency caps lie between 32 and 256, and rates are above zero", () => {
+  for (const model of models) {
+    expect(model.max_concurrency).toBeWithin(32, 257)
+    for (const rate of [model.input_micro, model.output_micro, model.cache_read_micro, model.cache_write_micro]) {
+      expect(rate).toBeGreaterThan(0)
+    }
+  }
+})
+
+test("every model's provider is in the shipped providers file, under the label that the model shows", async () => {
+  const file = await readProvidersFile()
+  if (Array.isArray(file)) throw new Error(file.map(describeProblem).join("\n"))
+  expect(providerProblems("seeds/catalogue.json", read, file)).toEqual([])
+  const labels = new Map(file.providers.map((provider) => [provider.id, provider.label]))
+  for (const model of models) expect(labels.get(model.upstream.provider)).toBe(model.provider)
+  expect(file.providers).toMatchObject([
+    { id: "first", apiKeyEnv: "FIRST_PROVIDER_API_KEY", headers: {} },
+    { id: "second", apiKeyEnv: "SECOND_PROVIDER_API_KEY", headers: {} },
+  ])
+})
