@@ -27,7 +27,35 @@ export interface WireFormat {
    * The in-stream report of a failure with whatever must surround it in this format (decisions §6), as bytes to send.
    * `started` says whether this stream's first event (message_start, response.created) has been sent to the client.
    */
-  streamFailure(failure: Failure, context: { readonly requestId: string; readonly model: string; readonly started: boolean }): string
+  streamFailure(failure: Failure, context: FailureContext & { readonly started: boolean }): string
+  /**
+   * The body that reports a failure under a 200 which keepalives have committed (gateway-api.md, POST /v1/responses).
+   * Undefined where the format has no such body: there a non-streaming answer gets no keepalives.
+   */
+  readonly failedReply: ((failure: Failure, context: FailureContext) => JsonObject) | undefined
+}
+
+/** What a report of a failure inside an answer says beside the failure. */
+export interface FailureContext {
+  readonly requestId: string
+  /** The catalogue's id of the model. */
+  readonly model: string
+  /** From the reader of the stream that failed; left out when no stream was opened. */
+  readonly position?: StreamPosition | undefined
+  /** The time that a made-up answer object carries; 0 where left out. */
+  readonly nowMs?: number
+}
+
+/**
+ * Where a stream stands, for an event that the gateway adds to it. Only responses has one: its events are numbered, and
+ * each of its closing events repeats the answer's identity.
+ */
+export interface StreamPosition {
+  /** The number that the next event must carry. */
+  readonly sequence: number
+  readonly id: string | undefined
+  /** Unix seconds. */
+  readonly createdAt: number | undefined
 }
 
 /** What the client is to see of an answer. */
@@ -48,11 +76,13 @@ export interface Reply {
 
 /**
  * One event of a backend's stream, as the gateway's relay must treat it.
- * - preamble: carries no content (a role chunk, message_start, response.created, a ping): held back until content comes.
+ * - preamble: before any content, without content of its own (a role chunk, message_start, response.created, a ping, the
+ *   finish of an empty answer): held back until content or the terminal event comes, or a heartbeat is due.
  * - content: usable output.
  * - trailer: after content, without content of its own (finish reason, block stop, usage): sent as it comes.
  * - terminal: the format's last event: withheld until the charge is durable.
  * - failure: the backend reports a failure inside its stream; nothing of it is sent.
+ * The bytes may be empty: an event that the client is not to see, or one after the end.
  */
 export type StreamStep =
   | { readonly kind: "preamble" | "content" | "trailer" | "terminal"; readonly bytes: string }
@@ -62,4 +92,6 @@ export interface StreamReader {
   read(event: SseEvent): StreamStep
   /** The counts gathered so far, or undefined when missing or not believable. */
   tokens(): Tokens | undefined
+  /** Undefined in formats that do not number their events. */
+  position(): StreamPosition | undefined
 }

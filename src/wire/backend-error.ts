@@ -1,0 +1,146 @@
+/**
+ * What a backend's error is to the client: a code of the failure table (decisions §7). The one place that reads a
+ * backend's words. They are only ever matched against, never passed on; of a context overflow two numbers are taken.
+ *
+ * An error inside a stream has no status, so it is given the one that it would have had, and then judged the same way.
+ */
+import type { Json } from "../chat/json.ts"
+import { Failure } from "../failure/failure.ts"
+import { type ErrorFacts, readError } from "./error-facts.ts"
+import { isOverflow, overflowMessage } from "./overflow.ts"
+import { parseRetryAfter } from "./retry-after.ts"
+
+export interface BackendError {
+  readonly failure: Failure
+  /** The fault is the operator's (credentials, quota, a wrong model name), who is to be told. */
+  readonly alert: boolean
+}
+
+/** Judges a response that is not 2xx. `body` is its text or parsed JSON. */
+export const classifyBackendError = (
+  status: number,
+  body: Json | undefined,
+  headers: Pick<Headers, "get">,
+  nowMs: number,
+): BackendError => {
+  const { failure, alert } = judge(status, readError(body))
+  const retryAfterS = status === 429 || status >= 500 ? parseRetryAfter(headers.get("retry-after"), nowMs) : undefined
+  return {
+    failure: retryAfterS === undefined ? failure : new Failure(failure.code, { ...failure.detail, retryAfterS }),
+    alert,
+  }
+}
+
+/** Judges an error that a backend reports inside a stream or a 2xx body: the event or body that carries it. */
+export const classifyErrorObject = (body: Json | undefined): Failure => {
+  const facts = readError(body)
+  return judge(impliedStatus(facts), facts).failure
+}
+
+const judge = (status: number, facts: ErrorFacts): BackendError => {
+  const operators = facts.names.some((name) => operatorNames.has(name)) || operatorWording.test(facts.text)
+  switch (status) {
+    case 400:
+    case 422:
+      if (operators) return { failure: new Failure("dependency.upstream_unavailable"), alert: true }
+      return { failure: requestFault(facts), alert: false }
+    case 413:
+      // Whatever limit of the backend it is, the way out is that of a context overflow: a larger model, a shorter prompt.
+      return { failure: overflow(facts), alert: false }
+    case 429:
+      return { failure: new Failure("upstream.rate_limited"), alert: operators }
+    default:
+      return {
+        failure: new Failure("dependency.upstream_unavailable"),
+        alert: operators || (status >= 401 && status <= 404),
+      }
+  }
+}
+
+const requestFault = (facts: ErrorFacts): Failure => {
+  if (isOverflow(facts)) return overflow(facts)
+  const unsupported = facts.names.some((name) => unsupportedNames.has(name)) || unsupportedWording.test(facts.text)
+  return new Failure(unsupported ? "upstream.unsupported_feature" : "upstream.invalid_request")
+}
+
+const overflow = (facts: ErrorFacts): Failure => {
+  const message = overflowMessage(facts.text)
+  return new Failure("upstream.context_length_exceeded", message === undefined ? {} : { message })
+}
+
+const unsupportedNames = new Set([
+  "unsupported_parameter",
+  "unsupported_value",
+  "unsupported_feature",
+  "unknown_parameter",
+  "not_supported",
+  "extra_forbidden",
+])
+
+/** OpenAI, Anthropic, Bedrock, Google, Ollama, vLLM, Mistral, pydantic-based servers. */
+const unsupportedWording =
+  /unsupported (?:parameter|value|feature)|unrecognized request argument|unknown parameter|unknown name "|\bnot (?:currently |yet )?supported\b|\b(?:does not|doesn't|do not|not) support\b|extra (?:inputs|fields) (?:are )?not permitted|is deprecated for this model|not available (?:for|with|on) this model|not enabled for this model|requires --enable-auto-tool-choice/i
+
+/** The operator's account at the backend is at fault, not the customer's request, whatever the status says. */
+const operatorNames = new Set([
+  "insufficient_quota",
+  "billing_error",
+  "billing_hard_limit_reached",
+  "account_deactivated",
+  "api_key_invalid",
+  "invalid_api_key",
+  "authentication_error",
+  "permission_error",
+  "model_not_found",
+])
+const operatorWording =
+  /credit balance is too low|insufficient balance|specified api usage limits|api key not valid|(?:organization|account|workspace) (?:has been|is) (?:disabled|deactivated|suspended)/i
+
+/** The status that an error of this name would have had as a response. */
+const statusOfName: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  badrequesterror: 400,
+  bad_request_error: 400,
+  bad_request: 400,
+  invalid_argument: 400,
+  failed_precondition: 400,
+  validationexception: 400,
+  validation_error: 400,
+  context_length_exceeded: 400,
+  model_context_window_exceeded: 400,
+  exceed_context_size_error: 400,
+  string_above_max_length: 400,
+  unknown_parameter: 400,
+  bio_policy: 400,
+  misalignment_policy_violation: 400,
+  content_policy_violation: 400,
+  failed_to_download_image: 400,
+  empty_image_file: 400,
+  invalid_api_key: 401,
+  authentication_error: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  model_not_found: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  rate_limited: 429,
+  rate_limit: 429,
+  too_many_requests: 429,
+  insufficient_quota: 429,
+  throttling_error: 429,
+  throttlingexception: 429,
+  resource_exhausted: 429,
+}
+const requestFaultName = /^(?:invalid|image|unsupported)_/
+
+const impliedStatus = (facts: ErrorFacts): number => {
+  for (const name of facts.names) {
+    const status = statusOfName[name]
+    if (status !== undefined) return status
+    if (/^[45]\d\d$/.test(name)) return Number(name)
+    if (requestFaultName.test(name)) return 400
+  }
+  return isOverflow(facts) ? 400 : 500
+}
