@@ -1,0 +1,94 @@
+/**
+ * One connection to Postgres, used by one caller at a time and thrown away at the first sign of trouble. Inside is a
+ * postgres.js instance of a single connection that never reconnects: its reconnecting is where statements were seen to
+ * be lost or to stay unsettled for ever. It connects at the first statement.
+ */
+import { connect, type Socket } from "node:net"
+import postgres from "postgres"
+import { teachArrays } from "./arrays.ts"
+import type { Sql } from "./database.ts"
+
+export interface ConnectionOptions {
+  /** As libpq reads it; `?host=/directory` names the directory of a unix socket. */
+  readonly url: string
+  readonly connectTimeoutMs: number
+  /** After this the server itself ends a statement that was abandoned here, so that it cannot hold locks for long. 0 is never. */
+  readonly statementTimeoutMs: number
+}
+
+export class Connection {
+  readonly sql: Sql
+  readonly #sockets: Socket[] = []
+  readonly #onClosed: (() => void)[] = []
+  #closed = false
+
+  constructor(options: ConnectionOptions) {
+    const { url, socketPath } = locate(options.url)
+    const settings = {
+      max: 1,
+      fetch_types: false,
+      idle_timeout: 0,
+      // Unset, it would end a connection after half an hour, and whatever had just been sent on it.
+      max_lifetime: null,
+      connect_timeout: options.connectTimeoutMs / 1000,
+      types: { bigint: postgres.BigInt },
+      connection: { application_name: "loket", statement_timeout: options.statementTimeoutMs },
+      onnotice: () => {},
+      onclose: () => this.discard(),
+      // Our own socket, because postgres.js only ever half-closes its own, which a dead network never answers.
+      socket: (parsed: { host: string[]; port: number[] }) => this.#dial(parsed, socketPath),
+    } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown }
+    this.sql = postgres(url, settings)
+    teachArrays(this.sql)
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Calls back once, when the connection is lost or discarded. */
+  onClosed(callback: () => void): void {
+    if (this.#closed) callback()
+    else this.#onClosed.push(callback)
+  }
+
+  /** Drops the connection at once, whatever is under way on it. What was under way may or may not have happened. */
+  discard(): void {
+    if (this.#closed) return
+    this.#closed = true
+    for (const socket of this.#sockets) socket.destroy()
+    void this.sql.end({ timeout: 0 }).catch(() => {})
+    for (const callback of this.#onClosed) callback()
+  }
+
+  /** Takes leave of the server properly. Only for a connection with nothing under way. */
+  async end(): Promise<void> {
+    await this.sql.end({ timeout: 1 }).catch(() => {})
+    this.discard()
+  }
+
+  #dial(parsed: { host: string[]; port: number[] }, socketPath: string | undefined): Socket {
+    if (this.#closed) throw Object.assign(new Error("The connection was discarded"), { code: "CONNECTION_DESTROYED" })
+    // With several hosts postgres.js dials again after a failure; each call takes the next one.
+    const turn = this.#sockets.length % parsed.host.length
+    const host = parsed.host[turn] ?? "localhost"
+    const socket = socketPath ? connect(socketPath) : connect(parsed.port[turn] ?? 5432, host)
+    // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name.
+    Object.assign(socket, { host })
+    socket.setNoDelay(true)
+    socket.setKeepAlive(true, 15_000)
+    this.#sockets.push(socket)
+    return socket
+  }
+}
+
+/** libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting. */
+function locate(text: string): { url: string; socketPath: string | undefined } {
+  const url = new URL(text)
+  const directory = url.searchParams.get("host")
+  if (!directory?.startsWith("/")) return { url: text, socketPath: undefined }
+  const port = url.searchParams.get("port") ?? (url.port || "5432")
+  url.searchParams.delete("host")
+  url.searchParams.delete("port")
+  return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}` }
+}

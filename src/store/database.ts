@@ -1,0 +1,175 @@
+/**
+ * The database, as everything else sees it: one statement at a time, with a deadline of our own. Times in milliseconds.
+ * No statement can hang: one that gets no answer in time costs its connection, and is sent again where that is harmless,
+ * because nothing can be known of a statement whose connection was lost.
+ */
+import postgres from "postgres"
+import { Connection } from "./connection.ts"
+import { NoAnswer, within } from "./deadline.ts"
+import { Gate } from "./gate.ts"
+
+export type Sql = postgres.Sql<{ bigint: bigint }>
+
+/** Postgres could not be reached, or gave no answer in time. Whether a write happened is unknown. */
+export class DatabaseUnavailable extends Error {
+  override readonly name = "DatabaseUnavailable"
+}
+
+export interface RunOptions {
+  /** For everything: waiting for a connection, all attempts and the pauses between them. */
+  readonly deadlineMs?: number
+  /** For one attempt. At most the database's `maxAttemptMs`. */
+  readonly attemptMs?: number
+  /** The statement is idempotent: a lost one is sent again until the deadline. */
+  readonly retry?: boolean
+}
+
+export interface Database {
+  /**
+   * Runs one statement. Throws `DatabaseUnavailable`, or the `PostgresError` of a statement that Postgres refused
+   * (a constraint, a syntax error), which is never sent again.
+   */
+  run<T>(statement: (sql: Sql) => PromiseLike<T>, options?: RunOptions): Promise<T>
+  /** Whether Postgres answers. Never throws. */
+  ping(): Promise<boolean>
+  /** Refuses new statements, waits for those under way (each has its deadline), and disconnects. */
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  readonly url: string
+  /** How many statements may be under way at once. */
+  readonly connections: number
+  /** How many more may wait for a connection; one over that is refused at once. */
+  readonly maxWaiting?: number
+  /** The longest that any one statement may take. The server ends it a second later. */
+  readonly maxAttemptMs?: number
+}
+
+const DEADLINE_MS = 5000
+/** An attempt that may be repeated is given up sooner than one that may not. */
+const REPEATABLE_ATTEMPT_MS = 2000
+
+export function openDatabase(options: DatabaseOptions): Database {
+  return new Pool(options)
+}
+
+class Pool implements Database {
+  readonly #gate: Gate
+  readonly #maxAttemptMs: number
+  readonly #connect: () => Connection
+  /** The most recently used one is taken first, so that few stay open under little load. */
+  readonly #idle: Connection[] = []
+
+  constructor({ url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS }: DatabaseOptions) {
+    this.#gate = new Gate({ size: connections, maxWaiting })
+    this.#maxAttemptMs = maxAttemptMs
+    const connectionOptions = { url, connectTimeoutMs: maxAttemptMs, statementTimeoutMs: maxAttemptMs + 1000 }
+    this.#connect = () => new Connection(connectionOptions)
+  }
+
+  async run<T>(statement: (sql: Sql) => PromiseLike<T>, options: RunOptions = {}): Promise<T> {
+    const { deadlineMs = DEADLINE_MS, retry = false } = options
+    const attemptMs =
+      options.attemptMs ?? (retry ? Math.min(REPEATABLE_ATTEMPT_MS, this.#maxAttemptMs) : this.#maxAttemptMs)
+    if (attemptMs > this.#maxAttemptMs) throw new RangeError(`An attempt may take at most ${this.#maxAttemptMs} ms`)
+    const deadline = performance.now() + deadlineMs
+    for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
+      const lost = await this.#attempt(statement, deadline, attemptMs)
+      if (!(lost instanceof Lost)) return lost.value
+      const leftMs = deadline - performance.now()
+      if (!retry || !lost.repeatable || leftMs <= pauseMs)
+        throw new DatabaseUnavailable(lost.why, { cause: lost.cause })
+      await Bun.sleep(pauseMs * (0.5 + Math.random() / 2))
+    }
+  }
+
+  async ping(): Promise<boolean> {
+    try {
+      await this.run((sql) => sql`select 1`, {
+        deadlineMs: 2000,
+        attemptMs: Math.min(1000, this.#maxAttemptMs),
+        retry: true,
+      })
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#gate.close()
+    await Promise.all(this.#idle.splice(0).map((connection) => connection.end()))
+  }
+
+  async #attempt<T>(
+    statement: (sql: Sql) => PromiseLike<T>,
+    deadline: number,
+    attemptMs: number,
+  ): Promise<{ value: T } | Lost> {
+    const pass = await this.#gate.enter(deadline - performance.now())
+    if (typeof pass === "string") return new Lost(refusals[pass], false)
+    using _inside = pass
+    const leftMs = Math.min(attemptMs, deadline - performance.now())
+    if (leftMs <= 0) return new Lost(refusals.late, false)
+    const connection = this.#take()
+    try {
+      const value = await within(leftMs, statement(connection.sql))
+      this.#idle.push(connection)
+      return { value }
+    } catch (error) {
+      if (error instanceof postgres.PostgresError && !isLost(error)) {
+        this.#idle.push(connection)
+        throw error
+      }
+      connection.discard()
+      if (isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
+      throw error
+    }
+  }
+
+  #take(): Connection {
+    for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
+      if (!connection.closed) return connection
+    }
+    return this.#connect()
+  }
+}
+
+/** An attempt without an outcome. */
+class Lost {
+  readonly why: string
+  readonly repeatable: boolean
+  readonly cause: unknown
+  constructor(why: string, repeatable: boolean, cause?: unknown) {
+    this.why = why
+    this.repeatable = repeatable
+    this.cause = cause
+  }
+}
+
+const refusals = {
+  full: "Too many statements are waiting for Postgres",
+  late: "No connection to Postgres became free in time",
+  closed: "The database is closed",
+} as const
+
+/** What the socket, the resolver and postgres.js say of a connection that failed. */
+const connectionCodes = new Set([
+  ..."CONNECTION_CLOSED CONNECTION_ENDED CONNECTION_DESTROYED CONNECT_TIMEOUT".split(" "),
+  ..."ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ENOTFOUND EAI_AGAIN ETIMEDOUT EHOSTUNREACH EHOSTDOWN".split(" "),
+  ..."ENETUNREACH ENETDOWN ENOENT EMFILE ENFILE ERR_SOCKET_CLOSED ERR_STREAM_DESTROYED".split(" "),
+])
+
+/**
+ * SQLSTATEs that say nothing of the statement itself: connection failures (08), lack of resources (53), shutdown and
+ * start-up (57P), system errors (58), serialization and deadlock (40001, 40P01, 40003), a server that has become a
+ * standby (25006), and our own time limit (57014).
+ */
+const transientState = /^(?:08|53|57P|58)|^(?:40001|40P01|40003|25006|57014)$/
+
+function isLost(error: unknown): error is Error {
+  if (error instanceof NoAnswer) return true
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return false
+  return error instanceof postgres.PostgresError ? transientState.test(error.code) : connectionCodes.has(error.code)
+}

@@ -1,0 +1,93 @@
+/**
+ * A gate: at most `size` callers inside, the rest in one bounded line, first come first served. Times in milliseconds.
+ * It stands in front of the connections because postgres.js queues without bound and never settles what it has pipelined
+ * behind a connection that dies: a caller inside the gate has a connection to itself, one outside has sent nothing.
+ */
+
+/** Being inside. Disposing of it lets the next one in; doing so twice does nothing. */
+export type Pass = Disposable
+
+/** Why a caller was not let in: the line is `full`, the wait was `late`, or the gate has `closed` for good. */
+export type Refusal = "full" | "late" | "closed"
+
+interface Waiter {
+  readonly admit: () => void
+  readonly refuse: (why: Refusal) => void
+}
+
+export class Gate {
+  readonly #size: number
+  readonly #maxWaiting: number
+  /** In order of arrival; a set, so that one who gives up leaves from the middle at once. */
+  readonly #waiting = new Set<Waiter>()
+  #inside = 0
+  #closed = false
+  #whenEmpty: (() => void) | undefined
+
+  constructor(options: { size: number; maxWaiting: number }) {
+    this.#size = options.size
+    this.#maxWaiting = options.maxWaiting
+  }
+
+  get inside(): number {
+    return this.#inside
+  }
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Waits for a place, at most `timeoutMs`. */
+  async enter(timeoutMs: number): Promise<Pass | Refusal> {
+    if (this.#closed) return "closed"
+    if (this.#inside < this.#size) return this.#admit()
+    if (this.#waiting.size >= this.#maxWaiting) return "full"
+    if (timeoutMs <= 0) return "late"
+    return new Promise((resolve) => {
+      const leaveLine = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(waiter)
+      }
+      const waiter: Waiter = {
+        admit: () => {
+          leaveLine()
+          resolve(this.#admit())
+        },
+        refuse: (why) => {
+          leaveLine()
+          resolve(why)
+        },
+      }
+      const timer = setTimeout(() => waiter.refuse("late"), timeoutMs)
+      this.#waiting.add(waiter)
+    })
+  }
+
+  /** Refuses everybody outside, now and from now on; resolves once the last one inside has left. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const waiter of this.#waiting) waiter.refuse("closed")
+    if (this.#inside === 0) return
+    await new Promise<void>((resolve) => {
+      this.#whenEmpty = resolve
+    })
+  }
+
+  #admit(): Pass {
+    this.#inside++
+    let left = false
+    return {
+      [Symbol.dispose]: () => {
+        if (left) return
+        left = true
+        this.#leave()
+      },
+    }
+  }
+
+  #leave(): void {
+    this.#inside--
+    const [next] = this.#waiting
+    if (next) next.admit()
+    else if (this.#inside === 0) this.#whenEmpty?.()
+  }
+}
