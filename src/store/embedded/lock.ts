@@ -1,0 +1,27 @@
+/**
+ * One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
+ * that dies, so there is no stale lock to clear and no process id to mistake for another's.
+ */
+import { Database, SQLiteError } from "bun:sqlite"
+import { mkdirSync } from "node:fs"
+import { join } from "node:path"
+
+/** Another process uses the directory, or this one does already. */
+export class DataDirectoryInUse extends Error {
+  override readonly name = "DataDirectoryInUse"
+}
+
+/** Takes the directory (made if need be) until disposed of. */
+export function lockDataDirectory(dataDir: string): Disposable {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const lock = new Database(join(dataDir, "lock"))
+  try {
+    lock.run("pragma locking_mode = exclusive")
+    lock.run("begin exclusive")
+  } catch (error) {
+    lock.close()
+    if (!(error instanceof SQLiteError) || error.code !== "SQLITE_BUSY") throw error
+    throw new DataDirectoryInUse(`The data directory ${dataDir} is in use by another Loket process`)
+  }
+  return { [Symbol.dispose]: () => lock.close() }
+}
