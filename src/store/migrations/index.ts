@@ -1,0 +1,12 @@
+/**
+ * The migrations, in order. Named here one by one, and not read from the folder, because only an import is carried into
+ * a compiled binary. A migration that has been released is never edited: its checksum is recorded where it was applied.
+ */
+import foundation from "./0001_foundation.sql" with { type: "text" }
+
+export interface Migration {
+  readonly name: string
+  readonly sql: string
+}
+
+export const migrations: readonly Migration[] = [{ name: "0001_foundation.sql", sql: foundation }]

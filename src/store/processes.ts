@@ -1,0 +1,133 @@
+/**
+ * This process among those that share a database: a row in `processes`, and on a PostgreSQL server a session lock that the
+ * server drops when the process dies. Only a free lock says that a process is gone; time alone never does (decisions
+ * §12.23). A gone process is closed by any living one: it is fenced, its leases are given back, and each of its calls
+ * gets the final record that it could not write.
+ */
+import { nanoid } from "nanoid"
+import type { Database, Sql } from "./database.ts"
+import { lockKey, SessionLock } from "./session-lock.ts"
+
+export interface ProcessOptions {
+  readonly db: Database
+  /**
+   * The server's address, for the session lock's own connection; not through a pooler that shares sessions. Undefined on
+   * the embedded database, whose sessions are one, and whose data directory admits one process: any other is dead.
+   */
+  readonly lockUrl: string | undefined
+  /** Another process took this one for dead and closed it. Nothing it leased is its own any more; it should end. */
+  readonly onFenced: () => void
+}
+
+export interface RegisteredProcess {
+  readonly id: string
+  /** Other processes that are gone and not wholly closed yet. */
+  deadProcesses(): Promise<string[]>
+  /** Closes a process that is gone. Does nothing to one that lives, and nothing the second time. */
+  closeProcess(id: string): Promise<Closed>
+  /** Closes this process itself, after its last statement. */
+  close(): Promise<void>
+}
+
+/** What closing a process came to. */
+export interface Closed {
+  readonly leases: number
+  readonly openings: number
+}
+
+/** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
+const REPRIEVE_MS = 5000
+const again = { deadlineMs: 10_000, retry: true } as const
+
+export async function registerProcess({ db, lockUrl, onFenced }: ProcessOptions): Promise<RegisteredProcess> {
+  const id = `prc_${nanoid()}`
+  // The lock before the row, so that nobody ever sees the row of a living process with its lock free.
+  const lock = lockUrl === undefined ? undefined : await SessionLock.take({ url: lockUrl, processId: id, onFenced })
+  const exclusive = lock !== undefined
+  await db.run((sql) => sql`insert into processes (id) values (${id}) on conflict do nothing`, again)
+  return {
+    id,
+    deadProcesses: async () => {
+      if (lock && performance.now() - lock.lostAt < REPRIEVE_MS) return []
+      const rows = await db.run((sql) => findDead(sql, id, exclusive), again)
+      return rows.map((row) => row.id)
+    },
+    closeProcess: (other) => closeProcess(db, other, exclusive),
+    close: async () => {
+      await lock?.release()
+      await closeProcess(db, id, false)
+    },
+  }
+}
+
+/** A closed process with something left is one whose last statement overtook its closing; it is closed once more. */
+function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: string }[]> {
+  return sql`
+    with unfinished as materialized (
+      select id from processes where id <> ${own} and closed_at is null
+      union select process_id from openings where process_id <> ${own}
+      union select process_id from leases where process_id <> ${own} and closed_at is null
+    )
+    select id from unfinished where case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
+}
+
+/**
+ * In two statements, each idempotent. The fence comes first and waits for settlements under way (they lock their leases);
+ * what it waited for is seen only by a statement that begins after it. The lock is tried in the fence itself, so that
+ * the owner cannot take it again in between.
+ */
+async function closeProcess(db: Database, id: string, exclusive: boolean): Promise<Closed> {
+  const [fenced] = await db.run((sql) => fence(sql, id, exclusive), again)
+  const [recorded] = await db.run((sql) => recordOpenings(sql, id), again)
+  return { leases: fenced?.count ?? 0, openings: recorded?.count ?? 0 }
+}
+
+function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<{ count: number }[]> {
+  return sql`
+    with gone as materialized (
+      select id from processes
+      where id = ${id}
+        and case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end
+    ), fenced as (
+      update processes p set closed_at = now() from gone where p.id = gone.id and p.closed_at is null
+    ), open as materialized (
+      select l.id from leases l join gone on l.process_id = gone.id
+      where l.closed_at is null order by l.id for update of l
+    ), closed as (
+      update leases l set closed_at = now() from open where l.id = open.id
+      returning l.account_id, l.granted_micro - l.settled_micro as back
+    ), returned as materialized (
+      select account_id, sum(back)::bigint as back from closed group by account_id
+    ), locked as materialized (
+      select b.account_id from balances b join returned r on r.account_id = b.account_id
+      order by b.account_id for update of b
+    ), given_back as (
+      update balances b set leased_micro = b.leased_micro - r.back
+      from returned r join locked k on k.account_id = r.account_id
+      where b.account_id = r.account_id
+    )
+    select count(*)::int as count from closed`
+}
+
+function recordOpenings(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
+  return sql`
+    with left_open as materialized (
+      select o.request_id from openings o join processes p on p.id = o.process_id
+      where p.id = ${id} and p.closed_at is not null
+      order by o.request_id for update of o
+    ), gone as (
+      delete from openings o using left_open l where o.request_id = l.request_id returning o.*
+    ), recorded as (
+      insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status,
+        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id,
+        turns, attempts, error_code, flagged, opened_at, first_token_ms, duration_ms)
+      select request_id, 0, account_id, key_id, lease_id, model, endpoint, streamed, 'billing_error',
+        0, 0, 0, 0, 0, 0, price_id,
+        1, 0, 'internal.error', true, opened_at, null,
+        greatest(0, least(extract(epoch from now() - opened_at) * 1000, 2147483647))::integer
+      from gone order by request_id
+      on conflict (request_id, part) do nothing
+      returning 1
+    )
+    select count(*)::int as count from recorded`
+}
