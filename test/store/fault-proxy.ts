@@ -1,0 +1,128 @@
+/**
+ * A network that fails on request: stands between a test's database and Postgres, and cuts, freezes or swallows what
+ * passes. Its own address is loopback TCP, whatever kind of socket lies behind.
+ */
+import { connect, createServer, type Socket } from "node:net"
+
+export interface FaultProxy {
+  /** The database behind, by way of the proxy. */
+  readonly url: string
+  /** How many connections are open now, and the most that were open at once. */
+  readonly open: number
+  readonly mostOpen: number
+  /** Resets every connection. */
+  cut(): void
+  /** From now on bytes are taken in and passed on to nobody, on the connections there are and on new ones. */
+  freeze(): void
+  /** New connections pass again; those that were frozen stay so. */
+  thaw(): void
+  /** New connections are hung up on, until `accept`. */
+  refuse(): void
+  accept(): void
+  /**
+   * The next statement that carries this text reaches Postgres and is carried out, but its answer is lost with its
+   * connection. Resolves when that has happened.
+   */
+  dropReplyTo(text: string): Promise<void>
+  close(): Promise<void>
+}
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+  frozen: boolean
+  doomed: (() => void) | undefined
+}
+
+export async function openFaultProxy(target: string): Promise<FaultProxy> {
+  const url = new URL(target)
+  const directory = url.searchParams.get("host")
+  const port = Number(url.port || "5432")
+  const dial = () => (directory ? connect(`${directory}/.s.PGSQL.${port}`) : connect(port, url.hostname))
+
+  const pairs = new Set<Pair>()
+  let frozen = false
+  let refusing = false
+  let mostOpen = 0
+  let swallow: { readonly text: string; readonly done: () => void } | undefined
+
+  const end = (pair: Pair) => {
+    pairs.delete(pair)
+    pair.client.destroy()
+    pair.server.destroy()
+  }
+  const proxy = createServer((client) => {
+    client.on("error", () => {})
+    if (refusing) {
+      client.destroy()
+      return
+    }
+    const pair: Pair = { client, server: dial(), frozen, doomed: undefined }
+    pairs.add(pair)
+    mostOpen = Math.max(mostOpen, pairs.size)
+    client.setNoDelay(true)
+    client.on("data", (bytes: Buffer) => {
+      if (pair.frozen) return
+      if (swallow && bytes.includes(swallow.text)) {
+        pair.doomed = swallow.done
+        swallow = undefined
+      }
+      pair.server.write(bytes)
+    })
+    pair.server.on("data", (bytes: Buffer) => {
+      if (pair.frozen) return
+      // ReadyForQuery ends an answer: by then the statement is committed.
+      if (pair.doomed && bytes.length >= 6 && bytes[bytes.length - 6] === 0x5a) {
+        pair.doomed()
+        end(pair)
+      } else client.write(bytes)
+    })
+    pair.server.on("error", () => {})
+    client.on("close", () => end(pair))
+    pair.server.on("close", () => end(pair))
+  })
+  await new Promise<void>((resolve) => {
+    proxy.listen(0, "127.0.0.1", resolve)
+  })
+  const address = proxy.address()
+  if (address === null || typeof address === "string") throw new Error("The proxy has no port")
+  const through = new URL(target)
+  through.searchParams.delete("host")
+  through.hostname = "127.0.0.1"
+  through.port = String(address.port)
+
+  return {
+    url: through.href,
+    get open() {
+      return pairs.size
+    },
+    get mostOpen() {
+      return mostOpen
+    },
+    cut: () => {
+      for (const pair of pairs) end(pair)
+    },
+    freeze: () => {
+      frozen = true
+      for (const pair of pairs) pair.frozen = true
+    },
+    thaw: () => {
+      frozen = false
+    },
+    refuse: () => {
+      refusing = true
+    },
+    accept: () => {
+      refusing = false
+    },
+    dropReplyTo: (text) =>
+      new Promise((done) => {
+        swallow = { text, done }
+      }),
+    close: async () => {
+      const closed = new Promise<void>((resolve) => proxy.close(() => resolve()))
+      for (const pair of pairs) end(pair)
+      await closed
+    },
+  }
+}
