@@ -1,0 +1,191 @@
+/**
+ * The catalogue as rows. Seeding is one statement, so it happens whole or not at all, and sending it again is harmless.
+ * It adds and changes, and never deletes a model or a price: usage records refer to both for as long as they are kept.
+ */
+import { micro } from "../../actors/money/micro.ts"
+import type { Alias, Catalogue, Model, ModelFeature, PriceVersion, SoldFeature } from "../catalogue/model.ts"
+import type { CatalogueFile } from "../catalogue/schema.ts"
+import type { Endpoint } from "../chat/request.ts"
+import type { Sql } from "./database.ts"
+
+export interface Seeded {
+  readonly modelsAdded: number
+  readonly modelsChanged: number
+  /** New price versions, and versions still to come that were corrected. */
+  readonly pricesAdded: number
+}
+
+/**
+ * Brings the tables to what the file says. A rate that differs from the one in force becomes a version from `now`, or
+ * from the model's `effective_at` if that is still to come; the past is never priced anew, so an `effective_at` that has
+ * passed counts only for a model's very first version. A model that is in the file again is no alias any more, and an
+ * alias of a model that has just been retired follows it to its target.
+ */
+export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): Promise<Seeded> {
+  // As text, because postgres.js would take a string meant as jsonb for a value still to be encoded.
+  const models = JSON.stringify(file.models.map((model, position) => ({ ...model, position })))
+  const aliases = JSON.stringify(file.aliases)
+  const [row] = await sql<Seeded[]>`
+    with seed as (
+      select * from jsonb_to_recordset(${models}::text::jsonb) as m (
+        model text, position integer, display_name text, tier text, provider text, modality text,
+        supports_vision boolean, supports_tools boolean,
+        input_micro bigint, output_micro bigint, cache_read_micro bigint, cache_write_micro bigint,
+        context_window integer, max_output_tokens integer, endpoints text[], upstream jsonb, max_concurrency integer,
+        fallback text[], strip text[], unsupported text[], features text[], effective_at timestamptz
+      )
+    ), alias_seed as (
+      select * from jsonb_to_recordset(${aliases}::text::jsonb) as a (model text, target text, until timestamptz)
+    ), written_models as (
+      insert into models as m (
+        model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
+        max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model, max_concurrency, fallback,
+        strip, unsupported, features, created_at
+      )
+      select
+        model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
+        max_output_tokens, endpoints, upstream->>'provider', upstream->>'format', upstream->>'model', max_concurrency,
+        fallback, strip, unsupported, features, ${now}::timestamptz
+      from seed
+      on conflict (model) do update set
+        position = excluded.position, display_name = excluded.display_name, tier = excluded.tier,
+        provider = excluded.provider, modality = excluded.modality, supports_vision = excluded.supports_vision,
+        supports_tools = excluded.supports_tools, context_window = excluded.context_window,
+        max_output_tokens = excluded.max_output_tokens, endpoints = excluded.endpoints,
+        upstream_provider = excluded.upstream_provider, upstream_format = excluded.upstream_format,
+        upstream_model = excluded.upstream_model, max_concurrency = excluded.max_concurrency,
+        fallback = excluded.fallback, strip = excluded.strip, unsupported = excluded.unsupported,
+        features = excluded.features
+      where (m.position, m.display_name, m.tier, m.provider, m.modality, m.supports_vision, m.supports_tools,
+          m.context_window, m.max_output_tokens, m.endpoints, m.upstream_provider, m.upstream_format, m.upstream_model,
+          m.max_concurrency, m.fallback, m.strip, m.unsupported, m.features)
+        is distinct from (excluded.position, excluded.display_name, excluded.tier, excluded.provider, excluded.modality,
+          excluded.supports_vision, excluded.supports_tools, excluded.context_window, excluded.max_output_tokens,
+          excluded.endpoints, excluded.upstream_provider, excluded.upstream_format, excluded.upstream_model,
+          excluded.max_concurrency, excluded.fallback, excluded.strip, excluded.unsupported, excluded.features)
+      -- A row that this statement inserted has no deleting transaction.
+      returning xmax = 0 as added
+    ), priced as (
+      select seed.*, case
+        when exists (select from prices p where p.model = seed.model)
+          then greatest(coalesce(seed.effective_at, ${now}), ${now}::timestamptz)
+        else coalesce(seed.effective_at, ${now})
+      end as starts_at
+      from seed
+    ), written_prices as (
+      insert into prices as p (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at, created_at)
+      select s.model, s.input_micro, s.output_micro, s.cache_read_micro, s.cache_write_micro, s.starts_at, ${now}
+      from priced s
+      left join lateral (
+        select * from prices v where v.model = s.model and v.effective_at <= s.starts_at
+        order by v.effective_at desc limit 1
+      ) held on true
+      where (held.input_micro, held.output_micro, held.cache_read_micro, held.cache_write_micro)
+        is distinct from (s.input_micro, s.output_micro, s.cache_read_micro, s.cache_write_micro)
+      on conflict (model, effective_at) do update set
+        input_micro = excluded.input_micro, output_micro = excluded.output_micro,
+        cache_read_micro = excluded.cache_read_micro, cache_write_micro = excluded.cache_write_micro
+      -- Nobody has been charged yet at a version that is still to come.
+      where p.effective_at >= ${now}
+      returning 1
+    ), written_aliases as (
+      insert into model_aliases (alias, target, until) select model, target, until from alias_seed
+      on conflict (alias) do update set target = excluded.target, until = excluded.until
+    ), followed as (
+      update model_aliases a set target = retired.target from alias_seed retired
+      where a.target = retired.model
+        and a.alias not in (select model from alias_seed union all select model from seed)
+    ), revived as (
+      delete from model_aliases a using seed where a.alias = seed.model
+    )
+    select
+      (select count(*) from written_models where added)::integer as "modelsAdded",
+      (select count(*) from written_models where not added)::integer as "modelsChanged",
+      (select count(*) from written_prices)::integer as "pricesAdded"`
+  if (row === undefined) throw new Error("Seeding returned no counts")
+  return row
+}
+
+/** All that is sold, with its prices. A seeding in between shows as the catalogue before it or after it, never as a gap. */
+export async function loadCatalogue(sql: Sql): Promise<Catalogue> {
+  // Models before aliases and prices: a model that was read has its price, and one just retired is still known.
+  const modelRows = await sql<ModelRow[]>`
+    select m.* from models m
+    where not exists (select from model_aliases a where a.alias = m.model)
+    order by m.position, m.model`
+  const aliases = await sql<Alias[]>`select alias as id, target, until from model_aliases order by alias`
+  const priceRows = await sql<PriceRow[]>`
+    select id, model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at
+    from prices order by model, effective_at`
+  const live = new Set(modelRows.map((row) => row.model))
+  return {
+    models: modelRows.map((row) => modelOf(row, live)),
+    prices: priceRows.map(priceOf),
+    aliases: [...aliases],
+  }
+}
+
+interface ModelRow {
+  readonly model: string
+  readonly display_name: string
+  readonly tier: string
+  readonly provider: string
+  readonly modality: string
+  readonly supports_vision: boolean
+  readonly supports_tools: boolean
+  readonly context_window: number | null
+  readonly max_output_tokens: number
+  readonly endpoints: Endpoint[]
+  readonly upstream_provider: string
+  readonly upstream_format: Endpoint
+  readonly upstream_model: string
+  readonly max_concurrency: number
+  readonly fallback: string[]
+  readonly strip: string[]
+  readonly unsupported: ModelFeature[]
+  readonly features: SoldFeature[]
+  readonly created_at: Date
+}
+
+const modelOf = (row: ModelRow, live: ReadonlySet<string>): Model => ({
+  id: row.model,
+  displayName: row.display_name,
+  tier: row.tier,
+  provider: row.provider,
+  modality: row.modality,
+  supportsVision: row.supports_vision,
+  supportsTools: row.supports_tools,
+  contextWindow: row.context_window,
+  maxOutputTokens: row.max_output_tokens,
+  endpoints: new Set(row.endpoints),
+  upstream: { provider: row.upstream_provider, format: row.upstream_format, model: row.upstream_model },
+  maxConcurrency: row.max_concurrency,
+  // A model that an older file left behind may still name one that was retired since.
+  fallback: row.fallback.filter((id) => live.has(id)),
+  strip: row.strip,
+  unsupported: row.unsupported,
+  features: row.features,
+  createdAt: row.created_at,
+})
+
+interface PriceRow {
+  readonly id: bigint
+  readonly model: string
+  readonly input_micro: bigint
+  readonly output_micro: bigint
+  readonly cache_read_micro: bigint
+  readonly cache_write_micro: bigint
+  readonly effective_at: Date
+}
+
+const priceOf = (row: PriceRow): PriceVersion => ({
+  id: row.id,
+  model: row.model,
+  rates: {
+    input: micro(row.input_micro),
+    output: micro(row.output_micro),
+    cacheRead: micro(row.cache_read_micro),
+    cacheWrite: micro(row.cache_write_micro),
+  },
+  effectiveAt: row.effective_at.getTime(),
+})

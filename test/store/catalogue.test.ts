@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { inForce } from "../../actors/money/price.ts"
+import { readCatalogueFile } from "../../src/catalogue/catalogue-file.ts"
+import type { AliasSeed, CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
+import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
+import type { Sql } from "../../src/store/database.ts"
+import { migrate } from "../../src/store/migrate.ts"
+import { migrations } from "../../src/store/migrations/index.ts"
+import aliasesMigration from "../../src/store/migrations/0002_aliases.sql" with { type: "text" }
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+let database: TestDatabase
+const run = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => database.db.run(work)
+
+beforeAll(async () => {
+  database = await openTestDatabase()
+  await migrate(database.url, [...migrations, { name: "0002_aliases.sql", sql: aliasesMigration }])
+})
+beforeEach(async () => {
+  await database.sql`truncate models, prices, model_aliases`
+})
+afterAll(() => database.close())
+
+const noon = new Date("2026-12-01T12:00:00Z")
+const later = (minutes: number): Date => new Date(noon.getTime() + minutes * 60_000)
+
+const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed => ({
+  model: id,
+  display_name: id,
+  tier: "standard",
+  provider: "First",
+  modality: "text",
+  supports_vision: false,
+  supports_tools: true,
+  input_micro: 100,
+  output_micro: 400,
+  cache_read_micro: 10,
+  cache_write_micro: 125,
+  context_window: null,
+  max_output_tokens: 100,
+  endpoints: ["chat", "messages"],
+  upstream: { provider: "first", format: "chat", model: `vendor.${id}` },
+  max_concurrency: 4,
+  fallback: [],
+  strip: [],
+  unsupported: [],
+  features: [],
+  ...fields,
+})
+const file = (models: ModelSeed[], aliases: AliasSeed[] = []): CatalogueFile => ({ models, aliases })
+const seed = (at: Date, ...args: Parameters<typeof file>) => run((sql) => seedCatalogue(sql, file(...args), at))
+const load = () => run(loadCatalogue)
+const inputRates = async (id: string): Promise<[effectiveAt: number, input: bigint][]> =>
+  (await load()).prices.filter((price) => price.model === id).map((price) => [price.effectiveAt, price.rates.input])
+
+test("the shipped catalogue fills an empty database, and comes back as it was written", async () => {
+  const shipped = await readCatalogueFile()
+  if (Array.isArray(shipped)) throw new Error("the shipped catalogue is wrong")
+  expect(await run((sql) => seedCatalogue(sql, shipped, noon))).toEqual({
+    modelsAdded: 34,
+    modelsChanged: 0,
+    pricesAdded: 34,
+  })
+  const { models, prices, aliases } = await load()
+  expect(models.map(({ id }) => id)).toEqual(shipped.models.map((one) => one.model))
+  expect(aliases).toEqual([])
+  for (const [index, wanted] of shipped.models.entries()) {
+    expect(models[index]).toEqual({
+      id: wanted.model,
+      displayName: wanted.display_name,
+      tier: wanted.tier,
+      provider: wanted.provider,
+      modality: wanted.modality,
+      supportsVision: wanted.supports_vision,
+      supportsTools: wanted.supports_tools,
+      contextWindow: wanted.context_window,
+      maxOutputTokens: wanted.max_output_tokens,
+      endpoints: new Set(wanted.endpoints),
+      upstream: wanted.upstream,
+      maxConcurrency: wanted.max_concurrency,
+      fallback: wanted.fallback,
+      strip: wanted.strip,
+      unsupported: wanted.unsupported,
+      features: wanted.features,
+      createdAt: noon,
+    })
+    expect(prices.filter((price) => price.model === wanted.model)).toMatchObject([
+      {
+        rates: {
+          input: BigInt(wanted.input_micro),
+          output: BigInt(wanted.output_micro),
+          cacheRead: BigInt(wanted.cache_read_micro),
+          cacheWrite: BigInt(wanted.cache_write_micro),
+        },
+        effectiveAt: noon.getTime(),
+      },
+    ])
+  }
+})
+
+test("the same file again adds and changes nothing", async () => {
+  await seed(noon, [model("a"), model("b", { fallback: ["a"] })])
+  const before = await load()
+  expect(await seed(later(1), [model("a"), model("b", { fallback: ["a"] })])).toEqual({
+    modelsAdded: 0,
+    modelsChanged: 0,
+    pricesAdded: 0,
+  })
+  expect(await load()).toEqual(before)
+})
+
+test("a changed rate is a new version from now, and the old one stays", async () => {
+  await seed(noon, [model("a"), model("b")])
+  const changed = [model("a", { input_micro: 200 }), model("b")]
+  expect(await seed(later(1), changed)).toEqual({ modelsAdded: 0, modelsChanged: 0, pricesAdded: 1 })
+  expect(await inputRates("a")).toEqual([
+    [noon.getTime(), 100n],
+    [later(1).getTime(), 200n],
+  ])
+  expect(await inputRates("b")).toHaveLength(1)
+})
+
+test("each of the four rates makes a version of its own", async () => {
+  await seed(noon, [model("a")])
+  for (const [index, rate] of (
+    ["input_micro", "output_micro", "cache_read_micro", "cache_write_micro"] as const
+  ).entries())
+    expect(await seed(later(index + 1), [model("a", { [rate]: 7 })])).toMatchObject({ pricesAdded: 1 })
+})
+
+test("a rate that goes back is a version again", async () => {
+  await seed(noon, [model("a")])
+  await seed(later(1), [model("a", { input_micro: 200 })])
+  await seed(later(2), [model("a")])
+  expect((await inputRates("a")).map(([, rate]) => rate)).toEqual([100n, 200n, 100n])
+})
+
+test("the largest rate that a file can hold survives exactly", async () => {
+  await seed(noon, [model("a", { input_micro: Number.MAX_SAFE_INTEGER })])
+  expect(await inputRates("a")).toEqual([[noon.getTime(), 9007199254740991n]])
+})
+
+test("a rate with a coming effective time starts then, however often it is seeded before and after", async () => {
+  await seed(noon, [model("a")])
+  const coming = [model("a", { input_micro: 200, effective_at: later(60).toISOString() })]
+  expect(await seed(later(1), coming)).toMatchObject({ pricesAdded: 1 })
+  expect(await seed(later(2), coming)).toMatchObject({ pricesAdded: 0 })
+  expect(await seed(later(61), coming)).toMatchObject({ pricesAdded: 0 })
+  const { prices } = await load()
+  expect(inForce(prices, later(60).getTime() - 1)?.rates.input).toBe(prices[0]!.rates.input)
+  expect(inForce(prices, later(60).getTime())?.rates.input).toBe(prices[1]!.rates.input)
+  expect(await inputRates("a")).toEqual([
+    [noon.getTime(), 100n],
+    [later(60).getTime(), 200n],
+  ])
+})
+
+test("a version that is still to come can be corrected, one in force cannot", async () => {
+  await seed(noon, [model("a")])
+  const coming = (rate: number) => [model("a", { input_micro: rate, effective_at: later(60).toISOString() })]
+  await seed(later(1), coming(200))
+  expect(await seed(later(2), coming(300))).toMatchObject({ pricesAdded: 1 })
+  expect(await inputRates("a")).toEqual([
+    [noon.getTime(), 100n],
+    [later(60).getTime(), 300n],
+  ])
+  await seed(later(61), coming(400))
+  expect(await inputRates("a")).toEqual([
+    [noon.getTime(), 100n],
+    [later(60).getTime(), 300n],
+    [later(61).getTime(), 400n],
+  ])
+})
+
+test("an effective time that has passed dates a model's first version, and never one behind it", async () => {
+  const since = "2026-01-01T00:00:00Z"
+  await seed(noon, [model("a", { effective_at: since })])
+  await seed(later(1), [model("a", { effective_at: since, input_micro: 200 })])
+  expect(await inputRates("a")).toEqual([
+    [Date.parse(since), 100n],
+    [later(1).getTime(), 200n],
+  ])
+})
+
+test("a changed field changes the model and keeps its price and its date", async () => {
+  await seed(noon, [model("a")])
+  const [before] = (await load()).models
+  expect(await seed(later(1), [model("a", { endpoints: ["chat"], context_window: 9 })])).toEqual({
+    modelsAdded: 0,
+    modelsChanged: 1,
+    pricesAdded: 0,
+  })
+  const [after] = (await load()).models
+  expect(after).toEqual({ ...before!, endpoints: new Set(["chat"] as const), contextWindow: 9 })
+})
+
+test("models come in the file's order, and one that the file no longer has stays", async () => {
+  await seed(noon, [model("z"), model("a"), model("m")])
+  await seed(later(1), [model("a"), model("z")])
+  expect((await load()).models.map(({ id }) => id)).toEqual(["a", "z", "m"])
+})
+
+const until = "2027-03-01T00:00:00Z"
+
+test("a retired model is an alias, is sold no more, and is in nobody's chain", async () => {
+  await seed(noon, [model("old"), model("new"), model("left-behind", { fallback: ["old", "new"] })])
+  await seed(later(1), [model("new")], [{ model: "old", target: "new", until }])
+  const { models, aliases, prices } = await load()
+  expect(models.map(({ id }) => id)).toEqual(["new", "left-behind"])
+  expect(models[1]?.fallback).toEqual(["new"])
+  expect(aliases).toEqual([{ id: "old", target: "new", until: new Date(until) }])
+  expect(prices.map((price) => price.model)).toContain("old")
+})
+
+test("a retirement is reversed by putting the model back", async () => {
+  await seed(noon, [model("old"), model("new")])
+  await seed(later(1), [model("new")], [{ model: "old", target: "new", until }])
+  expect(await seed(later(2), [model("old"), model("new")])).toEqual({
+    modelsAdded: 0,
+    modelsChanged: 1,
+    pricesAdded: 0,
+  })
+  const { models, aliases } = await load()
+  expect(models.map(({ id }) => id)).toEqual(["old", "new"])
+  expect(aliases).toEqual([])
+})
+
+test("an alias stays when the file forgets it, and takes a new end when the file gives one", async () => {
+  await seed(noon, [model("new")], [{ model: "old", target: "new", until }])
+  await seed(later(1), [model("new")])
+  expect((await load()).aliases).toHaveLength(1)
+  await seed(later(2), [model("new")], [{ model: "old", target: "new", until: "2026-12-24T00:00:00Z" }])
+  expect((await load()).aliases).toEqual([{ id: "old", target: "new", until: new Date("2026-12-24T00:00:00Z") }])
+})
+
+test("an alias follows when its target is retired in turn", async () => {
+  await seed(noon, [model("b"), model("c")], [{ model: "a", target: "b", until }])
+  await seed(later(1), [model("c")], [{ model: "b", target: "c", until }])
+  expect((await load()).aliases).toEqual([
+    { id: "a", target: "c", until: new Date(until) },
+    { id: "b", target: "c", until: new Date(until) },
+  ])
+})
+
+test("a seeding that fails leaves nothing behind", async () => {
+  await seed(noon, [model("a")])
+  const broken = seed(later(1), [model("a", { tier: "other" }), model("b")], [{ model: "x", target: "nowhere", until }])
+  const refusal: unknown = await broken.catch((error: unknown) => error)
+  expect(refusal).toMatchObject({ constraint_name: "model_aliases_target_fkey" })
+  const { models, aliases } = await load()
+  expect(models).toMatchObject([{ id: "a", tier: "standard" }])
+  expect(aliases).toEqual([])
+})
