@@ -33,7 +33,7 @@ export interface Model {
   readonly createdAt: Date
 }
 
-export interface Upstream {
+interface Upstream {
   /** Id of a provider in the providers file. */
   readonly provider: string
   readonly format: Endpoint
