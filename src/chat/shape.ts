@@ -1,0 +1,106 @@
+/**
+ * Checks on JSON that a client wrote: each hands back the value that it found or the Failure to answer with. A message
+ * names the field, what was found and what is allowed; a value is shown clipped, for a prompt must not travel through
+ * an error into a log.
+ */
+import { Failure } from "../failure/failure.ts"
+import { isObject, type Json, type JsonObject, present } from "./json.ts"
+
+const LONGEST_SHOWN = 40
+
+/** The body is readable but does not have the format's shape. */
+export const misshapen = (message: string): Failure => new Failure("request.invalid_request", { message })
+
+/** The body asks for something that this gateway does not serve. */
+export const notServed = (message: string): Failure => new Failure("request.unsupported_feature", { message })
+
+/** What a message says that was found. */
+export function shown(value: Json | undefined): string {
+  if (value === undefined) return "missing"
+  if (value === null || typeof value === "boolean" || typeof value === "number") return String(value)
+  if (typeof value === "string") return value.length <= LONGEST_SHOWN ? JSON.stringify(value) : "a long string"
+  return Array.isArray(value) ? "an array" : "an object"
+}
+
+/** The first failure that `check` finds, in order. */
+export function firstFailure<T>(
+  items: readonly T[],
+  check: (item: T, index: number) => Failure | undefined,
+): Failure | undefined {
+  for (const [index, item] of items.entries()) {
+    const failure = check(item, index)
+    if (failure) return failure
+  }
+  return undefined
+}
+
+export function readFlag(body: JsonObject, field: string): boolean | Failure {
+  const value = body[field]
+  if (!present(value)) return false
+  return typeof value === "boolean" ? value : misshapen(`'${field}' is ${shown(value)}; it must be true or false.`)
+}
+
+/** A count of at least one; undefined where the field is absent. */
+export function readCount(
+  body: JsonObject,
+  field: string,
+  most = Number.MAX_SAFE_INTEGER,
+): number | undefined | Failure {
+  const value = body[field]
+  if (!present(value)) return undefined
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1 && value <= most) return value
+  const range = most === Number.MAX_SAFE_INTEGER ? "of at least 1" : `from 1 to ${most}`
+  return misshapen(`'${field}' is ${shown(value)}; it must be an integer ${range}.`)
+}
+
+/** An optional array of objects; absent is empty. */
+export function readObjects(value: Json | undefined, field: string): JsonObject[] | Failure {
+  if (!present(value)) return []
+  if (!Array.isArray(value)) return misshapen(`'${field}' is ${shown(value)}; it must be an array of objects.`)
+  const objects: JsonObject[] = []
+  for (const [index, item] of value.entries()) {
+    if (!isObject(item)) return misshapen(`'${field}[${index}]' is ${shown(item)}; it must be an object.`)
+    objects.push(item)
+  }
+  return objects
+}
+
+/** An optional object; absent is undefined. */
+export function readObject(value: Json | undefined, field: string): JsonObject | undefined | Failure {
+  if (!present(value)) return undefined
+  return isObject(value) ? value : misshapen(`'${field}' is ${shown(value)}; it must be an object.`)
+}
+
+export function checkName(value: Json | undefined, field: string): Failure | undefined {
+  if (typeof value === "string" && value !== "") return undefined
+  return misshapen(`'${field}' is ${shown(value)}; it must be a string that is not empty.`)
+}
+
+/** A tool's schema must say what its root is (gateway-api.md, "POST /v1/messages", `tools`). */
+export function checkSchema(schema: Json | undefined, field: string): Failure | undefined {
+  if (!isObject(schema)) return misshapen(`'${field}' is ${shown(schema)}; it must be an object with a root 'type'.`)
+  return checkName(schema["type"], `${field}.type`)
+}
+
+/** Whether a type, whatever was written there, begins with this. */
+export const beginsWith = (value: Json | undefined, prefix: string): boolean =>
+  typeof value === "string" && value.startsWith(prefix)
+
+/** A fixed set of message roles. */
+export function checkRole(role: Json | undefined, field: string, allowed: readonly string[]): Failure | undefined {
+  if (typeof role === "string" && allowed.includes(role)) return undefined
+  return misshapen(`'${field}' is ${shown(role)}; it must be one of ${allowed.join(", ")}.`)
+}
+
+/** Message content in its long form: parts, each an object that names its type. */
+export function readParts(value: Json | undefined, field: string): JsonObject[] | Failure {
+  const parts = readObjects(value, field)
+  if (parts instanceof Failure) return parts
+  return firstFailure(parts, (part, index) => checkName(part["type"], `${field}[${index}].type`)) ?? parts
+}
+
+/** Whether parts of text, taken together, say nothing; a part of another type always says something. */
+export const saysNothing = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
+  parts.every(
+    (part) => typeof part["type"] === "string" && textTypes.includes(part["type"]) && (part["text"] ?? "") === "",
+  )
