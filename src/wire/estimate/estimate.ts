@@ -1,0 +1,117 @@
+/**
+ * The estimate of a request's input tokens, the same for all three formats: it decides the hold, the context check and
+ * the tokens-per-minute charge, all before a backend has counted anything. It walks what the model will see and prices
+ * texts, images and documents; what only steers the call (types, ids, cache marks) costs nothing.
+ *
+ * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
+ */
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { pdfTokens } from "./document.ts"
+import { imageTokens } from "./image.ts"
+import { textTokens } from "./text.ts"
+
+export interface Prompt {
+  /** Messages or input items, or one text. */
+  readonly messages: Json | undefined
+  /** A system prompt that stands outside of the messages. */
+  readonly instructions?: Json | undefined
+  /** Lists of tools. */
+  readonly tools: readonly (Json | undefined)[]
+  /** The answer's schema, wherever the format puts it. */
+  readonly schemas: readonly (Json | undefined)[]
+}
+
+/** The frame that a chat template puts around the whole prompt, around one message or item, and around one tool. */
+const PROMPT_FRAME = 8
+const MESSAGE_FRAME = 4
+const TOOL_FRAME = 8
+/** What a vendor's own system prompt for tool use takes, once, whatever the tools. */
+const TOOL_USE_FRAME = 350
+/** Quotes, colon and comma of a JSON member; commas of an array melt into their neighbours. */
+const MEMBER_FRAME = 1.5
+/** Encrypted thinking: base64 of the cipher of about four characters per token. */
+const OPAQUE_CHARS_PER_TOKEN = 5
+
+/** Steers the call, or names things; the model does not read it. */
+const UNREAD = new Set([
+  "type",
+  "role",
+  "id",
+  "call_id",
+  "tool_call_id",
+  "tool_use_id",
+  "status",
+  "cache_control",
+  "media_type",
+  "detail",
+  "phase",
+])
+const OPAQUE = new Set(["signature", "encrypted_content"])
+/** Hold JSON that the model reads as JSON, keys and all. */
+const READ_AS_JSON = new Set(["input", "input_schema", "parameters", "schema", "output_schema", "action", "arguments"])
+const IMAGES: readonly unknown[] = ["image", "image_url", "input_image", "computer_screenshot"]
+const FILES: readonly unknown[] = ["document", "file", "input_file"]
+
+/** An integer of at least 1. */
+export function estimateInputTokens(prompt: Prompt, familyFactor = 1): number {
+  let tokens = PROMPT_FRAME + contentTokens(prompt.messages) + contentTokens(prompt.instructions)
+  if (Array.isArray(prompt.messages)) tokens += prompt.messages.length * MESSAGE_FRAME
+  for (const tools of prompt.tools) {
+    if (!Array.isArray(tools) || tools.length === 0) continue
+    tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools)
+  }
+  for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema)
+  return Math.max(1, Math.ceil(tokens * familyFactor))
+}
+
+function contentTokens(value: Json | undefined): number {
+  if (typeof value === "string") return textTokens(value)
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + contentTokens(item), 0)
+  return isObject(value) ? partTokens(value) : 0
+}
+
+function partTokens(part: JsonObject): number {
+  const { type } = part
+  if (IMAGES.includes(type)) return imageTokens(mediaSource(part), imageDetail(part))
+  if (FILES.includes(type)) {
+    const source = mediaSource(part)
+    if (source !== undefined) return pdfTokens(source)
+  }
+  // Redacted thinking has nothing but its cipher.
+  if (type === "redacted_thinking") return opaqueTokens(part["data"])
+  let tokens = 0
+  for (const [key, value] of Object.entries(part)) {
+    if (UNREAD.has(key)) continue
+    if (OPAQUE.has(key)) tokens += opaqueTokens(value)
+    else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value)
+    else tokens += contentTokens(value)
+  }
+  return tokens
+}
+
+const opaqueTokens = (value: Json | undefined): number =>
+  typeof value === "string" ? value.length / OPAQUE_CHARS_PER_TOKEN : 0
+
+function jsonTokens(value: Json | undefined): number {
+  if (typeof value === "string") return textTokens(value)
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + 1 + jsonTokens(item), 1)
+  if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
+  let tokens = 1
+  for (const [key, member] of Object.entries(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(member)
+  return tokens
+}
+
+/** Where each format keeps the data or the address of an image or a PDF; undefined where it is none of them. */
+function mediaSource(part: JsonObject): string | undefined {
+  const { source, image_url: image, file } = part
+  if (isObject(source) && source["type"] !== "text" && source["type"] !== "content")
+    return firstText(source["data"], source["url"])
+  if (isObject(file)) return firstText(file["file_data"])
+  return firstText(image, isObject(image) ? image["url"] : undefined, part["file_data"], part["file_url"])
+}
+
+const firstText = (...values: readonly (Json | undefined)[]): string | undefined =>
+  values.find((value) => typeof value === "string")
+
+const imageDetail = (part: JsonObject): Json | undefined =>
+  isObject(part["image_url"]) ? part["image_url"]["detail"] : part["detail"]

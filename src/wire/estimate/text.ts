@@ -1,0 +1,89 @@
+/**
+ * Tokens of a text, estimated in one pass over its characters: nothing is cut out, looked up or kept, so a megabyte
+ * takes a few milliseconds where a real tokenizer takes seventy and may be driven into quadratic time by its input.
+ *
+ * It follows how tokenizers split before they merge (words with the space before them, three digits, runs of
+ * punctuation, runs of space), and puts an average price on each. The prices are a least-squares fit to o200k over
+ * prose, code, JSON and base64, raised by a tenth, because being under costs the house and being over costs a client
+ * only a part of its context window.
+ */
+import { cutBetween, LETTERS } from "./letter-pairs.ts"
+
+const RAISE = 1.1
+const WORD_AFTER_SPACE = 0.8 * RAISE
+const WORD_AFTER_PUNCTUATION = 0.3 * RAISE
+const WORD_AFTER_OTHER = 0.79 * RAISE
+const CUT_IN_WORD = 1.58 * RAISE
+const THREE_DIGITS = 1.15 * RAISE
+const PUNCTUATION = 1.09 * RAISE
+const SAME_PUNCTUATION = 0.04 * RAISE
+const OTHER_PUNCTUATION = 0.3 * RAISE
+const SPACES = 0.56 * RAISE
+/** A longer run of white space takes another token. */
+const LONGEST_SPACE = 16
+
+const SPACE = 0
+const LOWER = 1
+const UPPER = 2
+const DIGIT = 3
+const PUNCT = 4
+const BREAK = 5
+const BEYOND = 6
+
+const kinds = Uint8Array.from({ length: 128 }, (_, code) => {
+  if (code >= 97 && code <= 122) return LOWER
+  if (code >= 65 && code <= 90) return UPPER
+  if (code >= 48 && code <= 57) return DIGIT
+  if (code === 32 || code === 9) return SPACE
+  return code === 10 || code === 13 ? BREAK : PUNCT
+})
+
+/** Not rounded: the sum over many texts is. */
+export function textTokens(text: string): number {
+  let tokens = 0
+  let before = SPACE
+  let letterBefore = 0
+  let codeBefore = -1
+  let run = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    const kind = code < 128 ? (kinds[code] ?? PUNCT) : BEYOND
+    run = kind === before ? run + 1 : 1
+    if (kind === LOWER || kind === UPPER) {
+      const letter = (code | 32) - 97
+      if (before === kind || before === UPPER)
+        tokens += CUT_IN_WORD * (cutBetween[letterBefore * LETTERS + letter] ?? 0)
+      else tokens += wordAfter(before)
+      letterBefore = letter
+    } else if (kind === PUNCT) {
+      tokens += run === 1 ? PUNCTUATION : code === codeBefore ? SAME_PUNCTUATION : OTHER_PUNCTUATION
+    } else if (kind === DIGIT) {
+      if (run % 3 === 1) tokens += THREE_DIGITS
+      if (run === 1 && before === SPACE) tokens += SPACES
+    } else if (kind === BEYOND) tokens += beyondAscii(code)
+    // One space belongs to the word after it, and a line's end to the punctuation before it.
+    else if (run % LONGEST_SPACE === (kind === SPACE ? 2 : 0)) tokens += SPACES
+    before = kind
+    codeBefore = code
+  }
+  return tokens
+}
+
+const wordAfter = (before: number): number => {
+  if (before === SPACE) return WORD_AFTER_SPACE
+  return before === PUNCT ? WORD_AFTER_PUNCTUATION : WORD_AFTER_OTHER
+}
+
+/** Tokens of one UTF-16 unit outside of ASCII, by script. */
+function beyondAscii(code: number): number {
+  if (code < 0x250) return 0.8 // Latin with marks
+  if (code >= 0x400 && code < 0x530) return 0.3 // Cyrillic
+  if (code < 0x1000) return 0.42 // Greek, Hebrew, Arabic, the scripts of India, Thai
+  if (code < 0x2000) return 1 // Burmese, Khmer and other rare ones; Vietnamese
+  if (code < 0x3040) return 1.1 // punctuation, symbols, boxes
+  if (code < 0x3100) return 0.75 // kana
+  if (code < 0xa000) return 0.9 // Han
+  if (code < 0xac00) return 3 // Javanese and its like, byte by byte
+  if (code < 0xd800) return 0.8 // Hangul
+  return code < 0xe000 ? 1.2 : 1.1 // half of an emoji or of a rare character; full-width forms
+}
