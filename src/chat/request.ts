@@ -31,8 +31,25 @@ export interface ChatRequest {
 export interface Forwarding {
   /** The backend's own name of the model. */
   readonly model: string
-  /** The answer limit to forward, per choice; undefined leaves an absent limit absent. */
+  /** The answer limit to forward, per choice. It is always written, so that no answer can cost more than is held. */
   readonly maxOutputTokens: number
   /** Top-level parameters that this model does not take, removed in silence (catalogue `strip`). */
   readonly strip: readonly string[]
+}
+
+/** The limit to write: what the gateway allows, and never more than the client asked for. */
+export const answerLimit = (request: ChatRequest, forwarding: Forwarding): number =>
+  Math.min(request.maxOutputTokens ?? forwarding.maxOutputTokens, forwarding.maxOutputTokens)
+
+/**
+ * A shallow copy of the body with what every format changes alike. Spread, not assigned, so that a `__proto__` key
+ * stays a harmless key; `stream` is written as it was understood, so that `null` is not left to the backend's reading.
+ */
+export function forwardedBody(request: ChatRequest, forwarding: Forwarding): JsonObject {
+  const body: JsonObject = { ...request.body }
+  for (const parameter of forwarding.strip) delete body[parameter]
+  body["model"] = forwarding.model
+  if (request.stream) body["stream"] = true
+  else delete body["stream"]
+  return body
 }

@@ -1,0 +1,63 @@
+/**
+ * The messages and the system prompt of a messages request. Blocks may sit inside of blocks (an image in a tool's
+ * result), so every check of a block looks at the flat list of all of them that is handed back here.
+ */
+import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../chat/shape.ts"
+import { Failure } from "../../failure/failure.ts"
+
+/** `system` inside of `messages` came with version 2026-10-21. */
+const ROLES = ["user", "assistant", "system"]
+
+/** Checks every message, and hands back the blocks of all of them, nested ones too. */
+export function readMessages(value: Json | undefined): JsonObject[] | Failure {
+  const messages = readObjects(value, "messages")
+  if (messages instanceof Failure) return messages
+  if (messages.length === 0) return misshapen("'messages' is missing or empty; it must be an array of messages.")
+  const all: JsonObject[] = []
+  const failure = firstFailure(messages, (message, index) => {
+    const blocks = readMessage(message, `messages[${index}]`)
+    if (blocks instanceof Failure) return blocks
+    for (const block of blocks) addWithNested(all, block)
+    return undefined
+  })
+  return failure ?? all
+}
+
+function readMessage(message: JsonObject, field: string): JsonObject[] | Failure {
+  const { role, content } = message
+  const wrongRole = checkRole(role, `${field}.role`, ROLES)
+  if (wrongRole) return wrongRole
+  if (role === "user" && (!present(content) || content === "")) return emptyUser(field)
+  if (typeof content === "string") return []
+  if (!Array.isArray(content))
+    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of blocks.`)
+  const blocks = readParts(content, `${field}.content`)
+  if (blocks instanceof Failure) return blocks
+  return role === "user" && saysNothing(blocks, ["text"]) ? emptyUser(field) : blocks
+}
+
+const emptyUser = (field: string): Failure =>
+  misshapen(`'${field}.content' is empty; a user message must say something.`)
+
+/** The results of tools and documents made of blocks carry blocks of their own. */
+function addWithNested(all: JsonObject[], block: JsonObject): void {
+  all.push(block)
+  const { content, source } = block
+  for (const inner of [content, isObject(source) ? source["content"] : undefined]) {
+    if (Array.isArray(inner)) for (const nested of inner) if (isObject(nested)) addWithNested(all, nested)
+  }
+}
+
+export function readSystem(value: Json | undefined): Failure | undefined {
+  if (!present(value) || typeof value === "string") return undefined
+  if (!Array.isArray(value))
+    return misshapen(`'system' is ${shown(value)}; it must be a string or an array of text blocks.`)
+  const blocks = readParts(value, "system")
+  if (blocks instanceof Failure) return blocks
+  return firstFailure(blocks, (block, index) =>
+    block["type"] === "text" && typeof block["text"] === "string"
+      ? undefined
+      : misshapen(`'system[${index}]' is a block of type ${shown(block["type"])}; it must be a text block.`),
+  )
+}

@@ -1,0 +1,29 @@
+/**
+ * What a messages request may not ask for, because the operator's one account at the backend stands behind every
+ * customer (decisions §8): state that is kept there would leak from one customer to another, another model or speed
+ * there would cost what the catalogue's rates do not cover.
+ */
+import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { notServed } from "../../chat/shape.ts"
+import type { Failure } from "../../failure/failure.ts"
+
+const STATE = ["container", "thread", "mcp_servers", "user_profile_id", "workspace_id"]
+const REROUTES = ["fallbacks", "fallback_credit_token", "billing_policy"]
+
+export function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[]): Failure | undefined {
+  const state = STATE.find((field) => asksFor(body[field]))
+  if (state !== undefined) return notServed(`'${state}' names state or servers at the backend; leave it out.`)
+  const reroute = REROUTES.find((field) => asksFor(body[field]))
+  if (reroute !== undefined) return notServed(`'${reroute}' changes what the call costs at the backend; leave it out.`)
+  if (body["speed"] === "fast") return notServed("'speed' is \"fast\"; only the standard speed is served.")
+  if (blocks.some(namesFile)) return notServed("File ids name state kept at the backend; send the data itself instead.")
+  return undefined
+}
+
+/** Absent, null and an empty list ask for nothing. */
+const asksFor = (value: Json | undefined): boolean => present(value) && !(Array.isArray(value) && value.length === 0)
+
+function namesFile(block: JsonObject): boolean {
+  const { type, source } = block
+  return type === "container_upload" || (isObject(source) && (source["type"] === "file" || present(source["file_id"])))
+}

@@ -1,0 +1,92 @@
+/**
+ * A messages request: checked, understood, and written anew for a backend of the same format. `system` and thinking
+ * blocks are never touched on the way: the vendor's signatures are bound to them.
+ */
+import { isObject, type JsonObject } from "../../chat/json.ts"
+import { answerLimit, type ChatRequest, type Feature, type Forwarding, forwardedBody } from "../../chat/request.ts"
+import { misshapen, readCount, readFlag, readObject } from "../../chat/shape.ts"
+import { Failure } from "../../failure/failure.ts"
+import { readModel } from "../body.ts"
+import { estimateInputTokens } from "../estimate/estimate.ts"
+import { readMessages, readSystem } from "./content.ts"
+import { refuseNotServed } from "./not-served.ts"
+import { lowerThinking } from "./thinking.ts"
+import { checkTools } from "./tools.ts"
+
+export function decodeRequest(body: JsonObject): ChatRequest | Failure {
+  const model = readModel(body)
+  if (model instanceof Failure) return model
+  const prompt = decodePrompt(body)
+  if (prompt instanceof Failure) return prompt
+  const limit = readCount(body, "max_tokens")
+  if (limit instanceof Failure) return limit
+  if (limit === undefined) return misshapen("'max_tokens' is missing; it is required, an integer of at least 1.")
+  const stream = readFlag(body, "stream")
+  if (stream instanceof Failure) return stream
+  const thinking = readObject(body["thinking"], "thinking")
+  if (thinking instanceof Failure) return thinking
+  const refusal = prompt.refusal
+  if (refusal) return refusal
+  return {
+    endpoint: "messages",
+    body,
+    model,
+    stream,
+    inputTokens: estimatePrompt(body),
+    maxOutputTokens: limit,
+    choices: 1,
+    features: prompt.features,
+    includeUsage: false,
+  }
+}
+
+/** What `POST /v1/messages/count_tokens` answers: the same prompt, which there needs no `max_tokens`. */
+export function countInputTokens(body: JsonObject): number | Failure {
+  const prompt = decodePrompt(body)
+  if (prompt instanceof Failure) return prompt
+  return prompt.refusal ?? estimatePrompt(body)
+}
+
+export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
+  const limit = answerLimit(request, forwarding)
+  const body = lowerThinking(forwardedBody(request, forwarding), request.maxOutputTokens ?? limit, limit)
+  body["max_tokens"] = limit
+  return body
+}
+
+interface Prompt {
+  readonly features: ReadonlySet<Feature>
+  /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */
+  readonly refusal: Failure | undefined
+}
+
+function decodePrompt(body: JsonObject): Prompt | Failure {
+  const blocks = readMessages(body["messages"])
+  if (blocks instanceof Failure) return blocks
+  const system = readSystem(body["system"])
+  if (system instanceof Failure) return system
+  const tools = checkTools(body["tools"])
+  if (tools instanceof Failure) return tools
+  const format = readFormat(body)
+  if (format instanceof Failure) return format
+  const features = new Set<Feature>(tools.features)
+  if (blocks.some((block) => block["type"] === "image")) features.add("vision")
+  if (format?.["type"] === "json_schema") features.add("structured_outputs")
+  return { features, refusal: refuseNotServed(body, blocks) ?? tools.refusal }
+}
+
+/** The answer's schema: `output_config.format`, or `output_format` as it was called while it was new. */
+function readFormat(body: JsonObject): JsonObject | undefined | Failure {
+  const config = readObject(body["output_config"], "output_config")
+  if (config instanceof Failure) return config
+  const format = readObject(config?.["format"], "output_config.format")
+  return format ?? readObject(body["output_format"], "output_format")
+}
+
+const estimatePrompt = (body: JsonObject): number =>
+  estimateInputTokens({
+    messages: body["messages"],
+    instructions: body["system"],
+    tools: [body["tools"]],
+    schemas: [isObject(body["output_config"]) ? body["output_config"]["format"] : undefined, body["output_format"]],
+  })
