@@ -68,7 +68,7 @@ const sumOverLimit = (text: string): Numbers | undefined => {
 
 /** A number that a word marks as the limit. `max_tokens` is no such word: it limits the answer. */
 const limitPattern =
-  /(?:[<>]=?|\b(?:maximum|max|limit|allowed|context (?:length|window|size)|cannot exceed|max_(?:seq|model)_len)\b)\D{0,40}?(\d[\d,]*)|\b(\d[\d,]*) maximum\b/i
+  /(?:<=|>=?) (\d[\d,]*)|\b(?:maximum|max|limit|allowed|context (?:length|window|size)|cannot exceed|max_(?:seq|model)_len)\b\D{0,40}?(\d[\d,]*)|\b(\d[\d,]*) maximum\b/i
 
 /** A bound on bytes or characters says nothing about tokens. */
 const otherUnits = /string too long|a string with maximum length|\bcharacters?\b|\bbytes?\b|\d ?[kmg]i?b\b/i
@@ -77,7 +77,7 @@ const otherUnits = /string too long|a string with maximum length|\bcharacters?\b
 const countOverLimit = (text: string): Numbers | undefined => {
   if (otherUnits.test(text)) return undefined
   const match = limitPattern.exec(text)
-  const limit = plain(match?.[1] ?? match?.[2] ?? "")
+  const limit = plain(match?.[1] ?? match?.[2] ?? match?.[3] ?? "")
   const counts = [...text.matchAll(/(?<![\w.,-])\d[\d,]*(?![\w-])/g)].map(([digits]) => plain(digits))
   return believable(Math.max(...counts.filter((count) => count < 1e9)), limit)
 }

@@ -54,7 +54,7 @@ export class SseParser {
     if (this.#failure !== undefined) return this.#failure
     const events: SseEvent[] = []
     this.#take(`${this.#decoder.decode()}\n\n`, events)
-    return this.#failure ?? events[0]
+    return this.#failure ?? events.find(({ data }) => data !== "")
   }
 
   #take(chunk: string, events: SseEvent[]): void {

@@ -1,0 +1,54 @@
+/** Replays a recorded stream through the parser and a format's reader, as the relay would: bytes in, steps out. */
+import { join } from "node:path"
+import { Failure } from "../../src/failure/failure.ts"
+import { streamReader as chat } from "../../src/wire/chat/stream.ts"
+import type { ClientView, StreamReader, StreamStep } from "../../src/wire/format.ts"
+import { streamReader as messages } from "../../src/wire/messages/stream.ts"
+import { streamReader as responses } from "../../src/wire/responses/stream.ts"
+import { type SseEvent, SseParser } from "../../src/wire/sse.ts"
+
+export const readers = { chat, messages, responses }
+export type Format = keyof typeof readers
+
+export const view: ClientView = {
+  model: "catalogue/model",
+  includeUsage: false,
+  contextWindow: 200_000,
+  maxOutputTokens: 64_000,
+}
+
+export const fixture = (path: string): Promise<Uint8Array> => Bun.file(join(import.meta.dir, "fixtures", path)).bytes()
+
+/** The events of these chunks, with what the end cut off. */
+export const parse = (chunks: Iterable<Uint8Array>): SseEvent[] => {
+  const parser = new SseParser()
+  const events: SseEvent[] = []
+  for (const chunk of chunks) {
+    const found = parser.push(chunk)
+    if (found instanceof Failure) throw new Error("the parser refused a fixture")
+    events.push(...found)
+  }
+  const last = parser.end()
+  if (last instanceof Failure) throw new Error("the parser refused a fixture")
+  return last === undefined ? events : [...events, last]
+}
+
+export const replay = (
+  format: Format,
+  chunks: Iterable<Uint8Array>,
+  changes: Partial<ClientView> = {},
+): { steps: StreamStep[]; reader: StreamReader } => {
+  const reader = readers[format]({ ...view, ...changes })
+  return { steps: parse(chunks).map((event) => reader.read(event)), reader }
+}
+
+export const oneByteEach = (bytes: Uint8Array): Uint8Array[] => Array.from(bytes, (_, at) => bytes.subarray(at, at + 1))
+
+/** The steps as a word of letters: preamble, Content, trailer, Terminal, Failure. */
+export const kinds = (steps: readonly StreamStep[]): string =>
+  steps.map(({ kind }) => ({ preamble: "p", content: "C", trailer: "t", terminal: "T", failure: "F" })[kind]).join("")
+
+export const sent = (steps: readonly StreamStep[]): string =>
+  steps.map((step) => (step.kind === "failure" ? "" : step.bytes)).join("")
+
+export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
