@@ -1,0 +1,166 @@
+/**
+ * Plans one answer, before any format tells it: what is thought, said and called, where the client's limit cuts it, and
+ * what it counts. A content event is one token. Deltas are made when they are asked for, because an answer may be far
+ * larger than what anybody wants to hold.
+ */
+import type { JsonObject } from "../chat/json.ts"
+import type { Ask } from "./ask.ts"
+import type { Script } from "./script.ts"
+import type { Usage } from "./usage.ts"
+
+export interface Answer {
+  /** Unique in this simulator; the formats put their own prefixes before it. */
+  readonly serial: string
+  readonly createdS: number
+  /** The backend's own name of the model. */
+  readonly model: string
+  readonly thinking: Deltas
+  readonly text: Deltas
+  readonly calls: readonly ToolCall[]
+  /** The client's limit ended it. */
+  readonly cut: boolean
+  readonly usage: Usage
+}
+
+export interface Deltas {
+  readonly count: number
+  at(index: number): string
+}
+
+export interface ToolCall {
+  readonly serial: string
+  readonly name: string
+  /** The arguments' JSON in pieces; cut off where the limit is. */
+  readonly pieces: readonly string[]
+  readonly args: JsonObject
+}
+
+/** What this call is, apart from what it asks and what it is scripted to do. */
+export interface Occasion {
+  readonly serial: string
+  readonly seed: number
+  readonly nowMs: number
+  readonly model: string
+  /** Nothing is to be said, whatever is scripted. */
+  readonly mute: boolean
+}
+
+const nothing: Deltas = { count: 0, at: () => "" }
+
+export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer => {
+  let budget = ask.limit ?? Infinity
+  let cut = false
+  const spend = (tokens: number): number => {
+    const granted = Math.min(tokens, budget)
+    if (granted < tokens) cut = true
+    budget -= granted
+    return granted
+  }
+
+  const thought = occasion.mute ? 0 : script.think
+  const reasoning = spend(Math.max(thought, occasion.mute ? 0 : (script.usage.reasoning ?? thought)))
+  const thinking = limited(filler(occasion.seed, script.delta), Math.min(thought, reasoning))
+  const calling = occasion.mute ? undefined : callOf(ask, script)
+  const said = occasion.mute || saysNothing(calling, script) ? nothing : sentence(ask, script, occasion.seed)
+  const text = limited(said, spend(said.count))
+  const calls = calling === undefined ? [] : calling.map((call) => planCall(call, occasion.serial, spend))
+  const kept = calls.filter((call) => call.pieces.length > 0)
+  const called = kept.reduce((sum, call) => sum + call.pieces.length, 0)
+
+  const { report, cached, written } = script.usage
+  return {
+    serial: occasion.serial,
+    createdS: Math.floor(occasion.nowMs / 1000),
+    model: occasion.model,
+    thinking,
+    text,
+    calls: kept,
+    cut,
+    usage: {
+      report,
+      input: script.usage.input ?? Math.max(0, ask.promptTokens - cached - written),
+      cached,
+      written,
+      output: (reasoning + text.count + called) * ask.choices,
+      reasoning: reasoning * ask.choices,
+    },
+  }
+}
+
+type Calling = readonly { readonly name: string; readonly args: JsonObject; readonly index: number }[]
+
+/** A call is made when the request offers tools, and as many rounds of results as are scripted have not come back. */
+const callOf = (ask: Ask, script: Script): Calling | undefined => {
+  const { tool } = script
+  if (tool === undefined) return undefined
+  const name = tool.name === "*" ? ask.tools[0] : ask.tools.find((offered) => offered === tool.name)
+  if (name === undefined || Math.ceil(ask.toolResults / tool.parallel) >= tool.rounds) return undefined
+  return Array.from({ length: tool.parallel }, (_, index) => ({ name, args: tool.args, index }))
+}
+
+const planCall = (call: Calling[number], serial: string, spend: (tokens: number) => number): ToolCall => {
+  const pieces = slices(JSON.stringify(call.args), 8)
+  return { ...call, serial: `${serial}${call.index}`, pieces: pieces.slice(0, spend(pieces.length)) }
+}
+
+/** A script that names a tool which the request does not offer is a mistake, or a tool that got lost on the way here. */
+export const missingTool = (ask: Ask, script: Script): string | undefined => {
+  const name = script.tool?.name
+  if (name === undefined || name === "*" || ask.tools.length === 0 || ask.tools.includes(name)) return undefined
+  return `the script calls "${name}", the request offers ${ask.tools.join(", ")}`
+}
+
+/** Beside a tool call only what is scripted is said. */
+const saysNothing = (calling: Calling | undefined, script: Script): boolean =>
+  calling !== undefined && script.text === undefined && script.output === undefined
+
+const words = "the quick keeper of the counter takes a coin, tears a ticket and lets one more traveller pass through,"
+  .split(" ")
+  .map((word) => `${word} `)
+
+/** Endless words, the same for the same seed; `size` makes each delta exactly as long. */
+const filler = (seed: number, size: number | undefined): Deltas => {
+  if (size !== undefined) {
+    const block = words.join("").repeat(Math.ceil(size / 100) + 1)
+    const piece = block.slice(0, size)
+    return { count: Infinity, at: () => piece }
+  }
+  return { count: Infinity, at: (index) => words[(index + seed) % words.length] ?? "" }
+}
+
+const limited = (deltas: Deltas, count: number): Deltas => ({
+  count: Math.min(deltas.count, count),
+  at: (index) => deltas.at(index),
+})
+
+/** What is said: the literal text, or filler where a length is scripted, or a friendly echo. */
+const sentence = (ask: Ask, script: Script, seed: number): Deltas => {
+  const { text, output, delta } = script
+  if (text === undefined && (output !== undefined || delta !== undefined)) {
+    return limited(filler(seed, delta), output ?? 8)
+  }
+  const whole = text ?? greeting(ask)
+  if (whole === "") return nothing
+  const pieces = delta === undefined ? (whole.match(/\s*\S+\s*$|\s*\S+/g) ?? [whole]) : slices(whole, delta)
+  return { count: output ?? pieces.length, at: (index) => pieces[index % pieces.length] ?? "" }
+}
+
+const greeting = (ask: Ask): string => {
+  if (ask.toolResults > 0) return "Thank you, the tool's result has arrived and all is well."
+  const heard = ask.lastUserText.trim().replaceAll(/\s+/g, " ")
+  if (heard === "") return "Hello from the simulator."
+  return `Hello from the simulator. You said: ${heard.slice(0, 60).toWellFormed()}`
+}
+
+const slices = (text: string, size: number): string[] => {
+  const characters = Array.from(text)
+  const pieces: string[] = []
+  for (let at = 0; at < characters.length; at += size) pieces.push(characters.slice(at, at + size).join(""))
+  return pieces
+}
+
+export const whole = (deltas: Deltas): string => {
+  let text = ""
+  for (let index = 0; index < deltas.count; index += 1) text += deltas.at(index)
+  return text
+}

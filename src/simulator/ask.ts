@@ -1,0 +1,72 @@
+/**
+ * Reading what the three formats have in common in a request. Prompt tokens are counted as a quarter of the characters
+ * in the prompt's strings, an image as a flat 1,000: honest enough to charge by, and cheap.
+ */
+import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+
+/** What an answer depends on, read from the request. */
+export interface Ask {
+  readonly stream: boolean
+  /** The most answer tokens that the client takes. */
+  readonly limit: number | undefined
+  /** Answers asked for: `n` on chat, else 1. */
+  readonly choices: number
+  /** Chat only: the usage chunk is wanted. */
+  readonly includeUsage: boolean
+  readonly lastUserText: string
+  readonly promptTokens: number
+  /** Names that may be called; none where the request forbids calls. */
+  readonly tools: readonly string[]
+  /** Tool results since the user last said something. */
+  readonly toolResults: number
+}
+
+const imageTokens = 1000
+const charactersPerToken = 4
+
+export const countTokens = (...prompt: readonly (Json | undefined)[]): number => {
+  let characters = 0
+  for (const part of prompt) characters += countCharacters(part, "")
+  return Math.ceil(characters / charactersPerToken)
+}
+
+const countCharacters = (value: Json | undefined, key: string): number => {
+  if (typeof value === "string") {
+    const image = key === "data" || key === "url" || key === "image_url"
+    return image ? imageTokens * charactersPerToken : value.length
+  }
+  if (typeof value !== "object" || value === null) return 0
+  let characters = 0
+  if (Array.isArray(value)) for (const item of value) characters += countCharacters(item, key)
+  else for (const name in value) characters += countCharacters(value[name], name)
+  return characters
+}
+
+/** The text of a message's content, in any format: a string, or parts of which some have `text`. */
+export const textOf = (content: Json | undefined): string => {
+  if (typeof content === "string") return content
+  if (!Array.isArray(content)) return ""
+  return content.map((part) => (isObject(part) && typeof part["text"] === "string" ? part["text"] : "")).join("")
+}
+
+/** The elements of an array that are objects; anything else counts as none. */
+export const objects = (value: Json | undefined): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : [])
+
+/** A limit that the client set, if it is a number at all. */
+export const numberOf = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined)
+
+/** What the conversation's end says: the user's last words, and the tool results that came after them. */
+export const readEnd = (
+  turns: readonly JsonObject[],
+  read: (turn: JsonObject) => { readonly results: number; readonly userText: string },
+): { readonly lastUserText: string; readonly toolResults: number } => {
+  let toolResults = 0
+  for (let index = turns.length - 1; index >= 0; index -= 1) {
+    const turn = turns[index]
+    if (turn === undefined) break
+    const { results, userText } = read(turn)
+    toolResults += results
+    if (results === 0 && userText !== "") return { lastUserText: userText, toolResults }
+  }
+  return { lastUserText: "", toolResults }
+}

@@ -1,0 +1,145 @@
+/**
+ * Chat completions, as the vendor's API reference has them: a role chunk, content chunks, a chunk with the finish
+ * reason, the usage chunk when it was asked for (`usage` is null on all others), `[DONE]`.
+ */
+import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { type Answer, whole } from "./answer.ts"
+import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
+import type { Frame, SimulatedFormat } from "./format.ts"
+import { told, usageField } from "./usage.ts"
+import { chatComplaints, openaiError, openaiStatus } from "./vendor-error.ts"
+
+const readAsk = (body: JsonObject): Ask | string => {
+  if (!Array.isArray(body["messages"]) || body["messages"].length === 0) return "'messages' must be a non-empty array."
+  const options = body["stream_options"]
+  const offered = body["tool_choice"] === "none" ? [] : objects(body["tools"])
+  return {
+    stream: body["stream"] === true,
+    limit: numberOf(body["max_completion_tokens"]) ?? numberOf(body["max_tokens"]),
+    choices: numberOf(body["n"]) ?? 1,
+    includeUsage: isObject(options) && options["include_usage"] === true,
+    promptTokens: countTokens(body["messages"], body["tools"]),
+    tools: offered.flatMap((tool) => {
+      const inner = tool["function"]
+      return isObject(inner) && typeof inner["name"] === "string" ? [inner["name"]] : []
+    }),
+    ...readEnd(objects(body["messages"]), (turn) => ({
+      results: turn["role"] === "tool" ? 1 : 0,
+      userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
+    })),
+  }
+}
+
+const finishReason = (answer: Answer): string => {
+  if (answer.cut) return "length"
+  return answer.calls.length > 0 ? "tool_calls" : "stop"
+}
+
+const usageOf = ({ usage }: Answer): JsonObject => {
+  const prompt = usage.input + usage.cached + usage.written
+  return {
+    prompt_tokens: told(prompt, usage.report),
+    completion_tokens: told(usage.output, usage.report),
+    total_tokens: told(prompt + usage.output, usage.report),
+    prompt_tokens_details: {
+      cached_tokens: usage.cached,
+      ...(usage.written > 0 ? { cache_write_tokens: usage.written } : {}),
+      audio_tokens: 0,
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoning,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  }
+}
+
+function* frames(answer: Answer, ask: Ask): Generator<Frame> {
+  const head = JSON.stringify({
+    id: `chatcmpl-${answer.serial}`,
+    object: "chat.completion.chunk",
+    created: answer.createdS,
+    model: answer.model,
+    service_tier: "default",
+    system_fingerprint: "fp_simulator",
+  }).slice(0, -1)
+  const usageNull = ask.includeUsage ? `,"usage":null` : ""
+  const chunk = (kind: Frame["kind"], delta: string, finish = "null"): Frame => {
+    let bytes = ""
+    for (let index = 0; index < ask.choices; index += 1) {
+      const choice = `{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${finish}}`
+      bytes += `data: ${head},"choices":[${choice}]${usageNull}}\n\n`
+    }
+    return { kind, bytes }
+  }
+
+  const content = answer.calls.length > 0 && answer.text.count === 0 ? "null" : `""`
+  yield chunk("preamble", `{"role":"assistant","content":${content},"refusal":null}`)
+  for (let index = 0; index < answer.thinking.count; index += 1) {
+    yield chunk("content", `{"reasoning_content":${JSON.stringify(answer.thinking.at(index))}}`)
+  }
+  for (let index = 0; index < answer.text.count; index += 1) {
+    yield chunk("content", `{"content":${JSON.stringify(answer.text.at(index))}}`)
+  }
+  for (const [index, call] of answer.calls.entries()) {
+    const opening = { index, id: `call_${call.serial}`, type: "function", function: { name: call.name, arguments: "" } }
+    yield chunk("preamble", JSON.stringify({ tool_calls: [opening] }))
+    for (const piece of call.pieces) {
+      yield chunk("content", JSON.stringify({ tool_calls: [{ index, function: { arguments: piece } }] }))
+    }
+  }
+  yield chunk("trailer", "{}", `"${finishReason(answer)}"`)
+  if (ask.includeUsage && answer.usage.report !== "none") {
+    const usage = answer.usage.report === "null" ? null : usageOf(answer)
+    yield { kind: "trailer", bytes: `data: ${head},"choices":[],"usage":${JSON.stringify(usage)}}\n\n` }
+  }
+  yield { kind: "terminal", bytes: "data: [DONE]\n\n" }
+}
+
+const reply = (answer: Answer, ask: Ask): JsonObject => {
+  const calls: Json[] = answer.calls.map((call) => ({
+    id: `call_${call.serial}`,
+    type: "function",
+    function: { name: call.name, arguments: call.pieces.join("") },
+  }))
+  const message: JsonObject = {
+    role: "assistant",
+    content: answer.text.count === 0 && calls.length > 0 ? null : whole(answer.text),
+    ...(answer.thinking.count > 0 ? { reasoning_content: whole(answer.thinking) } : {}),
+    refusal: null,
+    annotations: [],
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  }
+  const finish_reason = finishReason(answer)
+  return {
+    id: `chatcmpl-${answer.serial}`,
+    object: "chat.completion",
+    created: answer.createdS,
+    model: answer.model,
+    choices: Array.from({ length: ask.choices }, (_, index) => ({ index, message, logprobs: null, finish_reason })),
+    ...usageField(answer.usage.report, () => usageOf(answer)),
+    service_tier: "default",
+    system_fingerprint: "fp_simulator",
+  }
+}
+
+export const chat: SimulatedFormat = {
+  name: "chat",
+  path: "/v1/chat/completions",
+  headers: (serial) => ({
+    "x-request-id": `req_${serial}`,
+    "openai-organization": "simulated",
+    "x-ratelimit-remaining-requests": "9999",
+  }),
+  readAsk,
+  stream: (answer, ask) => ({
+    frames: frames(answer, ask),
+    errorEvent: (error) => `data: ${JSON.stringify({ error: openaiError(error) })}\n\n`,
+    garbage: () => `data: {"id":"chatcmpl-${answer.serial}","choices":[{"index":0,"del\n\n`,
+  }),
+  reply,
+  complaints: chatComplaints,
+  statusError: openaiStatus,
+  errorBody: (error) => ({ error: openaiError(error) }),
+}

@@ -1,0 +1,98 @@
+/**
+ * The ways in which a call can be made to go wrong. `after` counts content events (text, thinking and argument deltas)
+ * that are sent before it happens; 0 is before any event at all, `preamble` after those that carry no content yet.
+ * A fault whose place lies behind the last content event happens before the terminal event, so that it always does.
+ */
+import type { Parameters } from "./parameters.ts"
+
+export type After = number | "preamble"
+
+/** What a vendor can complain of; each format has its own words for it (vendor-error.ts). */
+export type Complaint = "overloaded" | "rate-limited" | "context" | "unsupported" | "server"
+
+export type Fault =
+  /** An error status before anything else. */
+  | StatusFault
+  | { readonly kind: "complaint"; readonly complaint: Complaint }
+  /** `refuse` closes the connection before the head, `silent` never answers. */
+  | { readonly kind: "refuse" }
+  | { readonly kind: "silent" }
+  /** A whole answer with nothing in it. */
+  | { readonly kind: "empty" }
+  /** `reset` tears the connection, `cut` ends the stream as if it were whole, `garbage` sends an event that is no JSON. */
+  | { readonly kind: "reset" | "cut" | "garbage"; readonly after: After }
+  /** The format's in-stream error; `failed` is the response object of that status, which only responses have. */
+  | { readonly kind: "error-event" | "failed"; readonly after: After; readonly complaint: Complaint }
+  /** Sends nothing for a while, then goes on. */
+  | { readonly kind: "stall"; readonly after: After; readonly stallMs: number }
+
+/** What can befall an answer on its way; the others come in its place. */
+export type AnswerFault = Exclude<Fault, { kind: "status" | "complaint" | "refuse" | "silent" }>
+
+export interface StatusFault {
+  readonly kind: "status"
+  readonly status: number
+  /** Sent as it is written, so that nonsense can be sent too. */
+  readonly retryAfter: string | undefined
+  readonly message: string | undefined
+  readonly code: string | undefined
+  /** `vendor` is the format's own error body, `json` somebody else's, `html` a proxy's page. */
+  readonly body: "vendor" | "json" | "html" | "empty"
+}
+
+const complaints = ["overloaded", "rate-limited", "context", "unsupported", "server"] as const
+
+/** By the name that a script gives it. */
+const readers = {
+  status: (parameters) => readStatus(parameters),
+  context: () => ({ kind: "complaint", complaint: "context" }),
+  unsupported: () => ({ kind: "complaint", complaint: "unsupported" }),
+  refuse: () => ({ kind: "refuse" }),
+  silent: () => ({ kind: "silent" }),
+  empty: () => ({ kind: "empty" }),
+  reset: (parameters) => ({ kind: "reset", after: readAfter(parameters) }),
+  "late-reset": () => ({ kind: "reset", after: Infinity }),
+  cut: (parameters) => ({ kind: "cut", after: readAfter(parameters) }),
+  garbage: (parameters) => ({ kind: "garbage", after: readAfter(parameters) }),
+  "error-event": (parameters) => ({
+    kind: "error-event",
+    after: readAfter(parameters),
+    complaint: readComplaint(parameters),
+  }),
+  failed: (parameters) => ({ kind: "failed", after: readAfter(parameters), complaint: readComplaint(parameters) }),
+  stall: (parameters) => ({
+    kind: "stall",
+    after: readAfter(parameters),
+    stallMs: parameters.integer("stall") ?? 0,
+  }),
+} satisfies Record<string, (parameters: Parameters) => Fault>
+
+const kinds = Object.keys(readers) as (keyof typeof readers)[]
+
+export const readFault = (parameters: Parameters): Fault | undefined => {
+  const kind = parameters.oneOf("fault", kinds)
+  return kind === undefined ? undefined : readers[kind](parameters)
+}
+
+const readComplaint = (parameters: Parameters): Complaint => parameters.oneOf("error", complaints) ?? "overloaded"
+
+const readStatus = (parameters: Parameters): StatusFault => {
+  const status = parameters.integer("status") ?? 500
+  if (status < 400 || status > 599) parameters.complain(`status must be 400 to 599, not "${status}"`)
+  return {
+    kind: "status",
+    status,
+    retryAfter: parameters.text("retry_after"),
+    message: parameters.text("message"),
+    code: parameters.text("code"),
+    body: parameters.oneOf("body", ["vendor", "json", "html", "empty"] as const) ?? "vendor",
+  }
+}
+
+const readAfter = (parameters: Parameters): After => {
+  const value = parameters.text("after") ?? "0"
+  if (value === "preamble") return value
+  if (/^\d{1,9}$/.test(value)) return Number(value)
+  parameters.complain(`after must be a number of content events or "preamble", not "${value}"`)
+  return 0
+}

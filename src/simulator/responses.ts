@@ -1,0 +1,188 @@
+/**
+ * Responses, as the vendor's reference of streaming events has them: created, in_progress, each output item from added
+ * through its parts and deltas to done, then completed or incomplete; `sequence_number` rises by one per event.
+ */
+import type { Json, JsonObject } from "../chat/json.ts"
+import { type Answer, whole } from "./answer.ts"
+import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
+import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
+import { functionItem, messageItem, reasoningItem, textPart } from "./response-items.ts"
+import { told } from "./usage.ts"
+import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
+
+const readAsk = (body: JsonObject): Ask | string => {
+  const { input } = body
+  const turns = typeof input === "string" ? [{ role: "user", content: input }] : objects(input)
+  if (turns.length === 0) return "Missing required parameter: 'input'."
+  return {
+    stream: body["stream"] === true,
+    limit: numberOf(body["max_output_tokens"]),
+    choices: 1,
+    includeUsage: true,
+    promptTokens: countTokens(body["instructions"], input, body["tools"]),
+    tools: body["tool_choice"] === "none" ? [] : toolNames(objects(body["tools"])),
+    ...readEnd(turns, (turn) => ({
+      results: turn["type"] === "function_call_output" ? 1 : 0,
+      userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
+    })),
+  }
+}
+
+/** Functions, and those that a `namespace` tool holds. Only they are called: hosted tools are the vendor's own. */
+const toolNames = (tools: readonly JsonObject[]): string[] =>
+  tools.flatMap((tool) => {
+    if (tool["type"] === "namespace") return toolNames(objects(tool["tools"]))
+    return tool["type"] === "function" && typeof tool["name"] === "string" ? [tool["name"]] : []
+  })
+
+const usageOf = ({ usage }: Answer): JsonObject => {
+  const input = usage.input + usage.cached + usage.written
+  return {
+    input_tokens: told(input, usage.report),
+    input_tokens_details: {
+      cached_tokens: usage.cached,
+      ...(usage.written > 0 ? { cache_write_tokens: usage.written } : {}),
+    },
+    output_tokens: told(usage.output, usage.report),
+    output_tokens_details: { reasoning_tokens: usage.reasoning },
+    total_tokens: told(input + usage.output, usage.report),
+  }
+}
+
+type Status = "in_progress" | "completed" | "incomplete" | "failed"
+
+const response = (answer: Answer, status: Status, output: Json[], error: VendorError | null = null): JsonObject => {
+  const over = status === "completed" || status === "incomplete"
+  const untold = answer.usage.report === "none" || answer.usage.report === "null"
+  return {
+    id: `resp_${answer.serial}`,
+    object: "response",
+    created_at: answer.createdS,
+    status,
+    background: false,
+    error: error === null ? null : { code: error.code ?? "server_error", message: error.message },
+    incomplete_details: status === "incomplete" ? { reason: "max_output_tokens" } : null,
+    instructions: null,
+    max_output_tokens: null,
+    metadata: {},
+    model: answer.model,
+    output,
+    parallel_tool_calls: true,
+    previous_response_id: null,
+    reasoning: { effort: null, summary: null },
+    service_tier: "default",
+    store: false,
+    temperature: 1,
+    text: { format: { type: "text" } },
+    tool_choice: "auto",
+    tools: [],
+    top_p: 1,
+    truncation: "disabled",
+    ...(over && answer.usage.report === "none" ? {} : { usage: over && !untold ? usageOf(answer) : null }),
+    user: null,
+  }
+}
+
+const endOf = (answer: Answer): "completed" | "incomplete" => (answer.cut ? "incomplete" : "completed")
+
+const stream = (answer: Answer): AnswerStream => {
+  let sequence = 0
+  const event = (type: string, fields: JsonObject): string => {
+    const bytes = `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence, ...fields })}\n\n`
+    sequence += 1
+    return bytes
+  }
+  const frame = (kind: Frame["kind"], type: string, fields: JsonObject): Frame => ({ kind, bytes: event(type, fields) })
+
+  function* reasoning(output_index: number): Generator<Frame, Json> {
+    const empty = reasoningItem(answer, "")
+    const place = { item_id: empty.id, output_index, summary_index: 0 }
+    yield frame("preamble", "response.output_item.added", { output_index, item: empty })
+    yield frame("preamble", "response.reasoning_summary_part.added", {
+      ...place,
+      part: { type: "summary_text", text: "" },
+    })
+    for (let index = 0; index < answer.thinking.count; index += 1) {
+      yield frame("content", "response.reasoning_summary_text.delta", { ...place, delta: answer.thinking.at(index) })
+    }
+    const text = whole(answer.thinking)
+    const item = reasoningItem(answer, text)
+    yield frame("trailer", "response.reasoning_summary_text.done", { ...place, text })
+    yield frame("trailer", "response.reasoning_summary_part.done", { ...place, part: { type: "summary_text", text } })
+    yield frame("trailer", "response.output_item.done", { output_index, item })
+    return item
+  }
+
+  function* text(output_index: number): Generator<Frame, Json> {
+    const empty = messageItem(answer, [], "in_progress")
+    const place = { item_id: empty.id, output_index, content_index: 0 }
+    yield frame("preamble", "response.output_item.added", { output_index, item: empty })
+    yield frame("preamble", "response.content_part.added", { ...place, part: textPart("") })
+    for (let index = 0; index < answer.text.count; index += 1) {
+      yield frame("content", "response.output_text.delta", { ...place, delta: answer.text.at(index), logprobs: [] })
+    }
+    const said = whole(answer.text)
+    const item = messageItem(answer, [textPart(said)], endOf(answer))
+    yield frame("trailer", "response.output_text.done", { ...place, text: said, logprobs: [] })
+    yield frame("trailer", "response.content_part.done", { ...place, part: textPart(said) })
+    yield frame("trailer", "response.output_item.done", { output_index, item })
+    return item
+  }
+
+  function* call(call: Answer["calls"][number], output_index: number): Generator<Frame, Json> {
+    const item = functionItem(call, call.pieces.join(""), endOf(answer))
+    const place = { item_id: item.id, output_index }
+    yield frame("preamble", "response.output_item.added", { output_index, item: functionItem(call, "", "in_progress") })
+    for (const delta of call.pieces)
+      yield frame("content", "response.function_call_arguments.delta", { ...place, delta })
+    yield frame("trailer", "response.function_call_arguments.done", {
+      ...place,
+      name: call.name,
+      arguments: item.arguments,
+    })
+    yield frame("trailer", "response.output_item.done", { output_index, item })
+    return item
+  }
+
+  function* frames(): Generator<Frame> {
+    yield frame("preamble", "response.created", { response: response(answer, "in_progress", []) })
+    yield frame("preamble", "response.in_progress", { response: response(answer, "in_progress", []) })
+    const output: Json[] = []
+    if (answer.thinking.count > 0) output.push(yield* reasoning(output.length))
+    if (answer.text.count > 0) output.push(yield* text(output.length))
+    for (const one of answer.calls) output.push(yield* call(one, output.length))
+    yield frame("terminal", `response.${endOf(answer)}`, { response: response(answer, endOf(answer), output) })
+  }
+
+  return {
+    frames: frames(),
+    errorEvent: (error) => event("error", { error: openaiError(error) }),
+    garbage: () => `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","del\n\n`,
+    failedEvent: (error) => event("response.failed", { response: response(answer, "failed", [], error) }),
+  }
+}
+
+const reply = (answer: Answer): JsonObject => {
+  const output: Json[] = []
+  if (answer.thinking.count > 0) output.push(reasoningItem(answer, whole(answer.thinking)))
+  if (answer.text.count > 0) output.push(messageItem(answer, [textPart(whole(answer.text))], endOf(answer)))
+  for (const call of answer.calls) output.push(functionItem(call, call.pieces.join(""), endOf(answer)))
+  return response(answer, endOf(answer), output)
+}
+
+export const responses: SimulatedFormat = {
+  name: "responses",
+  path: "/v1/responses",
+  headers: (serial) => ({
+    "x-request-id": `req_${serial}`,
+    "openai-organization": "simulated",
+    "x-ratelimit-remaining-requests": "9999",
+  }),
+  readAsk,
+  stream,
+  reply,
+  failedReply: (answer, error) => response(answer, "failed", [], error),
+  complaints: responsesComplaints,
+  statusError: openaiStatus,
+  errorBody: (error) => ({ error: openaiError(error) }),
+}

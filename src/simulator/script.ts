@@ -1,0 +1,102 @@
+/**
+ * What a caller scripts for one call: the URL query behind the `?` of a model's name, with the `x-simulator` header's
+ * parameters laid over it. Times are milliseconds, sizes are tokens.
+ * A parameter that nothing reads is a mistake in somebody's test, so it is refused by name and never skipped.
+ */
+import { isObject, type JsonObject } from "../chat/json.ts"
+import { type Fault, readFault } from "./fault.ts"
+import { Parameters } from "./parameters.ts"
+
+/** How the counts are told; all but `honest` are what a gateway must not believe. */
+export type UsageReport = "honest" | "none" | "null" | "negative" | "fraction" | "string" | "huge"
+
+export interface Script {
+  /** Before the head of a streamed answer. */
+  readonly headMs: number
+  /** Before the first event of a stream, or the head of an answer in one piece. */
+  readonly ttftMs: number
+  /** Between two content events. */
+  readonly paceMs: number
+  readonly output: number | undefined
+  readonly text: string | undefined
+  /** Characters per content event. */
+  readonly delta: number | undefined
+  readonly think: number
+  readonly tool: ToolScript | undefined
+  readonly usage: UsageScript
+  readonly fault: Fault | undefined
+  /** How many calls of this very script the fault hits. */
+  readonly times: number
+}
+
+export interface ToolScript {
+  /** `*` is the first tool that the request offers. */
+  readonly name: string
+  readonly args: JsonObject
+  readonly parallel: number
+  /** How often in a row the answer is a tool call, counted by the results that came back. */
+  readonly rounds: number
+}
+
+export interface UsageScript {
+  readonly report: UsageReport
+  /** Prompt tokens that no cache had a part in. */
+  readonly input: number | undefined
+  readonly cached: number
+  readonly written: number
+  readonly reasoning: number | undefined
+}
+
+export class ScriptProblem {
+  readonly message: string
+
+  constructor(message: string) {
+    this.message = message
+  }
+}
+
+const reports = ["honest", "none", "null", "negative", "fraction", "string", "huge"] as const
+
+export const parseScript = (query: string, override = ""): Script | ScriptProblem => {
+  const parameters = new Parameters(query, override)
+  const script: Script = {
+    headMs: parameters.integer("head") ?? 0,
+    ttftMs: parameters.integer("ttft") ?? 0,
+    paceMs: parameters.integer("pace") ?? 0,
+    output: parameters.integer("output"),
+    text: parameters.text("text"),
+    delta: parameters.integer("delta", 1),
+    think: parameters.integer("think") ?? 0,
+    tool: readTool(parameters),
+    usage: {
+      report: parameters.oneOf("usage", reports) ?? "honest",
+      input: parameters.integer("input"),
+      cached: parameters.integer("cached") ?? 0,
+      written: parameters.integer("written") ?? 0,
+      reasoning: parameters.integer("reasoning"),
+    },
+    fault: readFault(parameters),
+    times: parameters.integer("times", 1) ?? Infinity,
+  }
+  const problem = parameters.problem()
+  return problem === undefined ? script : new ScriptProblem(problem)
+}
+
+const readTool = (parameters: Parameters): ToolScript | undefined => {
+  const name = parameters.text("tool")
+  if (name === undefined) return undefined
+  const args: unknown = parameters.json("args") ?? {}
+  if (!isObject(args)) parameters.complain("args must be a JSON object")
+  return {
+    name,
+    args: isObject(args) ? args : {},
+    parallel: parameters.integer("tools", 1) ?? 1,
+    rounds: parameters.integer("rounds", 1) ?? 1,
+  }
+}
+
+/** `claude-sim?ttft=200` is the model `claude-sim` with a script. */
+export const splitModel = (model: string): { readonly name: string; readonly query: string } => {
+  const mark = model.indexOf("?")
+  return mark < 0 ? { name: model, query: "" } : { name: model.slice(0, mark), query: model.slice(mark + 1) }
+}
