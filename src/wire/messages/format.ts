@@ -1,0 +1,17 @@
+/** The messages format, assembled. */
+import type { WireFormat } from "../format.ts"
+import { readReply } from "./reply.ts"
+import { decodeRequest, encodeRequest } from "./request.ts"
+import { streamFailure } from "./stream-failure.ts"
+import { streamReader } from "./stream.ts"
+
+export const messagesFormat: WireFormat = {
+  endpoint: "messages",
+  path: "/v1/messages",
+  decodeRequest,
+  encodeRequest,
+  readReply,
+  streamReader,
+  streamFailure,
+  failedReply: undefined,
+}

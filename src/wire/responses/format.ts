@@ -1,0 +1,17 @@
+/** The responses format, assembled. */
+import type { WireFormat } from "../format.ts"
+import { readReply } from "./reply.ts"
+import { decodeRequest, encodeRequest } from "./request.ts"
+import { failedReply, streamFailure } from "./stream-failure.ts"
+import { streamReader } from "./stream.ts"
+
+export const responsesFormat: WireFormat = {
+  endpoint: "responses",
+  path: "/v1/responses",
+  decodeRequest,
+  encodeRequest,
+  readReply,
+  streamReader,
+  streamFailure,
+  failedReply,
+}
