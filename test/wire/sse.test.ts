@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
 import { encodeSse, eventObject, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 import { bytesOf, oneByteEach, parse } from "./replay.ts"

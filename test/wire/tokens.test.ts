@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/chat/json.ts"
 import { usageTokens as chat } from "../../src/wire/chat/usage.ts"
 import { usageTokens as messages } from "../../src/wire/messages/usage.ts"

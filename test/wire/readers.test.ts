@@ -1,0 +1,198 @@
+import { describe, expect, test } from "bun:test"
+import type { StreamStep } from "../../src/wire/format.ts"
+import { type Format, kinds, readers, view } from "./replay.ts"
+
+const sse = (data: unknown, event = "") => ({ event, data: typeof data === "string" ? data : JSON.stringify(data) })
+const kindOf = (format: Format, data: unknown, event?: string): StreamStep["kind"] =>
+  readers[format](view).read(sse(data, event)).kind
+const delta = (delta: unknown) => ({ choices: [{ index: 0, delta }] })
+const block = (content_block: unknown) => ({ type: "content_block_start", index: 0, content_block })
+const blockDelta = (delta: unknown) => ({ type: "content_block_delta", index: 0, delta })
+const item = (item: unknown, type = "response.output_item.added") => ({ type, output_index: 0, item })
+
+const usable: [Format, unknown][] = [
+  ["chat", delta({ content: "a" })],
+  ["chat", delta({ content: [{ type: "text", text: "a" }] })],
+  ["chat", delta({ reasoning_content: "a" })],
+  ["chat", delta({ reasoning: "a" })],
+  ["chat", delta({ refusal: "a" })],
+  ["chat", delta({ audio: { transcript: "a" } })],
+  ["chat", delta({ function_call: { name: "f", arguments: "" } })],
+  ["chat", delta({ tool_calls: [{ index: 0, function: { name: "f", arguments: "" } }] })],
+  ["chat", delta({ tool_calls: [{ index: 0, function: { arguments: "{" } }] })],
+  ["chat", { choices: [{ delta: {} }, { delta: { content: "second" } }] }],
+  ["messages", blockDelta({ type: "text_delta", text: "a" })],
+  ["messages", blockDelta({ type: "thinking_delta", thinking: "a" })],
+  ["messages", blockDelta({ type: "input_json_delta", partial_json: "{" })],
+  ["messages", blockDelta({ type: "not_known_yet_delta", foo: "a" })],
+  ["messages", block({ type: "tool_use", id: "t", name: "f", input: {} })],
+  ["messages", block({ type: "text", text: "a" })],
+  ["responses", { type: "response.output_text.delta", delta: "a" }],
+  ["responses", { type: "response.reasoning_summary_text.delta", delta: "a" }],
+  ["responses", { type: "response.refusal.delta", delta: "a" }],
+  ["responses", { type: "response.audio.delta", delta: "UklG" }],
+  ["responses", { type: "response.output_text.done", text: "a" }],
+  ["responses", item({ type: "function_call", name: "f", arguments: "" })],
+  ["responses", item({ type: "message", content: [{ type: "output_text", text: "a" }] }, "response.output_item.done")],
+]
+test.each(usable)("in %s, %j is usable output", (format, data) => {
+  expect(kindOf(format, data)).toBe("content")
+})
+
+const empty: [Format, unknown][] = [
+  ["chat", delta({ role: "assistant", content: "" })],
+  ["chat", delta({ content: null, tool_calls: [] })],
+  ["chat", delta({ tool_calls: [{ index: 0, function: { arguments: "" } }] })],
+  ["chat", delta({ audio: { id: "a" } })],
+  ["chat", { choices: [], prompt_filter_results: [] }],
+  ["chat", { choices: null }],
+  ["chat", { choices: [null, { delta: null }] }],
+  ["chat", {}],
+  ["messages", { type: "ping" }],
+  ["messages", block({ type: "text", text: "" })],
+  ["messages", block({ type: "thinking", thinking: "", signature: "" })],
+  ["messages", block({ type: "redacted_thinking", data: "EmwK" })],
+  ["messages", blockDelta({ type: "text_delta", text: "" })],
+  ["messages", blockDelta({ type: "signature_delta", signature: "EqQB" })],
+  ["messages", { type: "not_known_yet", x: "y" }],
+  ["responses", { type: "response.queued", response: {} }],
+  ["responses", item({ type: "message", content: [] })],
+  ["responses", item({ type: "reasoning", summary: [], encrypted_content: "gAAA" })],
+  ["responses", item({ type: "web_search_call", status: "in_progress" })],
+  ["responses", { type: "response.output_text.delta", delta: "", obfuscation: "abc" }],
+  ["responses", { type: "response.content_part.added", part: { type: "output_text", text: "" } }],
+]
+test.each(empty)("in %s, %j is no output", (format, data) => {
+  expect(kindOf(format, data)).toBe("preamble")
+})
+
+describe.each(["chat", "messages", "responses"] as const)("every reader: %s", (format) => {
+  test.each(["{", "no json", "[1]", "null", "12"])("data %p is a failure of the backend", (data) => {
+    const step = readers[format](view).read(sse(data))
+    expect(step).toMatchObject({ kind: "failure", failure: { code: "dependency.upstream_unavailable" } })
+  })
+
+  test("an event with empty data is nothing", () => {
+    expect(readers[format](view).read(sse("", "ping"))).toEqual({ kind: "preamble", bytes: "" })
+  })
+
+  test("a stream without usage has no tokens", () => {
+    expect(readers[format](view).tokens()).toBeUndefined()
+  })
+
+  test("no shape of event makes it throw", () => {
+    const odd: unknown[] = [null, 1, "x", [], {}, [null], { type: 1 }, { error: null }]
+    for (const key of ["choices", "usage", "message", "response", "delta", "content_block", "item", "type", "model"]) {
+      for (const value of odd) {
+        for (const type of [
+          "message_start",
+          "message_delta",
+          "content_block_start",
+          "content_block_delta",
+          "response.x.done",
+        ])
+          expect(readers[format](view).read(sse({ type, [key]: value })).kind).toBeString()
+      }
+    }
+  })
+})
+
+test("after its terminal event a stream says nothing more", () => {
+  const reader = readers.chat(view)
+  const steps = [delta({ content: "a" }), "[DONE]", delta({ content: "b" }), { error: { message: "x" } }, "[DONE]"]
+  const read = steps.map((data) => reader.read(sse(data)))
+  expect(kinds(read)).toBe("CTttt")
+  expect(read.slice(2).every((step) => step.kind === "trailer" && step.bytes === "")).toBe(true)
+})
+
+describe("chat's usage", () => {
+  const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
+  const chunk = { id: "c", model: "catalogue/model", choices: [{ index: 0, delta: { content: "a" } }], usage }
+
+  test("is cut out of a chunk that carries more, when the client did not ask", () => {
+    const step = readers.chat(view).read(sse(chunk))
+    expect(step).toEqual({
+      kind: "content",
+      bytes: 'data: {"id":"c","model":"catalogue/model","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n',
+    })
+  })
+
+  test("goes out with the exact text that came, when the client asked", () => {
+    const data = JSON.stringify(chunk, null, 1)
+    const step = readers.chat({ ...view, includeUsage: true }).read(sse(data.replaceAll("\n", " ")))
+    expect(step).toEqual({ kind: "content", bytes: `data: ${data.replaceAll("\n", " ")}\n\n` })
+  })
+
+  test("is counted either way, the last one where there are many", () => {
+    for (const includeUsage of [true, false]) {
+      const reader = readers.chat({ ...view, includeUsage })
+      reader.read(sse(chunk))
+      reader.read(sse({ choices: [], usage: { ...usage, completion_tokens: 9 } }))
+      reader.read(sse({ choices: [], usage: null }))
+      expect(reader.tokens()).toEqual({ input: 5, cacheRead: 0, cacheWrite: 0, output: 9 })
+    }
+  })
+})
+
+const counted = (start: unknown, ...later: unknown[]) => {
+  const reader = readers.messages(view)
+  reader.read(sse({ type: "message_start", message: { usage: start } }))
+  for (const usage of later) reader.read(sse({ type: "message_delta", delta: {}, usage }))
+  return reader.tokens()
+}
+
+describe("a messages stream's usage", () => {
+  const start = { input_tokens: 10, cache_read_input_tokens: 5, cache_creation_input_tokens: 3, output_tokens: 1 }
+
+  test("keeps the prompt's counts when message_delta repeats them as zero or not at all", () => {
+    const all = { input: 10, cacheRead: 5, cacheWrite: 3, output: 20 }
+    expect(counted(start, { output_tokens: 20 })).toEqual(all)
+    const zeros = { input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: null, output_tokens: 20 }
+    expect(counted(start, zeros)).toEqual(all)
+  })
+
+  test("takes the later of two counts", () => {
+    expect(counted(start, { output_tokens: 5 }, { input_tokens: 40, output_tokens: 20 })).toMatchObject({
+      input: 40,
+      output: 20,
+    })
+    expect(counted({ input_tokens: 0, output_tokens: 0 }, { input_tokens: 7, output_tokens: 2 })).toMatchObject({
+      input: 7,
+    })
+  })
+
+  test("is missing until message_delta has counted the answer", () => {
+    expect(counted(start)).toBeUndefined()
+    expect(counted(start, {})).toBeUndefined()
+  })
+
+  test("is not believed when the later count is hostile", () => {
+    expect(counted(start, { output_tokens: -1 })).toBeUndefined()
+    expect(counted(start, { input_tokens: -1, output_tokens: 3 })).toBeUndefined()
+  })
+
+  test("may stand in message_delta alone", () => {
+    expect(counted(undefined, { input_tokens: 4, output_tokens: 2 })).toMatchObject({ input: 4, output: 2 })
+  })
+})
+
+test("an event whose name the backend left out gets the name that SDKs go by", () => {
+  const messages = readers.messages(view).read(sse({ type: "message_stop" }))
+  expect(messages).toEqual({ kind: "terminal", bytes: 'event: message_stop\ndata: {"type":"message_stop"}\n\n' })
+  const responses = readers.responses(view).read(sse({ type: "response.x" }))
+  expect(responses).toMatchObject({ bytes: expect.stringContaining("event: response.x\n") })
+})
+
+test("a responses stream knows its identity and the number of its next event", () => {
+  const reader = readers.responses(view)
+  expect(reader.position()).toEqual({ sequence: 0, id: undefined, createdAt: undefined })
+  reader.read(sse({ type: "response.created", sequence_number: 0, response: { id: "resp_1", created_at: 9 } }))
+  reader.read(sse({ type: "response.output_text.delta", sequence_number: 6, delta: "a" }))
+  expect(reader.position()).toEqual({ sequence: 7, id: "resp_1", createdAt: 9 })
+  reader.read(sse({ type: "response.output_text.delta", delta: "a" }))
+  expect(reader.position()?.sequence).toBe(8)
+})
+
+test("a tool's own error is not the stream's", () => {
+  expect(kindOf("responses", { type: "response.mcp_call.failed", error: { message: "x" } })).toBe("preamble")
+})

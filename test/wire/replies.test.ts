@@ -1,0 +1,69 @@
+import { describe, expect, test } from "bun:test"
+import type { Json, JsonObject } from "../../src/chat/json.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { FailureCode } from "../../src/failure/table.ts"
+import { readReply as chat } from "../../src/wire/chat/reply.ts"
+import { readReply as messages } from "../../src/wire/messages/reply.ts"
+import { readReply as responses } from "../../src/wire/responses/reply.ts"
+import { fixture, type Format, view } from "./replay.ts"
+
+const read = { chat, messages, responses }
+const recorded = async (name: string): Promise<JsonObject> =>
+  JSON.parse(new TextDecoder().decode(await fixture(`${name}.json`)))
+
+const answers: [Format, string, object][] = [
+  ["chat", "chat/text", { input: 176, cacheRead: 1024, cacheWrite: 0, output: 30 }],
+  ["chat", "chat/tools", { input: 82, cacheRead: 0, cacheWrite: 0, output: 17 }],
+  ["messages", "messages/thinking-tools", { input: 12, cacheRead: 9000, cacheWrite: 300, output: 210 }],
+  ["messages", "messages/refusal", { input: 564, cacheRead: 0, cacheWrite: 0, output: 22 }],
+  ["responses", "responses/text", { input: 36, cacheRead: 0, cacheWrite: 0, output: 87 }],
+  ["responses", "responses/incomplete", { input: 208, cacheRead: 1792, cacheWrite: 0, output: 16 }],
+]
+
+test.each(answers)("%s: of %s only the model changes, and the tokens are counted", async (format, name, tokens) => {
+  const body = await recorded(name)
+  const before = structuredClone(body)
+  const reply = read[format](body, view)
+  expect(reply).toEqual({ body: { ...before, model: view.model }, tokens } as typeof reply)
+  expect(body).toEqual(before)
+})
+
+const broken: [Format, Json, FailureCode][] = [
+  ["chat", {}, "dependency.upstream_unavailable"],
+  ["chat", { choices: {} }, "dependency.upstream_unavailable"],
+  ["chat", { choices: "text" }, "dependency.upstream_unavailable"],
+  ["chat", { choices: [] }, "dependency.upstream_unavailable"],
+  ["chat", { error: { message: "x", code: 502 } }, "dependency.upstream_unavailable"],
+  ["chat", { error: { message: "prompt is too long" }, choices: [] }, "upstream.context_length_exceeded"],
+  ["messages", { type: "message", content: "text" }, "dependency.upstream_unavailable"],
+  ["messages", { type: "error", error: { type: "rate_limit_error" } }, "upstream.rate_limited"],
+  ["messages", { type: "error" }, "dependency.upstream_unavailable"],
+  ["responses", { status: "completed" }, "dependency.upstream_unavailable"],
+  ["responses", { status: "failed", output: [], error: null }, "dependency.upstream_unavailable"],
+  ["responses", { status: "failed", output: [], error: { code: "rate_limit_exceeded" } }, "upstream.rate_limited"],
+  ["responses", { status: "completed", output: [], error: { code: "invalid_prompt" } }, "upstream.invalid_request"],
+  ["responses", { status: "cancelled", output: [] }, "dependency.upstream_unavailable"],
+  ["responses", { status: "in_progress", output: [] }, "dependency.upstream_unavailable"],
+]
+test.each(broken)("%s: %j is a failure", (format, body, code) => {
+  const reply = read[format](body as JsonObject, view)
+  expect(reply).toBeInstanceOf(Failure)
+  expect(reply).toMatchObject({ code })
+})
+
+describe("an answer that can be given", () => {
+  test("may be empty where the format allows it", () => {
+    expect(messages({ content: [], usage: { input_tokens: 3, output_tokens: 0 } }, view)).toMatchObject({
+      tokens: { input: 3, output: 0 },
+    })
+    expect(responses({ output: [], error: null, usage: null }, view)).toMatchObject({ body: { output: [] } })
+  })
+  test("may have no believable usage", () => {
+    for (const usage of [undefined, null, {}, { prompt_tokens: -1, completion_tokens: 2 }]) {
+      expect(chat({ choices: [{ message: { content: "a" } }], usage }, view)).toMatchObject({ tokens: undefined })
+    }
+  })
+  test("names the catalogue's model even where the backend named none", () => {
+    expect(chat({ choices: [{}] }, view)).toMatchObject({ body: { model: "catalogue/model" } })
+  })
+})
