@@ -21,7 +21,10 @@ const arrayTypes: Readonly<Record<number, number>> = {
   3802: 3807, // jsonb
 }
 
-/** Teaches one postgres.js instance the array types above: as `${xs}::text[]`, as `sql.array(xs)`, and in rows. */
+/**
+ * Teaches one postgres.js instance the array types above: as `sql.array(xs)`, as `${xs}::text[]`, and in rows. Arrays of
+ * bigints, booleans, dates and bytes are always given as `sql.array(xs)`: bare, postgres.js takes them for their first element.
+ */
 export function teachArrays(sql: Sql): void {
   // `shared` is how postgres.js itself keeps what `fetch_types` found; its types leave it out.
   const options = sql.options as Sql["options"] & { shared: { typeArrayMap: Record<number, number> } }
@@ -35,10 +38,10 @@ export function teachArrays(sql: Sql): void {
   }
 }
 
-/** `{"a","b",null}`: every element is quoted, which Postgres accepts for every type. */
+/** `{"a","b",NULL}`: every element is quoted, which Postgres accepts for every type. */
 export function arrayLiteral(values: readonly unknown[], serialize: (value: unknown) => unknown): string {
   const elements = values.map((value) =>
-    value === null ? "null" : `"${String(serialize(value)).replace(/["\\]/g, String.raw`\$&`)}"`,
+    value === null ? "NULL" : `"${String(serialize(value)).replace(/["\\]/g, String.raw`\$&`)}"`,
   )
   return `{${elements.join(",")}}`
 }

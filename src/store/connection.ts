@@ -68,11 +68,13 @@ export class Connection {
   }
 
   #dial(parsed: { host: string[]; port: number[] }, socketPath: string | undefined): Socket {
-    if (this.#closed) throw Object.assign(new Error("The connection was discarded"), { code: "CONNECTION_DESTROYED" })
-    // With several hosts postgres.js dials again after a failure; each call takes the next one.
-    const turn = this.#sockets.length % parsed.host.length
-    const host = parsed.host[turn] ?? "localhost"
-    const socket = socketPath ? connect(socketPath) : connect(parsed.port[turn] ?? 5432, host)
+    // A connection that ends before it is ready is dialled again by postgres.js, without pause or end, its caller waiting.
+    // Once for each host is enough.
+    const host = parsed.host[this.#sockets.length]
+    if (this.#closed || host === undefined) {
+      throw Object.assign(new Error("the connection was lost before it was ready"), { code: "CONNECTION_CLOSED" })
+    }
+    const socket = socketPath ? connect(socketPath) : connect(parsed.port[this.#sockets.length] ?? 5432, host)
     // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name.
     Object.assign(socket, { host })
     socket.setNoDelay(true)

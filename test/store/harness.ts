@@ -52,6 +52,17 @@ export interface Place {
   remove(): Promise<void>
 }
 
+/** A database with nothing in it. */
+export async function openEmptyDatabase(): Promise<Place & AsyncDisposable> {
+  const place = onPostgres ? await scratchDatabase(false) : await scratchDirectory()
+  if (!onPostgres) {
+    const connection = directConnection(place.url)
+    await connection.sql.unsafe("drop schema public cascade; create schema public")
+    await connection.end()
+  }
+  return { ...place, [Symbol.asyncDispose]: () => place.remove() }
+}
+
 export function directConnection(url: string): Connection {
   return new Connection({ url, connectTimeoutMs: 10_000, statementTimeoutMs: 0 })
 }
@@ -96,7 +107,7 @@ async function embeddedTemplate(): Promise<string> {
 }
 
 /** A database of the test server: a copy of the migrated template, or an empty one. */
-export async function scratchDatabase(migrated: boolean): Promise<Place> {
+async function scratchDatabase(migrated: boolean): Promise<Place> {
   const template = migrated ? await serverTemplate() : "template1"
   const name = `loket_test_${crypto.randomUUID().replaceAll("-", "")}`
   await administer((sql) => sql.unsafe(`create database ${name} template ${template}`))

@@ -3,10 +3,16 @@
  * a compiled binary. A migration that has been released is never edited: its checksum is recorded where it was applied.
  */
 import foundation from "./0001_foundation.sql" with { type: "text" }
+import aliases from "./0002_aliases.sql" with { type: "text" }
+import usageMarkers from "./0003_usage_markers.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
   readonly sql: string
 }
 
-export const migrations: readonly Migration[] = [{ name: "0001_foundation.sql", sql: foundation }]
+export const migrations: readonly Migration[] = [
+  { name: "0001_foundation.sql", sql: foundation },
+  { name: "0002_aliases.sql", sql: aliases },
+  { name: "0003_usage_markers.sql", sql: usageMarkers },
+]

@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import postgres from "postgres"
+import {
+  type Database,
+  type DatabaseOptions,
+  DatabaseUnavailable,
+  openDatabase,
+  type Sql,
+} from "../../src/store/database.ts"
+import { type FaultProxy, openFaultProxy } from "./fault-proxy.ts"
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+let target: TestDatabase
+const unhandled: unknown[] = []
+const noteUnhandled = (reason: unknown) => unhandled.push(reason)
+
+beforeAll(async () => {
+  process.on("unhandledRejection", noteUnhandled)
+  target = await openTestDatabase()
+  await target.sql`create table notes (id text primary key, writes integer not null default 1)`
+})
+afterAll(async () => {
+  process.off("unhandledRejection", noteUnhandled)
+  await target.close()
+})
+
+async function behindProxy(
+  options: Partial<DatabaseOptions> = {},
+): Promise<AsyncDisposable & { db: Database; proxy: FaultProxy }> {
+  const proxy = await openFaultProxy(target.url)
+  const db = openDatabase({ connections: 2, ...options, url: proxy.url })
+  return {
+    db,
+    proxy,
+    [Symbol.asyncDispose]: async () => {
+      await db.close()
+      await proxy.close()
+    },
+  }
+}
+
+/** Adds a note; one that is there already is left as it is. */
+const note = (id: string) => (sql: Sql) => sql`insert into notes (id) values (${id}) on conflict do nothing`
+const notesLike = async (pattern: string): Promise<string[]> =>
+  (await target.sql<{ id: string }[]>`select id from notes where id like ${pattern} order by id`).map((row) => row.id)
+
+async function failure(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise
+  } catch (error) {
+    return error
+  }
+  throw new Error("it succeeded")
+}
+
+test("fifty callers share as many connections as there are, and none is answered for another", async () => {
+  await using place = await behindProxy({ connections: 3 })
+  const { db, proxy } = place
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, n) =>
+      // Without a name a statement lives in the connection's one unnamed slot.
+      db.run((sql) => sql.unsafe<{ n: number; literal: number }[]>(`select $1::int as n, ${n} as literal`, [n])),
+    ),
+  )
+  expect(answers.map((rows) => ({ ...rows[0] }))).toEqual(Array.from({ length: 50 }, (_, n) => ({ n, literal: n })))
+  expect(proxy.mostOpen).toBe(3)
+})
+
+test("a bigint comes back as a bigint", async () => {
+  const [row] = await target.db.run((sql) => sql`select ${2n ** 62n}::bigint as big`)
+  expect(row).toEqual({ big: 2n ** 62n })
+})
+
+test("what Postgres refuses is thrown as its own error, is not sent again, and costs no connection", async () => {
+  await using place = await behindProxy({ connections: 1 })
+  const { db, proxy } = place
+  await db.run(note("refused"))
+  let sent = 0
+  const error = await failure(
+    db.run(
+      (sql) => {
+        sent++
+        return sql`insert into notes (id) values ('refused')`
+      },
+      { retry: true },
+    ),
+  )
+  expect(error).toBeInstanceOf(postgres.PostgresError)
+  expect(error).toMatchObject({ code: "23505" })
+  expect(sent).toBe(1)
+  await db.run((sql) => sql`select 1`)
+  expect(proxy.mostOpen).toBe(1)
+})
+
+test("a statement whose answer was lost is sent again when it may be, and has happened once", async () => {
+  await using place = await behindProxy()
+  const { db, proxy } = place
+  await db.run((sql) => sql`select 1`)
+  const dropped = proxy.dropReplyTo("lost-and-sent-again")
+  await db.run(note("lost-and-sent-again"), { retry: true })
+  await dropped
+  expect(await notesLike("lost-and-sent-again")).toHaveLength(1)
+})
+
+test("a statement whose answer was lost is not sent again unasked, though it has happened", async () => {
+  await using place = await behindProxy()
+  const { db, proxy } = place
+  const dropped = proxy.dropReplyTo("lost-and-unknown")
+  let sent = 0
+  const error = await failure(
+    db.run((sql) => {
+      sent++
+      return note("lost-and-unknown")(sql)
+    }),
+  )
+  await dropped
+  expect(error).toBeInstanceOf(DatabaseUnavailable)
+  expect(sent).toBe(1)
+  expect(await notesLike("lost-and-unknown")).toHaveLength(1)
+})
+
+test("an attempt without an answer is abandoned with its connection, and the next one succeeds on another", async () => {
+  await using place = await behindProxy({ connections: 1 })
+  const { db, proxy } = place
+  await db.run((sql) => sql`select 1`)
+  proxy.freeze()
+  const writing = db.run(note("thawed"), { retry: true, attemptMs: 200, deadlineMs: 5000 })
+  await Bun.sleep(300)
+  proxy.thaw()
+  await writing
+  expect(await notesLike("thawed")).toHaveLength(1)
+  expect(proxy.open).toBe(1)
+})
+
+test("a frozen network is unavailable by the deadline, and no later", async () => {
+  await using place = await behindProxy({ connections: 1 })
+  const { db, proxy } = place
+  proxy.freeze()
+  const started = performance.now()
+  const outcomes = await Promise.all([
+    failure(db.run(note("frozen"), { deadlineMs: 300 })),
+    failure(db.run(note("frozen"), { deadlineMs: 300, attemptMs: 100, retry: true })),
+    // Behind the others at the gate, its time runs too.
+    failure(db.run(note("frozen"), { deadlineMs: 200 })),
+    db.ping(),
+  ])
+  expect(performance.now() - started).toBeLessThan(4000)
+  for (const outcome of outcomes.slice(0, 3)) expect(outcome).toBeInstanceOf(DatabaseUnavailable)
+  expect(outcomes[3]).toBe(false)
+  proxy.thaw()
+  expect(await db.ping()).toBe(true)
+})
+
+test("a database that is not there yet is reached as soon as it is", async () => {
+  await using place = await behindProxy()
+  const { db, proxy } = place
+  proxy.refuse()
+  expect(await failure(db.run((sql) => sql`select 1`))).toBeInstanceOf(DatabaseUnavailable)
+  const waiting = db.run(note("late-arrival"), { retry: true })
+  await Bun.sleep(100)
+  proxy.accept()
+  await waiting
+  expect(await notesLike("late-arrival")).toHaveLength(1)
+})
+
+test("nobody listening is unavailable at once, unless the statement may be sent again", async () => {
+  const proxy = await openFaultProxy(target.url)
+  await proxy.close()
+  const db = openDatabase({ url: proxy.url, connections: 1 })
+  expect(await failure(db.run((sql) => sql`select 1`))).toBeInstanceOf(DatabaseUnavailable)
+  expect(await db.ping()).toBe(false)
+  await db.close()
+})
+
+test("one more caller than may wait is refused at once, and the others are served", async () => {
+  await using place = await behindProxy({ connections: 1, maxWaiting: 1 })
+  const { db, proxy } = place
+  proxy.freeze()
+  const first = db.run(note("in-line-1"), { attemptMs: 200, retry: true })
+  const second = db.run(note("in-line-2"), { attemptMs: 200, retry: true })
+  expect(await failure(db.run(note("in-line-3"), { retry: true }))).toBeInstanceOf(DatabaseUnavailable)
+  proxy.thaw()
+  await Promise.all([first, second])
+  expect(await notesLike("in-line-%")).toEqual(["in-line-1", "in-line-2"])
+})
+
+test("closing waits for what is under way, and refuses what comes later", async () => {
+  const proxy = await openFaultProxy(target.url)
+  const db = openDatabase({ url: proxy.url, connections: 1 })
+  const underWay = db.run(note("under-way"))
+  await db.close()
+  await underWay
+  expect(proxy.open).toBe(0)
+  expect(await failure(db.run(note("too-late")))).toBeInstanceOf(DatabaseUnavailable)
+  await proxy.close()
+})
+
+test("a bug in building a statement is thrown as it is, and gives its place back", async () => {
+  await using place = await behindProxy({ connections: 1 })
+  const { db } = place
+  const bug = new TypeError("a bug")
+  const statement = () => {
+    throw bug
+  }
+  expect(await failure(db.run(statement, { retry: true }))).toBe(bug)
+  expect(await db.ping()).toBe(true)
+})
+
+test("with the network cut fifty times a second every acknowledged row is there once, and nothing hangs", async () => {
+  await using place = await behindProxy({ connections: 4 })
+  const { db, proxy } = place
+  const acknowledged: string[] = []
+  let over = false
+  const cutting = (async () => {
+    for (let round = 0; round < 100; round++) {
+      await Bun.sleep(20)
+      proxy.cut()
+    }
+    over = true
+  })()
+  const writers = Array.from({ length: 8 }, async (_, writer) => {
+    for (let n = 0; !over; n++) {
+      const id = `storm-${writer}-${n}`
+      await db.run(note(id), { retry: true, deadlineMs: 10_000 })
+      acknowledged.push(id)
+    }
+  })
+  await Promise.all([...writers, cutting])
+  expect(acknowledged.length).toBeGreaterThan(8)
+  expect(await notesLike("storm-%")).toEqual(acknowledged.sort())
+  expect(proxy.mostOpen).toBeLessThanOrEqual(4)
+  // Given a moment to surface, and none did.
+  await Bun.sleep(50)
+  expect(unhandled).toEqual([])
+})

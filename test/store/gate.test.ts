@@ -1,0 +1,71 @@
+import { expect, test } from "bun:test"
+import { Gate, type Pass } from "../../src/store/gate.ts"
+
+const inside = (entry: Pass | string): Pass => {
+  if (typeof entry === "string") throw new Error(`refused: ${entry}`)
+  return entry
+}
+
+test("the gate never holds more than its size, and lets the rest in by order of arrival", async () => {
+  const gate = new Gate({ size: 2, maxWaiting: 100 })
+  const order: number[] = []
+  let most = 0
+  await Promise.all(
+    Array.from({ length: 20 }, async (_, n) => {
+      using _pass = inside(await gate.enter(5000))
+      order.push(n)
+      most = Math.max(most, gate.inside)
+      await Bun.sleep(1)
+    }),
+  )
+  expect(most).toBe(2)
+  expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n))
+  expect(gate.inside).toBe(0)
+})
+
+test("one more than the line holds is refused at once", async () => {
+  const gate = new Gate({ size: 1, maxWaiting: 1 })
+  const first = inside(await gate.enter(0))
+  const second = gate.enter(5000)
+  expect(await gate.enter(5000)).toBe("full")
+  first[Symbol.dispose]()
+  inside(await second)[Symbol.dispose]()
+  expect(gate.waiting).toBe(0)
+})
+
+test("who has waited too long leaves the line, and its place in it goes to nobody", async () => {
+  const gate = new Gate({ size: 1, maxWaiting: 10 })
+  const first = inside(await gate.enter(0))
+  expect(await gate.enter(0)).toBe("late")
+  const impatient = gate.enter(5)
+  const patient = gate.enter(5000)
+  expect(await impatient).toBe("late")
+  expect(gate.waiting).toBe(1)
+  first[Symbol.dispose]()
+  inside(await patient)
+  expect(gate.inside).toBe(1)
+})
+
+test("leaving twice makes one place, not two", async () => {
+  const gate = new Gate({ size: 1, maxWaiting: 10 })
+  const pass = inside(await gate.enter(0))
+  pass[Symbol.dispose]()
+  pass[Symbol.dispose]()
+  inside(await gate.enter(0))
+  expect(await gate.enter(0)).toBe("late")
+})
+
+test("a closed gate refuses those in line and those to come, and waits for those inside", async () => {
+  const gate = new Gate({ size: 1, maxWaiting: 10 })
+  const pass = inside(await gate.enter(0))
+  const waiting = gate.enter(5000)
+  let closed = false
+  const closing = gate.close().then(() => {
+    closed = true
+  })
+  expect(await waiting).toBe("closed")
+  expect(await gate.enter(5000)).toBe("closed")
+  expect(closed).toBe(false)
+  pass[Symbol.dispose]()
+  await closing
+})

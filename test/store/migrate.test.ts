@@ -1,0 +1,72 @@
+import { expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { migrate, SchemaMismatch } from "../../src/store/migrate.ts"
+import { type Migration, migrations } from "../../src/store/migrations/index.ts"
+import { directConnection, openEmptyDatabase } from "./harness.ts"
+
+async function rows(url: string, query: string): Promise<unknown[]> {
+  const connection = directConnection(url)
+  try {
+    return [...(await connection.sql.unsafe(query))]
+  } finally {
+    await connection.end()
+  }
+}
+
+const small: readonly Migration[] = [
+  { name: "0001_first.sql", sql: "create table first (n integer);\ninsert into first values (1);" },
+  { name: "0002_second.sql", sql: "insert into first values (2);" },
+]
+
+test("every migration file is in the list, in the order of its name", () => {
+  const folder = join(import.meta.dir, "../../src/store/migrations")
+  const files = readdirSync(folder).filter((name) => name.endsWith(".sql"))
+  expect(migrations.map(({ name }) => name)).toEqual(files.sort())
+})
+
+test("the migrations make a schema from nothing, and change nothing the second time", async () => {
+  await using place = await openEmptyDatabase()
+  expect(await migrate(place.url)).toEqual(migrations.map(({ name }) => name))
+  expect(await migrate(place.url)).toEqual([])
+  expect(await rows(place.url, "select count(*)::int as n from schema_migrations")).toEqual([{ n: migrations.length }])
+})
+
+test("processes that start together apply each migration once between them", async () => {
+  await using place = await openEmptyDatabase()
+  const applied = await Promise.all([1, 2, 3, 4].map(() => migrate(place.url, small)))
+  expect(applied.flat().sort()).toEqual(small.map(({ name }) => name))
+  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
+})
+
+test("a new migration is applied to a database that has the earlier ones", async () => {
+  await using place = await openEmptyDatabase()
+  expect(await migrate(place.url, small.slice(0, 1))).toEqual(["0001_first.sql"])
+  expect(await migrate(place.url, small)).toEqual(["0002_second.sql"])
+})
+
+test("a migration that fails leaves nothing behind, and can be mended", async () => {
+  await using place = await openEmptyDatabase()
+  const broken = { name: "0002_second.sql", sql: "insert into first values (2); select 1 / 0;" }
+  const error = await migrate(place.url, [...small.slice(0, 1), broken]).catch((thrown: unknown) => thrown)
+  expect(String(error)).toContain("division by zero")
+  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }])
+  expect(await migrate(place.url, small)).toEqual(["0002_second.sql"])
+  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
+})
+
+test("an applied migration that was edited stops the start, and says which one", async () => {
+  await using place = await openEmptyDatabase()
+  await migrate(place.url, small)
+  const edited = small.map((each) => (each.name === "0001_first.sql" ? { ...each, sql: `${each.sql}\n` } : each))
+  const error = await migrate(place.url, edited).catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(SchemaMismatch)
+  expect(String(error)).toContain("0001_first.sql")
+})
+
+test("a database from a later version is not touched by an earlier one", async () => {
+  await using place = await openEmptyDatabase()
+  await migrate(place.url, small)
+  const error = await migrate(place.url, small.slice(0, 1)).catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(SchemaMismatch)
+})
