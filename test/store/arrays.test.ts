@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { arrayElements, arrayLiteral } from "../../src/store/arrays.ts"
 import { openTestDatabase } from "./harness.ts"
 

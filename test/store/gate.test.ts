@@ -60,9 +60,10 @@ test("a closed gate refuses those in line and those to come, and waits for those
   const pass = inside(await gate.enter(0))
   const waiting = gate.enter(5000)
   let closed = false
-  const closing = gate.close().then(() => {
+  const closing = (async () => {
+    await gate.close()
     closed = true
-  })
+  })()
   expect(await waiting).toBe("closed")
   expect(await gate.enter(5000)).toBe("closed")
   expect(closed).toBe(false)

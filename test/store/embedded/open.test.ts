@@ -22,7 +22,7 @@ function startWriter(dataDir: string, round: number) {
     acknowledged,
     hasWritten: async (count: number) => {
       while (acknowledged().length < count) {
-        if (child.exitCode !== null) throw new Error(await child.stderr.text())
+        if (child.exitCode !== null) throw new Error(await new Response(child.stderr).text())
         await Bun.sleep(5)
       }
     },
@@ -63,7 +63,7 @@ test("a data directory in use is refused to a second process by name, and free a
   await first.hasWritten(1)
   const second = startWriter(dataDir, 1)
   expect(await second.child.exited).not.toBe(0)
-  expect(await second.child.stderr.text()).toContain(`The data directory ${dataDir} is in use`)
+  expect(await new Response(second.child.stderr).text()).toContain(`The data directory ${dataDir} is in use`)
   const here = await openEmbedded({ dataDir }).catch((thrown: unknown) => thrown)
   expect(here).toBeInstanceOf(DataDirectoryInUse)
   await first.kill()
@@ -136,10 +136,10 @@ test("many clients with statements without a name, errors and large values are e
     clients.map(async ({ sql }, client) => {
       for (let n = 0; n < 20; n++) {
         const text = "x".repeat(n % 5 === 0 ? 300_000 + client : client)
-        const [row] = await sql.unsafe(`select ${client * 100 + n} as literal, $1::int as n, length($2) as length`, [
-          n,
-          text,
-        ])
+        const [row] = await sql.unsafe<Record<string, number>[]>(
+          `select ${client * 100 + n} as literal, $1::int as n, length($2) as length`,
+          [n, text],
+        )
         expect(row).toEqual({ literal: client * 100 + n, n, length: text.length })
         const error = await sql`select 1 / ${0}::int`.catch((thrown: unknown) => thrown)
         expect(error).toMatchObject({ code: "22012" })

@@ -1,0 +1,79 @@
+/** A living process keeps its lock whatever happens to its connections, and one that has lost its place is told so. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { type RegisteredProcess, registerProcess } from "../../../src/store/processes.ts"
+import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
+import { openTestDatabase, type TestDatabase } from "../harness.ts"
+
+let target: TestDatabase
+let proxy: FaultProxy
+let own: RegisteredProcess
+let other: RegisteredProcess
+let fenced: Promise<void>
+
+beforeEach(async () => {
+  target = await openTestDatabase()
+  proxy = await openFaultProxy(target.url)
+  own = await registerProcess({ db: target.db, lockUrl: target.url, onFenced: () => {} })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  fenced = promise
+  // Its lock alone goes through the proxy.
+  other = await registerProcess({ db: target.db, lockUrl: proxy.url, onFenced: resolve })
+})
+afterEach(async () => {
+  await other.close()
+  await own.close()
+  await proxy.close()
+  await target.close()
+})
+
+const locks = async () =>
+  (
+    await target.sql`select from pg_locks where locktype = 'advisory' and granted
+  and database = (select oid from pg_database where datname = current_database())`
+  ).length
+
+async function eventually(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await Bun.sleep(20)
+}
+
+test("a living process is neither reported dead nor closed, however often others look", async () => {
+  expect(await own.deadProcesses()).toEqual([])
+  expect(await other.deadProcesses()).toEqual([])
+  expect(await own.closeProcess(other.id)).toEqual({ leases: 0, openings: 0 })
+  const open = await target.sql`select from processes where closed_at is null`
+  expect(open).toHaveLength(2)
+})
+
+test("a process whose connections are gone is dead", async () => {
+  proxy.refuse()
+  proxy.cut()
+  await eventually(async () => (await own.deadProcesses()).includes(other.id))
+})
+
+test("a lock that was lost is taken again, and until then its owner judges nobody", async () => {
+  await target.sql`insert into processes (id) values ('prc_dead')`
+  expect(await other.deadProcesses()).toEqual(["prc_dead"])
+  proxy.cut()
+  await eventually(async () => (await other.deadProcesses()).length === 0)
+  await eventually(async () => (await locks()) === 2)
+  expect(await own.deadProcesses()).toEqual(["prc_dead"])
+})
+
+test("a process that was closed while its connections were gone is told, and stays without the lock", async () => {
+  proxy.refuse()
+  proxy.cut()
+  await eventually(async () => (await own.deadProcesses()).includes(other.id))
+  await own.closeProcess(other.id)
+  proxy.accept()
+  await fenced
+  await eventually(async () => (await locks()) === 1)
+})
+
+test("every lock is free once a server has ended all sessions, and the living take theirs again", async () => {
+  await target.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`
+  await eventually(async () => (await locks()) === 2)
+  const open = await target.sql`select from processes where closed_at is null`
+  expect(open).toHaveLength(2)
+})

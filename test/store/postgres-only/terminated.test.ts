@@ -1,0 +1,60 @@
+/** What only a PostgreSQL server can show: backends that are killed, statements that outlive their caller. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { DatabaseUnavailable } from "../../../src/store/database.ts"
+import { openTestDatabase, type TestDatabase } from "../harness.ts"
+
+let target: TestDatabase
+beforeAll(async () => {
+  target = await openTestDatabase({ connections: 8, maxAttemptMs: 1000 })
+  await target.sql`create table notes (id text primary key, writes integer not null default 1)`
+})
+afterAll(() => target.close())
+
+/** Ends every backend of this database but the one that asks. */
+const terminateAll = () =>
+  target.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`
+
+test("with every backend killed each 100 ms for 5 s, every acknowledged row is there once, and nothing hangs", async () => {
+  const until = performance.now() + 5000
+  const acknowledged: string[] = []
+  const killing = (async () => {
+    while (performance.now() < until) {
+      await Bun.sleep(100)
+      await terminateAll()
+    }
+  })()
+  const writers = Array.from({ length: 8 }, async (_, writer) => {
+    for (let n = 0; performance.now() < until; n++) {
+      const id = `${writer}-${n}`
+      await target.db.run((sql) => sql`insert into notes (id) values (${id}) on conflict do nothing`, {
+        retry: true,
+        attemptMs: 1000,
+        deadlineMs: 10_000,
+      })
+      acknowledged.push(id)
+    }
+  })
+  await Promise.all([...writers, killing])
+  expect(acknowledged.length).toBeGreaterThan(1000)
+  const rows = await target.sql<{ id: string }[]>`select id from notes order by id collate "C"`
+  expect(rows.map((row) => row.id)).toEqual(acknowledged.sort())
+}, 30_000)
+
+test("a statement that was given up is ended by the server soon after, and its locks with it", async () => {
+  await target.sql`insert into notes (id) values ('locked')`
+  const holder = target.sql.unsafe("begin; update notes set writes = 0 where id = 'locked'")
+  await holder
+  const error = await target.db
+    .run((sql) => sql`update notes set writes = 2 where id = 'locked'`, { deadlineMs: 200 })
+    .catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(DatabaseUnavailable)
+  const waiting = () =>
+    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  expect(await waiting()).toHaveLength(1)
+  while ((await waiting()).length > 0) await Bun.sleep(50)
+  await target.sql`rollback`
+  const [row] = await target.sql`select writes from notes where id = 'locked'`
+  expect(row).toEqual({ writes: 1 })
+}, 30_000)
