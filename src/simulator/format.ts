@@ -25,7 +25,7 @@ export interface Frame {
 
 export interface AnswerStream {
   readonly frames: Iterable<Frame>
-  /** The in-stream error event, at the place that the stream has reached. */
+  /** The in-stream error event, in the place of the frame that was read last. */
   errorEvent(error: VendorError): string
   /** An event whose data is cut off in the middle of its JSON. */
   garbage(): string

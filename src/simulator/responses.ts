@@ -92,6 +92,10 @@ const stream = (answer: Answer): AnswerStream => {
     sequence += 1
     return bytes
   }
+  const instead = (type: string, fields: JsonObject): string => {
+    sequence -= 1
+    return event(type, fields)
+  }
   const frame = (kind: Frame["kind"], type: string, fields: JsonObject): Frame => ({ kind, bytes: event(type, fields) })
 
   function* reasoning(output_index: number): Generator<Frame, Json> {
@@ -156,9 +160,9 @@ const stream = (answer: Answer): AnswerStream => {
 
   return {
     frames: frames(),
-    errorEvent: (error) => event("error", { error: openaiError(error) }),
+    errorEvent: (error) => instead("error", { error: openaiError(error) }),
     garbage: () => `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","del\n\n`,
-    failedEvent: (error) => event("response.failed", { response: response(answer, "failed", [], error) }),
+    failedEvent: (error) => instead("response.failed", { response: response(answer, "failed", [], error) }),
   }
 }
 

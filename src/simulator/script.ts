@@ -29,7 +29,7 @@ export interface Script {
   readonly times: number
 }
 
-export interface ToolScript {
+interface ToolScript {
   /** `*` is the first tool that the request offers. */
   readonly name: string
   readonly args: JsonObject
@@ -38,7 +38,7 @@ export interface ToolScript {
   readonly rounds: number
 }
 
-export interface UsageScript {
+interface UsageScript {
   readonly report: UsageReport
   /** Prompt tokens that no cache had a part in. */
   readonly input: number | undefined
