@@ -2,7 +2,7 @@
  * What admission needs to know of a request, whatever format it came in. The body itself stays as it was parsed: a
  * backend of the same format gets it back, written anew, with only what the gateway owns changed.
  */
-import type { JsonObject } from "./json.ts"
+import { type JsonObject, present } from "./json.ts"
 
 /** The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. */
 export type Endpoint = "chat" | "messages" | "responses"
@@ -43,7 +43,8 @@ export const answerLimit = (request: ChatRequest, forwarding: Forwarding): numbe
 
 /**
  * A shallow copy of the body with what every format changes alike. Spread, not assigned, so that a `__proto__` key
- * stays a harmless key; `stream` is written as it was understood, so that `null` is not left to the backend's reading.
+ * stays a harmless key; `stream` is written as it was understood, so that `null` is not left to the backend's reading;
+ * nothing is ever stored at a backend (decisions §8).
  */
 export function forwardedBody(request: ChatRequest, forwarding: Forwarding): JsonObject {
   const body: JsonObject = { ...request.body }
@@ -51,5 +52,6 @@ export function forwardedBody(request: ChatRequest, forwarding: Forwarding): Jso
   body["model"] = forwarding.model
   if (request.stream) body["stream"] = true
   else delete body["stream"]
+  if (present(body["store"])) body["store"] = false
   return body
 }

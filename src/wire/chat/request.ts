@@ -86,7 +86,6 @@ export function encodeRequest(request: ChatRequest, forwarding: Forwarding): Jso
     const options = request.body["stream_options"]
     body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
   } else delete body["stream_options"]
-  if (present(body["store"])) body["store"] = false
   return body
 }
 

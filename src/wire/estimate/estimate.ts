@@ -6,7 +6,7 @@
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
 import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import { pdfTokens } from "./document.ts"
+import { documentTokens } from "./document.ts"
 import { imageTokens } from "./image.ts"
 import { textTokens } from "./text.ts"
 
@@ -75,7 +75,7 @@ function partTokens(part: JsonObject): number {
   if (IMAGES.includes(type)) return imageTokens(mediaSource(part), imageDetail(part))
   if (FILES.includes(type)) {
     const source = mediaSource(part)
-    if (source !== undefined) return pdfTokens(source)
+    if (source !== undefined) return documentTokens(source)
   }
   // Redacted thinking has nothing but its cipher.
   if (type === "redacted_thinking") return opaqueTokens(part["data"])
@@ -101,7 +101,7 @@ function jsonTokens(value: Json | undefined): number {
   return tokens
 }
 
-/** Where each format keeps the data or the address of an image or a PDF; undefined where it is none of them. */
+/** Where each format keeps the data or the address of an image or a file; undefined where it is none of them. */
 function mediaSource(part: JsonObject): string | undefined {
   const { source, image_url: image, file } = part
   if (isObject(source) && source["type"] !== "text" && source["type"] !== "content")

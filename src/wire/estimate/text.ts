@@ -20,7 +20,7 @@ const SAME_PUNCTUATION = 0.04 * RAISE
 const OTHER_PUNCTUATION = 0.3 * RAISE
 const SPACES = 0.56 * RAISE
 /** A longer run of white space takes another token. */
-const LONGEST_SPACE = 16
+const LONGEST_SPACE = 10
 
 const SPACE = 0
 const LOWER = 1
@@ -81,7 +81,7 @@ function beyondAscii(code: number): number {
   if (code < 0x1000) return 0.42 // Greek, Hebrew, Arabic, the scripts of India, Thai
   if (code < 0x2000) return 1 // Burmese, Khmer and other rare ones; Vietnamese
   if (code < 0x3040) return 1.1 // punctuation, symbols, boxes
-  if (code < 0x3100) return 0.75 // kana
+  if (code < 0x3100) return 0.9 // kana
   if (code < 0xa000) return 0.9 // Han
   if (code < 0xac00) return 3 // Javanese and its like, byte by byte
   if (code < 0xd800) return 0.8 // Hangul

@@ -33,7 +33,7 @@ export function checkTools(value: Json | undefined, items: readonly JsonObject[]
     if (item["type"] !== "additional_tools") continue
     const more = readTools(item["tools"], `input[${index}].tools`)
     if (more instanceof Failure) return more
-    all.push(...more)
+    for (const tool of more) all.push(tool)
   }
   const features = new Set<Feature>()
   for (const tool of all) features.add(isWebSearch(tool) ? "web_search" : "tools")
@@ -52,7 +52,7 @@ function readTools(value: Json | undefined, field: string): JsonObject[] | Failu
     if (wrong || tool["type"] !== "namespace") return wrong
     const members = readTools(tool["tools"], `${field}[${index}].tools`)
     if (members instanceof Failure) return members
-    inner.push(...members)
+    for (const member of members) inner.push(member)
     return undefined
   })
   return failure ?? [...tools, ...inner]

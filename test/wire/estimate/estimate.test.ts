@@ -1,0 +1,95 @@
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import type { Json } from "../../../src/chat/json.ts"
+import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
+import { textTokens } from "../../../src/wire/estimate/text.ts"
+import { samples } from "./samples.ts"
+
+const prompt = (messages: Json, tools: Json = []): number =>
+  estimateInputTokens({ messages, tools: [tools], schemas: [] })
+const text = "Setiap pagi Bu Sari membuka warungnya. ".repeat(20)
+
+describe("a text's estimate is at most a tenth under and a quarter over the count:", () => {
+  for (const [kind, sample] of Object.entries(samples))
+    test(kind, () => {
+      const ratio = textTokens(sample.text) / sample.tokens
+      expect(ratio).toBeGreaterThan(0.9)
+      expect(ratio).toBeLessThan(1.25)
+    })
+})
+
+describe("a text's estimate", () => {
+  test("is never under zero, and finite, whatever the text", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 200 }), (any) => {
+        const tokens = textTokens(any)
+        expect(Number.isFinite(tokens) && tokens >= 0).toBe(true)
+      }),
+    )
+  })
+  test("grows when text is added after a line's end", () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), (one, other) => {
+        expect(textTokens(`${one}\n${other}`)).toBeGreaterThanOrEqual(textTokens(one))
+      }),
+    )
+  })
+  // Counts by o200k_base: a text made to look cheap must not be.
+  const cheapLooking: readonly (readonly [string, string, number])[] = [
+    ["a letter over and over", "a".repeat(200), 25],
+    ["spaces", " ".repeat(300), 3],
+    ["line ends", "\n".repeat(200), 13],
+    ["dashes", "-".repeat(300), 5],
+    ["emoji", "😀🎉🔥👍🏽🚀✨💡🇮🇩👨‍👩‍👧❤️", 25],
+    ["Thai", "สวัสดีครับ วันนี้อากาศดีมาก เราไปเดินเล่นกันไหม", 18],
+    ["Arabic", "مرحبا كيف حالك اليوم أريد أن أذهب إلى السوق", 13],
+  ]
+  for (const [kind, sample, tokens] of cheapLooking)
+    test(`is not far under for ${kind}`, () => expect(textTokens(sample)).toBeGreaterThan(tokens * 0.8))
+})
+
+describe("a prompt's estimate", () => {
+  test("is an integer of at least one, also for nothing", () => {
+    expect(prompt("")).toBeGreaterThanOrEqual(1)
+    expect(Number.isInteger(prompt(text))).toBe(true)
+  })
+  test("counts the same text alike as a string and as a part", () => {
+    const asString = prompt([{ role: "user", content: text }])
+    expect(prompt([{ role: "user", content: [{ type: "text", text }] }])).toBe(asString)
+    expect(prompt([{ type: "message", role: "user", content: [{ type: "input_text", text }] }])).toBe(asString)
+  })
+  test("counts tools with their schemas, calls and results", () => {
+    const tools = [
+      { name: "f", description: text, input_schema: { type: "object", properties: { path: { type: "string" } } } },
+    ]
+    const user = { role: "user", content: "Hi" }
+    expect(prompt([user], tools) - prompt([user])).toBeGreaterThan(textTokens(text) + 15)
+    const call = { role: "assistant", content: [{ type: "tool_use", id: "t", name: "f", input: { path: text } }] }
+    const result = {
+      role: "user",
+      content: [{ type: "tool_result", tool_use_id: "t", content: [{ type: "text", text }] }],
+    }
+    expect(prompt([user, call, result]) - prompt([user])).toBeGreaterThan(2 * textTokens(text))
+  })
+  test("counts a system prompt outside of the messages", () => {
+    const messages = [{ role: "user", content: "Hi" }]
+    const instructions = [{ type: "text", text }]
+    const without = prompt(messages)
+    expect(estimateInputTokens({ messages, instructions, tools: [], schemas: [] }) - without).toBeGreaterThan(150)
+  })
+  test("counts encrypted thinking by what it hides, not as text", () => {
+    const cipher = (samples["base64"]?.text ?? "").repeat(4)
+    const tokens = prompt([{ type: "reasoning", id: "rs", summary: [], encrypted_content: cipher }])
+    expect(tokens).toBeLessThan(textTokens(cipher) / 2)
+    expect(tokens).toBeGreaterThan(cipher.length / 8)
+  })
+  test("does not count what only steers the call", () => {
+    const plain = prompt([{ role: "user", content: [{ type: "text", text: "Hi" }] }])
+    const marked = [{ type: "text", text: "Hi", cache_control: { type: "ephemeral", ttl: "1h" } }]
+    expect(prompt([{ role: "user", content: marked }])).toBe(plain)
+  })
+  test("is raised by the family's factor", () => {
+    const asked = { messages: text, tools: [], schemas: [] }
+    expect(estimateInputTokens(asked, 1.5) / estimateInputTokens(asked)).toBeCloseTo(1.5, 1)
+  })
+})

@@ -1,0 +1,151 @@
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import type { Json } from "../../../src/chat/json.ts"
+import { documentTokens } from "../../../src/wire/estimate/document.ts"
+import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
+import { textTokens } from "../../../src/wire/estimate/text.ts"
+import { imageTokens, LARGEST_IMAGE_TOKENS } from "../../../src/wire/estimate/image.ts"
+
+const be = (value: number, bytes: number): number[] =>
+  Array.from({ length: bytes }, (_, at) => (value >>> (8 * (bytes - 1 - at))) & 0xff)
+const le = (value: number, bytes: number): number[] => be(value, bytes).reverse()
+const latin = (text: string): number[] => [...Buffer.from(text, "latin1")]
+const base64 = (bytes: number[]): string => Buffer.from([...bytes, ...Array(40).fill(0)]).toString("base64")
+
+type Header = (width: number, height: number) => number[]
+const headers: Readonly<Record<string, Header>> = {
+  PNG: (w, h) => [...be(0x89504e47, 4), ...be(0x0d0a1a0a, 4), ...be(13, 4), ...latin("IHDR"), ...be(w, 4), ...be(h, 4)],
+  GIF: (w, h) => [...latin("GIF89a"), ...le(w, 2), ...le(h, 2)],
+  JPEG: (w, h) => [
+    0xff,
+    0xd8,
+    0xff,
+    0xe0,
+    ...be(16, 2),
+    ...Array(14).fill(0),
+    0xff,
+    0xff,
+    0xc2,
+    ...be(17, 2),
+    8,
+    ...be(h, 2),
+    ...be(w, 2),
+  ],
+  "lossy WebP": (w, h) => [
+    ...latin("RIFF"),
+    ...le(99, 4),
+    ...latin("WEBPVP8 "),
+    ...le(9, 4),
+    0,
+    0,
+    0,
+    0x9d,
+    1,
+    0x2a,
+    ...le(w, 2),
+    ...le(h, 2),
+  ],
+  "lossless WebP": (w, h) => [
+    ...latin("RIFF"),
+    ...le(99, 4),
+    ...latin("WEBPVP8L"),
+    ...le(9, 4),
+    0x2f,
+    ...le((w - 1) | ((h - 1) << 14), 4),
+  ],
+  "extended WebP": (w, h) => [
+    ...latin("RIFF"),
+    ...le(99, 4),
+    ...latin("WEBPVP8X"),
+    ...le(10, 4),
+    ...le(0, 4),
+    ...le(w - 1, 3),
+    ...le(h - 1, 3),
+  ],
+}
+
+describe("an image", () => {
+  for (const [kind, header] of Object.entries(headers)) {
+    test(`in ${kind} counts its patches of 28 pixels`, () => {
+      const data = base64(header(280, 141))
+      expect(imageTokens(data)).toBe(10 * 6)
+      expect(imageTokens(`data:image/any;base64,${data}`)).toBe(10 * 6)
+    })
+    test(`in ${kind} never counts more than the largest`, () =>
+      expect(imageTokens(base64(header(8000, 8000)))).toBe(LARGEST_IMAGE_TOKENS))
+  }
+  test("behind an address counts as the largest", () =>
+    expect(imageTokens("https://example.com/a.png")).toBe(LARGEST_IMAGE_TOKENS))
+  test("in low detail counts little", () => expect(imageTokens("https://example.com/a.png", "low")).toBe(361))
+  test("that cannot be read counts as the largest, and never throws", () => {
+    expect(imageTokens(undefined)).toBe(LARGEST_IMAGE_TOKENS)
+    expect(imageTokens(base64([0xff, 0xd8, 0xff, 0xe0, 0xff, 0xff]))).toBe(LARGEST_IMAGE_TOKENS)
+    const start = fc.constantFrom(...Object.values(headers).map((header) => header(10, 10).slice(0, 16)))
+    fc.assert(
+      fc.property(start, fc.array(fc.nat(255), { maxLength: 80 }), (head, tail) => {
+        const tokens = imageTokens(Buffer.from([...head, ...tail]).toString("base64"))
+        expect(tokens >= 1 && tokens <= LARGEST_IMAGE_TOKENS).toBe(true)
+      }),
+    )
+  })
+})
+
+describe("a PDF", () => {
+  test("counts the pages that it lists", () => {
+    const pages = "%PDF-1.4 << /Type /Pages /Count 3 >> ".concat(
+      "<< /Type /Page >> <</Type/Page/Parent 1 0 R>> ".repeat(2),
+    )
+    expect(documentTokens(base64(latin(pages)))).toBe(4 * 3000)
+  })
+  test("that lists none counts by its size", () => {
+    expect(documentTokens(base64([1, 2, 3]))).toBe(3000)
+    expect(documentTokens(base64(Array(120_000).fill(1)))).toBe(3 * 3000)
+  })
+})
+
+const count = (content: Json[]): number =>
+  estimateInputTokens({ messages: [{ role: "user", content }], tools: [], schemas: [] })
+
+describe("another file", () => {
+  test("of text is a text", () => {
+    const csv = "hari,jumlah\nSenin,12\n".repeat(200)
+    const source = `data:text/csv;base64,${Buffer.from(csv).toString("base64")}`
+    expect(documentTokens(source)).toBe(textTokens(csv))
+  })
+  test("that is binary counts by its size", () => expect(documentTokens(base64(latin("PK\u0003\u0004")))).toBe(3000))
+})
+
+describe("in a prompt, data is priced by size and not as text:", () => {
+  const data = base64([...(headers["PNG"]?.(280, 141) ?? []), ...Array(50_000).fill(7)])
+  const url = `data:image/png;base64,${data}`
+  const image = { type: "image", source: { type: "base64", media_type: "image/png", data } }
+  const pdf = { type: "base64", media_type: "application/pdf", data: base64(latin("%PDF-1.4 /Type /Page ")) }
+  const parts: readonly (readonly [string, Json, number])[] = [
+    ["a messages image", image, 60],
+    ["a messages image in a tool's result", { type: "tool_result", content: [image] }, 60],
+    ["a chat image", { type: "image_url", image_url: { url } }, 60],
+    [
+      "a chat image behind an address, in low detail",
+      { type: "image_url", image_url: { url: "https://example.com/a", detail: "low" } },
+      361,
+    ],
+    ["a responses image", { type: "input_image", image_url: url }, 60],
+    ["a screenshot", { type: "function_call_output", output: [{ type: "input_image", image_url: url }] }, 60],
+    ["a messages document", { type: "document", source: pdf }, 3000],
+    [
+      "a chat file",
+      { type: "file", file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${pdf.data}` } },
+      3000,
+    ],
+    ["a responses file", { type: "input_file", filename: "a.pdf", file_data: pdf.data }, 3000],
+  ]
+  for (const [kind, part, tokens] of parts) test(kind, () => expect(count([part]) - count([])).toBe(tokens))
+  test("a document of plain text is text", () => {
+    const document = {
+      type: "document",
+      source: { type: "text", media_type: "text/plain", data: "Halo dunia. ".repeat(50) },
+    }
+    expect(count([document]) - count([])).toBeGreaterThan(100)
+    expect(count([document]) - count([])).toBeLessThan(300)
+  })
+})

@@ -1,0 +1,148 @@
+/** What holds for every request that is understood, in all three formats. */
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import type { Json, JsonObject } from "../../src/chat/json.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { WireFormat } from "../../src/wire/format.ts"
+import * as chat from "../../src/wire/chat/request.ts"
+import * as messages from "../../src/wire/messages/request.ts"
+import * as responses from "../../src/wire/responses/request.ts"
+
+const strip = ["temperature", "top_k"]
+const OWNED = ["model", "stream", "stream_options", "store", "thinking", "temperature", "top_k"]
+
+interface Case {
+  readonly name: string
+  readonly codec: Pick<WireFormat, "decodeRequest" | "encodeRequest">
+  readonly prompt: JsonObject
+  readonly limits: readonly string[]
+}
+
+const formats: readonly Case[] = [
+  {
+    name: "chat",
+    codec: chat,
+    prompt: { messages: [{ role: "user", content: "Hi" }] },
+    limits: ["max_tokens", "max_completion_tokens"],
+  },
+  {
+    name: "messages",
+    codec: messages,
+    prompt: { messages: [{ role: "user", content: "Hi" }] },
+    limits: ["max_tokens"],
+  },
+  { name: "responses", codec: responses, prompt: { input: "Hi" }, limits: ["max_output_tokens"] },
+]
+
+const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>
+/** Fields that no format knows, `__proto__` among them. */
+const unknownFields = fc.dictionary(
+  fc.oneof(
+    fc.string().map((key) => `x_${key}`),
+    fc.constant("__proto__"),
+  ),
+  json,
+)
+
+for (const { name, codec, prompt, limits } of formats) {
+  const body = fc
+    .record({
+      unknown: unknownFields,
+      known: fc.record(
+        {
+          stream: fc.constantFrom<Json[]>(true, false, null),
+          store: fc.constantFrom<Json[]>(true, false, null),
+          temperature: fc.double({ noNaN: true, noDefaultInfinity: true }),
+          top_k: fc.nat(),
+          thinking: fc.record({ type: fc.constant("enabled"), budget_tokens: fc.integer({ min: 1024, max: 60_000 }) }),
+        },
+        { requiredKeys: [] },
+      ),
+      limit: fc.integer({ min: 1, max: 100_000 }),
+      field: fc.constantFrom(...limits),
+    })
+    .map(({ unknown, known, limit, field }): JsonObject => ({
+      ...unknown,
+      ...known,
+      ...prompt,
+      model: "m",
+      [field]: limit,
+    }))
+
+  describe(`a ${name} request, encoded`, () => {
+    test("leaves the client's body as it was, keeps what it does not know, and never raises the limit", () => {
+      fc.assert(
+        fc.property(body, fc.integer({ min: 1, max: 100_000 }), (body, maxOutputTokens) => {
+          const before = JSON.stringify(body)
+          const request = codec.decodeRequest(body)
+          if (request instanceof Failure) throw new Error(request.message)
+          const sent = codec.encodeRequest(request, { model: "vendor", maxOutputTokens, strip })
+          expect(JSON.stringify(body)).toBe(before)
+          expect(sent["model"]).toBe("vendor")
+
+          const written = limits.map((field) => sent[field]).filter((limit) => limit !== undefined)
+          expect(written).toEqual([Math.min(request.maxOutputTokens ?? 0, maxOutputTokens)])
+          for (const parameter of strip) expect(Object.hasOwn(sent, parameter)).toBe(false)
+          for (const key of Object.keys(body)) {
+            if (OWNED.includes(key) || limits.some((limit) => limit === key)) continue
+            expect(Object.hasOwn(sent, key)).toBe(true)
+            expect(JSON.stringify(Object.entries(sent).find(([field]) => field === key)?.[1])).toBe(
+              JSON.stringify(Object.entries(body).find(([field]) => field === key)?.[1]),
+            )
+          }
+          expect(sent["store"] ?? false).toBe(false)
+        }),
+      )
+    })
+
+    test("is decoded or refused, and never throws, whatever was written", () => {
+      const keys = [
+        "messages",
+        "input",
+        "tools",
+        "stream",
+        "max_tokens",
+        "system",
+        "thinking",
+        "text",
+        "n",
+        "functions",
+      ]
+      fc.assert(
+        fc.property(fc.dictionary(fc.constantFrom(...keys), json), (fields) => {
+          const request = codec.decodeRequest({ ...prompt, max_tokens: 5, ...fields, model: "m" })
+          if (!(request instanceof Failure)) expect(request.inputTokens).toBeGreaterThanOrEqual(1)
+        }),
+        { numRuns: 500 },
+      )
+    })
+  })
+}
+
+test("a lowered thinking budget is one that the backend takes, or thinking is off", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1025, max: 100_000 }).chain((limit) =>
+        fc.record({
+          limit: fc.constant(limit),
+          budget: fc.integer({ min: 1024, max: 2 * limit }),
+          allowed: fc.integer({ min: 1, max: limit - 1 }),
+        }),
+      ),
+      ({ limit, budget, allowed }) => {
+        const thinking = { type: "enabled", budget_tokens: budget }
+        const request = messages.decodeRequest({
+          model: "m",
+          messages: [{ role: "user", content: "Hi" }],
+          max_tokens: limit,
+          thinking,
+        })
+        if (request instanceof Failure) throw new Error(request.message)
+        const sent = messages.encodeRequest(request, { model: "m", maxOutputTokens: allowed, strip: [] })["thinking"]
+        if (allowed <= 1024) return expect(sent).toEqual({ type: "disabled" })
+        const lowered = (sent as { budget_tokens: number }).budget_tokens
+        expect(Number.isInteger(lowered) && lowered >= 1024 && lowered < allowed).toBe(true)
+      },
+    ),
+  )
+})
