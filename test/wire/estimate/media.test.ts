@@ -98,8 +98,8 @@ describe("a PDF", () => {
     expect(documentTokens(base64(latin(pages)))).toBe(4 * 3000)
   })
   test("that lists none counts by its size", () => {
-    expect(documentTokens(base64([1, 2, 3]))).toBe(3000)
-    expect(documentTokens(base64(Array(120_000).fill(1)))).toBe(3 * 3000)
+    expect(documentTokens(base64(latin("%PDF-1.7")))).toBe(3000)
+    expect(documentTokens(base64([...latin("%PDF-1.7"), ...Array(120_000).fill(1)]))).toBe(3 * 3000)
   })
 })
 
