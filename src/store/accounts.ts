@@ -1,0 +1,188 @@
+/**
+ * Accounts as rows. Each function is one autocommit statement that may be sent twice with the effect of once, because a
+ * connection that dies leaves nobody knowing whether its last statement was committed.
+ */
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import { SESSION_DAYS } from "../accounts/session-token.ts"
+import type { Database } from "./database.ts"
+
+export interface Account {
+  readonly id: string
+  readonly email: string
+  readonly role: "customer" | "operator"
+  /** The posted balance, and what calls under way hold of it (decisions §12.17). */
+  readonly balanceMicro: Micro
+  readonly heldMicro: Micro
+  readonly timeZone: string
+  readonly createdAt: Date
+}
+
+export interface StoredCredentials {
+  readonly id: string
+  readonly email: string
+  readonly passwordHash: string
+}
+
+export interface OwnedKey {
+  readonly id: string
+  readonly keyHash: Uint8Array
+}
+
+export interface NewAccount {
+  readonly id: string
+  readonly email: string
+  readonly passwordHash: string
+  /** Of the session that the sign-up opens. */
+  readonly sessionHash: Uint8Array
+}
+
+export interface AccountStore {
+  /** Undefined when the address is taken. */
+  create(account: NewAccount): Promise<Account | undefined>
+  read(id: string): Promise<Account | undefined>
+  credentialsOf(email: string): Promise<StoredCredentials | undefined>
+  credentialsById(id: string): Promise<StoredCredentials | undefined>
+  /** False when the password is no longer the one that was confirmed. Ends all sessions. */
+  changePassword(id: string, hashes: { readonly from: string; readonly to: string }): Promise<boolean>
+  /** Returns the account's keys, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
+  changeTimeZone(id: string, timeZone: string): Promise<readonly OwnedKey[] | undefined>
+  /** Ends all sessions, and returns the keys that die with the account. */
+  delete(id: string): Promise<readonly OwnedKey[]>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+export function accountStore(database: Database): AccountStore {
+  const read = async (id: string): Promise<Account | undefined> => {
+    const [row] = await database.run(
+      (sql) => sql<AccountRow[]>`
+        select a.id, a.email, a.role, a.time_zone, a.created_at, coalesce(b.posted_micro, 0) as posted_micro,
+          (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro
+        from accounts a left join balances b on b.account_id = a.id
+        where a.id = ${id} and a.deleted_at is null`,
+      once,
+    )
+    return row === undefined ? undefined : toAccount(row)
+  }
+
+  return {
+    read,
+
+    async create({ id, email, passwordHash, sessionHash }) {
+      // `opened` comes first by its own id on a second sending, when the address is taken by this very account.
+      const [row] = await database.run(
+        (sql) => sql<{ id: string }[]>`
+          with account as (
+            insert into accounts (id, email, password_hash) values (${id}, ${email}, ${passwordHash})
+            on conflict do nothing returning id
+          ), balance as (
+            insert into balances (account_id) select id from account
+          ), session as (
+            insert into sessions (token_hash, account_id, expires_at)
+            select ${sessionHash}, id, now() + make_interval(days => ${SESSION_DAYS}) from account
+          )
+          select id from account union select id from accounts where id = ${id}`,
+        once,
+      )
+      return row === undefined ? undefined : await read(id)
+    },
+
+    async credentialsOf(email) {
+      const [row] = await database.run(
+        (sql) => sql<CredentialsRow[]>`
+          select id, email, password_hash from accounts where lower(email) = lower(${email}) and deleted_at is null`,
+        once,
+      )
+      return row === undefined ? undefined : { id: row.id, email: row.email, passwordHash: row.password_hash }
+    },
+
+    async credentialsById(id) {
+      const [row] = await database.run(
+        (sql) => sql<CredentialsRow[]>`
+          select id, email, password_hash from accounts where id = ${id} and deleted_at is null`,
+        once,
+      )
+      return row === undefined ? undefined : { id: row.id, email: row.email, passwordHash: row.password_hash }
+    },
+
+    async changePassword(id, { from, to }) {
+      // Hashes are salted, so finding `to` already there means that this statement was sent before.
+      const rows = await database.run(
+        (sql) => sql`
+          with changed as (
+            update accounts set password_hash = ${to}
+            where id = ${id} and password_hash in (${from}, ${to}) and deleted_at is null
+            returning id
+          ), ended as (
+            delete from sessions where account_id in (select id from changed)
+          )
+          select id from changed`,
+        once,
+      )
+      return rows.length === 1
+    },
+
+    async changeTimeZone(id, timeZone) {
+      // Postgres' own list of zones has to have it too: days of usage are counted there.
+      const rows = await database.run(
+        (sql) => sql<({ known: boolean } & (KeyRow | { id: null; key_hash: null }))[]>`
+          with zone as (
+            select exists (select from pg_timezone_names where lower(name) = lower(${timeZone})) as known
+          ), changed as (
+            update accounts set time_zone = ${timeZone}
+            where id = ${id} and deleted_at is null and (select known from zone) returning id
+          )
+          select zone.known, k.id, k.key_hash
+          from zone left join changed on true left join api_keys k on k.account_id = changed.id`,
+        once,
+      )
+      if (!rows[0]?.known) return undefined
+      return rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
+    },
+
+    async delete(id) {
+      const rows = await database.run(
+        (sql) => sql<KeyRow[]>`
+          with deleted as (
+            update accounts set deleted_at = coalesce(deleted_at, now()) where id = ${id} returning id
+          ), ended as (
+            delete from sessions where account_id = ${id}
+          )
+          select k.id, k.key_hash from api_keys k join deleted on deleted.id = k.account_id`,
+        once,
+      )
+      return rows.map(toOwnedKey)
+    },
+  }
+}
+
+interface CredentialsRow {
+  id: string
+  email: string
+  password_hash: string
+}
+interface KeyRow {
+  id: string
+  key_hash: Uint8Array
+}
+interface AccountRow {
+  id: string
+  email: string
+  role: "customer" | "operator"
+  time_zone: string
+  created_at: Date
+  posted_micro: bigint
+  held_micro: bigint
+}
+
+const toOwnedKey = (row: KeyRow): OwnedKey => ({ id: row.id, keyHash: row.key_hash })
+
+const toAccount = (row: AccountRow): Account => ({
+  id: row.id,
+  email: row.email,
+  role: row.role,
+  balanceMicro: micro(row.posted_micro),
+  heldMicro: micro(row.held_micro),
+  timeZone: row.time_zone,
+  createdAt: row.created_at,
+})

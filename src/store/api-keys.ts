@@ -1,0 +1,194 @@
+/**
+ * API keys as their owner sees them. The key itself is never here, only its hash and what may be shown of it.
+ * What a key has spent in its current period is read along: `key_spend` is keyed by the period's start.
+ */
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
+import type { Database } from "./database.ts"
+
+export interface KeyRecord {
+  readonly id: string
+  readonly keyHash: Uint8Array
+  readonly name: string
+  readonly prefix: string
+  readonly last4: string
+  readonly requestsPerMinute: number | undefined
+  readonly tokensPerMinute: number | undefined
+  readonly budget: KeyBudget | undefined
+  readonly createdAt: Date
+  readonly revokedAt: Date | undefined
+}
+
+export interface KeyBudget {
+  readonly limitMicro: Micro
+  readonly period: SpendingPeriod
+  /** Settled in the current period. */
+  readonly spentMicro: Micro
+}
+
+export interface NewKey {
+  readonly id: string
+  readonly accountId: string
+  readonly name: string
+  readonly keyHash: Uint8Array
+  readonly prefix: string
+  readonly last4: string
+  readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
+  readonly spendingLimitMicro: Micro | null
+  readonly spendingPeriod: SpendingPeriod | null
+}
+
+/** Undefined leaves as it is, null removes. A limit without a period keeps the period that is there, and the reverse. */
+export interface KeyChange {
+  readonly name?: string | undefined
+  readonly requestsPerMinute?: number | null | undefined
+  readonly tokensPerMinute?: number | null | undefined
+  readonly spendingLimitMicro?: Micro | null | undefined
+  readonly spendingPeriod?: SpendingPeriod | null | undefined
+}
+
+export interface KeyName {
+  readonly accountId: string
+  readonly keyId: string
+}
+
+export interface ApiKeyStore {
+  list(accountId: string): Promise<readonly KeyRecord[]>
+  read(key: KeyName): Promise<KeyRecord | undefined>
+  create(key: NewKey): Promise<KeyRecord>
+  /** `"no budget"` when only one of limit and period was given and the key has not the other. */
+  change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
+  revoke(key: KeyName): Promise<KeyRecord | undefined>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
+  const select = async (accountId: string, keyId: string | undefined): Promise<readonly KeyRecord[]> => {
+    const rows = await database.run(
+      (sql) => sql<KeyRow[]>`
+        select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
+          k.spending_limit_micro, k.spending_period, k.created_at, k.revoked_at,
+          a.time_zone, s.spent_micro, s.period_start
+        from api_keys k join accounts a on a.id = k.account_id
+        left join lateral (
+          select spent_micro, period_start from key_spend
+          where key_id = k.id and period = k.spending_period order by period_start desc limit 1
+        ) s on true
+        where k.account_id = ${accountId} and (${keyId ?? null}::text is null or k.id = ${keyId ?? null})
+        order by k.created_at desc, k.id desc`,
+      once,
+    )
+    return rows.map((row) => toRecord(row, now()))
+  }
+  const read = async ({ accountId, keyId }: KeyName): Promise<KeyRecord | undefined> =>
+    (await select(accountId, keyId))[0]
+
+  return {
+    list: (accountId) => select(accountId, undefined),
+    read,
+
+    async create(key) {
+      await database.run(
+        (sql) => sql`
+          insert into api_keys (id, account_id, name, key_hash, prefix, last4, requests_per_minute, tokens_per_minute,
+            spending_limit_micro, spending_period)
+          values (${key.id}, ${key.accountId}, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
+            ${key.requestsPerMinute}, ${key.tokensPerMinute}, ${key.spendingLimitMicro},
+            ${key.spendingPeriod})
+          on conflict (id) do nothing`,
+        once,
+      )
+      const record = await read({ accountId: key.accountId, keyId: key.id })
+      if (record === undefined) throw new Error(`key ${key.id} is not there after its creation`)
+      return record
+    },
+
+    async change(key, change) {
+      const { spendingLimitMicro: limit, spendingPeriod: period } = change
+      const [row] = await database.run(
+        (sql) => sql<{ complete: boolean }[]>`
+          with found as (
+            select id,
+              (${!given(limit) || limit === null || given(period)} or spending_period is not null)
+              and (${!given(period) || period === null || given(limit)} or spending_limit_micro is not null) as complete
+            from api_keys where id = ${key.keyId} and account_id = ${key.accountId} for update
+          ), changed as (
+            update api_keys k set
+              name = coalesce(${change.name ?? null}, name),
+              requests_per_minute = case when ${given(change.requestsPerMinute)}
+                then ${change.requestsPerMinute ?? null}::integer else requests_per_minute end,
+              tokens_per_minute = case when ${given(change.tokensPerMinute)}
+                then ${change.tokensPerMinute ?? null}::integer else tokens_per_minute end,
+              spending_limit_micro = case when ${given(limit) || period === null}
+                then ${limit ?? null}::bigint else spending_limit_micro end,
+              spending_period = case when ${given(period) || limit === null}
+                then ${period ?? null}::text else spending_period end
+            from found where k.id = found.id and found.complete
+          )
+          select complete from found`,
+        once,
+      )
+      if (row === undefined) return undefined
+      return row.complete ? await read(key) : "no budget"
+    },
+
+    async revoke(key) {
+      await database.run(
+        (sql) => sql`
+          update api_keys set revoked_at = coalesce(revoked_at, now())
+          where id = ${key.keyId} and account_id = ${key.accountId}`,
+        once,
+      )
+      return await read(key)
+    },
+  }
+}
+
+const given = (value: unknown): boolean => value !== undefined
+
+interface KeyRow {
+  id: string
+  key_hash: Uint8Array
+  name: string
+  prefix: string
+  last4: string
+  requests_per_minute: number | null
+  tokens_per_minute: number | null
+  spending_limit_micro: bigint | null
+  spending_period: SpendingPeriod | null
+  created_at: Date
+  revoked_at: Date | null
+  time_zone: string
+  spent_micro: bigint | null
+  period_start: Date | null
+}
+
+function toRecord(row: KeyRow, now: number): KeyRecord {
+  return {
+    id: row.id,
+    keyHash: row.key_hash,
+    name: row.name,
+    prefix: row.prefix,
+    last4: row.last4,
+    requestsPerMinute: row.requests_per_minute ?? undefined,
+    tokensPerMinute: row.tokens_per_minute ?? undefined,
+    budget: toBudget(row, now),
+    createdAt: row.created_at,
+    revokedAt: row.revoked_at ?? undefined,
+  }
+}
+
+function toBudget(row: KeyRow, now: number): KeyBudget | undefined {
+  if (row.spending_limit_micro === null || row.spending_period === null) return undefined
+  const period = row.spending_period
+  // The newest row may be of a period that is over.
+  const isCurrent =
+    row.period_start !== null && row.period_start.getTime() >= calendarAt(now, row.time_zone).starts[period]
+  return {
+    limitMicro: micro(row.spending_limit_micro),
+    period,
+    spentMicro: isCurrent && row.spent_micro !== null ? micro(row.spent_micro) : zero,
+  }
+}

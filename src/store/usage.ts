@@ -1,0 +1,229 @@
+/**
+ * Usage as its owner reads it: receipts, sums, and one call's final record. Read only; the ledger alone writes here.
+ * Money in micro-rupiah. Request ids sort by creation time, so a page goes on after the last id of the one before it.
+ */
+import type { UsageStatus } from "../../actors/ledger.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import type { Rates } from "../../actors/money/price.ts"
+import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Database, Sql } from "./database.ts"
+
+export interface UsageRow {
+  readonly requestId: string
+  /** 0 is the final record; a marker of a reroute has a higher one. */
+  readonly part: number
+  readonly keyId: string
+  readonly model: string
+  readonly endpoint: string
+  readonly streamed: boolean
+  readonly status: UsageStatus
+  readonly tokens: Tokens
+  readonly chargeMicro: Micro
+  /** What the tokens cost over the charge; the house bore it. */
+  readonly absorbedMicro: Micro
+  readonly priceId: bigint
+  /** The price version that was charged at. */
+  readonly rates: Rates
+  readonly turns: number
+  readonly attempts: number
+  readonly errorCode: string | undefined
+  readonly createdAt: Date
+  readonly firstTokenMs: number | undefined
+  readonly durationMs: number
+}
+
+/**
+ * `from` is included, `to` is not; `ids` says the same roughly, as request ids, which is what the index is by. Without a
+ * status final records are meant; a fallback status means its markers.
+ */
+export interface UsageFilter {
+  readonly accountId: string
+  readonly ids?: { readonly from: string | undefined; readonly to: string | undefined } | undefined
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+  readonly model?: string | undefined
+  readonly keyId?: string | undefined
+  readonly status?: UsageStatus | undefined
+}
+
+export interface UsagePage {
+  /** The last row that was seen before. */
+  readonly after?: UsagePlace | undefined
+  readonly limit: number
+}
+export type UsagePlace = Pick<UsageRow, "requestId" | "part">
+
+export const usageGroups = ["day", "hour", "model", "key"] as const
+export type UsageGroup = (typeof usageGroups)[number]
+
+export interface SummaryQuestion {
+  readonly accountId: string
+  readonly from: Date
+  readonly to: Date
+  readonly groupBy: UsageGroup
+  /** In which days and hours are counted. */
+  readonly timeZone: string
+}
+
+export interface UsageSum {
+  /** A day (2026-11-20), an hour (2026-11-20T09:00), a model's id or a key's id. */
+  readonly group: string
+  readonly requests: number
+  /** Of them, those that ended well and so were charged. */
+  readonly ok: number
+  readonly tokens: Tokens
+  readonly chargeMicro: Micro
+}
+
+export interface UsageStore {
+  /** The newest first. */
+  list(filter: UsageFilter, page: UsagePage): Promise<readonly UsageRow[]>
+  /** The final record of a call, and the markers of its reroutes in their order. */
+  find(accountId: string, requestId: string): Promise<{ record: UsageRow; markers: readonly UsageRow[] } | undefined>
+  summarise(question: SummaryQuestion): Promise<readonly UsageSum[]>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+export function usageStore(database: Database): UsageStore {
+  return {
+    async list(filter, { after, limit }) {
+      const rows = await database.run(
+        (sql) => sql<Row[]>`
+          ${selectRows(sql)} where ${matching(sql, filter)}
+          ${after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`}
+          order by u.request_id desc, u.part desc limit ${limit}`,
+        once,
+      )
+      return rows.map(toUsageRow)
+    },
+
+    async find(accountId, requestId) {
+      const rows = await database.run(
+        (sql) => sql<Row[]>`
+          ${selectRows(sql)} where u.request_id = ${requestId} and u.account_id = ${accountId} order by u.part`,
+        once,
+      )
+      const [record, ...markers] = rows.map(toUsageRow)
+      // Without its final record a call has not ended yet, whatever markers there are.
+      return record?.part === 0 ? { record, markers } : undefined
+    },
+
+    async summarise(question) {
+      const rows = await database.run(
+        // By way of the account's keys, because the index that has the time is the keys'.
+        (sql) => sql<SumRow[]>`
+          select ${groupOf(sql, question)} as name, count(*)::int as requests,
+            (count(*) filter (where u.status = 'ok'))::int as ok,
+            sum(u.input_tokens)::bigint as input_tokens, sum(u.output_tokens)::bigint as output_tokens,
+            sum(u.cache_read_tokens)::bigint as cache_read_tokens,
+            sum(u.cache_write_tokens)::bigint as cache_write_tokens, sum(u.charge_micro)::bigint as charge_micro
+          from usage u
+          where u.key_id in (select id from api_keys where account_id = ${question.accountId})
+            and u.part = 0 and u.opened_at >= ${question.from} and u.opened_at < ${question.to}
+          group by 1 order by 1`,
+        once,
+      )
+      return rows.map((row) => ({
+        group: row.name,
+        requests: row.requests,
+        ok: row.ok,
+        tokens: toTokens(row),
+        chargeMicro: micro(row.charge_micro),
+      }))
+    },
+  }
+}
+
+const selectRows = (sql: Sql) => sql`
+  select u.request_id, u.part, u.key_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
+    u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro, u.price_id, u.turns, u.attempts,
+    u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
+    p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro
+  from usage u left join prices p on p.id = u.price_id`
+
+const matching = (sql: Sql, { accountId, ids, from, to, model, keyId, status }: UsageFilter) => sql`
+  u.account_id = ${accountId} and ${status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
+  ${ids?.from === undefined ? sql`` : sql`and u.request_id >= ${ids.from}`}
+  ${ids?.to === undefined ? sql`` : sql`and u.request_id < ${ids.to}`}
+  ${from === undefined ? sql`` : sql`and u.opened_at >= ${from}`}
+  ${to === undefined ? sql`` : sql`and u.opened_at < ${to}`}
+  ${model === undefined ? sql`` : sql`and u.model = ${model}`}
+  ${keyId === undefined ? sql`` : sql`and u.key_id = ${keyId}`}
+  ${status === undefined ? sql`` : sql`and u.status = ${status}`}`
+
+const groupOf = (sql: Sql, { groupBy, timeZone }: SummaryQuestion) =>
+  ({
+    day: sql`to_char(u.opened_at at time zone ${timeZone}, 'YYYY-MM-DD')`,
+    hour: sql`to_char(u.opened_at at time zone ${timeZone}, 'YYYY-MM-DD"T"HH24:00')`,
+    model: sql`u.model`,
+    key: sql`u.key_id`,
+  })[groupBy]
+
+interface TokenColumns {
+  input_tokens: bigint
+  output_tokens: bigint
+  cache_read_tokens: bigint
+  cache_write_tokens: bigint
+}
+interface SumRow extends TokenColumns {
+  name: string
+  requests: number
+  ok: number
+  charge_micro: bigint
+}
+interface Row extends TokenColumns {
+  request_id: string
+  part: number
+  key_id: string
+  model: string
+  endpoint: string
+  streamed: boolean
+  status: UsageStatus
+  charge_micro: bigint
+  absorbed_micro: bigint
+  price_id: bigint
+  turns: number
+  attempts: number
+  error_code: string | null
+  opened_at: Date
+  first_token_ms: number | null
+  duration_ms: number
+  input_micro: bigint | null
+  output_micro: bigint | null
+  cache_read_micro: bigint | null
+  cache_write_micro: bigint | null
+}
+
+const toTokens = (row: TokenColumns): Tokens => ({
+  input: Number(row.input_tokens),
+  output: Number(row.output_tokens),
+  cacheRead: Number(row.cache_read_tokens),
+  cacheWrite: Number(row.cache_write_tokens),
+})
+
+const toUsageRow = (row: Row): UsageRow => ({
+  requestId: row.request_id,
+  part: row.part,
+  keyId: row.key_id,
+  model: row.model,
+  endpoint: row.endpoint,
+  streamed: row.streamed,
+  status: row.status,
+  tokens: toTokens(row),
+  chargeMicro: micro(row.charge_micro),
+  absorbedMicro: micro(row.absorbed_micro),
+  priceId: row.price_id,
+  rates: {
+    input: micro(row.input_micro ?? zero),
+    output: micro(row.output_micro ?? zero),
+    cacheRead: micro(row.cache_read_micro ?? zero),
+    cacheWrite: micro(row.cache_write_micro ?? zero),
+  },
+  turns: row.turns,
+  attempts: row.attempts,
+  errorCode: row.error_code ?? undefined,
+  createdAt: row.opened_at,
+  firstTokenMs: row.first_token_ms ?? undefined,
+  durationMs: row.duration_ms,
+})
