@@ -1,0 +1,40 @@
+/**
+ * What a payment provider is to Loket: it makes a QR code that a payer scans, and later tells that the payment came.
+ * Its notification is a stranger's word until `readNotification` has proved it; nothing else may lead to a credit.
+ */
+import type { Micro } from "../../actors/money/micro.ts"
+import type { Failure } from "../failure/failure.ts"
+
+export interface PaymentProvider {
+  /** Names the provider in the webhook's path, in the top-up's row and in the credit's idempotency key. */
+  readonly id: string
+  createCharge(charge: Charge): Promise<CreatedCharge | Failure>
+  /** Proves who sent the notification and what was paid. The body is the raw one, since signatures are over bytes. */
+  readNotification(body: Uint8Array, headers: Headers): Promise<PaymentNotice | Failure>
+}
+
+export interface Charge {
+  readonly topUpId: string
+  /** What the payer pays, in whole rupiah. */
+  readonly amountRp: bigint
+  readonly validMinutes: number
+}
+
+export interface CreatedCharge {
+  /** The text of the QR code. */
+  readonly qrPayload: string
+}
+
+export type PaymentNotice =
+  | {
+      readonly kind: "paid"
+      readonly topUpId: string
+      /** The provider's name for this payment: one credit for each, however often it is told. */
+      readonly reference: string
+      readonly amountRp: bigint
+    }
+  /** Genuine, but not about money that came: a QR code that was made, or that expired unpaid. */
+  | { readonly kind: "unpaid" }
+
+/** Total of a top-up, always whole rupiah, because the fees are rounded up to them. */
+export const wholeRupiah = (total: Micro): bigint => total / 1_000_000n

@@ -1,0 +1,195 @@
+/** Midtrans as its documentation describes it, played by a server on loopback. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { Failure } from "../../src/failure/failure.ts"
+import { midtransProvider } from "../../src/payments/midtrans.ts"
+import { openWorld, type World } from "../http/dashboard/world.ts"
+
+const SERVER_KEY = "SB-Mid-server-of-the-tests"
+const asked: { method: string; path: string; authorization: string | null; body: unknown }[] = []
+let answer: (path: string) => Response
+let midtrans: ReturnType<typeof Bun.serve>
+let world: World
+
+const settled = (orderId: string, fields: object = {}) => ({
+  status_code: "200",
+  transaction_id: "513f1f01-c9da-474c-9fc9-d5c64364b709",
+  order_id: orderId,
+  gross_amount: "50000.00",
+  currency: "IDR",
+  payment_type: "qris",
+  transaction_status: "settlement",
+  fraud_status: "accept",
+  ...fields,
+})
+const orderOf = (path: string) => path.split("/")[2] ?? ""
+
+beforeAll(async () => {
+  midtrans = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch(request) {
+      const { pathname } = new URL(request.url)
+      const text = await request.text()
+      const body = text === "" ? undefined : JSON.parse(text)
+      asked.push({ method: request.method, path: pathname, authorization: request.headers.get("authorization"), body })
+      if (pathname !== "/v2/charge") return answer(pathname)
+      return Response.json({
+        status_code: "201",
+        status_message: "QRIS transaction is created",
+        order_id: body.transaction_details.order_id,
+        gross_amount: `${body.transaction_details.gross_amount}.00`,
+        currency: "IDR",
+        transaction_status: "pending",
+        qr_string: `00020101021226620014COM.GO-JEK.WWW-${body.transaction_details.order_id}`,
+      })
+    },
+  })
+  world = await openWorld({ provider: midtransProvider({ serverKey: SERVER_KEY, baseUrl: midtrans.url.origin }) })
+})
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await midtrans.stop(true)
+})
+beforeEach(() => {
+  asked.length = 0
+  answer = (path) => Response.json(settled(orderOf(path)))
+})
+
+async function opened() {
+  const person = await world.signUp()
+  const { json } = await world.call("POST", "/top-ups", { token: person.token, body: { amount_rp: 50_000 } })
+  return { ...person, topUp: json }
+}
+const balance = async (token: string) => (await world.call("GET", "/account", { token })).json.balance_micro
+
+function notification(orderId: string, fields: Record<string, string> = {}, key = SERVER_KEY) {
+  const told = { ...settled(orderId), ...fields }
+  const signature = new Bun.CryptoHasher("sha512")
+    .update(told.order_id + told.status_code + told.gross_amount + key)
+    .digest("hex")
+  return { ...told, signature_key: fields["signature_key"] ?? signature }
+}
+const notify = (body: unknown) => world.call("POST", "/webhooks/payments/midtrans", { body })
+
+describe("a charge", () => {
+  test("asks for a QRIS code of the total that is payable for fifteen minutes", async () => {
+    const { topUp } = await opened()
+    expect(asked).toEqual([
+      {
+        method: "POST",
+        path: "/v2/charge",
+        authorization: `Basic ${btoa(`${SERVER_KEY}:`)}`,
+        body: {
+          payment_type: "qris",
+          transaction_details: { order_id: topUp.id, gross_amount: 50_000 },
+          qris: { acquirer: "gopay" },
+          custom_expiry: { expiry_duration: 15, unit: "minute" },
+        },
+      },
+    ])
+    expect(topUp.qr.payload).toBe(`00020101021226620014COM.GO-JEK.WWW-${topUp.id}`)
+  })
+
+  test("over the limit of one QRIS payment is refused", async () => {
+    const { token } = await world.signUp()
+    const { status, json } = await world.call("POST", "/top-ups", { token, body: { amount_rp: 10_000_001 } })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+  })
+
+  test("that Midtrans refuses, or that nobody answers, is a failure of the provider", async () => {
+    const charge = { topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 }
+    const answers = [
+      async () => Response.json({ status_code: "406", status_message: "Duplicate order ID" }),
+      async () => Response.json({ status_code: "201" }),
+      async () => new Response("<html>", { status: 502 }),
+      () => Promise.reject(new Error("connection refused")),
+    ]
+    for (const each of answers) {
+      const provider = midtransProvider({ serverKey: SERVER_KEY, baseUrl: "https://api.example", fetch: each })
+      expect(await provider.createCharge(charge)).toMatchObject({ code: "dependency.upstream_unavailable" })
+    }
+  })
+})
+
+describe("a notification", () => {
+  test("of a settlement that Midtrans confirms is credited once", async () => {
+    const { token, topUp } = await opened()
+    asked.length = 0
+    for (let n = 0; n < 2; n++) expect((await notify(notification(topUp.id))).status).toBe(200)
+    expect(asked[0]).toMatchObject({
+      method: "GET",
+      path: `/v2/${topUp.id}/status`,
+      authorization: `Basic ${btoa(`${SERVER_KEY}:`)}`,
+    })
+    expect(await balance(token)).toBe(50_000_000_000)
+    const [row] =
+      await world.sql`select idempotency_key from transfers where credit_account = ${topUp.id} or idempotency_key like ${`%${topUp.id}`}`
+    expect(row?.idempotency_key).toBe(`topup:midtrans:${topUp.id}`)
+  })
+
+  test.each(["pending", "expire", "cancel", "deny", "refund"])(
+    "is taken, but not credited, when the status is %s",
+    async (state) => {
+      const { token, topUp } = await opened()
+      answer = (path) => Response.json(settled(orderOf(path), { transaction_status: state }))
+      expect((await notify(notification(topUp.id))).status).toBe(200)
+      expect(await balance(token)).toBe(0)
+    },
+  )
+
+  const wrong: [string, (id: string) => unknown, number, string][] = [
+    ["signed with another key", (id) => notification(id, {}, "another key"), 401, "auth.unauthorized"],
+    ["without a signature", (id) => settled(id), 401, "auth.unauthorized"],
+    ["signed for another amount", (id) => ({ ...notification(id), gross_amount: "1.00" }), 401, "auth.unauthorized"],
+    ["that is no JSON", () => "{", 400, "request.invalid"],
+    ["that is no object", () => [], 400, "request.invalid_request"],
+    ["of an order that leads elsewhere", () => notification("../../v1/admin"), 404, "resource.not_found"],
+    ["of an order that is not ours", () => notification("order-101"), 404, "resource.not_found"],
+  ]
+  test.each(wrong)("is refused when %s", async (_, body, status, code) => {
+    const { token, topUp } = await opened()
+    const said = await notify(body(topUp.id))
+    expect([said.status, said.json.code]).toEqual([status, code])
+    expect(await balance(token)).toBe(0)
+  })
+
+  const mismatched: [string, object][] = [
+    ["another order", { order_id: "top_another" }],
+    ["another amount", { gross_amount: "50001.00" }],
+    ["another currency", { currency: "USD" }],
+    ["an amount with a fraction", { gross_amount: "50000.50" }],
+  ]
+  test.each(mismatched)("is refused when Midtrans itself names %s", async (_, fields) => {
+    const { token, topUp } = await opened()
+    answer = (path) => Response.json(settled(orderOf(path), fields))
+    const said = await notify(notification(topUp.id))
+    expect([said.status, said.json.code]).toEqual([400, "request.invalid"])
+    expect(await balance(token)).toBe(0)
+  })
+
+  test("of a settled payment of another amount than the top-up's is refused", async () => {
+    const { token, topUp } = await opened()
+    answer = (path) => Response.json(settled(orderOf(path), { gross_amount: "49999.00" }))
+    const said = await notify(notification(topUp.id, { gross_amount: "49999.00" }))
+    expect([said.status, said.json.code]).toEqual([400, "request.invalid"])
+    expect(await balance(token)).toBe(0)
+  })
+
+  test("is to be told again when Midtrans cannot be asked", async () => {
+    const { token, topUp } = await opened()
+    answer = () => new Response("down", { status: 500 })
+    const said = await notify(notification(topUp.id))
+    expect([said.status, said.json.retryable]).toEqual([502, true])
+    expect(await balance(token)).toBe(0)
+  })
+
+  test.each([undefined, ""])("is refused when the server key is %j", async (serverKey) => {
+    const provider = midtransProvider({ serverKey, baseUrl: midtrans.url.origin })
+    const body = Buffer.from(JSON.stringify(notification("top_x", {}, serverKey ?? "undefined")))
+    expect(await provider.readNotification(body, new Headers())).toMatchObject({ code: "auth.unauthorized" })
+    const charge = await provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 })
+    expect(charge).toBeInstanceOf(Failure)
+  })
+})
+
+test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
