@@ -1,0 +1,174 @@
+/**
+ * Accounts of people: sign-up, sign-in, sign-out, and what their owner may change. Every outcome that a person can cause
+ * is a Failure; each change is committed when its promise resolves.
+ */
+import { nanoid } from "nanoid"
+import { Failure } from "../failure/failure.ts"
+import type { Account, AccountStore, OwnedKey } from "../store/accounts.ts"
+import type { SessionStore } from "../store/sessions.ts"
+import { knownTimeZone, TimeZone } from "./fields.ts"
+import type { Passwords } from "./password.ts"
+import { createSessionToken, hashSessionToken } from "./session-token.ts"
+import type { SlowDown } from "./slow-down.ts"
+
+/** What a session's token stands for. */
+export interface Session {
+  readonly accountId: string
+  /** In which the account's days begin. */
+  readonly timeZone: string
+  readonly tokenHash: Uint8Array
+}
+
+export interface SignedIn {
+  readonly account: Account
+  readonly token: string
+}
+
+export interface Credentials {
+  readonly email: string
+  readonly password: string
+}
+
+/** From where a password is tried, and the session that a new one replaces. */
+export interface Visitor {
+  readonly address: string
+  readonly replaces?: string | undefined
+}
+
+/** Tells the live actor of a key that its record, or its account's, has changed; called after the commit. */
+export type KeyChanged = (keyId: string, keyHash: Uint8Array) => void
+
+export interface AccountsParts {
+  readonly accounts: AccountStore
+  readonly sessions: SessionStore
+  readonly passwords: Passwords
+  readonly slowDown: SlowDown
+  readonly keyChanged: KeyChanged
+}
+
+export class Accounts {
+  readonly #parts: AccountsParts
+
+  constructor(parts: AccountsParts) {
+    this.#parts = parts
+  }
+
+  async signUp({ email, password }: Credentials): Promise<SignedIn | Failure> {
+    const passwordHash = await this.#parts.passwords.hash(password)
+    if (passwordHash instanceof Failure) return passwordHash
+    const { token, hash } = createSessionToken()
+    const account = await this.#parts.accounts.create({
+      id: `acc_${nanoid()}`,
+      email: email.normalize("NFC"),
+      passwordHash,
+      sessionHash: hash,
+    })
+    if (account === undefined) {
+      return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
+    }
+    return { account, token }
+  }
+
+  async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | Failure> {
+    const address = email.normalize("NFC")
+    const found = await this.#parts.accounts.credentialsOf(address)
+    const judged = await this.#judge(found?.passwordHash, password, address.toLowerCase(), visitor)
+    if (judged instanceof Failure) return judged
+    if (!judged || found === undefined) return wrongCredentials()
+
+    const { token, hash } = createSessionToken()
+    const replaces = visitor.replaces === undefined ? undefined : hashSessionToken(visitor.replaces)
+    const account = await this.#parts.sessions.open({
+      accountId: found.id,
+      passwordHash: found.passwordHash,
+      tokenHash: hash,
+      replaces,
+    })
+    // The password was changed, or the account deleted, since it was read.
+    if (account === undefined) return wrongCredentials()
+    return { account, token }
+  }
+
+  async session(token: string): Promise<Session | Failure> {
+    const tokenHash = hashSessionToken(token)
+    if (tokenHash === undefined) return new Failure("auth.unauthorized")
+    const owner = await this.#parts.sessions.ownerOf(tokenHash)
+    return owner === undefined ? new Failure("auth.unauthorized") : { ...owner, tokenHash }
+  }
+
+  signOut(session: Session): Promise<void> {
+    return this.#parts.sessions.end(session.tokenHash)
+  }
+
+  /**
+   * Ends every session of the account, the caller's too: whoever changes a password because somebody else has a session
+   * must not have to guess which one is left (decisions §10).
+   */
+  async changePassword(
+    session: Session,
+    { current, replacement }: { readonly current: string; readonly replacement: string },
+    visitor: Visitor,
+  ): Promise<void | Failure> {
+    const confirmed = await this.#confirm(session, current, visitor)
+    if (confirmed instanceof Failure) return confirmed
+    const passwordHash = await this.#parts.passwords.hash(replacement)
+    if (passwordHash instanceof Failure) return passwordHash
+    const changed = await this.#parts.accounts.changePassword(session.accountId, { from: confirmed, to: passwordHash })
+    if (!changed) return wrongPassword()
+    // A sign-in with the old password that was committing meanwhile was invisible to that statement.
+    await this.#parts.sessions.endAll(session.accountId)
+    return undefined
+  }
+
+  async account(session: Session): Promise<Account | Failure> {
+    return (await this.#parts.accounts.read(session.accountId)) ?? new Failure("auth.unauthorized")
+  }
+
+  async changeTimeZone(session: Session, timeZone: string): Promise<Account | Failure> {
+    const keys = knownTimeZone(timeZone)
+      ? await this.#parts.accounts.changeTimeZone(session.accountId, timeZone)
+      : undefined
+    if (keys === undefined) {
+      return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
+    }
+    // A key's budget is of a calendar period in this zone.
+    this.#tell(keys)
+    return await this.account(session)
+  }
+
+  async delete(session: Session, password: string, visitor: Visitor): Promise<void | Failure> {
+    const confirmed = await this.#confirm(session, password, visitor)
+    if (confirmed instanceof Failure) return confirmed
+    this.#tell(await this.#parts.accounts.delete(session.accountId))
+    return undefined
+  }
+
+  /** The account's password hash, when the password is its own. */
+  async #confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
+    const found = await this.#parts.accounts.credentialsById(session.accountId)
+    if (found === undefined) return new Failure("auth.unauthorized")
+    const judged = await this.#judge(found.passwordHash, password, found.email.toLowerCase(), visitor)
+    if (judged instanceof Failure) return judged
+    return judged ? found.passwordHash : wrongPassword()
+  }
+
+  async #judge(hash: string | undefined, password: string, name: string, visitor: Visitor): Promise<boolean | Failure> {
+    const attempt = await this.#parts.slowDown.attempt(name, visitor.address)
+    if (attempt instanceof Failure) return attempt
+    const matches = await this.#parts.passwords.verify(password, hash)
+    if (matches instanceof Failure) {
+      attempt.unjudged()
+      return matches
+    }
+    if (matches) attempt.succeeded()
+    return matches
+  }
+
+  #tell(keys: readonly OwnedKey[]): void {
+    for (const key of keys) this.#parts.keyChanged(key.id, key.keyHash)
+  }
+}
+
+const wrongCredentials = (): Failure =>
+  new Failure("auth.unauthorized", { message: "The e-mail address or the password is wrong." })
+const wrongPassword = (): Failure => new Failure("auth.unauthorized", { message: "The password is wrong." })

@@ -1,0 +1,27 @@
+/**
+ * From where a request comes: its own origin, as the browser must name it, and the client's network address.
+ */
+import { contextOf } from "../edge.ts"
+
+/** The address that failed sign-ins are counted for. Behind a proxy the composition root has to know a better one. */
+export type ClientAddress = (request: Request) => string
+
+export const peerAddress: ClientAddress = (request) => contextOf(request).address
+
+const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
+
+/** Plain http on loopback: where a browser refuses `__Host-` cookies, and where nobody can listen in. */
+export function isPlainLoopback(request: Request): boolean {
+  const { protocol, hostname } = new URL(request.url)
+  return protocol === "http:" && LOOPBACK.test(hostname)
+}
+
+/**
+ * Whether the page that sent this is ours. The scheme is not compared with the request's, because behind a proxy that
+ * ends TLS ours is always http; it must be https unless on loopback.
+ */
+export function isOwnOrigin(request: Request, origin: string): boolean {
+  const page = URL.parse(origin)
+  if (page === null || page.host !== new URL(request.url).host) return false
+  return page.protocol === "https:" || isPlainLoopback(request)
+}

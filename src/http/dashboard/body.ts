@@ -1,0 +1,54 @@
+/**
+ * Bodies of the dashboard's API: read with a limit, parsed as the gateway's are, and checked against a schema. Elysia's
+ * own parsing and validation are not used, because their errors are not the specification's.
+ *
+ * A field's schema says in `description` what it must be; a refusal is made of the field's name and that.
+ */
+import type { Static, TObject } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { type JsonObject, present } from "../../chat/json.ts"
+import { Failure } from "../../failure/failure.ts"
+import { parseBody } from "../../wire/body.ts"
+
+/** Nothing that the dashboard sends comes near it. */
+const LIMIT_BYTES = 64 * 1024
+
+/** The raw bytes, no more of them than the limit even when no length was announced. */
+export async function readBytes(request: Request, limit: number = LIMIT_BYTES): Promise<Uint8Array | Failure> {
+  if (Number(request.headers.get("content-length") ?? 0) > limit) return new Failure("request.too_large")
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of request.body ?? []) {
+    length += chunk.length
+    if (length > limit) return new Failure("request.too_large")
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+export async function readJsonBody(request: Request, limit: number = LIMIT_BYTES): Promise<JsonObject | Failure> {
+  const bytes = await readBytes(request, limit)
+  return bytes instanceof Failure ? bytes : parseBody(bytes)
+}
+
+/** A reader of one kind of body. Fields that the schema does not name are ignored. */
+export function bodyReader<S extends TObject>(
+  schema: S,
+  options: { readonly nullIs?: "absent" | "a value" } = {},
+): (request: Request) => Promise<Static<S> | Failure> {
+  const compiled = TypeCompiler.Compile(schema)
+  return async (request) => {
+    const body = await readJsonBody(request)
+    if (body instanceof Failure) return body
+    const fields =
+      options.nullIs === "a value"
+        ? body
+        : Object.fromEntries(Object.entries(body).filter(([, value]) => present(value)))
+    if (compiled.Check(fields)) return fields
+    const name = compiled.Errors(fields).First()?.path.split("/")[1] ?? ""
+    return new Failure("request.invalid", { message: refusal(name, schema.properties[name]?.description) })
+  }
+}
+
+const refusal = (name: string, description: string | undefined): string =>
+  description === undefined ? `'${name}' is not valid.` : `'${name}' must be ${description}.`

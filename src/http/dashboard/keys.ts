@@ -1,0 +1,133 @@
+/** `/keys`: the account's API keys and their limits (decisions §10). */
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { micro, microToJson } from "../../../actors/money/micro.ts"
+import type { Keys } from "../../accounts/keys.ts"
+import { present } from "../../chat/json.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { KeyRecord } from "../../store/api-keys.ts"
+import { bodyReader } from "./body.ts"
+import type { Authenticate } from "./session.ts"
+
+export interface KeysDeps {
+  readonly keys: Keys
+  readonly authenticate: Authenticate
+}
+
+const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
+
+const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
+const PerMinute = Type.Integer({
+  minimum: 1,
+  maximum: 2_147_483_647,
+  description: "an integer from 1 to 2,147,483,647",
+})
+const LimitMicro = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "an integer of micro-rupiah, 0 or more",
+})
+const Period = Type.Union([Type.Literal("daily"), Type.Literal("monthly"), Type.Literal("total")], {
+  description: "'daily', 'monthly' or 'total'",
+})
+
+const NewKeyBody = Type.Object({
+  name: Name,
+  requests_per_minute: Type.Optional(PerMinute),
+  tokens_per_minute: Type.Optional(PerMinute),
+  spending_limit_micro: Type.Optional(LimitMicro),
+  spending_period: Type.Optional(Period),
+})
+const readNewKey = bodyReader(NewKeyBody)
+
+/** In a change null is a value: it removes. */
+const removable = <T extends TSchema>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { description: `${schema.description}, or null for none` }))
+const KeyChangeBody = Type.Object({
+  name: Type.Optional(Name),
+  requests_per_minute: removable(PerMinute),
+  tokens_per_minute: removable(PerMinute),
+  spending_limit_micro: removable(LimitMicro),
+  spending_period: removable(Period),
+})
+const readKeyChange = bodyReader(KeyChangeBody, { nullIs: "a value" })
+
+export const keysController = ({ keys, authenticate }: KeysDeps) =>
+  new Elysia({ name: "dashboard/keys" })
+    .get("/keys", async ({ request }) => {
+      const session = await authenticate(request)
+      if (session instanceof Failure) return session
+      return { data: (await keys.list(session)).map(keyJson) }
+    })
+    .post(
+      "/keys",
+      async ({ request, set }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const body = await readNewKey(request)
+        if (body instanceof Failure) return body
+        const created = await keys.create(session, {
+          name: body.name,
+          requestsPerMinute: body.requests_per_minute,
+          tokensPerMinute: body.tokens_per_minute,
+          spendingLimitMicro: toMicro(body.spending_limit_micro),
+          spendingPeriod: body.spending_period,
+        })
+        if (created instanceof Failure) return created
+        set.status = 201
+        return { ...keyJson(created.record), key: created.key }
+      },
+      { parse: "none" },
+    )
+    .patch(
+      "/keys/:id",
+      async ({ request, params }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const body = await readKeyChange(request)
+        if (body instanceof Failure) return body
+        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+        const record = await keys.change(session, params.id, toChange(body))
+        return record instanceof Failure ? record : keyJson(record)
+      },
+      { parse: "none" },
+    )
+    .post(
+      "/keys/:id/revoke",
+      async ({ request, params }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+        const record = await keys.revoke(session, params.id)
+        return record instanceof Failure ? record : keyJson(record)
+      },
+      { parse: "none" },
+    )
+
+const toMicro = (value: number | undefined) => (value === undefined ? undefined : micro(BigInt(value)))
+
+const toChange = (body: Static<typeof KeyChangeBody>) => ({
+  name: body.name,
+  requestsPerMinute: body.requests_per_minute,
+  tokensPerMinute: body.tokens_per_minute,
+  spendingLimitMicro: present(body.spending_limit_micro)
+    ? micro(BigInt(body.spending_limit_micro))
+    : body.spending_limit_micro,
+  spendingPeriod: body.spending_period,
+})
+
+const keyJson = (key: KeyRecord) => ({
+  id: key.id,
+  name: key.name,
+  prefix: key.prefix,
+  last4: key.last4,
+  status: key.revokedAt === undefined ? ("active" as const) : ("revoked" as const),
+  requests_per_minute: key.requestsPerMinute ?? null,
+  tokens_per_minute: key.tokensPerMinute ?? null,
+  spending_limit_micro: key.budget === undefined ? null : microToJson(key.budget.limitMicro),
+  spending_period: key.budget?.period ?? null,
+  /** Settled in the current period; null for a key without a spending limit. */
+  spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
+  created_at: key.createdAt.toISOString(),
+  revoked_at: key.revokedAt?.toISOString() ?? null,
+})

@@ -1,0 +1,123 @@
+/**
+ * The questions that may be put to `/usage`, from their query strings. Times are instants (RFC 3339) or plain days of the
+ * account's time zone; `from` is included and `to` is not, except that a plain day as `to` is meant whole.
+ */
+import type { UsageStatus } from "../../../actors/ledger.ts"
+import type { Session } from "../../accounts/accounts.ts"
+import { Failure } from "../../failure/failure.ts"
+import {
+  type SummaryQuestion,
+  type UsageFilter,
+  usageGroups,
+  type UsagePage,
+  type UsagePlace,
+} from "../../store/usage.ts"
+import { newRequestId } from "../request-id.ts"
+
+const STATUSES = [
+  "ok",
+  "upstream_error",
+  "aborted_stream",
+  "usage_missing",
+  "billing_error",
+  "fallback_429",
+  "fallback_oversize",
+] as const satisfies readonly UsageStatus[]
+
+const DEFAULT_LIMIT = 50
+const LARGEST_LIMIT = 100
+/** How far a summary looks back when nobody says. */
+const SUMMARY_DAYS = 30
+/** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
+const LONGEST_ARRIVAL_MS = 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/** Model ids and key ids; what a text column cannot hold, or nobody types, matches nothing and is refused. */
+const NAME = /^[^\p{Cc}]{1,200}$/u
+const PLACE = /^([A-Za-z0-9_-]{1,40})\.(\d{1,4})$/
+
+export function usageFilter(session: Session, url: string): UsageFilter | Failure {
+  const query = new URL(url).searchParams
+  const from = time(query, "from", session.timeZone)
+  if (from instanceof Failure) return from
+  const to = time(query, "to", session.timeZone)
+  if (to instanceof Failure) return to
+  const model = given(query, "model")
+  if (model !== undefined && !NAME.test(model)) return refused("model", "a model's id")
+  const keyId = given(query, "key_id")
+  if (keyId !== undefined && !NAME.test(keyId)) return refused("key_id", "a key's id")
+  const asked = given(query, "status")
+  const status = STATUSES.find((known) => known === asked)
+  if (asked !== undefined && status === undefined) return refused("status", `one of ${STATUSES.join(", ")}`)
+  const ids = {
+    from: from === undefined ? undefined : firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS),
+    to: to === undefined ? undefined : firstIdOf(to.getTime()),
+  }
+  return { accountId: session.accountId, ids, from, to, model, keyId, status }
+}
+
+/** What all request ids of this millisecond begin with, and so sorts before them. Their nine characters end in year 5188. */
+const firstIdOf = (ms: number): string =>
+  newRequestId(Math.min(Math.max(0, ms), 36 ** 9 - 1)).slice(0, "req_".length + 9)
+
+export function usagePage(url: string): UsagePage | Failure {
+  const query = new URL(url).searchParams
+  const limit = given(query, "limit") ?? String(DEFAULT_LIMIT)
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > LARGEST_LIMIT) {
+    return refused("limit", `an integer from 1 to ${LARGEST_LIMIT}`)
+  }
+  const cursor = given(query, "cursor")
+  const after = cursor === undefined ? undefined : place(cursor)
+  return after instanceof Failure ? after : { limit: Number(limit), after }
+}
+
+export function summaryQuestion(session: Session, url: string, now: number): SummaryQuestion | Failure {
+  const query = new URL(url).searchParams
+  const from = time(query, "from", session.timeZone)
+  if (from instanceof Failure) return from
+  const to = time(query, "to", session.timeZone)
+  if (to instanceof Failure) return to
+  const asked = given(query, "group_by") ?? "day"
+  const groupBy = usageGroups.find((known) => known === asked)
+  if (groupBy === undefined) return refused("group_by", `one of ${usageGroups.join(", ")}`)
+  const end = to ?? new Date(now + DAY_MS)
+  return {
+    accountId: session.accountId,
+    from: from ?? new Date(Math.min(now, end.getTime()) - SUMMARY_DAYS * DAY_MS),
+    to: end,
+    groupBy,
+    timeZone: session.timeZone,
+  }
+}
+
+/** Opaque to clients. */
+export const cursorOf = ({ requestId, part }: UsagePlace): string =>
+  Buffer.from(`${requestId}.${part}`).toString("base64url")
+
+function place(cursor: string): UsagePlace | Failure {
+  const [, requestId, part] = PLACE.exec(Buffer.from(cursor, "base64url").toString("latin1")) ?? []
+  if (requestId === undefined || part === undefined) return refused("cursor", "a next_cursor as it was given")
+  return { requestId, part: Number(part) }
+}
+
+/** An empty parameter is an absent one: forms send them. */
+const given = (query: URLSearchParams, name: string): string | undefined => query.get(name) || undefined
+
+function time(query: URLSearchParams, name: "from" | "to", timeZone: string): Date | undefined | Failure {
+  const text = given(query, name)
+  if (text === undefined) return undefined
+  try {
+    if (!/^\d{4}-\d{2}-\d{2}(?:$|[Tt ])/.test(text)) throw new RangeError("not a time")
+    if (text.length > 10) return instant(Temporal.Instant.from(text).epochMilliseconds)
+    const day = Temporal.PlainDate.from(text)
+    return instant((name === "to" ? day.add({ days: 1 }) : day).toZonedDateTime(timeZone).epochMilliseconds)
+  } catch {
+    return refused(name, "a day such as 2026-11-20 or a time such as 2026-11-20T09:00:00Z")
+  }
+}
+
+/** Brought into the years that Postgres reads as we write them; there are no calls outside of them. */
+const instant = (ms: number): Date => new Date(Math.min(Math.max(ms, 0), Date.UTC(9999, 11, 31)))
+
+const refused = (name: string, description: string): Failure =>
+  new Failure("request.invalid", { message: `'${name}' must be ${description}.` })

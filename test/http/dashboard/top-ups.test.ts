@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { micro } from "../../../actors/money/micro.ts"
+import { Failure } from "../../../src/failure/failure.ts"
+import { simulatedProvider } from "../../../src/payments/simulated.ts"
+import { notification, openWorld, SECRET, type World } from "./world.ts"
+
+let world: World
+beforeAll(async () => void (world = await openWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+const RP = 1_000_000
+const WEBHOOK = "/webhooks/payments/simulated"
+
+async function opened(of: World = world, amount = 50_000) {
+  const person = await of.signUp()
+  const { json } = await of.call("POST", "/top-ups", { token: person.token, body: { amount_rp: amount } })
+  return { ...person, topUp: json }
+}
+const balance = async (token: string, of: World = world) =>
+  (await of.call("GET", "/account", { token })).json.balance_micro
+const status = async (token: string, id: string) => (await world.call("GET", `/top-ups/${id}`, { token })).json.status
+const paid = (topUpId: string, amountRp: number) =>
+  notification({ top_up_id: topUpId, status: "paid", amount_rp: amountRp })
+
+describe("a new top-up", () => {
+  test("shows its breakdown and a QR code for fifteen minutes", async () => {
+    const { topUp } = await opened()
+    expect(topUp).toEqual({
+      id: expect.stringMatching(/^top_[A-Za-z0-9_-]{21}$/),
+      status: "pending",
+      breakdown: {
+        balance_purchased_micro: 50_000 * RP,
+        service_fee_micro: 0,
+        payment_fee_micro: 0,
+        network_fee_micro: 0,
+        total_micro: 50_000 * RP,
+      },
+      qr: { payload: expect.stringContaining(topUp.id), svg: expect.stringMatching(/^<svg [^]*<\/svg>\s*$/) },
+      created_at: expect.any(String),
+      expires_at: expect.any(String),
+      paid_at: null,
+    })
+    expect(Date.parse(topUp.expires_at) - Date.parse(topUp.created_at)).toBe(15 * 60_000)
+  })
+
+  const amounts: [unknown, number][] = [
+    [10_000, 201],
+    [100_000_000, 201],
+    [9_999, 400],
+    [100_000_001, 400],
+    [10_000.5, 400],
+    ["10000", 400],
+    [null, 400],
+    [-10_000, 400],
+    [1e300, 400],
+    [undefined, 400],
+  ]
+  test.each(amounts)("of %j answers %d", async (amount, expected) => {
+    const { token } = await world.signUp()
+    const answer = await world.call("POST", "/top-ups", { token, body: { amount_rp: amount } })
+    expect(answer.status).toBe(expected)
+    if (expected === 400) expect(answer.json.code).toBe("request.invalid")
+  })
+
+  test("adds fees, rounded up to whole rupiah, and credits none of them", async () => {
+    const fees = {
+      service: { basisPoints: 1, fixedMicro: micro(1n) },
+      payment: { basisPoints: 70, fixedMicro: micro(0n) },
+    }
+    await using costly = await openWorld({ fees })
+    const { id, token, topUp } = await opened(costly, 10_001)
+    expect(topUp.breakdown).toEqual({
+      balance_purchased_micro: 10_001 * RP,
+      service_fee_micro: 2 * RP,
+      payment_fee_micro: 71 * RP,
+      network_fee_micro: 0,
+      total_micro: 10_074 * RP,
+    })
+    expect((await costly.call("POST", WEBHOOK, paid(topUp.id, 10_001))).status).toBe(400)
+    expect((await costly.call("POST", WEBHOOK, paid(topUp.id, 10_074))).status).toBe(200)
+    expect(await balance(token, costly)).toBe(10_001 * RP)
+    const rows =
+      await costly.sql`select debit_account, credit_account, amount_micro from transfers order by amount_micro`
+    expect([...rows]).toEqual([
+      { debit_account: "house:cash_clearing", credit_account: "house:revenue", amount_micro: BigInt(2 * RP) },
+      { debit_account: "house:cash_clearing", credit_account: id, amount_micro: BigInt(10_001 * RP) },
+    ])
+  })
+
+  test("that the provider makes no code for is told as its failure, and expires", async () => {
+    const failing = {
+      ...simulatedProvider({ secret: SECRET }),
+      createCharge: async () => new Failure("dependency.upstream_unavailable"),
+    }
+    await using broken = await openWorld({ provider: failing })
+    const { token } = await broken.signUp()
+    const answer = await broken.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })
+    expect([answer.status, answer.json.code]).toEqual([502, "dependency.upstream_unavailable"])
+    const { data } = (await broken.call("GET", "/top-ups", { token })).json
+    expect(data.map((each: { status: string }) => each.status)).toEqual(["expired"])
+    expect((await broken.call("GET", `/top-ups/${data[0].id}`, { token })).json.qr).toBeNull()
+  })
+})
+
+describe("the list", () => {
+  test("is the account's own, the newest first", async () => {
+    const { token, topUp } = await opened()
+    await opened()
+    const second = (await world.call("POST", "/top-ups", { token, body: { amount_rp: 20_000 } })).json
+    const { json } = await world.call("GET", "/top-ups", { token })
+    expect(json.data.map(({ id }: { id: string }) => id)).toEqual([second.id, topUp.id])
+  })
+
+  test("shows a foreign top-up no more than an unknown one", async () => {
+    const { topUp } = await opened()
+    const { token } = await world.signUp()
+    for (const id of [topUp.id, "top_unknown", "%00"]) {
+      const answer = await world.call("GET", `/top-ups/${id}`, { token })
+      expect([answer.status, answer.json.code]).toEqual([404, "resource.not_found"])
+    }
+  })
+})
+
+describe("a payment", () => {
+  test("is credited in full, booked twice and told", async () => {
+    const { id, token, topUp } = await opened()
+    world.credited.length = 0
+    const answer = await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))
+    expect([answer.status, answer.json]).toEqual([200, { received: true }])
+    expect(await balance(token)).toBe(50_000 * RP)
+    expect(await status(token, topUp.id)).toBe("paid")
+    expect(world.credited).toEqual([id])
+    const transfers = await world.sql`select * from transfers where credit_account = ${id}`
+    expect(transfers).toMatchObject([
+      {
+        idempotency_key: `topup:simulated:${topUp.id}`,
+        debit_account: "house:cash_clearing",
+        amount_micro: BigInt(50_000 * RP),
+      },
+    ])
+  })
+
+  test("told twenty times at once is credited once", async () => {
+    const { id, token, topUp } = await opened()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => world.call("POST", WEBHOOK, paid(topUp.id, 50_000))),
+    )
+    expect(answers.map((each) => each.status)).toEqual(Array.from({ length: 20 }, () => 200))
+    expect(await balance(token)).toBe(50_000 * RP)
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect(await balance(token)).toBe(50_000 * RP)
+    expect(await world.sql`select from transfers where credit_account = ${id}`).toHaveLength(1)
+  })
+
+  test("of two top-ups at once is credited twice", async () => {
+    const { token, topUp } = await opened()
+    const second = (await world.call("POST", "/top-ups", { token, body: { amount_rp: 20_000 } })).json
+    await Promise.all([
+      world.call("POST", WEBHOOK, paid(topUp.id, 50_000)),
+      world.call("POST", WEBHOOK, paid(second.id, 20_000)),
+    ])
+    expect(await balance(token)).toBe(70_000 * RP)
+  })
+
+  test("that comes late is credited all the same", async () => {
+    const { token, topUp } = await opened()
+    await world.sql`update top_ups set expires_at = now() - interval '1 day' where id = ${topUp.id}`
+    expect(await status(token, topUp.id)).toBe("expired")
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect([await status(token, topUp.id), await balance(token)]).toEqual(["paid", 50_000 * RP])
+  })
+
+  test("meets a leased balance without touching the lease", async () => {
+    const { id, token, topUp } = await opened()
+    await world.sql`update balances set posted_micro = 9, leased_micro = 9 where account_id = ${id}`
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect(await balance(token)).toBe(50_000 * RP + 9)
+  })
+})
+
+type Sent = { body: string; headers: Record<string, string> }
+const told = (topUpId: string, fields: object = {}) => ({
+  top_up_id: topUpId,
+  status: "paid",
+  amount_rp: 50_000,
+  ...fields,
+})
+const signed = (text: string): Sent => ({
+  body: text,
+  headers: { "X-Signature": new Bun.CryptoHasher("sha256", SECRET).update(text).digest("hex") },
+})
+const upper = (sent: Sent) => ({ ...sent, headers: { "X-Signature": sent.headers["X-Signature"]!.toUpperCase() } })
+
+describe("a notification is refused", () => {
+  const cases: [string, (id: string) => Sent, number, string][] = [
+    ["without a signature", (id) => ({ ...notification(told(id)), headers: {} }), 401, "auth.unauthorized"],
+    [
+      "with an empty signature",
+      (id) => ({ ...notification(told(id)), headers: { "X-Signature": "" } }),
+      401,
+      "auth.unauthorized",
+    ],
+    ["signed with another secret", (id) => notification(told(id), "another"), 401, "auth.unauthorized"],
+    ["with the signature in capitals", (id) => upper(notification(told(id))), 401, "auth.unauthorized"],
+    [
+      "changed after it was signed",
+      (id) => ({ ...notification(told(id)), body: JSON.stringify(told(id, { amount_rp: 1 })) }),
+      401,
+      "auth.unauthorized",
+    ],
+    ["that is no JSON", () => signed("{"), 400, "request.invalid"],
+    ["that is no object", () => signed("[]"), 400, "request.invalid_request"],
+    ["of another status", (id) => notification(told(id, { status: "pending" })), 400, "request.invalid"],
+    ["of one rupiah less", (id) => notification(told(id, { amount_rp: 49_999 })), 400, "request.invalid"],
+    ["of one rupiah more", (id) => notification(told(id, { amount_rp: 50_001 })), 400, "request.invalid"],
+    ["of an amount as text", (id) => notification(told(id, { amount_rp: "50000" })), 400, "request.invalid"],
+    ["of a fraction", (id) => notification(told(id, { amount_rp: 50_000.5 })), 400, "request.invalid"],
+    ["without an amount", (id) => notification(told(id, { amount_rp: undefined })), 400, "request.invalid"],
+    ["of an unknown top-up", () => notification(told("top_unknown")), 404, "resource.not_found"],
+    ["of a NUL for a top-up", () => notification(told("top_\u0000")), 404, "resource.not_found"],
+    ["that is too long", (id) => notification(told(id, { filler: "x".repeat(70_000) })), 413, "request.too_large"],
+  ]
+  test.each(cases)("%s", async (_, sent, code, name) => {
+    const { token, topUp } = await opened()
+    const answer = await world.call("POST", WEBHOOK, sent(topUp.id))
+    expect([answer.status, answer.json.code]).toEqual([code, name])
+    expect([await balance(token), await status(token, topUp.id)]).toEqual([0, "pending"])
+  })
+
+  test.each([undefined, ""])("whatever it says, when the secret is %j", async (secret) => {
+    await using closed = await openWorld({ secret })
+    const { token, topUp } = await opened(closed)
+    for (const key of ["", SECRET]) {
+      const text = JSON.stringify(told(topUp.id))
+      const signature = key === "" ? "" : new Bun.CryptoHasher("sha256", key).update(text).digest("hex")
+      const answer = await closed.call("POST", WEBHOOK, { body: text, headers: { "X-Signature": signature } })
+      expect([answer.status, answer.json.code]).toEqual([401, "auth.unauthorized"])
+    }
+    expect(await balance(token, closed)).toBe(0)
+  })
+
+  test("of a provider that there is not", async () => {
+    const answer = await world.call("POST", "/webhooks/payments/nobody", { body: {} })
+    expect([answer.status, answer.json.code]).toEqual([404, "resource.not_found"])
+  })
+
+  test("of another provider's top-up", async () => {
+    const { token, topUp } = await opened()
+    await world.sql`update top_ups set provider = 'midtrans' where id = ${topUp.id}`
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(404)
+    expect(await balance(token)).toBe(0)
+  })
+})
+
+test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))

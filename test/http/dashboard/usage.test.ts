@@ -1,0 +1,338 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { newRequestId } from "../../../src/http/request-id.ts"
+import { openWorld, type World } from "./world.ts"
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld()
+  await world.sql`
+    insert into models values ('model-a', 1, 'A', 't', 'first', 'text', true, true, 1000, 100, '{chat}', 'first', 'chat', 'a',
+      1, '{}', '{}', '{}', '{}')`
+  await world.sql`
+    insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+    values ('model-a', 3, 5, 7, 11, now())`
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+interface Call {
+  readonly at?: string
+  readonly part?: number
+  readonly requestId?: string
+  readonly keyId?: string
+  readonly model?: string
+  readonly status?: string
+  readonly charge?: number
+  readonly absorbed?: number
+}
+
+async function called(accountId: string, call: Call = {}): Promise<string> {
+  const at = new Date(call.at ?? "2026-11-20T05:00:00Z")
+  const status = call.status ?? "ok"
+  const requestId = call.requestId ?? newRequestId(at.getTime())
+  await world.sql`
+    insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
+      output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
+      error_code, flagged, opened_at, first_token_ms, duration_ms)
+    values (${requestId}, ${call.part ?? 0}, ${accountId}, ${call.keyId ?? "key_x"}, 1, ${call.model ?? "model-a"}, 'chat',
+      true, ${status}, 10, 20, 30, 40, ${call.charge ?? (status === "ok" ? 780 : 0)}, ${call.absorbed ?? 0}, 1, 1, 1,
+      ${status === "ok" ? null : "dependency.upstream_unavailable"}, false, ${at}, 5, 900)`
+  return requestId
+}
+
+const list = async (token: string, query = "") => (await world.call("GET", `/usage${query}`, { token })).json
+const ids = async (token: string, query = "") =>
+  (await list(token, query)).data.map((row: { request_id: string }) => row.request_id)
+
+describe("one call's record", () => {
+  test("has the specification's fields, and what a receipt needs", async () => {
+    const { id, token } = await world.signUp()
+    const requestId = await called(id)
+    const { status, json } = await world.call("GET", `/usage/${requestId}`, { token })
+    expect(status).toBe(200)
+    const record = {
+      model: "model-a",
+      input_tokens: 10,
+      output_tokens: 20,
+      cache_read_tokens: 30,
+      cache_write_tokens: 40,
+      charge_micro: 780,
+      status: "ok",
+      turns: 1,
+      request_id: requestId,
+      key_id: "key_x",
+      created_at: "2026-11-20T05:00:00.000Z",
+      endpoint: "chat",
+      streamed: true,
+      attempts: 1,
+      duration_ms: 900,
+      first_token_ms: 5,
+      error_code: null,
+      price_id: 1,
+      rates: { input_micro: 3, output_micro: 5, cache_read_micro: 7, cache_write_micro: 11 },
+      amounts: { input_micro: 30, output_micro: 100, cache_read_micro: 210, cache_write_micro: 440 },
+      absorbed_micro: 0,
+    }
+    expect(json).toEqual({ ...record, markers: [] })
+    expect((await list(token)).data).toEqual([record])
+  })
+
+  test("is the final one, with the markers of its reroutes", async () => {
+    const { id, token } = await world.signUp()
+    const requestId = await called(id)
+    await called(id, { requestId, part: 2, status: "fallback_oversize", model: "model-c" })
+    await called(id, { requestId, part: 1, status: "fallback_429", model: "model-b" })
+    const { json } = await world.call("GET", `/usage/${requestId}`, { token })
+    expect([json.model, json.status]).toEqual(["model-a", "ok"])
+    expect(json.markers).toEqual([
+      { model: "model-b", status: "fallback_429", created_at: json.created_at },
+      { model: "model-c", status: "fallback_oversize", created_at: json.created_at },
+    ])
+  })
+
+  test("of a call that was not charged has no amounts", async () => {
+    const { id, token } = await world.signUp()
+    const requestId = await called(id, { status: "upstream_error" })
+    const { json } = await world.call("GET", `/usage/${requestId}`, { token })
+    expect(json).toMatchObject({
+      charge_micro: 0,
+      status: "upstream_error",
+      error_code: "dependency.upstream_unavailable",
+    })
+    expect(Object.values(json.amounts)).toEqual([0, 0, 0, 0])
+  })
+
+  test("is not found when unknown, foreign, not final yet or no id at all", async () => {
+    const [owner, other] = [await world.signUp(), await world.signUp()]
+    const foreign = await called(owner.id)
+    const early = newRequestId(Date.now())
+    await called(other.id, { requestId: early, part: 1, status: "fallback_429" })
+    for (const id of [foreign, early, "req_unknown", "%00", "x".repeat(500)]) {
+      const { status, json } = await world.call("GET", `/usage/${id}`, { token: other.token })
+      expect([status, json.code]).toEqual([404, "usage.not_found"])
+    }
+  })
+})
+
+describe("the list", () => {
+  test("goes on where the page before it ended, the newest first", async () => {
+    const { id, token } = await world.signUp()
+    const made = []
+    for (let n = 0; n < 7; n++) made.push(await called(id, { at: `2026-11-20T05:00:0${n}Z` }))
+    const seen = []
+    let query = "?limit=3"
+    for (let page = 0; page < 3; page++) {
+      const { data, next_cursor } = await list(token, query)
+      seen.push(...data.map((row: { request_id: string }) => row.request_id))
+      expect(next_cursor === null).toBe(page === 2)
+      query = `?limit=3&cursor=${next_cursor}`
+    }
+    expect(seen).toEqual(made.toReversed())
+  })
+
+  test("has fifty rows unless told, and a cursor only if there are more", async () => {
+    const { id, token } = await world.signUp()
+    for (let n = 0; n < 50; n++) await called(id)
+    expect((await list(token)).next_cursor).toBeNull()
+    await called(id)
+    const page = await list(token)
+    expect(page.data).toHaveLength(50)
+    expect(page.next_cursor).toBeString()
+    expect(await ids(token, "?limit=100")).toHaveLength(51)
+  })
+
+  test("holds nothing of another account", async () => {
+    const { id } = await world.signUp()
+    await called(id)
+    const { token } = await world.signUp()
+    expect(await list(token)).toEqual({ data: [], next_cursor: null })
+  })
+
+  test("is narrowed by model, key, status and time", async () => {
+    const { id, token } = await world.signUp()
+    const a = await called(id, { at: "2026-11-19T16:59:59.999Z", keyId: "key_a" })
+    const b = await called(id, { at: "2026-11-19T17:00:00Z", model: "model-b" })
+    const c = await called(id, { at: "2026-11-20T17:00:00Z", status: "usage_missing" })
+    await called(id, { requestId: c, part: 1, at: "2026-11-20T17:00:00Z", status: "fallback_429" })
+    const questions: [string, string[]][] = [
+      ["", [c, b, a]],
+      ["?model=model-b", [b]],
+      ["?key_id=key_a", [a]],
+      ["?key_id=key_unknown", []],
+      ["?status=ok", [b, a]],
+      ["?status=usage_missing", [c]],
+      ["?status=fallback_429", [c]],
+      ["?status=fallback_oversize", []],
+      ["?from=2026-11-19T17:00:00Z", [c, b]],
+      ["?to=2026-11-19T17:00:00Z", [a]],
+      ["?from=2026-11-19T17:00:00Z&to=2026-11-20T17:00:00Z", [b]],
+      ["?from=2026-11-20T00:00:00%2B07:00", [c, b]],
+      ["?from=2026-11-20", [c, b]],
+      ["?to=2026-11-19", [a]],
+      ["?from=2026-11-20&to=2026-11-20", [b]],
+      ["?from=2026-11-21&to=2026-11-20", []],
+      ["?from=0001-01-01&to=9999-12-31", [c, b, a]],
+      ["?model=&key_id=&status=&from=&to=&cursor=&limit=", [c, b, a]],
+    ]
+    for (const [query, found] of questions) expect([query, await ids(token, query)]).toEqual([query, found])
+    const [marker] = (await list(token, "?status=fallback_429")).data
+    expect(marker).toMatchObject({ request_id: c, status: "fallback_429", charge_micro: 0 })
+  })
+
+  test("counts its days in the account's time zone", async () => {
+    const { id, token } = await world.signUp()
+    const call = await called(id, { at: "2026-11-19T16:30:00Z" })
+    expect(await ids(token, "?from=2026-11-20")).toEqual([])
+    await world.call("PATCH", "/account", { token, body: { time_zone: "Asia/Makassar" } })
+    expect(await ids(token, "?from=2026-11-20")).toEqual([call])
+  })
+
+  test.each([
+    "limit=0",
+    "limit=101",
+    "limit=-1",
+    "limit=1.5",
+    "limit=ten",
+    "cursor=x",
+    "cursor=%00",
+    "status=fine",
+    "from=yesterday",
+    "from=2026-13-01",
+    "from=2026-11-20T05:00:00",
+    "to=20261120",
+    "to=1",
+    "model=%00",
+    "key_id=a%0Ab",
+  ])("refuses %s", async (query) => {
+    const { token } = await world.signUp()
+    const { status, json } = await world.call("GET", `/usage?${query}`, { token })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+    expect(json.error).toContain(`'${query.split("=")[0]}'`)
+  })
+})
+
+const owner = async () => {
+  const { id, token } = await world.signUp()
+  const keys = []
+  for (const name of ["one", "two"]) keys.push((await world.call("POST", "/keys", { token, body: { name } })).json.id)
+  return { id, token, keys }
+}
+
+describe("the summary", () => {
+  const range = "from=2026-11-01&to=2026-11-30"
+
+  test("adds up final records by day, hour, model and key", async () => {
+    const { id, token, keys } = await owner()
+    const [one, two] = keys
+    await called(id, { at: "2026-11-19T16:59:00Z", keyId: one })
+    await called(id, { at: "2026-11-19T17:00:00Z", keyId: two })
+    const failed = await called(id, {
+      at: "2026-11-19T18:30:00Z",
+      keyId: two,
+      model: "model-b",
+      status: "upstream_error",
+    })
+    await called(id, { requestId: failed, part: 1, at: "2026-11-19T18:30:00Z", keyId: two, status: "fallback_429" })
+    const groups = async (by: string) => {
+      const { json } = await world.call("GET", `/usage/summary?${range}&group_by=${by}`, { token })
+      return json.data.map((row: { group: string; requests: number; charge_micro: number }) => [
+        row.group,
+        row.requests,
+        row.charge_micro,
+      ])
+    }
+    expect(await groups("day")).toEqual([
+      ["2026-11-19", 1, 780],
+      ["2026-11-20", 2, 780],
+    ])
+    expect(await groups("hour")).toEqual([
+      ["2026-11-19T23:00", 1, 780],
+      ["2026-11-20T00:00", 1, 780],
+      ["2026-11-20T01:00", 1, 0],
+    ])
+    expect(await groups("model")).toEqual([
+      ["model-a", 2, 1560],
+      ["model-b", 1, 0],
+    ])
+    expect(new Map((await groups("key")).map(([group, ...sums]: [string, number, number]) => [group, sums]))).toEqual(
+      new Map([
+        [one, [1, 780]],
+        [two, [2, 780]],
+      ]),
+    )
+    const { json } = await world.call("GET", `/usage/summary?${range}`, { token })
+    expect(json.total).toEqual({
+      requests: 3,
+      ok_requests: 2,
+      input_tokens: 30,
+      output_tokens: 60,
+      cache_read_tokens: 90,
+      cache_write_tokens: 120,
+      charge_micro: 1560,
+    })
+    expect(json).toMatchObject({ group_by: "day", time_zone: "Asia/Jakarta" })
+  })
+
+  test("looks thirty days back unless told", async () => {
+    const { id, token, keys } = await owner()
+    const day = 24 * 60 * 60 * 1000
+    await called(id, { at: new Date(Date.now() - 29 * day).toISOString(), keyId: keys[0] })
+    await called(id, { at: new Date(Date.now() - 31 * day).toISOString(), keyId: keys[0] })
+    const { json } = await world.call("GET", "/usage/summary", { token })
+    expect(json.total.requests).toBe(1)
+  })
+
+  test("of nothing is empty", async () => {
+    const { token } = await owner()
+    const { json } = await world.call("GET", `/usage/summary?${range}`, { token })
+    expect([json.data, json.total.requests, json.total.charge_micro]).toEqual([[], 0, 0])
+  })
+
+  test.each(["group_by=week", "from=x", "to=x"])("refuses %s", async (query) => {
+    const { token } = await owner()
+    const { status, json } = await world.call("GET", `/usage/summary?${query}`, { token })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+  })
+})
+
+describe("the export", () => {
+  test("has one line for each call, filtered as the list is", async () => {
+    const { id, token } = await world.signUp()
+    const first = await called(id)
+    await called(id, { model: "model-b" })
+    const { status, headers, text } = await world.call("GET", "/usage/export.csv?model=model-a", { token })
+    expect([status, headers.get("content-type")]).toEqual([200, "text/csv; charset=utf-8"])
+    expect(headers.get("x-request-id")).toStartWith("req_")
+    const [head, row, rest] = text.split("\r\n")
+    expect(head).toStartWith("request_id,created_at,key_id,endpoint,model,status,")
+    expect(row).toStartWith(
+      `${first},2026-11-20T05:00:00.000Z,key_x,chat,model-a,ok,true,1,1,10,20,30,40,3,5,7,11,780,0.00078,`,
+    )
+    expect(rest).toBe("")
+  })
+
+  test("is complete over several pages", async () => {
+    const { id, token } = await world.signUp()
+    await world.sql`
+      insert into usage select ${newRequestId(Date.now()).slice(0, 13)} || lpad(n::text, 18, '0'), 0, ${id}, 'key_x', 1, 'model-a', 'chat',
+        false, 'ok', 1, 1, 1, 1, 1, 0, 1, 1, 1, null, false, now(), null, 1
+      from generate_series(1, 2000) n`
+    const { text } = await world.call("GET", "/usage/export.csv", { token })
+    const lines = text.trimEnd().split("\r\n")
+    expect(lines).toHaveLength(2001)
+    expect(new Set(lines).size).toBe(2001)
+  })
+
+  test("runs no formula in a spreadsheet", async () => {
+    const { id, token } = await world.signUp()
+    await called(id, { model: '=HYPERLINK("http://example.org","x")' })
+    const { text } = await world.call("GET", "/usage/export.csv", { token })
+    expect(text).toContain(`,"'=HYPERLINK(""http://example.org"",""x"")",`)
+  })
+
+  test("refuses what the list refuses", async () => {
+    const { token } = await world.signUp()
+    expect((await world.call("GET", "/usage/export.csv?status=fine", { token })).status).toBe(400)
+  })
+})
+
+test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
