@@ -39,10 +39,17 @@ export async function openEmbedded({ dataDir, onExit }: EmbeddedOptions): Promis
     close: async () => {
       if (held.disposed) return
       using _held = held
-      await worker.ask({ stop: true })
+      if (!worker.ended) await worker.ask({ stop: true })
     },
   }
 }
+
+/**
+ * A compiled binary keeps every module in one file at its root, and the worker, which is an entry point of its own, under
+ * its path below src/: `bun build --compile src/main.ts src/store/embedded/worker.ts`.
+ */
+const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
+const workerUrl = new URL(compiled ? "./store/embedded/worker.js" : "./worker.ts", import.meta.url)
 
 /** The worker, asked one thing at a time. */
 class PostgresWorker {
@@ -53,10 +60,14 @@ class PostgresWorker {
 
   constructor(onExit: ((error: Error) => void) | undefined) {
     this.#onExit = onExit
-    this.#worker = new Worker(new URL("./worker.ts", import.meta.url))
+    this.#worker = new Worker(workerUrl)
     this.#worker.addEventListener("message", (_answer: MessageEvent<FromWorker>) => this.#asked?.resolve())
     this.#worker.addEventListener("error", (event) => this.#exit(`The embedded database failed: ${event.message}`))
     this.#worker.addEventListener("close", () => this.#exit("The embedded database ended"))
+  }
+
+  get ended(): boolean {
+    return this.#ended
   }
 
   async ask(message: ToWorker): Promise<void> {

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { connect } from "node:net"
 import { join } from "node:path"
-import { openDatabase } from "../../../src/store/database.ts"
+import { DatabaseUnavailable, openDatabase } from "../../../src/store/database.ts"
 import { DataDirectoryInUse } from "../../../src/store/embedded/lock.ts"
 import { openEmbedded } from "../../../src/store/embedded/open.ts"
 import { directConnection, templateCopy } from "../harness.ts"
@@ -128,6 +129,31 @@ test("a client that vanishes in the middle of a transaction leaves nothing behin
   rmSync(dataDir, { recursive: true })
 }, 30_000)
 
+test("a database that fails for good is told to the process, once, and nobody waits for it", async () => {
+  const exits: string[] = []
+  const { promise: exited, resolve } = Promise.withResolvers<void>()
+  const embedded = await openEmbedded({
+    dataDir: "memory",
+    onExit: (error) => {
+      exits.push(error.message)
+      resolve()
+    },
+  })
+  const db = openDatabase({ url: embedded.url, connections: 1 })
+  expect(await db.ping()).toBe(true)
+  // PGlite throws at a start-up message of a protocol that never was.
+  const socket = connect(`${new URL(embedded.url).searchParams.get("host")}/.s.PGSQL.5432`)
+  socket.on("error", () => {})
+  socket.write(Buffer.from([0, 0, 0, 9, 0, 1, 0, 0, 0]))
+  await exited
+  expect(exits).toEqual([expect.stringContaining("The embedded database failed")])
+  const error = await db.run((sql) => sql`select 1`, { deadlineMs: 1000 }).catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(DatabaseUnavailable)
+  await db.close()
+  await embedded.close()
+  expect(exits).toHaveLength(1)
+}, 30_000)
+
 test("many clients with statements without a name, errors and large values are each answered with their own", async () => {
   const dataDir = await templateCopy()
   const embedded = await openEmbedded({ dataDir })
@@ -140,7 +166,7 @@ test("many clients with statements without a name, errors and large values are e
           `select ${client * 100 + n} as literal, $1::int as n, length($2) as length`,
           [n, text],
         )
-        expect(row).toEqual({ literal: client * 100 + n, n, length: text.length })
+        expect({ ...row }).toEqual({ literal: client * 100 + n, n, length: text.length })
         const error = await sql`select 1 / ${0}::int`.catch((thrown: unknown) => thrown)
         expect(error).toMatchObject({ code: "22012" })
       }
