@@ -86,6 +86,8 @@ export class Connection {
 
 /** libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting. */
 function locate(text: string): { url: string; socketPath: string | undefined } {
+  // A list of hosts is no URL, but postgres.js reads it.
+  if (!URL.canParse(text)) return { url: text, socketPath: undefined }
   const url = new URL(text)
   const directory = url.searchParams.get("host")
   if (!directory?.startsWith("/")) return { url: text, socketPath: undefined }

@@ -72,27 +72,30 @@ function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: 
 }
 
 /**
- * In two statements, each idempotent. The fence comes first and waits for settlements under way (they lock their leases);
- * what it waited for is seen only by a statement that begins after it. The lock is tried in the fence itself, so that
- * the owner cannot take it again in between.
+ * In three statements, each idempotent. The fence waits for what the process has under way (leasing locks its row, settling
+ * its leases); what it waited for is seen only by a statement that begins after it. The lock is tried in the fence itself,
+ * so that the owner cannot take it again in between.
  */
 async function closeProcess(db: Database, id: string, exclusive: boolean): Promise<Closed> {
-  const [fenced] = await db.run((sql) => fence(sql, id, exclusive), again)
+  await db.run((sql) => fence(sql, id, exclusive), again)
+  const [returned] = await db.run((sql) => returnLeases(sql, id), again)
   const [recorded] = await db.run((sql) => recordOpenings(sql, id), again)
-  return { leases: fenced?.count ?? 0, openings: recorded?.count ?? 0 }
+  return { leases: returned?.count ?? 0, openings: recorded?.count ?? 0 }
 }
 
-function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<{ count: number }[]> {
+function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<unknown> {
   return sql`
-    with gone as materialized (
-      select id from processes
-      where id = ${id}
-        and case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end
-    ), fenced as (
-      update processes p set closed_at = now() from gone where p.id = gone.id and p.closed_at is null
-    ), open as materialized (
-      select l.id from leases l join gone on l.process_id = gone.id
-      where l.closed_at is null order by l.id for update of l
+    update processes set closed_at = now()
+    where id = ${id} and closed_at is null
+      and case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
+}
+
+function returnLeases(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
+  return sql`
+    with open as materialized (
+      select l.id from leases l join processes p on p.id = l.process_id
+      where p.id = ${id} and p.closed_at is not null and l.closed_at is null
+      order by l.id for update of l
     ), closed as (
       update leases l set closed_at = now() from open where l.id = open.id
       returning l.account_id, l.granted_micro - l.settled_micro as back

@@ -17,7 +17,7 @@ export type ToWorker =
 export type FromWorker = "ready" | "stopped"
 
 /** Instead of a directory: kept nowhere. */
-export const MEMORY = "memory"
+const MEMORY = "memory"
 
 declare const self: Worker
 

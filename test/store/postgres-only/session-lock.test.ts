@@ -77,3 +77,20 @@ test("every lock is free once a server has ended all sessions, and the living ta
   const open = await target.sql`select from processes where closed_at is null`
   expect(open).toHaveLength(2)
 })
+
+test("what a dead process still has under way when it is closed is waited for, and closed with the rest", async () => {
+  await target.sql`insert into processes (id) values ('prc_dead')`
+  await target.sql`insert into accounts (id, email, password_hash) values ('acc_a', 'a@example.test', 'x')`
+  await target.sql`insert into balances (account_id, posted_micro) values ('acc_a', 1000)`
+  // As a statement of the dead process that the server had not finished: it locks the process's row, then leases.
+  await target.sql.unsafe("begin; select from processes where id = 'prc_dead' for share")
+  const closing = own.closeProcess("prc_dead")
+  await eventually(async () => (await target.sql`select from pg_locks where not granted`).length > 0)
+  await target.sql.unsafe(`
+    update balances set leased_micro = 1000;
+    insert into leases (account_id, process_id, granted_micro) values ('acc_a', 'prc_dead', 1000);
+    commit`)
+  expect(await closing).toEqual({ leases: 1, openings: 0 })
+  const [balance] = await target.sql`select leased_micro from balances`
+  expect(balance).toEqual({ leased_micro: 0n })
+})
