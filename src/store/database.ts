@@ -15,7 +15,7 @@ export class DatabaseUnavailable extends Error {
   override readonly name = "DatabaseUnavailable"
 }
 
-export interface RunOptions {
+interface RunOptions {
   /** For everything: waiting for a connection, all attempts and the pauses between them. */
   readonly deadlineMs?: number
   /** For one attempt. At most the database's `maxAttemptMs`. */

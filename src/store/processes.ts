@@ -30,7 +30,7 @@ export interface RegisteredProcess {
 }
 
 /** What closing a process came to. */
-export interface Closed {
+interface Closed {
   readonly leases: number
   readonly openings: number
 }

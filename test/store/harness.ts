@@ -14,7 +14,7 @@ import { migrate } from "../../src/store/migrate.ts"
 import { migrations } from "../../src/store/migrations/index.ts"
 
 export const onPostgres = Bun.env.LOKET_TEST_DATABASE === "postgres"
-export const serverUrl = Bun.env.DATABASE_URL ?? "postgres://root@127.0.0.1:5432/postgres"
+const serverUrl = Bun.env.DATABASE_URL ?? "postgres://root@127.0.0.1:5432/postgres"
 
 /** Names what a template is made of: a change of either makes another one. */
 const fingerprint = new Bun.CryptoHasher("sha256")
