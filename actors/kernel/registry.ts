@@ -1,0 +1,111 @@
+/**
+ * The actors of one kind, by id. The first ask for an id starts its actor, and everyone who asks meanwhile waits for
+ * that one start; an actor that has been idle is put away. References are not handed out: between two turns an actor
+ * may have been put away, so each message looks its actor up anew.
+ */
+import { Actor, type Behaviour, type Outcome, type Reply, type Runtime } from "./actor.ts"
+import type { Timer } from "./clock.ts"
+import { type Intensity, supervisor } from "./supervision.ts"
+
+export interface RegistryOptions<Command> {
+  /** What these actors are, for logs and metrics: "key", "account". */
+  readonly kind: string
+  readonly mailboxLimit: number
+  readonly askDeadlineMs: number
+  readonly idleMs: number
+  readonly intensity: Intensity
+  readonly start: (id: string, tell: (command: Command) => void) => Behaviour<Command> | Promise<Behaviour<Command>>
+}
+
+export interface RegistryMetrics {
+  readonly actors: number
+  /** Commands waiting in all mailboxes, and in the fullest one. */
+  readonly depth: number
+  readonly deepest: number
+  /** Milliseconds that the longest-waiting command has waited. */
+  readonly oldestMs: number
+}
+
+export class Registry<Command> {
+  readonly kind: string
+  readonly #runtime: Runtime
+  readonly #options: RegistryOptions<Command>
+  readonly #actors = new Map<string, Actor<Command>>()
+  readonly #supervise: (cause: unknown) => "restart" | "stop"
+  #stopping = false
+  #sweep: Timer | undefined
+
+  constructor(runtime: Runtime, options: RegistryOptions<Command>) {
+    this.kind = options.kind
+    this.#runtime = runtime
+    this.#options = options
+    this.#supervise = supervisor(runtime.clock, options.intensity, (cause) => runtime.fatal(options.kind, cause))
+    this.#sweepLater()
+  }
+
+  ask<T>(id: string, make: (reply: Reply<T>) => Command): Promise<Outcome<T>> {
+    const actor = this.#find(id)
+    if (actor === undefined) return Promise.resolve({ kind: "refused", reason: "stopped" })
+    return actor.ask(make, this.#options.askDeadlineMs)
+  }
+
+  /** Sends to an actor that may have to be started for it. */
+  tell(id: string, command: Command): void {
+    this.#find(id)?.tell(command)
+  }
+
+  /** Sends only to an actor that is there: news that a later start would read from durable state anyway. */
+  tellIfActive(id: string, command: Command): void {
+    const actor = this.#actors.get(id)
+    if (actor !== undefined && !actor.stopped) actor.tell(command)
+  }
+
+  /** Sends to every actor that is there. */
+  tellAll(command: Command): void {
+    for (const actor of this.#actors.values()) actor.tell(command)
+  }
+
+  metrics(): RegistryMetrics {
+    let depth = 0
+    let deepest = 0
+    let oldestMs = 0
+    for (const actor of this.#actors.values()) {
+      depth += actor.depth
+      deepest = Math.max(deepest, actor.depth)
+      oldestMs = Math.max(oldestMs, actor.ageMs)
+    }
+    return { actors: this.#actors.size, depth, deepest, oldestMs }
+  }
+
+  /** Takes no more ids, lets every actor finish what it was sent, and waits for all of them. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    this.#sweep?.cancel()
+    await Promise.all([...this.#actors.values()].map((actor) => actor.stop()))
+    this.#actors.clear()
+  }
+
+  #find(id: string): Actor<Command> | undefined {
+    const known = this.#actors.get(id)
+    if (known !== undefined && !known.stopped) return known
+    if (this.#stopping) return undefined
+    const actor = new Actor<Command>(this.#runtime, {
+      name: `${this.#options.kind}:${id}`,
+      mailboxLimit: this.#options.mailboxLimit,
+      start: (self) => this.#options.start(id, (command) => self.tell(command)),
+      supervise: this.#supervise,
+    })
+    this.#actors.set(id, actor)
+    return actor
+  }
+
+  /** One timer for all actors of the kind, not one for each. */
+  #sweepLater(): void {
+    this.#sweep = this.#runtime.clock.after(Math.max(1, this.#options.idleMs / 2), () => {
+      for (const [id, actor] of this.#actors) {
+        if (actor.stopped || actor.passivate(this.#options.idleMs)) this.#actors.delete(id)
+      }
+      this.#sweepLater()
+    })
+  }
+}
