@@ -1,0 +1,67 @@
+/**
+ * How much a call must hold before it is forwarded (decisions §3, §12.2–3). Amounts in micro-rupiah, counts in tokens.
+ * `worst` pays for the largest answer, `least` for a minimal one; a hold between them pays for a lowered answer limit,
+ * which is what lets many parallel calls share a small balance.
+ */
+import { larger, type Micro, micro, minus } from "./micro.ts"
+import { holdingRates, price, type Rates } from "./price.ts"
+
+/** Tokens of a minimal answer (decisions §3). */
+const MINIMAL_ANSWER_TOKENS = 16
+
+export interface QuoteTerms {
+  /** Estimated input tokens. */
+  readonly inputTokens: number
+  /** The client's own limit on answer tokens, where it set one. */
+  readonly clientLimit: number | undefined
+  /** The model's limit on answer tokens. */
+  readonly modelLimit: number
+  /** How many answers are asked for (`n`). */
+  readonly choices: number
+  readonly rates: Rates
+}
+
+export interface Quote {
+  readonly input: Micro
+  readonly least: Micro
+  readonly worst: Micro
+  /** What one more token costs in each of the answers asked for. */
+  readonly perAnswerToken: Micro
+  /** The limit to forward when the hold is `worst`, per answer. */
+  readonly answerLimit: number
+  /** Tokens of the minimal answer, all choices together. */
+  readonly minimalTokens: number
+}
+
+export function quote(terms: QuoteTerms): Quote {
+  const answerLimit = Math.min(terms.clientLimit ?? terms.modelLimit, terms.modelLimit)
+  const minimal = Math.min(MINIMAL_ANSWER_TOKENS, answerLimit)
+  const rates = holdingRates(terms.rates)
+  const cost = (output: number) => price({ input: terms.inputTokens, cacheRead: 0, cacheWrite: 0, output }, rates)
+  return {
+    input: cost(0),
+    least: cost(minimal * terms.choices),
+    worst: cost(answerLimit * terms.choices),
+    perAnswerToken: micro(rates.output * BigInt(terms.choices)),
+    answerLimit,
+    minimalTokens: minimal * terms.choices,
+  }
+}
+
+/**
+ * What to hold of what is available: `target` if that is at most half of it, else half, but never under `least`.
+ * Undefined when not even `least` is there. Applied first to the key's budget and then, with its result as the target,
+ * to the balance, it equals one hold against the smaller of the two.
+ */
+export function holdFrom(available: Micro, target: Micro, least: Micro): Micro | undefined {
+  if (available < least) return undefined
+  const half = micro(available / 2n)
+  return target <= half ? target : larger(half, least)
+}
+
+/** The answer limit that a hold pays for, per answer; never over what was asked for. */
+export function affordableLimit(hold: Micro, quoted: Quote): number {
+  if (quoted.perAnswerToken === 0n) return quoted.answerLimit
+  const tokens = minus(hold, quoted.input) / quoted.perAnswerToken
+  return tokens >= BigInt(quoted.answerLimit) ? quoted.answerLimit : Number(tokens)
+}
