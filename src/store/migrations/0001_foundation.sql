@@ -42,7 +42,7 @@ create table key_spend (
   key_id text not null references api_keys,
   period text not null check (period in ('daily', 'monthly', 'total')),
   period_start timestamptz not null,
-  spent_micro bigint not null check (spent_micro >= 0),
+  spent_micro bigint not null,
   primary key (key_id, period, period_start)
 );
 

@@ -1,0 +1,63 @@
+/** A key as its actor needs it: found by its hash, with its account's state and what it has spent. */
+import type { LoadedKey } from "../../actors/key.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
+import type { Database } from "./database.ts"
+
+interface Row {
+  readonly id: string
+  readonly account_id: string
+  readonly revoked: boolean
+  readonly account_deleted: boolean
+  readonly time_zone: string
+  readonly requests_per_minute: number | null
+  readonly tokens_per_minute: number | null
+  readonly spending_limit_micro: bigint | null
+  readonly spending_period: SpendingPeriod | null
+}
+
+/** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
+export async function loadKey(database: Database, keyHash: string, nowMs: number): Promise<LoadedKey | undefined> {
+  const [row] = await database.run(
+    (sql) => sql<Row[]>`
+select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted, a.time_zone,
+  k.requests_per_minute, k.tokens_per_minute, k.spending_limit_micro, k.spending_period
+from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buffer.from(keyHash, "hex")}`,
+    { retry: true },
+  )
+  if (row === undefined) return undefined
+  const { starts } = calendarAt(nowMs, row.time_zone)
+  const limit = row.spending_limit_micro
+  const period = row.spending_period
+  return {
+    record: {
+      keyId: row.id,
+      accountId: row.account_id,
+      revoked: row.revoked,
+      accountDeleted: row.account_deleted,
+      timeZone: row.time_zone,
+      requestsPerMinute: row.requests_per_minute ?? undefined,
+      tokensPerMinute: row.tokens_per_minute ?? undefined,
+      budget: limit === null || period === null ? undefined : { limit: micro(limit), period },
+    },
+    starts,
+    spent: await loadSpent(database, row.id, starts),
+  }
+}
+
+async function loadSpent(
+  database: Database,
+  keyId: string,
+  starts: PeriodStarts,
+): Promise<Record<SpendingPeriod, Micro>> {
+  const rows = await database.run(
+    (sql) => sql<{ period: SpendingPeriod; spent_micro: bigint }[]>`
+select period, spent_micro from key_spend where key_id = ${keyId} and (
+  (period = 'daily' and period_start = ${new Date(starts.daily)}) or
+  (period = 'monthly' and period_start = ${new Date(starts.monthly)}) or period = 'total')`,
+    { retry: true },
+  )
+  const spent = { daily: zero, monthly: zero, total: zero }
+  for (const row of rows) spent[row.period] = micro(row.spent_micro)
+  return spent
+}
