@@ -1,0 +1,46 @@
+/**
+ * The catalogue in memory, replaced as a whole whenever the database's has been read again. What is in force is decided
+ * at each look-up, so that a price with a future effective time needs no event to act.
+ */
+import { inForce } from "../../actors/money/price.ts"
+import type { Alias, Catalogue, Model, PriceVersion } from "./model.ts"
+
+/** A model that can be sold now, and the price version in force. */
+export interface Offer {
+  readonly model: Model
+  readonly price: PriceVersion
+}
+
+export class LiveCatalogue {
+  #models = new Map<string, Model>()
+  #prices = new Map<string, PriceVersion[]>()
+  #aliases = new Map<string, Alias>()
+
+  constructor(catalogue: Catalogue) {
+    this.replace(catalogue)
+  }
+
+  replace(catalogue: Catalogue): void {
+    this.#models = new Map(catalogue.models.map((model) => [model.id, model]))
+    this.#prices = Map.groupBy(catalogue.prices, (price) => price.model)
+    this.#aliases = new Map(catalogue.aliases.map((alias) => [alias.id, alias]))
+  }
+
+  /** The model of this id, or the target of a retired id in its grace period, at the price in force. */
+  find(id: string, nowMs: number): Offer | undefined {
+    const alias = this.#aliases.get(id)
+    const target = alias !== undefined && nowMs < alias.until.getTime() ? alias.target : id
+    return this.#offer(target, nowMs)
+  }
+
+  /** All models that have a price in force, in catalogue order. */
+  offers(nowMs: number): Offer[] {
+    return [...this.#models.keys()].flatMap((id) => this.#offer(id, nowMs) ?? [])
+  }
+
+  #offer(id: string, nowMs: number): Offer | undefined {
+    const model = this.#models.get(id)
+    const price = inForce(this.#prices.get(id) ?? [], nowMs)
+    return model && price && { model, price }
+  }
+}

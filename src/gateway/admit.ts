@@ -1,0 +1,180 @@
+/**
+ * Admission: what a call takes before it is forwarded — tokens and budget of its key, a hold on the account, a slot of
+ * the model and of the gateway — and gives back in reverse on any way out but settlement (decisions §3, §4.12–15).
+ */
+import type { HoldReply } from "../../actors/account.ts"
+import type { ReserveReply } from "../../actors/key.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import { affordableLimit, quote } from "../../actors/money/quote.ts"
+import type { PeriodStarts } from "../../actors/period.ts"
+import type { AcquireReply } from "../../actors/slots.ts"
+import type { Offer } from "../catalogue/live.ts"
+import type { ChatRequest } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import { type Actors, valueOf } from "./actors.ts"
+import type { Caller } from "./authenticate.ts"
+
+export interface AdmissionTerms {
+  readonly requestId: string
+  readonly caller: Caller
+  readonly request: ChatRequest
+  readonly offer: Offer
+  readonly capacityWaitMs: number
+  /** The client went away: whoever waits gives up its place. */
+  readonly left: AbortSignal
+}
+
+export class Admission implements Disposable {
+  readonly offer: Offer
+  readonly hold: Micro
+  readonly leaseId: bigint
+  readonly starts: PeriodStarts
+  /** The answer limit to forward: what the hold pays for. */
+  readonly answerLimit: number
+  /** What the key's token window was charged at admission. */
+  readonly reservedTokens: number
+  readonly #giveBack: () => void
+  readonly #freeSlots: () => void
+  #ended = false
+
+  constructor(taken: {
+    readonly offer: Offer
+    readonly hold: Micro
+    readonly leaseId: bigint
+    readonly starts: PeriodStarts
+    readonly answerLimit: number
+    readonly reservedTokens: number
+    readonly giveBack: () => void
+    readonly freeSlots: () => void
+  }) {
+    this.offer = taken.offer
+    this.hold = taken.hold
+    this.leaseId = taken.leaseId
+    this.starts = taken.starts
+    this.answerLimit = taken.answerLimit
+    this.reservedTokens = taken.reservedTokens
+    this.#giveBack = taken.giveBack
+    this.#freeSlots = taken.freeSlots
+  }
+
+  /** The money was settled with the actors; only the slots are still to be given back. */
+  settled(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#freeSlots()
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#freeSlots()
+    this.#giveBack()
+  }
+}
+
+export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admission | Failure> {
+  const { requestId, caller, request, offer } = terms
+  const { keyHash, record } = caller
+  const { model } = offer
+  const quoted = quote({
+    inputTokens: request.inputTokens,
+    clientLimit: request.maxOutputTokens,
+    modelLimit: model.maxOutputTokens,
+    choices: request.choices,
+    rates: offer.price.rates,
+  })
+  const undo = new Undo()
+  using guard = undo
+
+  guard.add(() => actors.keys.tellIfActive(keyHash, { type: "release", requestId }))
+  const tokens = request.inputTokens + quoted.minimalTokens
+  const reservation = { requestId, tokens, least: quoted.least, worst: quoted.worst }
+  const reserved = valueOf(
+    await actors.keys.ask<ReserveReply>(keyHash, (reply) => ({ type: "reserve", reservation, reply })),
+  )
+  if (reserved instanceof Failure) return reserved
+  if (reserved.kind !== "reserved") {
+    const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
+    return new Failure(code, reserved.retryAfterS === undefined ? {} : { retryAfterS: reserved.retryAfterS })
+  }
+
+  guard.add(() => actors.accounts.tellIfActive(record.accountId, { type: "release", requestId }))
+  const wanted = { requestId, least: quoted.least, target: reserved.hold ?? quoted.worst }
+  const held = valueOf(
+    await actors.accounts.ask<HoldReply>(record.accountId, (reply) => ({ type: "hold", terms: wanted, reply })),
+  )
+  if (held instanceof Failure) return held
+  if (held.kind === "insufficient") return new Failure("billing.insufficient_balance")
+  if (reserved.hold !== undefined && held.hold < reserved.hold) {
+    actors.keys.tellIfActive(keyHash, { type: "trim", requestId, hold: held.hold })
+  }
+
+  const slots = await acquireSlots(actors, terms)
+  if (slots instanceof Failure) return slots
+  return new Admission({
+    offer,
+    hold: held.hold,
+    leaseId: held.leaseId,
+    starts: reserved.starts,
+    answerLimit: affordableLimit(held.hold, quoted),
+    reservedTokens: tokens,
+    giveBack: undo.keep(),
+    freeSlots: slots,
+  })
+}
+
+/** A slot of the model, then one of the gateway, within one wait. What it returns gives both back. */
+async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() => void) | Failure> {
+  const { requestId, left } = terms
+  const model = terms.offer.model.id
+  const until = performance.now() + terms.capacityWaitMs
+  const free = () => {
+    left.removeEventListener("abort", free)
+    actors.gate.tell({ type: "release", requestId })
+    actors.models.tellIfActive(model, { type: "release", requestId })
+  }
+  left.addEventListener("abort", free)
+  const acquire = (reply: (value: AcquireReply) => void) =>
+    ({
+      type: "acquire",
+      requestId,
+      keyId: terms.caller.record.keyId,
+      waitMs: until - performance.now(),
+      reply,
+    }) as const
+  const slot = valueOf(await actors.models.ask<AcquireReply>(model, acquire))
+  const place = isFull(slot)
+    ? slot
+    : valueOf(await actors.gate.ask<AcquireReply>(acquire, terms.capacityWaitMs + 5_000))
+  if (isFull(place) || left.aborted) {
+    free()
+    return place instanceof Failure ? place : new Failure("gateway.capacity", { retryAfterS: 1 })
+  }
+  // From here on a client that leaves is drained, and keeps its slots until then.
+  left.removeEventListener("abort", free)
+  return free
+}
+
+const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
+
+/** What to undo, last first, unless it is kept. */
+class Undo implements Disposable {
+  #steps: (() => void)[] = []
+
+  add(step: () => void): void {
+    this.#steps.push(step)
+  }
+
+  /** Hands the duty on. */
+  keep(): () => void {
+    const steps = this.#steps
+    this.#steps = []
+    return () => {
+      for (const step of steps.reverse()) step()
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.keep()()
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
+ * fault. Times in milliseconds.
+ */
+import type { Tokens } from "../../actors/money/tokens.ts"
+import { type JsonObject, isObject } from "../chat/json.ts"
+import type { ChatRequest } from "../chat/request.ts"
+import type { Model } from "../catalogue/model.ts"
+import { Failure } from "../failure/failure.ts"
+import { connectionFault, type Fault, send } from "../upstream/client.ts"
+import type { Backend } from "../upstream/providers.ts"
+import type { ClientView, StreamPosition, WireFormat } from "../wire/format.ts"
+import type { Outbox } from "./outbox.ts"
+import type { Patience } from "./patience.ts"
+import { Relay } from "./relay.ts"
+
+export interface AttemptTerms {
+  readonly format: WireFormat
+  readonly request: ChatRequest
+  readonly model: Model
+  readonly backend: Backend
+  readonly answerLimit: number
+  readonly clientHeaders: Headers
+  readonly outbox: Outbox
+  readonly patience: Patience
+  readonly onContent: () => void
+  /** The relay that a heartbeat may ask to let go of what it holds. */
+  readonly onRelay: (relay: Relay) => void
+}
+
+export interface Answered {
+  readonly kind: "answered"
+  /** Undefined when the counts could not be read. */
+  readonly tokens: Tokens | undefined
+  /** A stream's terminal bytes, or a reply's body. */
+  readonly last: string | JsonObject
+}
+
+export interface Failed {
+  readonly kind: "failed"
+  readonly fault: Fault
+  /** The client has been sent something of it. */
+  readonly told: boolean
+  /** It gave usable output. */
+  readonly usable: boolean
+  readonly position: StreamPosition | undefined
+}
+
+export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
+  const { format, request, model, patience } = terms
+  const body = format.encodeRequest(request, {
+    model: model.upstream.model,
+    maxOutputTokens: terms.answerLimit,
+    strip: model.strip,
+  })
+  const { backend, clientHeaders } = terms
+  const { signal } = patience
+  const response = await patience.during(
+    send({ backend, format: format.endpoint, path: format.path, body, clientHeaders, signal }),
+  )
+  if (!(response instanceof Response)) return failed(patience.blame(response))
+  const view: ClientView = {
+    model: model.id,
+    includeUsage: request.includeUsage,
+    contextWindow: model.contextWindow,
+    maxOutputTokens: model.maxOutputTokens,
+  }
+  return request.stream ? await streamed(terms, response, view) : await whole(terms, response, view)
+}
+
+async function streamed(terms: AttemptTerms, response: Response, view: ClientView): Promise<Answered | Failed> {
+  const { format, outbox, patience } = terms
+  if (response.body === null) return failed(connectionFault(true))
+  const reader = format.streamReader(view)
+  const relay = new Relay(reader, outbox, terms.onContent)
+  terms.onRelay(relay)
+  const end = await relay.run(patience.watch(response.body))
+  if ("terminal" in end) return { kind: "answered", tokens: reader.tokens(), last: end.terminal }
+  return failed(patience.blame(end), { told: relay.told, usable: relay.usable, position: reader.position() })
+}
+
+async function whole(terms: AttemptTerms, response: Response, view: ClientView): Promise<Answered | Failed> {
+  let text: string
+  try {
+    text = await terms.patience.during(response.text())
+  } catch {
+    return failed(terms.patience.blame(connectionFault(true)))
+  }
+  const body = parsed(text)
+  if (!isObject(body)) return failed(unreadable)
+  const reply = terms.format.readReply(body, view)
+  if (reply instanceof Failure) return failed({ failure: reply, retryAfterMs: undefined, opened: true, alert: false })
+  terms.onContent()
+  return { kind: "answered", tokens: reply.tokens, last: reply.body }
+}
+
+const failed = (fault: Fault, relayed: Partial<Omit<Failed, "kind" | "fault">> = {}): Failed => ({
+  kind: "failed",
+  fault,
+  told: false,
+  usable: false,
+  position: undefined,
+  ...relayed,
+})
+
+const unreadable: Fault = {
+  failure: new Failure("dependency.upstream_unavailable"),
+  retryAfterMs: undefined,
+  opened: true,
+  alert: true,
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Who calls: the key from either header, its actor's count of the call, and the key's state (decisions §4.2–4).
+ */
+import type { CountReply, KeyRecord } from "../../actors/key.ts"
+import { unreachable } from "../../actors/unreachable.ts"
+import { checkApiKey, hashApiKey } from "../accounts/api-key.ts"
+import { Failure } from "../failure/failure.ts"
+import { type Actors, valueOf } from "./actors.ts"
+import { rateHeaders } from "./rate-headers.ts"
+
+export interface Caller {
+  /** The id of the key's actor. */
+  readonly keyHash: string
+  readonly record: KeyRecord
+}
+
+/** The key that a request carries, whichever header it is in; an empty one counts as absent (decisions §8). */
+function keyFrom(headers: Headers): string | undefined {
+  const bearer = /^bearer\s+(\S+)\s*$/i.exec(headers.get("authorization") ?? "")?.[1]
+  return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
+}
+
+export async function authenticate(actors: Actors, headers: Headers, counted = true): Promise<Caller | Failure> {
+  const key = keyFrom(headers)
+  if (key === undefined) return new Failure("auth.api_key_missing")
+  if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
+  const keyHash = Buffer.from(hashApiKey(key)).toString("hex")
+  const reply = valueOf(await actors.keys.ask<CountReply>(keyHash, (reply) => ({ type: "count", counted, reply })))
+  if (reply instanceof Failure) return reply
+  switch (reply.kind) {
+    case "unknown":
+      return new Failure("auth.api_key_invalid")
+    case "requests-exceeded":
+      return new Failure("rate_limit.rpm_exceeded", {
+        retryAfterS: reply.retryAfterS,
+        headers: rateHeaders(reply.view),
+      })
+    case "revoked":
+      return new Failure("auth.api_key_revoked", { headers: rateHeaders(reply.view) })
+    case "account-deleted":
+      return new Failure("auth.account_deleted", { headers: rateHeaders(reply.view) })
+    case "active":
+      return { keyHash, record: reply.record }
+    default:
+      return unreachable(reply)
+  }
+}

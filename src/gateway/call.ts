@@ -1,0 +1,379 @@
+/**
+ * One call's story, top to bottom: who calls, what is asked, admit, forward, relay, settle. Nothing is told to the client
+ * before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
+ */
+import type { LedgerView, Opening, UsageRecord } from "../../actors/ledger.ts"
+import type { KeyView } from "../../actors/key.ts"
+import type { Random } from "../../actors/kernel/random.ts"
+import type { Outcome } from "../../actors/kernel/actor.ts"
+import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
+import { noTokens } from "../../actors/money/tokens.ts"
+import type { LiveCatalogue } from "../catalogue/live.ts"
+import type { JsonObject } from "../chat/json.ts"
+import { Failure } from "../failure/failure.ts"
+import type { Backend } from "../upstream/providers.ts"
+import type { StreamPosition, WireFormat } from "../wire/format.ts"
+import { type Actors, valueOf } from "./actors.ts"
+import { type Admission, admit } from "./admit.ts"
+import { type Answered, attempt, type Failed } from "./attempt.ts"
+import { authenticate, type Caller } from "./authenticate.ts"
+import { readBody } from "../http/body.ts"
+import { Outbox } from "./outbox.ts"
+import { Patience } from "./patience.ts"
+import { rateHeaders } from "./rate-headers.ts"
+import type { Relay } from "./relay.ts"
+import { candidates, type Candidate, type Routed, route } from "./route.ts"
+import { type Booked, type Ending, settle } from "./settle.ts"
+import { understand, type Understood } from "./understand.ts"
+
+/** Milliseconds and bytes; the variables of decisions §9. */
+export interface CallLimits {
+  readonly maxBodyBytes: number
+  readonly capacityWaitMs: number
+  readonly heartbeatMs: number
+  readonly settleDeadlineMs: number
+  readonly upstreamStartMs: number
+  readonly upstreamIdleMs: number
+}
+
+export interface GatewayPorts {
+  readonly actors: Actors
+  readonly catalogue: LiveCatalogue
+  readonly backends: ReadonlyMap<string, Backend>
+  readonly limits: CallLimits
+  readonly random: Random
+  readonly now: () => number
+  readonly finished: (call: FinishedCall) => void
+  /** A bug ended a call's story. */
+  readonly crashed: (requestId: string, error: unknown) => void
+  /** Aborts when no new calls are taken. */
+  readonly draining: AbortSignal
+  /** Calls that are still to be settled, by request id, for a drain to wait for. */
+  readonly underWay: Map<string, UnderWay>
+}
+
+interface UnderWay {
+  readonly ended: Promise<unknown>
+  readonly giveUp: () => void
+}
+
+/** One line of the log, and one event of the dashboard. */
+export interface FinishedCall {
+  readonly requestId: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly model: string
+  readonly endpoint: string
+  readonly booked: Booked
+  readonly ending: Ending
+  readonly alert: boolean
+}
+
+/** How long the backend of a client that went away is read on (decisions §6). */
+const DRAIN_LEFT_MS = 60_000
+/** How long the ledger may fail before nothing more is forwarded (decisions §3). */
+const LEDGER_PATIENCE_MS = 2_000
+
+/** What is left to tell when a call has been settled. */
+type Delivery =
+  | {
+      readonly kind: "failure"
+      readonly failure: Failure
+      readonly model: string
+      readonly position: StreamPosition | undefined
+    }
+  | { readonly kind: "reply"; readonly body: JsonObject; readonly charge: Micro }
+  | { readonly kind: "stream"; readonly last: string }
+
+export async function call(
+  ports: GatewayPorts,
+  format: WireFormat,
+  request: Request,
+  requestId: string,
+): Promise<Response | Failure> {
+  const { actors, limits } = ports
+  if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
+  const caller = await authenticate(actors, request.headers)
+  if (caller instanceof Failure) return caller
+  const withRates = async (answer: Response | Failure): Promise<Response | Failure> => {
+    const view = await actors.keys.ask<KeyView>(caller.keyHash, (reply) => ({ type: "view", reply }))
+    if (view.kind !== "ok") return answer
+    const headers = rateHeaders(view.value)
+    if (answer instanceof Failure) return answer.withHeaders(headers)
+    for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value)
+    return answer
+  }
+
+  const bytes = await readBody(request, limits.maxBodyBytes)
+  if (bytes instanceof Failure) return await withRates(bytes)
+  const understood = understand(bytes, format, ports.catalogue, ports.now())
+  if (understood instanceof Failure) return await withRates(understood)
+  const story = new Story(ports, format, request, requestId, caller, understood)
+  return await withRates(await story.tell())
+}
+
+class Story {
+  readonly #ports: GatewayPorts
+  readonly #format: WireFormat
+  readonly #request: Request
+  readonly #requestId: string
+  readonly #caller: Caller
+  readonly #understood: Understood
+  readonly #outbox: Outbox
+  readonly #startedAt = performance.now()
+  #relay: Relay | undefined
+  #firstTokenMs: number | undefined
+
+  constructor(
+    ports: GatewayPorts,
+    format: WireFormat,
+    request: Request,
+    requestId: string,
+    caller: Caller,
+    understood: Understood,
+  ) {
+    this.#ports = ports
+    this.#format = format
+    this.#request = request
+    this.#requestId = requestId
+    this.#caller = caller
+    this.#understood = understood
+    this.#outbox = new Outbox({
+      heartbeat: this.#heartbeat,
+      heartbeatMs: ports.limits.heartbeatMs,
+      beforeHeartbeat: () => this.#relay?.release(),
+    })
+    if (request.signal.aborted) this.#outbox.leave()
+    request.signal.addEventListener("abort", () => this.#outbox.leave())
+  }
+
+  /** A comment between events, white space before a JSON body, or nothing (decisions §6). */
+  get #heartbeat(): string | undefined {
+    if (this.#understood.request.stream) return ": heartbeat\n"
+    return this.#format.failedReply === undefined ? undefined : " "
+  }
+
+  async tell(): Promise<Response | Failure> {
+    const { actors, catalogue, backends, limits } = this.#ports
+    const { request, offer } = this.#understood
+    const openedAt = this.#ports.now()
+    const chain = candidates(offer, request, catalogue, backends, openedAt)
+    if (chain instanceof Failure) return chain
+    const [first] = chain.fitting
+    if (first === undefined) throw new Error("a chain that fits has a first model")
+    const ledger = valueOf(
+      await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), limits.settleDeadlineMs),
+    )
+    if (ledger instanceof Failure) return ledger
+    if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
+    const admitted = await this.#admit(first)
+    if (admitted instanceof Failure) return admitted
+    if (this.#outbox.left.aborted) {
+      admitted[Symbol.dispose]()
+      return new Failure("gateway.capacity")
+    }
+
+    const opening = this.#opening(admitted, openedAt)
+    const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
+    const patience = new Patience({ startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
+    this.#outbox.watchSilence()
+    const delivered = this.#forward(chain.fitting, chain.markers, admitted, patience, opening)
+      .catch((error: unknown) => this.#crash(error, opening))
+      .then((delivery) => this.#deliver(delivery))
+      .finally(() => this.#ports.underWay.delete(this.#requestId))
+    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp: () => patience.giveUp() })
+
+    const early = await Promise.race([delivered, this.#outbox.started])
+    if (early !== undefined) return early
+    return await this.#head(opened, patience)
+  }
+
+  /** The head of an answer that has begun: it goes once the opening is durable. */
+  async #head(opened: Promise<Outcome<"durable">>, patience: Patience): Promise<Response | Failure> {
+    if ((await opened).kind !== "ok") {
+      patience.giveUp()
+      this.#outbox.leave()
+      return new Failure("dependency.database_unavailable")
+    }
+    const streamed = this.#understood.request.stream
+    const headers = {
+      "Content-Type": streamed ? "text/event-stream; charset=utf-8" : "application/json",
+      "Cache-Control": "no-store",
+      ...(streamed && { "X-Accel-Buffering": "no" }),
+    }
+    return new Response(this.#outbox.stream(), { headers })
+  }
+
+  #admit(candidate: Candidate): Promise<Admission | Failure> {
+    return admit(this.#ports.actors, {
+      requestId: this.#requestId,
+      caller: this.#caller,
+      request: this.#understood.request,
+      offer: candidate.offer,
+      capacityWaitMs: this.#ports.limits.capacityWaitMs,
+      left: this.#outbox.left,
+    })
+  }
+
+  #opening(admission: Admission, openedAt: number): Opening {
+    const { request, offer } = this.#understood
+    const { record } = this.#caller
+    return {
+      requestId: this.#requestId,
+      accountId: record.accountId,
+      keyId: record.keyId,
+      leaseId: admission.leaseId,
+      model: offer.model.id,
+      endpoint: request.endpoint,
+      streamed: request.stream,
+      hold: admission.hold,
+      priceId: admission.offer.price.id,
+      openedAt,
+      starts: admission.starts,
+    }
+  }
+
+  async #forward(
+    chain: readonly Candidate[],
+    markers: Routed["markers"],
+    admitted: Admission,
+    patience: Patience,
+    opening: Opening,
+  ): Promise<Delivery> {
+    using _ = patience
+    const drain = () => setTimeout(() => patience.giveUp(), DRAIN_LEFT_MS)
+    let draining: ReturnType<typeof setTimeout> | undefined
+    this.#outbox.left.addEventListener("abort", () => (draining = drain()))
+    const routed = await route({
+      candidates: chain,
+      markers,
+      patience,
+      random: this.#ports.random,
+      admitted,
+      admit: (candidate) => this.#admit(candidate),
+      attempt: (candidate, admission) => this.#attempt(candidate, admission, patience),
+      wanted: () => !this.#outbox.left.aborted,
+    })
+    clearTimeout(draining)
+    using admission = routed.admission
+    const ending = this.#ending(routed, patience)
+    const booked = await settle(this.#ports.actors, {
+      keyHash: this.#caller.keyHash,
+      opening: { ...opening, leaseId: admission.leaseId, starts: admission.starts },
+      admission,
+      ending,
+      markers: routed.markers,
+      deadlineMs: this.#ports.limits.settleDeadlineMs,
+    })
+    this.#report(routed, ending, booked)
+    return this.#delivery(routed, booked)
+  }
+
+  /** A bug of ours ended the story: the client is told, nothing is charged, and the record says whose fault it was. */
+  #crash(error: unknown, opening: Opening): Delivery {
+    this.#ports.crashed(this.#requestId, error)
+    const { model, price } = this.#understood.offer
+    const final: UsageRecord = {
+      part: 0,
+      model: model.id,
+      priceId: price.id,
+      status: "billing_error",
+      tokens: noTokens,
+      charge: zero,
+      absorbed: zero,
+      turns: 1,
+      attempts: 1,
+      errorCode: "internal.panic",
+      flagged: true,
+      firstTokenMs: this.#firstTokenMs,
+      durationMs: this.#elapsedMs(),
+    }
+    this.#ports.actors.ledger.tell({ type: "void", settlement: { opening, records: [final], voided: true } })
+    return { kind: "failure", failure: new Failure("internal.panic"), model: model.id, position: undefined }
+  }
+
+  #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
+    return attempt({
+      format: this.#format,
+      request: this.#understood.request,
+      model: candidate.offer.model,
+      backend: candidate.backend,
+      answerLimit: admission.answerLimit,
+      clientHeaders: this.#request.headers,
+      outbox: this.#outbox,
+      patience,
+      onRelay: (relay) => (this.#relay = relay),
+      onContent: () => {
+        patience.started()
+        this.#firstTokenMs ??= this.#elapsedMs()
+      },
+    })
+  }
+
+  #ending({ end, attempts }: Routed, patience: Patience): Ending {
+    const common = { attempts, firstTokenMs: this.#firstTokenMs, durationMs: this.#elapsedMs() }
+    if (end.kind === "answered") {
+      const status = end.tokens === undefined ? "usage_missing" : "ok"
+      return { ...common, status, tokens: end.tokens, errorCode: undefined }
+    }
+    const { fault, usable } = end
+    // A drain that ran out: the backend answered, and nobody read what it counted.
+    if (patience.givenUp && usable)
+      return { ...common, status: "usage_missing", tokens: undefined, errorCode: undefined }
+    const status = this.#understood.request.stream && fault.opened && !usable ? "aborted_stream" : "upstream_error"
+    return { ...common, status, tokens: undefined, errorCode: fault.failure.code }
+  }
+
+  #delivery({ end, admission }: Routed, booked: Booked): Delivery {
+    const model = admission.offer.model.id
+    if (end.kind === "failed") return { kind: "failure", failure: end.fault.failure, model, position: end.position }
+    if (typeof end.last === "string") return { kind: "stream", last: end.last }
+    if (!booked.durable)
+      return { kind: "failure", failure: new Failure("billing.reconcile_failed"), model, position: undefined }
+    return { kind: "reply", body: end.last, charge: booked.charge }
+  }
+
+  /** Tells what is left to tell; the whole answer where nothing has been sent yet, undefined where the head has gone. */
+  async #deliver(delivery: Delivery): Promise<Response | Failure | undefined> {
+    if (delivery.kind === "failure" && !this.#outbox.isStarted) {
+      this.#outbox.end()
+      return delivery.failure
+    }
+    if (delivery.kind === "reply" && !this.#outbox.isStarted) {
+      this.#outbox.end()
+      const headers = { "Content-Type": "application/json", "X-Cost-Rp": microToRupiah(delivery.charge) }
+      return new Response(JSON.stringify(delivery.body), { headers })
+    }
+    await this.#outbox.write(this.#lastBytes(delivery))
+    this.#outbox.end()
+    return undefined
+  }
+
+  #lastBytes(delivery: Delivery): string {
+    if (delivery.kind === "stream") return delivery.last
+    if (delivery.kind === "reply") return JSON.stringify(delivery.body)
+    const { failure, model, position } = delivery
+    const context = { requestId: this.#requestId, model, position, nowMs: this.#ports.now() }
+    if (this.#understood.request.stream) {
+      return this.#format.streamFailure(failure, { ...context, started: this.#relay?.told ?? false })
+    }
+    return JSON.stringify(this.#format.failedReply?.(failure, context) ?? failure.body(this.#requestId))
+  }
+
+  #report({ end, admission }: Routed, ending: Ending, booked: Booked): void {
+    this.#ports.finished({
+      requestId: this.#requestId,
+      accountId: this.#caller.record.accountId,
+      keyId: this.#caller.record.keyId,
+      model: admission.offer.model.id,
+      endpoint: this.#understood.request.endpoint,
+      booked,
+      ending,
+      alert: end.kind === "failed" && end.fault.alert,
+    })
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startedAt)
+  }
+}

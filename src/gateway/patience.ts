@@ -1,0 +1,107 @@
+/**
+ * How long a call waits for its backends: a deadline for the start, then one for each silence, measured only while the
+ * gateway waits for the backend and not for the client. One timer for a call's life.
+ */
+import { Failure } from "../failure/failure.ts"
+import type { Fault } from "../upstream/client.ts"
+
+/** What a relay reads from. */
+export interface ByteSource {
+  read(): Promise<{ done: false; value: Uint8Array } | { done: true; value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+}
+
+export interface PatienceOptions {
+  /** For everything up to the first content: all tries, all models of the chain. */
+  readonly startMs: number
+  /** For a silence of the backend after that. */
+  readonly idleMs: number
+}
+
+export class Patience implements Disposable {
+  readonly #options: PatienceOptions
+  readonly #abort = new AbortController()
+  readonly #startedAt = performance.now()
+  #timer: ReturnType<typeof setTimeout>
+  #waitingSince: number | undefined
+  #started = false
+  #why: "start" | "idle" | "given-up" | undefined
+
+  constructor(options: PatienceOptions) {
+    this.#options = options
+    this.#timer = setTimeout(() => this.#look(), options.startMs)
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+  get givenUp(): boolean {
+    return this.#why === "given-up"
+  }
+  /** What is left for the start. */
+  get startLeftMs(): number {
+    return this.#startedAt + this.#options.startMs - performance.now()
+  }
+
+  /** Content has come. */
+  started(): void {
+    this.#started = true
+  }
+
+  /** Stops waiting for any backend at once. */
+  giveUp(): void {
+    this.#stop("given-up")
+  }
+
+  /** Sharpens a broken connection's fault when it was ours to break. */
+  blame(fault: Fault): Fault {
+    if (this.#why === undefined) return fault
+    const message = "The model's backend did not answer in time."
+    const failure = new Failure("dependency.upstream_unavailable", { message, stream: "upstream_timeout" })
+    return { ...fault, failure, retryAfterMs: undefined }
+  }
+
+  async during<T>(wait: Promise<T>): Promise<T> {
+    this.#waitingSince = performance.now()
+    try {
+      return await wait
+    } finally {
+      this.#waitingSince = undefined
+    }
+  }
+
+  /** The same bytes; each read of them is a wait. */
+  watch(body: ReadableStream<Uint8Array>): ByteSource {
+    const reader = body.getReader()
+    return {
+      read: () => this.during(reader.read()),
+      cancel: () => reader.cancel(),
+    }
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer)
+  }
+
+  #look(): void {
+    const now = performance.now()
+    if (!this.#started) {
+      if (this.startLeftMs <= 1) return this.#stop("start")
+      return this.#again(this.startLeftMs)
+    }
+    const waited = this.#waitingSince === undefined ? 0 : now - this.#waitingSince
+    if (waited + 1 >= this.#options.idleMs) return this.#stop("idle")
+    this.#again(this.#options.idleMs - waited)
+  }
+
+  #again(delayMs: number): void {
+    this.#timer = setTimeout(() => this.#look(), delayMs)
+  }
+
+  #stop(why: "start" | "idle" | "given-up"): void {
+    if (this.#why !== undefined) return
+    this.#why = why
+    clearTimeout(this.#timer)
+    this.#abort.abort()
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Which backend answers: tries with back-off before the first content, then the chain of fallback models (decisions §7,
+ * §12.9). Each model of the chain is admitted anew, because it has its own price and its own slots. Milliseconds.
+ */
+import type { Random } from "../../actors/kernel/random.ts"
+import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
+import type { ChatRequest } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import type { Fault } from "../upstream/client.ts"
+import type { Backend } from "../upstream/providers.ts"
+import type { Admission } from "./admit.ts"
+import type { Answered, Failed } from "./attempt.ts"
+import type { Patience } from "./patience.ts"
+import type { Marker } from "./settle.ts"
+import { unsuitable } from "./understand.ts"
+
+const MAX_ATTEMPTS = 3
+const BACK_OFF_MS = 200
+
+/** A model that a call may go to, and its backend. */
+export interface Candidate {
+  readonly offer: Offer
+  readonly backend: Backend
+}
+
+/**
+ * The models that may answer, in order: the one asked for and its chain, without those that cannot do what is asked. A
+ * model whose window is too small for the estimate is passed over with a marker (decisions §4.11).
+ */
+export function candidates(
+  asked: Offer,
+  request: ChatRequest,
+  catalogue: LiveCatalogue,
+  backends: ReadonlyMap<string, Backend>,
+  nowMs: number,
+): { readonly fitting: readonly Candidate[]; readonly markers: readonly Marker[] } | Failure {
+  const first = backends.get(asked.model.upstream.provider)
+  if (first === undefined) return new Failure("dependency.upstream_unconfigured")
+  const chain = [{ offer: asked, backend: first }]
+  for (const id of asked.model.fallback) {
+    const offer = catalogue.find(id, nowMs)
+    const backend = offer && backends.get(offer.model.upstream.provider)
+    if (offer === undefined || backend === undefined || unsuitable(offer.model, request) !== undefined) continue
+    if (chain.every((known) => known.offer.model.id !== offer.model.id)) chain.push({ offer, backend })
+  }
+  const fits = ({ offer }: Candidate) =>
+    offer.model.contextWindow === null || request.inputTokens <= offer.model.contextWindow
+  const from = chain.findIndex(fits)
+  if (from < 0) return overflow(request.inputTokens, asked.model.contextWindow ?? 0)
+  const markers = chain
+    .slice(0, from)
+    .map(({ offer }) => ({ offer, status: "fallback_oversize", attempts: 0, durationMs: 0 }) as const)
+  return { fitting: chain.slice(from).filter(fits), markers }
+}
+
+/** With the numbers in the form that coding agents read to compact their history (decisions §7). */
+const overflow = (tokens: number, window: number) =>
+  new Failure("upstream.context_length_exceeded", {
+    message: `prompt is too long: ${tokens} tokens > ${window} maximum`,
+  })
+
+export interface Routed {
+  readonly admission: Admission
+  readonly end: Answered | Failed
+  readonly attempts: number
+  readonly markers: readonly Marker[]
+}
+
+export interface RouteTerms {
+  readonly candidates: readonly Candidate[]
+  readonly markers: readonly Marker[]
+  readonly patience: Patience
+  readonly random: Random
+  readonly admit: (candidate: Candidate) => Promise<Admission | Failure>
+  /** The first model's admission, already taken. */
+  readonly admitted: Admission
+  readonly attempt: (candidate: Candidate, admission: Admission) => Promise<Answered | Failed>
+  /** The client is still there, so that another model is worth its while. */
+  readonly wanted: () => boolean
+}
+
+export async function route(terms: RouteTerms): Promise<Routed> {
+  const markers = [...terms.markers]
+  const [first, ...others] = terms.candidates
+  if (first === undefined) throw new Error("there is no model to route to")
+  let routed = await tries(terms, first, terms.admitted)
+  let startedAt = performance.now()
+  for (const candidate of others) {
+    const { end, admission, attempts } = routed
+    const status = end.kind === "failed" && !end.told && terms.wanted() ? rerouteOn(end.fault) : undefined
+    if (status === undefined) break
+    // A call holds once: what the first model took is given back before the next one is admitted.
+    admission[Symbol.dispose]()
+    const next = await terms.admit(candidate)
+    if (next instanceof Failure) {
+      // That the next model cannot be paid for is no news to the client; that it has no room is.
+      if (next.code === "gateway.capacity") routed = { ...routed, end: noRoom(next) }
+      continue
+    }
+    markers.push({ offer: admission.offer, status, attempts, durationMs: Math.round(performance.now() - startedAt) })
+    startedAt = performance.now()
+    routed = await tries(terms, candidate, next)
+  }
+  return { ...routed, markers }
+}
+
+const noRoom = (failure: Failure): Failed => ({
+  kind: "failed",
+  fault: { failure, retryAfterMs: undefined, opened: false, alert: false },
+  told: false,
+  usable: false,
+  position: undefined,
+})
+
+/** Only a 429 and an oversize reroute (decisions §12.9). */
+function rerouteOn(fault: Fault): Marker["status"] | undefined {
+  if (fault.failure.code === "upstream.rate_limited") return "fallback_429"
+  return fault.failure.code === "upstream.context_length_exceeded" ? "fallback_oversize" : undefined
+}
+
+async function tries(terms: RouteTerms, candidate: Candidate, admission: Admission): Promise<Omit<Routed, "markers">> {
+  for (let attempts = 1; ; attempts++) {
+    const end = await terms.attempt(candidate, admission)
+    if (end.kind === "answered" || end.told || attempts === MAX_ATTEMPTS) return { admission, end, attempts }
+    const { retryAfterMs } = end.fault
+    if (retryAfterMs === undefined || !terms.wanted()) return { admission, end, attempts }
+    // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
+    const backOff = terms.random() * BACK_OFF_MS * 2 ** (attempts - 1)
+    const waitMs = Math.max(backOff, retryAfterMs)
+    if (waitMs >= terms.patience.startLeftMs) return { admission, end, attempts }
+    await Bun.sleep(waitMs)
+  }
+}

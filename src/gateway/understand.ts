@@ -1,0 +1,72 @@
+/**
+ * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
+ */
+import { unreachable } from "../../actors/unreachable.ts"
+import type { Offer, LiveCatalogue } from "../catalogue/live.ts"
+import type { Model } from "../catalogue/model.ts"
+import type { ChatRequest, Endpoint, Feature } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import { parseBody, readModel } from "../wire/body.ts"
+import type { WireFormat } from "../wire/format.ts"
+
+export interface Understood {
+  readonly request: ChatRequest
+  readonly offer: Offer
+}
+
+export function understand(
+  bytes: Uint8Array,
+  format: WireFormat,
+  catalogue: LiveCatalogue,
+  nowMs: number,
+): Understood | Failure {
+  const body = parseBody(bytes)
+  if (body instanceof Failure) return body
+  const id = readModel(body)
+  if (id instanceof Failure) return id
+  const offer = catalogue.find(id, nowMs)
+  if (offer === undefined) return new Failure("model.unknown")
+  if (!offer.model.endpoints.has(format.endpoint)) {
+    const served = [...offer.model.endpoints].join(", ")
+    return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
+  }
+  const request = format.decodeRequest(body)
+  if (request instanceof Failure) return request
+  return unsuitable(offer.model, request) ?? { request, offer }
+}
+
+/** Why a model cannot serve a request on its endpoint, if it cannot. */
+export function unsuitable(model: Model, request: ChatRequest): Failure | undefined {
+  if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
+  for (const feature of request.features) {
+    if (serves(model, feature, request.endpoint)) continue
+    const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
+    return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
+  }
+  return undefined
+}
+
+const words: Record<Feature, string> = {
+  vision: "image input",
+  tools: "tool use",
+  structured_outputs: "structured outputs",
+  web_search: "web search",
+}
+
+function serves(model: Model, feature: Feature, endpoint: Endpoint): boolean {
+  if (model.unsupported.includes(feature)) return false
+  switch (feature) {
+    case "vision":
+      return model.supportsVision
+    case "tools":
+      return model.supportsTools
+    // The vendor family has these on its own format alone (specification, "POST /v1/messages").
+    case "structured_outputs":
+      return model.features.includes(feature) && (endpoint === "messages" || model.upstream.format !== "messages")
+    // Forwarded where the backend searches itself. On messages the gateway would have to search.
+    case "web_search":
+      return model.features.includes(feature) && endpoint === "responses"
+    default:
+      return unreachable(feature)
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * One call to a backend: what travels, and what its answer or its failure means (decisions §7, §12.13). A backend's text
+ * is read to classify it and goes no further.
+ */
+import type { Endpoint } from "../chat/request.ts"
+import type { JsonObject } from "../chat/json.ts"
+import { Failure } from "../failure/failure.ts"
+import { classifyBackendError } from "../wire/backend-error.ts"
+import type { Backend } from "./providers.ts"
+
+export interface UpstreamCall {
+  readonly backend: Backend
+  readonly format: Endpoint
+  /** With its `/v1`. */
+  readonly path: string
+  readonly body: JsonObject
+  /** The client's headers, of which only an allow-list travels. */
+  readonly clientHeaders: Headers
+  readonly signal: AbortSignal
+}
+
+/** Why a call came to nothing, and what may be done about it. */
+export interface Fault {
+  readonly failure: Failure
+  /** The same call may be sent again, after at least so many milliseconds; undefined when it may not. */
+  readonly retryAfterMs: number | undefined
+  /** The backend's stream or answer had begun (its head was a 2xx). */
+  readonly opened: boolean
+  /** The operator should look: our credentials or our configuration are at fault. */
+  readonly alert: boolean
+}
+
+/** A 429 is worth waiting for only when the backend says that it is this short. */
+const SHORT_RETRY_AFTER_S = 2
+/** How much of an error body is read to classify it. */
+const ERROR_BODY_BYTES = 65_536
+
+export async function send(call: UpstreamCall): Promise<Response | Fault> {
+  let response: Response
+  try {
+    response = await fetch(call.backend.provider.baseUrl + call.path, {
+      method: "POST",
+      headers: headersFor(call),
+      body: JSON.stringify(call.body),
+      signal: call.signal,
+      redirect: "manual",
+      timeout: false,
+    })
+  } catch {
+    return connectionFault(false)
+  }
+  if (response.ok) return response
+  return await refusal(response)
+}
+
+/** A connection that could not be made, or broke: `opened` when the head of the answer had come. */
+export const connectionFault = (opened: boolean): Fault => ({
+  failure: new Failure("dependency.upstream_unavailable"),
+  retryAfterMs: 0,
+  opened,
+  alert: false,
+})
+
+async function refusal(response: Response): Promise<Fault> {
+  const { status } = response
+  const text = await firstBytes(response)
+  const { failure, alert } = classifyBackendError(status, parsed(text), response.headers, Date.now())
+  return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert }
+}
+
+function retryDelay(status: number, failure: Failure): number | undefined {
+  const { retryAfterS } = failure.detail
+  if (status === 429) {
+    return retryAfterS !== undefined && retryAfterS <= SHORT_RETRY_AFTER_S ? retryAfterS * 1_000 : undefined
+  }
+  return status === 408 || status >= 500 ? 0 : undefined
+}
+
+async function firstBytes(response: Response): Promise<string> {
+  const reader = response.body?.getReader()
+  if (reader === undefined) return ""
+  const decoder = new TextDecoder()
+  let text = ""
+  try {
+    while (text.length < ERROR_BODY_BYTES) {
+      const { done, value } = await reader.read()
+      if (done) return text
+      text += decoder.decode(value, { stream: true })
+    }
+    await reader.cancel()
+  } catch {
+    // What has been read is enough, and the status says the rest.
+  }
+  return text
+}
+
+function parsed(text: string) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
+function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
+  const headers = new Headers({ "Content-Type": "application/json", Accept: "application/json, text/event-stream" })
+  if (format === "messages") {
+    headers.set("x-api-key", backend.apiKey)
+    headers.set("anthropic-version", clientHeaders.get("anthropic-version") || "2023-06-01")
+    const beta = clientHeaders.get("anthropic-beta")
+    if (beta) headers.set("anthropic-beta", beta)
+  } else {
+    headers.set("Authorization", `Bearer ${backend.apiKey}`)
+  }
+  for (const [name, value] of Object.entries(backend.provider.headers)) headers.set(name, value)
+  return headers
+}
