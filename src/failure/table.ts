@@ -34,7 +34,7 @@ const throttled = { status: 429, retryable: true, stream: "rate_limited", messag
 const ours = { retryable: true, stream: "internal", messagesType: "api_error" } as const
 const backend = { retryable: true, stream: "upstream_unavailable", messagesType: "api_error" } as const
 
-export const failureTable = {
+const failureTable = {
   "request.invalid": { status: 400, ...requestFault, message: "The request is not valid." },
   "request.invalid_request": {
     status: 400,

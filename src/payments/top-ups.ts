@@ -10,7 +10,7 @@ import { breakDown, type Fees, total } from "./breakdown.ts"
 import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
 
 /** How long a QR code is shown as payable. A payment that comes later is credited all the same. */
-export const TOP_UP_MINUTES = 15
+const TOP_UP_MINUTES = 15
 
 /** Tells whoever holds the account's balance to look again; may come more than once for one payment. */
 export type Credited = (accountId: string, topUpId: string) => void

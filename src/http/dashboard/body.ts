@@ -9,25 +9,16 @@ import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { type JsonObject, present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { parseBody } from "../../wire/body.ts"
+import { readBody } from "../body.ts"
 
 /** Nothing that the dashboard sends comes near it. */
 const LIMIT_BYTES = 64 * 1024
 
-/** The raw bytes, no more of them than the limit even when no length was announced. */
-export async function readBytes(request: Request, limit: number = LIMIT_BYTES): Promise<Uint8Array | Failure> {
-  if (Number(request.headers.get("content-length") ?? 0) > limit) return new Failure("request.too_large")
-  const chunks: Uint8Array[] = []
-  let length = 0
-  for await (const chunk of request.body ?? []) {
-    length += chunk.length
-    if (length > limit) return new Failure("request.too_large")
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
-}
+/** The raw bytes, for what is signed over them. */
+export const readBytes = (request: Request): Promise<Uint8Array | Failure> => readBody(request, LIMIT_BYTES)
 
-export async function readJsonBody(request: Request, limit: number = LIMIT_BYTES): Promise<JsonObject | Failure> {
-  const bytes = await readBytes(request, limit)
+async function readJsonBody(request: Request): Promise<JsonObject | Failure> {
+  const bytes = await readBytes(request)
   return bytes instanceof Failure ? bytes : parseBody(bytes)
 }
 

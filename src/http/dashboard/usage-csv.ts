@@ -58,7 +58,7 @@ const lines = (rows: readonly UsageRow[]): string =>
 
 const line = (cells: readonly string[]): string => `${cells.join(",")}\r\n`
 
-export function csvCell(value: string | number | bigint): string {
+function csvCell(value: string | number | bigint): string {
   if (typeof value !== "string") return String(value)
   const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe

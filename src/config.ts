@@ -1,0 +1,76 @@
+/**
+ * The configuration: the only reader of the environment. Times in milliseconds, sizes in bytes. A wrong value is told
+ * with the variable's name, what was found and what is allowed, and nothing starts (decisions §9).
+ */
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+
+const milliseconds = (fallback: number) => Type.Integer({ minimum: 1, maximum: 86_400_000, default: fallback })
+const port = Type.Integer({ minimum: 0, maximum: 65_535 })
+const text = Type.String({ minLength: 1 })
+
+/** Variables that have a value when they are unset. */
+const settings = {
+  HOST: Type.String({ minLength: 1, default: "127.0.0.1" }),
+  PORT: Type.Integer({ minimum: 0, maximum: 65_535, default: 8_787 }),
+  LOG_LEVEL: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error")], {
+    default: "info",
+  }),
+  DATABASE_CONNECTIONS: Type.Integer({ minimum: 2, maximum: 500, default: 10 }),
+  DATA_DIR: Type.String({ minLength: 1, default: "./data" }),
+  MAX_BODY_BYTES: Type.Integer({ minimum: 1, maximum: 2 ** 31, default: 32 * 1024 * 1024 }),
+  MAX_CONCURRENCY: Type.Integer({ minimum: 1, maximum: 60_000, default: 4_096 }),
+  CAPACITY_WAIT_MS: Type.Integer({ minimum: 0, maximum: 3_600_000, default: 5_000 }),
+  HEARTBEAT_MS: milliseconds(8_000),
+  SETTLE_DEADLINE_MS: milliseconds(10_000),
+  UPSTREAM_START_TIMEOUT_MS: milliseconds(120_000),
+  UPSTREAM_IDLE_TIMEOUT_MS: milliseconds(300_000),
+  DRAIN_MS: Type.Integer({ minimum: 0, maximum: 86_400_000, default: 120_000 }),
+  PAYMENT_PROVIDER: Type.Union([Type.Literal("simulated"), Type.Literal("midtrans")], { default: "simulated" }),
+  PAYMENT_SERVICE_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
+  PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
+  MIDTRANS_BASE_URL: Type.String({ pattern: "^https?://", default: "https://api.midtrans.com" }),
+} as const satisfies Record<string, TSchema>
+
+/** Variables that may be absent. */
+const options = {
+  METRICS_PORT: port,
+  DATABASE_URL: Type.String({ pattern: "^postgres(ql)?://" }),
+  CATALOGUE_FILE: text,
+  PROVIDERS_FILE: text,
+  PAYMENT_SIMULATED_SECRET: Type.String(),
+  MIDTRANS_SERVER_KEY: text,
+} as const satisfies Record<string, TSchema>
+
+export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof settings)[Name]> } & {
+  readonly [Name in keyof typeof options]: Static<(typeof options)[Name]> | undefined
+} & {
+  /** A variable that another file names, such as a provider's key. Empty counts as unset. */
+  readonly secret: (name: string) => string | undefined
+}
+
+/** The configuration, or one line for each wrong variable. */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config | string[] {
+  const secret = (name: string) => environment[name] || undefined
+  const values: Record<string, unknown> = {}
+  const problems: string[] = []
+  for (const [name, schema] of Object.entries<TSchema>({ ...settings, ...options })) {
+    const found = environment[name]
+    // PAYMENT_SIMULATED_SECRET="" is as good as none, and so is any other variable that is set to nothing.
+    const value = found === undefined || found === "" ? schema.default : parse(schema, found)
+    if (value === undefined || Value.Check(schema, value)) values[name] = value
+    else problems.push(`${name} is ${JSON.stringify(found)}; allowed is ${allowed(schema)}`)
+  }
+  if (problems.length > 0) return problems
+  return { ...values, secret } as Config
+}
+
+const parse = (schema: TSchema, found: string): unknown =>
+  schema.type === "integer" ? (/^\d{1,15}$/.test(found) ? Number(found) : found) : found
+
+function allowed(schema: TSchema): string {
+  if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`
+  if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
+  if (typeof schema.pattern === "string") return `text like ${schema.pattern}`
+  return "any text"
+}

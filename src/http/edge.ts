@@ -1,0 +1,115 @@
+/**
+ * The HTTP edge: every response gets its request id here, every failure its body, and whatever throws becomes an error
+ * of the catalogue. One of the two places that turn a throw into an outcome (the other is the actor loop).
+ */
+import { Elysia } from "elysia"
+import { Failure } from "../failure/failure.ts"
+import type { Log } from "../log.ts"
+import { DatabaseUnavailable } from "../store/database.ts"
+import { failureResponse } from "./errors.ts"
+import { newRequestId } from "./request-id.ts"
+
+export interface Context {
+  readonly requestId: string
+  /** The peer's address, as the socket has it. */
+  readonly address: string
+  /** Monotonic milliseconds of arrival. */
+  readonly arrivedAt: number
+}
+
+const contexts = new WeakMap<Request, Context>()
+
+export function contextOf(request: Request): Context {
+  const context = contexts.get(request)
+  if (context === undefined) throw new Error("the request did not come through the edge")
+  return context
+}
+
+/**
+ * The plugin that controllers use: `requestId` and `address` in their context, and handlers may return a Failure.
+ */
+export const edge = new Elysia({ name: "edge" })
+  .derive({ as: "global" }, ({ request }) => ({ ...contextOf(request) }))
+  .mapResponse({ as: "global" }, ({ response, request }) =>
+    response instanceof Failure ? failureResponse(response, contextOf(request).requestId) : undefined,
+  )
+
+export interface EdgeOptions {
+  readonly log: Log
+  readonly now: () => number
+}
+
+interface Handler {
+  readonly fetch: (request: Request) => Response | Promise<Response>
+  readonly routes: readonly { readonly method: string; readonly path: string }[]
+}
+
+/** Wraps the controllers into the one function that the server calls. */
+export function edgeHandler(app: Handler, options: EdgeOptions) {
+  const allowedMethods = methodTable(app.routes)
+  return async (request: Request, address: string): Promise<Response> => {
+    const requestId = newRequestId(options.now())
+    contexts.set(request, { requestId, address, arrivedAt: performance.now() })
+    const response = await answer(request, requestId)
+    response.headers.set("X-Request-Id", requestId)
+    response.headers.set("request-id", requestId)
+    return response
+  }
+
+  async function answer(request: Request, requestId: string): Promise<Response> {
+    const path = pathOf(request.url)
+    if (path === undefined)
+      return failureResponse(new Failure("request.invalid", { message: "The Host header is not valid." }), requestId)
+    const methods = allowedMethods(path)
+    if (methods === undefined) return failureResponse(new Failure("route.not_found"), requestId)
+    if (!methods.includes(request.method)) {
+      const failure = new Failure("request.method_not_allowed", { headers: { Allow: methods.join(", ") } })
+      return failureResponse(failure, requestId)
+    }
+    try {
+      return await app.fetch(request)
+    } catch (error) {
+      return failureResponse(failureOf(error, requestId, options.log), requestId)
+    }
+  }
+}
+
+/** What a throw means to the client. Only a bug is logged with its stack; nothing of it is told. */
+export function failureOf(error: unknown, requestId: string, log: Log): Failure {
+  if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+  log.error("unhandled", {
+    request_id: requestId,
+    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  })
+  return new Failure("internal.panic")
+}
+
+/** The path of a request, or undefined when its `Host` header makes no URL. */
+function pathOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).pathname : undefined
+}
+
+/** Which methods a path takes: what makes a wrong method a 405 and not a 404 (specification, "Method errors"). */
+function methodTable(routes: Handler["routes"]) {
+  const exact = new Map<string, string[]>()
+  const patterns: { readonly pattern: RegExp; readonly methods: string[] }[] = []
+  for (const { method, path } of routes) {
+    const known = exact.get(path)
+    const methods = known ?? []
+    if (!methods.includes(method)) methods.push(method)
+    if (known !== undefined) continue
+    exact.set(path, methods)
+    if (path.includes(":") || path.includes("*")) patterns.push({ pattern: patternOf(path), methods })
+  }
+  for (const methods of exact.values()) if (methods.includes("GET")) methods.push("HEAD")
+  return (path: string): string[] | undefined =>
+    exact.get(path) ?? patterns.find(({ pattern }) => pattern.test(path))?.methods
+}
+
+const patternOf = (path: string) =>
+  new RegExp(
+    `^${path
+      .replace(/[.+?^${}()|[\]\\]/g, "\\$&")
+      .replace(/\*/g, ".*")
+      .replace(/:\w+/g, "[^/]+")}$`,
+  )

@@ -1,0 +1,88 @@
+/**
+ * The catalogue: public with prices at `/models`, and for keys in the format of both SDK families at `/v1/models`
+ * (specification, "Model catalogue item"; decisions §8).
+ */
+import { Elysia } from "elysia"
+import { microToJson } from "../../actors/money/micro.ts"
+import type { Offer } from "../catalogue/live.ts"
+import { Failure } from "../failure/failure.ts"
+import type { KeyView } from "../../actors/key.ts"
+import { authenticate } from "../gateway/authenticate.ts"
+import type { GatewayPorts } from "../gateway/call.ts"
+import { rateHeaders } from "../gateway/rate-headers.ts"
+import { edge } from "./edge.ts"
+
+export const modelsController = (ports: GatewayPorts) => {
+  /** Runs for a caller with a key; the key's limits go out with whatever comes of it. */
+  const forCaller = async (
+    request: Request,
+    set: { headers: Record<string, string | number> },
+    answer: () => object | Failure,
+  ): Promise<object | Failure> => {
+    const caller = await authenticate(ports.actors, request.headers)
+    if (caller instanceof Failure) return caller
+    const view = await ports.actors.keys.ask<KeyView>(caller.keyHash, (reply) => ({ type: "view", reply }))
+    const headers = view.kind === "ok" ? rateHeaders(view.value) : {}
+    const answered = answer()
+    if (answered instanceof Failure) return answered.withHeaders(headers)
+    Object.assign(set.headers, headers)
+    return answered
+  }
+  return new Elysia({ name: "models" })
+    .use(edge)
+    .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.now()).map(catalogueItem) }))
+    .get("/v1/models", ({ request, set }) =>
+      forCaller(request, set, () => modelList(ports.catalogue.offers(ports.now()))),
+    )
+    .get("/v1/models/:id", ({ request, set, params }) =>
+      forCaller(request, set, () => {
+        const id = decoded(params.id)
+        const offer = ports.catalogue.offers(ports.now()).find(({ model }) => model.id === id)
+        return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
+      }),
+    )
+}
+
+function catalogueItem({ model, price }: Offer) {
+  return {
+    model: model.id,
+    display_name: model.displayName,
+    tier: model.tier,
+    provider: model.provider,
+    supports_vision: model.supportsVision,
+    supports_tools: model.supportsTools,
+    modality: model.modality,
+    input_micro: microToJson(price.rates.input),
+    output_micro: microToJson(price.rates.output),
+    cache_read_micro: microToJson(price.rates.cacheRead),
+    cache_write_micro: microToJson(price.rates.cacheWrite),
+    context_window: model.contextWindow,
+    max_output_tokens: model.maxOutputTokens,
+    endpoints: [...model.endpoints],
+  }
+}
+
+const modelItem = ({ model }: Offer) => ({
+  id: model.id,
+  object: "model",
+  created: Math.floor(model.createdAt.getTime() / 1_000),
+  owned_by: model.provider,
+  context_window: model.contextWindow,
+  type: "model",
+  display_name: model.displayName,
+  created_at: model.createdAt.toISOString(),
+})
+
+function modelList(offers: readonly Offer[]) {
+  const data = offers.map(modelItem)
+  return { object: "list", data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
+}
+
+/** A model id may hold characters that travel percent-encoded. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

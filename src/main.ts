@@ -1,0 +1,113 @@
+/**
+ * The command line: `dev`, `start`, `seed`. Reads the configuration and the seed files, says what is wrong with them, and
+ * hands over to the server.
+ */
+import { ensureRequestLimit } from "./request-limit.ts"
+import { readCatalogueFile, readProvidersFile, providerProblems } from "./catalogue/catalogue-file.ts"
+import { type CatalogueProblem, describeProblem } from "./catalogue/problem.ts"
+import { type Config, readConfig } from "./config.ts"
+import { startDemo } from "./demo.ts"
+import { createLog } from "./log.ts"
+import { startServer } from "./server.ts"
+import { startSimulator } from "./simulator/simulator.ts"
+import { seedCatalogue } from "./store/catalogue.ts"
+import { openStore } from "./store/open.ts"
+import { type Backend, configuredBackends } from "./upstream/providers.ts"
+
+const usage = `usage: loket dev | start | seed
+  dev    everything on this machine: embedded database, simulated models, a demo account and key
+  start  production: needs a provider's key in the environment
+  seed   applies the catalogue file to the database again`
+
+async function main(command: string): Promise<void> {
+  if (command === "dev" || command === "start") return await run(command)
+  if (command === "seed") return await seed()
+  return stopWith(usage)
+}
+
+async function run(mode: "dev" | "start"): Promise<void> {
+  ensureRequestLimit()
+  const config = configured(mode)
+  const { catalogueFile, providers } = await seedFiles(config)
+  let backends = configuredBackends(providers, config.secret)
+  if (backends.size === 0 && mode === "start") {
+    const names = providers.map((provider) => provider.apiKeyEnv).join(", ")
+    stopWith(`no provider is configured: set at least one of ${names}`)
+  }
+  const simulator = backends.size === 0 ? startSimulator({ journal: false }) : undefined
+  if (simulator !== undefined) {
+    const simulated = (provider: (typeof providers)[number]): [string, Backend] => [
+      provider.id,
+      { provider: { ...provider, baseUrl: simulator.url }, apiKey: "simulated" },
+    ]
+    backends = new Map(providers.map(simulated))
+  }
+  const log = createLog(config.LOG_LEVEL)
+  const server = await startServer({
+    config,
+    log,
+    catalogueFile,
+    backends,
+    fatal: (reason) => {
+      log.error("fatal", { reason })
+      process.exit(1)
+    },
+  })
+  log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
+
+  let stopping = false
+  const stop = async (signal: string) => {
+    if (stopping) return
+    stopping = true
+    log.info("stopping", { signal })
+    await server.stop()
+    await simulator?.stop()
+    process.exit(0)
+  }
+  process.on("SIGTERM", () => void stop("SIGTERM"))
+  process.on("SIGINT", () => void stop("SIGINT"))
+  if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
+}
+
+async function seed(): Promise<void> {
+  const config = configured("start")
+  const { catalogueFile } = await seedFiles(config)
+  const log = createLog(config.LOG_LEVEL)
+  const store = await openStore({ config, log, fatal: stopWith })
+  const { modelsAdded, modelsChanged, pricesAdded } = await store.database.run(
+    (sql) => seedCatalogue(sql, catalogueFile, new Date()),
+    { retry: true },
+  )
+  await store.close()
+  console.log(`${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added`)
+  process.exit(0)
+}
+
+function configured(mode: "dev" | "start"): Config {
+  const environment = { ...process.env }
+  // A secret that nobody knows, so that the demo can be topped up and no forged payment is believed.
+  if (mode === "dev") environment["PAYMENT_SIMULATED_SECRET"] ||= crypto.randomUUID()
+  const config = readConfig(environment)
+  return Array.isArray(config) ? stopWith(config.join("\n")) : config
+}
+
+async function seedFiles(config: Config) {
+  const catalogueFile = await readCatalogueFile(config.CATALOGUE_FILE)
+  const providersFile = await readProvidersFile(config.PROVIDERS_FILE)
+  const problems = [catalogueFile, providersFile].flatMap((file) => (isProblems(file) ? file : []))
+  if (isProblems(catalogueFile) || isProblems(providersFile)) return stopWith(problems.map(describeProblem).join("\n"))
+  const mismatched = providerProblems(config.CATALOGUE_FILE ?? "seeds/catalogue.json", catalogueFile, providersFile)
+  if (mismatched.length > 0) return stopWith(mismatched.map(describeProblem).join("\n"))
+  return { catalogueFile, providers: providersFile.providers }
+}
+
+const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(file)
+
+function stopWith(message: string): never {
+  console.error(message)
+  process.exit(1)
+}
+
+await main(process.argv[2] ?? "").catch((error: unknown) =>
+  stopWith(error instanceof Error ? error.message : String(error)),
+)

@@ -1,0 +1,253 @@
+/**
+ * A running gateway: everything put together, started in order and stopped in reverse. Alone knows all the rooms.
+ */
+import { Elysia } from "elysia"
+import { InlineScheduler } from "../actors/kernel/scheduler.ts"
+import type { Runtime } from "../actors/kernel/actor.ts"
+import { systemClock } from "../actors/kernel/clock.ts"
+import type { LedgerView } from "../actors/ledger.ts"
+import { microToJson, zero } from "../actors/money/micro.ts"
+import { Accounts } from "./accounts/accounts.ts"
+import { Keys } from "./accounts/keys.ts"
+import { Passwords } from "./accounts/password.ts"
+import { SlowDown } from "./accounts/slow-down.ts"
+import { LiveCatalogue } from "./catalogue/live.ts"
+import type { Catalogue } from "./catalogue/model.ts"
+import type { CatalogueFile } from "./catalogue/schema.ts"
+import type { Config } from "./config.ts"
+import type { FinishedCall, GatewayPorts } from "./gateway/call.ts"
+import { keyChanged, startActors } from "./gateway/start-actors.ts"
+import { callController, countTokensController } from "./http/calls.ts"
+import { accountController } from "./http/dashboard/account.ts"
+import { authController } from "./http/dashboard/auth.ts"
+import { keysController } from "./http/dashboard/keys.ts"
+import { authenticator } from "./http/dashboard/session.ts"
+import { topUpsController } from "./http/dashboard/top-ups.ts"
+import { usageController } from "./http/dashboard/usage.ts"
+import { webhooksController } from "./http/dashboard/webhooks.ts"
+import { edgeHandler, failureOf, contextOf } from "./http/edge.ts"
+import { failureResponse } from "./http/errors.ts"
+import { healthController } from "./http/health.ts"
+import { modelsController } from "./http/models.ts"
+import type { Log } from "./log.ts"
+import { midtransProvider } from "./payments/midtrans.ts"
+import { simulatedProvider } from "./payments/simulated.ts"
+import { TopUps } from "./payments/top-ups.ts"
+import { accountStore } from "./store/accounts.ts"
+import { apiKeyStore } from "./store/api-keys.ts"
+import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
+import type { Database } from "./store/database.ts"
+import { ledgerStore } from "./store/ledger.ts"
+import { sessionStore } from "./store/sessions.ts"
+import { openStore } from "./store/open.ts"
+import { topUpStore } from "./store/top-ups.ts"
+import { usageStore } from "./store/usage.ts"
+import type { Backend } from "./upstream/providers.ts"
+import { chatFormat } from "./wire/chat/format.ts"
+import { messagesFormat } from "./wire/messages/format.ts"
+import { responsesFormat } from "./wire/responses/format.ts"
+
+export interface ServerParts {
+  readonly config: Config
+  readonly log: Log
+  /** What an empty database is filled with. */
+  readonly catalogueFile: CatalogueFile
+  readonly backends: ReadonlyMap<string, Backend>
+  /** The process cannot go on: something that restarts do not mend. */
+  readonly fatal: (reason: string) => void
+}
+
+export interface Server {
+  readonly url: string
+  readonly accounts: Accounts
+  readonly keys: Keys
+  readonly topUps: TopUps
+  /** Takes no new calls, lets those under way end, writes what is to be written, and gives the leases back. */
+  stop(): Promise<void>
+}
+
+const CATALOGUE_EVERY_MS = 2_000
+const SUCCESSION_EVERY_MS = 5_000
+
+export async function startServer({ config, log, catalogueFile, backends, fatal }: ServerParts): Promise<Server> {
+  const store = await openStore({ config, log, fatal })
+  const { database, process } = store
+  const clock = systemClock
+  const runtime: Runtime = {
+    clock,
+    random: Math.random,
+    scheduler: new InlineScheduler(),
+    fatal: (actor, cause) => fatal(`the ${actor} actor does not recover: ${String(cause)}`),
+    crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
+  }
+  const catalogue = new LiveCatalogue(await storedCatalogue(database, catalogueFile))
+  const actors = startActors({
+    runtime,
+    database,
+    ledgerStore: ledgerStore({
+      database: store.ledgerDatabase,
+      processId: process.id,
+      fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
+    }),
+    processId: process.id,
+    catalogue,
+    log,
+    maxConcurrency: config.MAX_CONCURRENCY,
+    capacityWaitMs: config.CAPACITY_WAIT_MS,
+  })
+  const draining = new AbortController()
+  const ports: GatewayPorts = {
+    actors,
+    catalogue,
+    backends,
+    limits: {
+      maxBodyBytes: config.MAX_BODY_BYTES,
+      capacityWaitMs: config.CAPACITY_WAIT_MS,
+      heartbeatMs: config.HEARTBEAT_MS,
+      settleDeadlineMs: config.SETTLE_DEADLINE_MS,
+      upstreamStartMs: config.UPSTREAM_START_TIMEOUT_MS,
+      upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
+    },
+    random: Math.random,
+    now: () => clock.now(),
+    finished: (call) => log.info("call", callFields(call)),
+    crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
+    draining: draining.signal,
+    underWay: new Map(),
+  }
+
+  const changed = (_: string, keyHash: Uint8Array) => {
+    const hash = Buffer.from(keyHash).toString("hex")
+    keyChanged(actors, database, hash, clock.now()).catch((error: unknown) =>
+      log.error("key not reloaded", { error: stackOf(error) }),
+    )
+  }
+  const accounts = new Accounts({
+    accounts: accountStore(database),
+    sessions: sessionStore(database),
+    passwords: new Passwords(),
+    slowDown: new SlowDown(),
+    keyChanged: changed,
+  })
+  const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed })
+  const providers = [
+    simulatedProvider({ secret: config.PAYMENT_SIMULATED_SECRET }),
+    midtransProvider({ serverKey: config.MIDTRANS_SERVER_KEY, baseUrl: config.MIDTRANS_BASE_URL }),
+  ]
+  const provider = providers.find(({ id }) => id === config.PAYMENT_PROVIDER)
+  if (provider === undefined) throw new Error(`no payment provider ${config.PAYMENT_PROVIDER}`)
+  const topUpsStore = topUpStore(database)
+  const topUps = new TopUps({
+    store: topUpsStore,
+    provider,
+    fees: {
+      service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: zero },
+      payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: zero },
+    },
+    credited: (accountId) => actors.accounts.tellIfActive(accountId, { type: "credited" }),
+  })
+  const authenticate = authenticator(accounts)
+
+  const app = new Elysia()
+    .onError({ as: "global" }, ({ error, request }) =>
+      failureResponse(failureOf(error, contextOf(request).requestId, log), contextOf(request).requestId),
+    )
+    .use(callController(ports, chatFormat))
+    .use(callController(ports, messagesFormat))
+    .use(callController(ports, responsesFormat))
+    .use(countTokensController(ports, messagesFormat))
+    .use(modelsController(ports))
+    .use(authController({ accounts, authenticate }))
+    .use(accountController({ accounts, authenticate }))
+    .use(keysController({ keys, authenticate }))
+    .use(topUpsController({ topUps, store: topUpsStore, authenticate }))
+    .use(webhooksController({ topUps, providers }))
+    .use(usageController({ usage: usageStore(database), authenticate }))
+    .use(
+      healthController({
+        draining: () => draining.signal.aborted,
+        database: () => database.ping(),
+        ledgerLagMs: async () => {
+          const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), 1_000)
+          return view.kind === "ok" ? view.value.lagMs : Infinity
+        },
+      }),
+    )
+
+  const handle = edgeHandler(app, { log, now: () => clock.now() })
+  const server = Bun.serve({
+    hostname: config.HOST,
+    port: config.PORT,
+    // Quiet streams are kept alive by heartbeats; a time-out would only kill slow answers.
+    idleTimeout: 0,
+    // The limit is ours, so that its answer is ours too (413 with the specification's body).
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    fetch: (request, server) => handle(request, server.requestIP(request)?.address ?? ""),
+    error: (error) => failureResponse(failureOf(error, "", log), ""),
+  })
+
+  const readCatalogue = async () => {
+    const loaded = await database.run((sql) => loadCatalogue(sql))
+    catalogue.replace(loaded)
+    for (const { id, maxConcurrency } of loaded.models)
+      actors.models.tellIfActive(id, { type: "cap", cap: maxConcurrency })
+  }
+  const refresh = setInterval(() => {
+    readCatalogue().catch(() => log.warn("catalogue not refreshed"))
+  }, CATALOGUE_EVERY_MS)
+  const succession = setInterval(() => void store.closeDeadProcesses(), SUCCESSION_EVERY_MS)
+
+  return {
+    url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
+    accounts,
+    keys,
+    topUps,
+    async stop() {
+      draining.abort()
+      clearInterval(refresh)
+      clearInterval(succession)
+      const done = server.stop()
+      await Promise.race([allEnded(ports.underWay), Bun.sleep(config.DRAIN_MS)])
+      for (const { giveUp } of ports.underWay.values()) giveUp()
+      await allEnded(ports.underWay)
+      await Promise.race([done, Bun.sleep(1_000)])
+      await server.stop(true)
+      await actors.ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), config.SETTLE_DEADLINE_MS)
+      await Promise.all([actors.keys.stop(), actors.accounts.stop(), actors.models.stop()])
+      await actors.ledger.stop()
+      await store.close()
+    },
+  }
+}
+
+const allEnded = (calls: GatewayPorts["underWay"]) => Promise.all([...calls.values()].map(({ ended }) => ended))
+
+/** The database's catalogue, filled from the file if it is empty. */
+async function storedCatalogue(database: Database, file: CatalogueFile): Promise<Catalogue> {
+  const stored = await database.run((sql) => loadCatalogue(sql), { retry: true })
+  if (stored.models.length > 0) return stored
+  await database.run((sql) => seedCatalogue(sql, file, new Date()), { retry: true })
+  return await database.run((sql) => loadCatalogue(sql), { retry: true })
+}
+
+/** One line for each call; never a prompt, an answer or a key (decisions §11). */
+const callFields = ({ ending, booked, ...call }: FinishedCall) => ({
+  request_id: call.requestId,
+  account_id: call.accountId,
+  key_id: call.keyId,
+  model: call.model,
+  endpoint: call.endpoint,
+  status: booked.status,
+  error_code: ending.errorCode,
+  input_tokens: ending.tokens?.input,
+  output_tokens: ending.tokens?.output,
+  cache_read_tokens: ending.tokens?.cacheRead,
+  cache_write_tokens: ending.tokens?.cacheWrite,
+  charge_micro: microToJson(booked.charge),
+  attempts: ending.attempts,
+  first_token_ms: ending.firstTokenMs,
+  duration_ms: ending.durationMs,
+  alert: call.alert || undefined,
+})
+
+const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))
