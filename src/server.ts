@@ -62,6 +62,8 @@ export interface Server {
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
+  /** Reads the catalogue again now, and not only when its time has come. */
+  refreshCatalogue(): Promise<void>
   /** Takes no new calls, lets those under way end, writes what is to be written, and gives the leases back. */
   stop(): Promise<void>
 }
@@ -202,6 +204,7 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
     accounts,
     keys,
     topUps,
+    refreshCatalogue: readCatalogue,
     async stop() {
       draining.abort()
       clearInterval(refresh)

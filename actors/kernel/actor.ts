@@ -121,8 +121,9 @@ export class Actor<Command> {
   stop(): Promise<void> {
     if (this.#state === "stopped") return Promise.resolve()
     this.#stopWhenEmpty = true
+    const stopped = new Promise<void>((resolve) => this.#stopWaiters.push(resolve))
     this.#schedule()
-    return new Promise((resolve) => this.#stopWaiters.push(resolve))
+    return stopped
   }
 
   /** Stops if unused for `idleMs` and nothing is held or waiting. */

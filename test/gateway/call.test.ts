@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Person, startTestGateway, type TestGateway } from "./harness.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  person = await gateway.person(1_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const hello = [{ role: "user", content: "Hello" }]
+const bodies = {
+  chat: (model: string, stream: boolean) => ({ model, stream, messages: hello }),
+  messages: (model: string, stream: boolean) => ({ model, stream, max_tokens: 100, messages: hello }),
+  responses: (model: string, stream: boolean) => ({ model, stream, input: "Hello" }),
+}
+const paths = { chat: "/v1/chat/completions", messages: "/v1/messages", responses: "/v1/responses" }
+
+describe.each(["chat", "messages", "responses"] as const)("a call on %s", (format) => {
+  test("costs its tokens at the model's rates, and the balance falls by exactly that", async () => {
+    const model = await gateway.model({ format, script: "input=100&cached=40&written=20&output=7" })
+    const before = await gateway.balance(person)
+    const response = await gateway.post(paths[format], key, bodies[format](model, false))
+    expect(response.status).toBe(200)
+    await response.text()
+    const charge = 100 * 1_000 + 40 * 100 + 20 * 1_250 + 7 * 5_000
+    expect(response.headers.get("x-cost-rp")).toBe("0.164")
+    expect(await gateway.usage(person, response.headers.get("x-request-id") ?? "")).toMatchObject({
+      model,
+      input_tokens: 100,
+      cache_read_tokens: 40,
+      cache_write_tokens: 20,
+      output_tokens: 7,
+      charge_micro: charge,
+      status: "ok",
+      turns: 1,
+    })
+    const after = await gateway.balance(person)
+    expect(before.balance_micro - after.balance_micro).toBe(charge)
+    expect(after.held_micro).toBe(0)
+  })
+
+  test("is charged before its stream's last event, and its cost is not in the head", async () => {
+    const model = await gateway.model({ format, script: "input=10&output=3" })
+    const before = await gateway.balance(person)
+    const response = await gateway.post(paths[format], key, bodies[format](model, true))
+    expect(response.status).toBe(200)
+    expect(response.headers.get("content-type")).toStartWith("text/event-stream")
+    expect(response.headers.has("x-cost-rp")).toBeFalse()
+    const text = await response.text()
+    expect(text).toMatch(/data: \[DONE\]|event: message_stop|event: response\.completed/)
+    const after = await gateway.balance(person)
+    expect(before.balance_micro - after.balance_micro).toBe(10 * 1_000 + 3 * 5_000)
+  })
+})

@@ -1,0 +1,194 @@
+/**
+ * A whole gateway on a port, on a database of its own, with the simulator behind it: what the contract is tested
+ * against. Nothing in it is replaced; a test makes models whose backend is scripted, people, and keys, and calls.
+ */
+import { readConfig } from "../../src/config.ts"
+import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
+import type { Provider } from "../../src/catalogue/model.ts"
+import type { Endpoint } from "../../src/chat/request.ts"
+import { createLog } from "../../src/log.ts"
+import { type Server, startServer } from "../../src/server.ts"
+import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
+import { seedCatalogue } from "../../src/store/catalogue.ts"
+import type { Sql } from "../../src/store/database.ts"
+import type { Backend } from "../../src/upstream/providers.ts"
+import { openTestDatabase } from "../store/harness.ts"
+
+export const PAYMENT_SECRET = "a secret of the tests"
+
+export interface GatewayOptions {
+  /** Variables of the configuration. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Providers beside `simulated`; one without a key stays unconfigured. */
+  readonly backends?: readonly Backend[]
+  /** For tests that put a proxy between the gateway and its database. */
+  readonly databaseUrl?: (url: string) => string
+}
+
+/** A model to make: its format, how its backend behaves, and whatever else differs from a plain one. */
+export interface ModelWish extends Partial<Omit<ModelSeed, "upstream">> {
+  readonly format: Endpoint
+  /** A script of the simulator: "ttft=100&fault=status&status=503". */
+  readonly script?: string
+  /** Another provider than the simulator. */
+  readonly provider?: string
+}
+
+export interface Person {
+  readonly accountId: string
+  readonly token: string
+}
+
+export interface TestGateway extends AsyncDisposable {
+  readonly url: string
+  readonly server: Server
+  readonly simulator: Simulator
+  readonly sql: Sql
+  /** Log lines of level warn and error. */
+  readonly complaints: string[]
+  /** Makes a model and returns its id. */
+  model(wish: ModelWish): Promise<string>
+  /** Signs somebody up, with so much money. */
+  person(balanceRp?: number): Promise<Person>
+  topUp(person: Person, amountRp: number): Promise<void>
+  /** Makes a key and returns it whole. */
+  key(person: Person, limits?: Readonly<Record<string, unknown>>): Promise<{ readonly id: string; readonly key: string }>
+  /** A call of the dashboard's API. */
+  dashboard(person: Person, path: string, init?: RequestInit): Promise<Response>
+  /** POST with a key. A string body is sent as it is. */
+  post(path: string, key: string, body: unknown, init?: RequestInit): Promise<Response>
+  /** The final usage record, once it is there. */
+  usage(person: Person, requestId: string): Promise<Record<string, unknown>>
+  balance(person: Person): Promise<{ readonly balance_micro: number; readonly held_micro: number }>
+}
+
+let models = 0
+
+export async function startTestGateway(options: GatewayOptions = {}): Promise<TestGateway> {
+  const database = await openTestDatabase()
+  const simulator = startSimulator()
+  const config = readConfig({
+    PORT: "0",
+    LOG_LEVEL: "warn",
+    DATABASE_URL: options.databaseUrl?.(database.url) ?? database.url,
+    PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
+    ...options.env,
+  })
+  if (Array.isArray(config)) throw new Error(config.join("\n"))
+  const complaints: string[] = []
+  const provider: Provider = { id: "simulated", label: "Simulated", baseUrl: simulator.url, apiKeyEnv: "X", headers: {} }
+  const simulated: Backend = { provider, apiKey: "backend-secret" }
+  const server = await startServer({
+    config,
+    log: createLog("warn", (line) => complaints.push(line)),
+    catalogueFile: { models: [plainModel({ format: "chat", model: "plain" })], aliases: [] },
+    backends: new Map([simulated, ...(options.backends ?? [])].map((backend) => [backend.provider.id, backend])),
+    fatal: (reason) => complaints.push(`fatal: ${reason}`),
+  })
+
+  const { url } = server
+  const json = (body: unknown): RequestInit => ({
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  })
+  const gateway: TestGateway = {
+    url,
+    server,
+    simulator,
+    sql: database.sql,
+    complaints,
+    async model(wish) {
+      const seed = plainModel({ model: `${wish.format}-${++models}`, ...wish })
+      const file: CatalogueFile = { models: [seed], aliases: [] }
+      await seedCatalogue(database.sql, file, new Date())
+      await server.refreshCatalogue()
+      return seed.model
+    },
+    async person(balanceRp = 0) {
+      const body = { email: `p${crypto.randomUUID()}@example.com`, password: "correct horse battery" }
+      const response = await fetch(`${url}/auth/sign-up`, json(body))
+      const { account, session_token: token } = (await response.json()) as {
+        account: { id: string }
+        session_token: string
+      }
+      const person = { accountId: account.id, token }
+      if (balanceRp > 0) await gateway.topUp(person, balanceRp)
+      return person
+    },
+    async topUp(person, amountRp) {
+      const opened = await gateway.dashboard(person, "/top-ups", json({ amount_rp: amountRp }))
+      const { id } = (await opened.json()) as { id: string }
+      const body = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: amountRp })
+      const signature = new Bun.CryptoHasher("sha256", PAYMENT_SECRET).update(body).digest("hex")
+      const paid = await fetch(`${url}/webhooks/payments/simulated`, {
+        method: "POST",
+        headers: { "X-Signature": signature },
+        body,
+      })
+      if (!paid.ok) throw new Error(`top-up: ${await paid.text()}`)
+    },
+    async key(person, limits = {}) {
+      const response = await gateway.dashboard(person, "/keys", json({ name: "test", ...limits }))
+      if (response.status !== 201) throw new Error(`key: ${await response.text()}`)
+      return (await response.json()) as { id: string; key: string }
+    },
+    dashboard: (person, path, init = {}) =>
+      fetch(url + path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${person.token}` } }),
+    post(path, key, body, init = {}) {
+      const sent = json(body)
+      return fetch(url + path, {
+        ...sent,
+        ...init,
+        headers: { ...sent.headers, Authorization: `Bearer ${key}`, ...init.headers },
+      })
+    },
+    async usage(person, requestId) {
+      for (let attempt = 0; ; attempt++) {
+        const response = await gateway.dashboard(person, `/usage/${requestId}`)
+        const body = (await response.json()) as Record<string, unknown>
+        if (response.ok) return body
+        if (attempt === 100) throw new Error(`no usage of ${requestId}: ${JSON.stringify(body)}`)
+        await Bun.sleep(20)
+      }
+    },
+    async balance(person) {
+      const response = await gateway.dashboard(person, "/account")
+      return (await response.json()) as { balance_micro: number; held_micro: number }
+    },
+    async [Symbol.asyncDispose]() {
+      await server.stop()
+      await simulator.stop()
+      await database.close()
+    },
+  }
+  return gateway
+}
+
+/** Rates that are easy to reckon with: 1,000 micro for an input token, 5,000 for an output token. */
+function plainModel({ format, script, provider = "simulated", ...wish }: ModelWish): ModelSeed {
+  const model = wish.model ?? format
+  return {
+    display_name: model,
+    tier: "standard",
+    provider: "Simulated",
+    modality: "text",
+    supports_vision: false,
+    supports_tools: true,
+    input_micro: 1_000,
+    output_micro: 5_000,
+    cache_read_micro: 100,
+    cache_write_micro: 1_250,
+    context_window: 200_000,
+    max_output_tokens: 8_192,
+    endpoints: [format],
+    upstream: { provider, format, model: script === undefined ? model : `${model}?${script}` },
+    max_concurrency: 64,
+    fallback: [],
+    strip: [],
+    unsupported: [],
+    features: [],
+    ...wish,
+    model,
+  }
+}
