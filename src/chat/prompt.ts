@@ -1,0 +1,158 @@
+/**
+ * The neutral language, request side: what is asked of a model, whatever format it came in or goes out in. It is used
+ * only where the two differ; same format in and out keeps the body as it was. What one format can say and another
+ * cannot is either here, and the encoder of the other refuses it, or it is harmless and listed in docs/formats.md.
+ */
+import type { JsonObject } from "./json.ts"
+
+export interface Prompt {
+  /** Leading system and developer texts, in order. */
+  readonly instructions: readonly TextPart[]
+  /** Roles need not alternate; an encoder whose format asks for that merges neighbours. */
+  readonly turns: readonly Turn[]
+  readonly tools: readonly Tool[]
+  readonly toolChoice: ToolChoice | undefined
+  /** False: at most one tool call an answer. */
+  readonly parallelTools: boolean | undefined
+  readonly stopSequences: readonly string[]
+  readonly sampling: Sampling
+  readonly output: OutputFormat | undefined
+  readonly reasoning: Reasoning | undefined
+  /** The caller's own id of its end user. */
+  readonly endUser: string | undefined
+}
+
+export type Turn =
+  | { readonly role: "user"; readonly parts: readonly UserPart[] }
+  | { readonly role: "assistant"; readonly parts: readonly AssistantPart[] }
+  /** System or developer text in mid-conversation. */
+  | { readonly role: "system"; readonly parts: readonly TextPart[] }
+
+export type UserPart = TextPart | ImagePart | DocumentPart | ToolResultPart
+export type AssistantPart = TextPart | RefusalPart | ThinkingPart | ToolCallPart
+
+export interface TextPart {
+  readonly type: "text"
+  readonly text: string
+  /** The prompt up to here is worth caching. Formats that cache by themselves drop it. */
+  readonly cache?: CacheMark | undefined
+}
+
+export interface CacheMark {
+  /** As the messages format writes it: "5m" or "1h". */
+  readonly ttl: string | undefined
+}
+
+export interface ImagePart {
+  readonly type: "image"
+  readonly source: DataSource | { readonly kind: "url"; readonly url: string }
+  /** "low", "high", "auto", where the format has it. */
+  readonly detail?: string | undefined
+  readonly cache?: CacheMark | undefined
+}
+
+export interface DocumentPart {
+  readonly type: "document"
+  readonly source:
+    | DataSource
+    | { readonly kind: "url"; readonly url: string }
+    | { readonly kind: "text"; readonly text: string }
+  readonly name: string | undefined
+  readonly cache?: CacheMark | undefined
+}
+
+export interface DataSource {
+  readonly kind: "data"
+  /** "image/png", "application/pdf". */
+  readonly mediaType: string
+  readonly base64: string
+}
+
+export interface ToolResultPart {
+  readonly type: "tool-result"
+  readonly callId: string
+  readonly parts: readonly (TextPart | ImagePart | DocumentPart)[]
+  readonly isError: boolean
+  readonly cache?: CacheMark | undefined
+}
+
+export interface RefusalPart {
+  readonly type: "refusal"
+  readonly text: string
+}
+
+export interface ThinkingPart {
+  readonly type: "thinking"
+  /** Empty where only the sealed form was told. */
+  readonly text: string
+  /**
+   * What the backend needs to get its own thinking back, and which of them sealed it: a messages signature, a responses
+   * encrypted item. An encoder for another backend leaves thinking with a foreign seal out.
+   */
+  readonly seal: Seal | undefined
+}
+
+export interface Seal {
+  readonly by: "messages" | "messages-redacted" | "responses"
+  readonly data: string
+}
+
+export interface ToolCallPart {
+  readonly type: "tool-call"
+  readonly id: string
+  readonly name: string
+  /** JSON text for a function tool, free text for a custom one. Never empty for a function: no arguments are "{}". */
+  readonly arguments: string
+  readonly custom: boolean
+}
+
+export type Tool =
+  | {
+      readonly type: "function"
+      readonly name: string
+      readonly description: string | undefined
+      /** A JSON schema; a tool that takes nothing has an empty object schema. */
+      readonly parameters: JsonObject
+      readonly strict: boolean | undefined
+      readonly cache?: CacheMark | undefined
+    }
+  /** Takes free text; the grammar of the format that has it, as it came. */
+  | {
+      readonly type: "custom"
+      readonly name: string
+      readonly description: string | undefined
+      readonly grammar: JsonObject | undefined
+    }
+  | { readonly type: "web-search"; readonly options: JsonObject }
+
+export type ToolChoice =
+  | { readonly kind: "auto" | "none" | "required" }
+  | { readonly kind: "tool"; readonly name: string }
+
+export interface Sampling {
+  readonly temperature: number | undefined
+  readonly topP: number | undefined
+  readonly topK: number | undefined
+}
+
+export type OutputFormat =
+  | { readonly kind: "json" }
+  | {
+      readonly kind: "schema"
+      readonly name: string | undefined
+      readonly description: string | undefined
+      readonly schema: JsonObject
+      readonly strict: boolean | undefined
+    }
+
+export type Effort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max"
+
+export interface Reasoning {
+  /** False: the client asked for none. */
+  readonly enabled: boolean
+  readonly effort: Effort | undefined
+  /** Tokens, already under the answer limit. */
+  readonly budgetTokens: number | undefined
+  /** The client wants to see (a summary of) it. */
+  readonly visible: boolean
+}

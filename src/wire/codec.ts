@@ -1,0 +1,51 @@
+/**
+ * What a wire format is to the neutral language: both sides of it, each both ways. Two codecs make a translation
+ * (translate.ts); a format's own backend never goes through here.
+ */
+import type { ChatEvent, ChatReply } from "../chat/event.ts"
+import type { JsonObject } from "../chat/json.ts"
+import type { Prompt } from "../chat/prompt.ts"
+import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
+import type { Failure } from "../failure/failure.ts"
+import type { ClientView, Reply, StreamStep } from "./format.ts"
+import type { SseEvent } from "./sse.ts"
+
+export interface WireCodec {
+  readonly endpoint: Endpoint
+
+  /** A client's request. `request.body` has passed this format's own `decodeRequest`. */
+  decodePrompt(request: ChatRequest): Prompt | Failure
+  /** A backend's request body: everything of the prompt, or a refusal that names what this format cannot say. */
+  encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure
+
+  /** A backend's stream, one event at a time. */
+  eventDecoder(): EventDecoder
+  /** A client's stream. */
+  eventEncoder(view: AnswerView): EventEncoder
+
+  /** A backend's whole answer, which has passed this format's `readReply`. */
+  decodeReply(reply: Reply): ChatReply | Failure
+  /** A client's whole answer. */
+  encodeReply(reply: ChatReply, view: AnswerView): JsonObject
+}
+
+export interface EventDecoder {
+  decode(event: SseEvent): ChatEvent[]
+}
+
+export interface EventEncoder {
+  /** Bytes for the client. Nothing is written for an event that says nothing in this format. */
+  encode(event: ChatEvent): StreamStep[]
+}
+
+/** What an encoded answer says beside what the backend said. */
+export interface AnswerView extends ClientView {
+  /** Names the answer where the backend gave no id that this format could carry. */
+  readonly requestId: string
+  /** Unix milliseconds of the answer's beginning. */
+  readonly nowMs: number
+  /** Our estimate of the prompt, for formats that tell input counts at the start. */
+  readonly inputTokens: number
+  /** The client's request: some formats repeat parts of it in the answer. */
+  readonly request: ChatRequest
+}
