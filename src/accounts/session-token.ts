@@ -2,8 +2,6 @@
  * Session tokens of the dashboard: 256 random bits, stored as their SHA-256 only, so that a copy of the database opens no
  * session. A fast hash suffices: there is nothing to guess in 256 random bits.
  */
-export const SESSION_DAYS = 30
-
 const SHAPE = /^[A-Za-z0-9_-]{43}$/
 
 export interface SessionToken {

@@ -5,7 +5,7 @@ import { call, type GatewayPorts } from "../gateway/call.ts"
 import { Failure } from "../failure/failure.ts"
 import type { WireFormat } from "../wire/format.ts"
 import { parseBody, readModel } from "../wire/body.ts"
-import { readBody } from "./body.ts"
+import { readBody } from "../gateway/read-body.ts"
 import { edge } from "./edge.ts"
 
 /** One mount line a format. */

@@ -3,6 +3,7 @@
  * credited in full; fees come on top of it and are rounded up to whole rupiah, the smallest amount that can be paid.
  */
 import { type Micro, MICRO_PER_RUPIAH, micro, zero } from "../../actors/money/micro.ts"
+import type { Breakdown } from "../store/top-ups.ts"
 
 export interface FeeRate {
   /** Hundredths of a percent of the balance purchased. */
@@ -18,14 +19,6 @@ export interface Fees {
 
 const noFee: FeeRate = { basisPoints: 0, fixedMicro: zero }
 export const noFees: Fees = { service: noFee, payment: noFee }
-
-export interface Breakdown {
-  readonly balancePurchasedMicro: Micro
-  readonly serviceFeeMicro: Micro
-  readonly paymentFeeMicro: Micro
-  /** Of crypto top-ups, which are not offered. */
-  readonly networkFeeMicro: Micro
-}
 
 export function breakDown(amountRp: number, fees: Fees): Breakdown {
   const purchased = micro(BigInt(amountRp) * MICRO_PER_RUPIAH)

@@ -3,8 +3,8 @@
  * connection that dies leaves nobody knowing whether its last statement was committed.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import { SESSION_DAYS } from "../accounts/session-token.ts"
 import type { Database } from "./database.ts"
+import { SESSION_DAYS } from "./session-days.ts"
 
 export interface Account {
   readonly id: string

@@ -3,7 +3,7 @@
  * nobody's when the connection dies under it, and an unhandled rejection ends the process. The built-in types' ids never
  * change, so they are written down here instead. One dimension; `null` elements are allowed.
  */
-import type { Sql } from "./database.ts"
+import type { Sql } from "./sql.ts"
 
 /** Element type → array type, by object id (`pg_type.dat`). */
 const arrayTypes: Readonly<Record<number, number>> = {

@@ -6,7 +6,7 @@
 import { connect, type Socket } from "node:net"
 import postgres from "postgres"
 import { teachArrays } from "./arrays.ts"
-import type { Sql } from "./database.ts"
+import type { Sql } from "./sql.ts"
 
 export interface ConnectionOptions {
   /** As libpq reads it; `?host=/directory` names the directory of a unix socket. */

@@ -7,8 +7,9 @@ import postgres from "postgres"
 import { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
 import { Gate } from "./gate.ts"
+import type { Sql } from "./sql.ts"
 
-export type Sql = postgres.Sql<{ bigint: bigint }>
+export type { Sql }
 
 /** Postgres could not be reached, or gave no answer in time. Whether a write happened is unknown. */
 export class DatabaseUnavailable extends Error {

@@ -2,9 +2,9 @@
  * Sessions as rows, by the hash of their token. A session is good while it is there, not expired, and its account is not
  * deleted; the database's clock decides.
  */
-import { SESSION_DAYS } from "../accounts/session-token.ts"
 import { type Account, accountStore } from "./accounts.ts"
 import type { Database } from "./database.ts"
+import { SESSION_DAYS } from "./session-days.ts"
 
 export interface NewSession {
   readonly accountId: string

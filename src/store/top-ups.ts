@@ -1,9 +1,17 @@
 /**
  * Top-ups as rows, and the one statement that turns a payment into balance.
  */
-import { micro } from "../../actors/money/micro.ts"
-import type { Breakdown } from "../payments/breakdown.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
+
+/** What a top-up costs; the total is what the payer pays. */
+export interface Breakdown {
+  readonly balancePurchasedMicro: Micro
+  readonly serviceFeeMicro: Micro
+  readonly paymentFeeMicro: Micro
+  /** Of crypto top-ups, which are not offered. */
+  readonly networkFeeMicro: Micro
+}
 
 export interface TopUp {
   readonly id: string

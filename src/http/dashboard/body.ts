@@ -9,7 +9,7 @@ import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { type JsonObject, present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { parseBody } from "../../wire/body.ts"
-import { readBody } from "../body.ts"
+import { readBody } from "../../gateway/read-body.ts"
 
 /** Nothing that the dashboard sends comes near it. */
 const LIMIT_BYTES = 64 * 1024

@@ -4,7 +4,7 @@
  */
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/api-key.ts"
-import { SESSION_DAYS } from "../../accounts/session-token.ts"
+import { SESSION_DAYS } from "../../store/session-days.ts"
 import { Failure } from "../../failure/failure.ts"
 import { isOwnOrigin, isPlainLoopback } from "./address.ts"
 

@@ -1,0 +1,112 @@
+/**
+ * Who may import whom. Every file belongs to a room, every room has a rank, and an import goes to the same room or to
+ * one of a lower rank: nothing points up, so there are no cycles of rooms. A type counts like a value: what a room must
+ * know of another is the same either way.
+ */
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { Glob } from "bun"
+import { parseSync } from "oxc-parser"
+
+/** From the bottom up. Rooms on one line know nothing of each other. */
+const ranks: readonly (readonly string[])[] = [
+  ["actors/unreachable.ts", "actors/kernel", "actors/money"],
+  ["actors/period.ts", "actors/window.ts"],
+  ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
+  ["src/failure", "src/config.ts", "src/log.ts", "src/request-limit.ts"],
+  ["src/chat"],
+  ["src/catalogue", "src/wire", "src/simulator"],
+  ["src/upstream", "src/store"],
+  ["src/accounts", "src/payments"],
+  ["src/gateway"],
+  ["src/http"],
+  ["src/server.ts"],
+  ["src/demo.ts"],
+  ["src/main.ts"],
+]
+
+/** Beside the tests and the benches. */
+const simulatorUsers = ["src/main.ts"]
+
+const rankOf = new Map(ranks.flatMap((rooms, rank) => rooms.map((room) => [room, rank] as const)))
+const root = join(import.meta.dir, "..")
+
+/** `src/http/dashboard/usage.ts` is in the room `src/http`; a file that lies in a root is a room of its own. */
+const roomOf = (file: string): string => file.split("/").slice(0, 2).join("/")
+
+interface Import {
+  readonly from: string
+  readonly to: string
+}
+
+function importsOf(from: string, text: string): Import[] {
+  const { module, errors } = parseSync(from, text)
+  if (errors.length > 0) throw new Error(`${from}: ${errors[0]?.message}`)
+  const named = [
+    ...module.staticImports.map((found) => found.moduleRequest.value),
+    ...module.staticExports.flatMap(({ entries }) => entries.map((entry) => entry.moduleRequest?.value ?? "")),
+    ...module.dynamicImports.map(({ moduleRequest }) =>
+      text.slice(moduleRequest.start, moduleRequest.end).replace(/^["'`]|["'`]$/g, ""),
+    ),
+  ]
+  return named
+    .filter((name) => name.startsWith("."))
+    .map((name) => ({ from, to: join(from, "..", name) }))
+    .filter(({ to }) => /^(actors|src|test|bench)\//.test(to))
+}
+
+const files = [...new Glob("{actors,src}/**/*.{ts,tsx}").scanSync(root)]
+  .filter((file) => !file.endsWith(".d.ts"))
+  .sort()
+const imports = (
+  await Promise.all(files.map(async (file) => importsOf(file, await Bun.file(join(root, file)).text())))
+).flat()
+
+const told = ({ from, to }: Import) => `${from} imports ${to}`
+
+test("the parser sees types, values, re-exports and dynamic imports", () => {
+  const text = `import type { A } from "./a.ts"
+    import { type B } from "../b.ts"
+    export { c } from "./c.ts"
+    export * from "./d.ts"
+    const e = import("./e.ts")`
+  const found = importsOf("src/room/file.ts", text).map(({ to }) => to)
+  expect(found.sort()).toEqual(["src/b.ts", "src/room/a.ts", "src/room/c.ts", "src/room/d.ts", "src/room/e.ts"])
+})
+
+test("every room has a rank, and every rank's room is there", () => {
+  expect([...new Set(files.map(roomOf))].sort()).toEqual([...rankOf.keys()].sort())
+})
+
+test("nothing points up, and rooms of one rank know nothing of each other", () => {
+  const rank = (file: string) => rankOf.get(roomOf(file)) ?? -1
+  const wrong = imports.filter(({ from, to }) => roomOf(from) !== roomOf(to) && rank(from) <= rank(to))
+  expect(wrong.map(told)).toEqual([])
+})
+
+test("what decides does not know what talks", () => {
+  expect(imports.filter(({ from, to }) => from.startsWith("actors/") && !to.startsWith("actors/")).map(told)).toEqual(
+    [],
+  )
+})
+
+test("the simulator is for the composition root, the tests and the benches alone", () => {
+  const users = imports.filter(({ from, to }) => roomOf(to) === "src/simulator" && roomOf(from) !== "src/simulator")
+  expect([...new Set(users.map(({ from }) => from))]).toEqual(simulatorUsers)
+})
+
+test("no files import each other in a circle", () => {
+  const targets = Map.groupBy(imports, ({ from }) => from)
+  const done = new Set<string>()
+  const circleFrom = (file: string, path: readonly string[]): readonly string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return undefined
+    for (const { to } of targets.get(file) ?? []) {
+      const circle = circleFrom(to, [...path, file])
+      if (circle !== undefined) return circle
+    }
+    done.add(file)
+    return undefined
+  }
+  for (const file of files) expect(circleFrom(file, [])).toBeUndefined()
+})
