@@ -25,10 +25,13 @@ import { authenticator } from "./http/dashboard/session.ts"
 import { topUpsController } from "./http/dashboard/top-ups.ts"
 import { usageController } from "./http/dashboard/usage.ts"
 import { webhooksController } from "./http/dashboard/webhooks.ts"
-import { edgeHandler, failureOf, contextOf } from "./http/edge.ts"
+import { contextOf, edgeHandler, failureOf, unhandled } from "./http/edge.ts"
 import { failureResponse } from "./http/errors.ts"
+import { Events, eventsController } from "./http/events.ts"
 import { healthController } from "./http/health.ts"
+import { Metrics } from "./http/metrics.ts"
 import { modelsController } from "./http/models.ts"
+import { openapiController } from "./http/openapi.ts"
 import type { Log } from "./log.ts"
 import { midtransProvider } from "./payments/midtrans.ts"
 import { simulatedProvider } from "./payments/simulated.ts"
@@ -98,6 +101,7 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
     capacityWaitMs: config.CAPACITY_WAIT_MS,
   })
   const draining = new AbortController()
+  const events = new Events()
   const ports: GatewayPorts = {
     actors,
     catalogue,
@@ -112,11 +116,20 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
     },
     random: Math.random,
     now: () => clock.now(),
-    finished: (call) => log.info("call", callFields(call)),
+    finished: (call) => {
+      log.info("call", callFields(call))
+      metrics.finished(call)
+      events.finished(call)
+    },
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
     draining: draining.signal,
     underWay: new Map(),
   }
+  const metrics = new Metrics({
+    actors,
+    models: () => catalogue.offers(clock.now()).map(({ model }) => model.id),
+    underWay: () => ports.underWay.size,
+  })
 
   const changed = (_: string, keyHash: Uint8Array) => {
     const hash = Buffer.from(keyHash).toString("hex")
@@ -146,11 +159,15 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
       service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: zero },
       payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: zero },
     },
-    credited: (accountId) => actors.accounts.tellIfActive(accountId, { type: "credited" }),
+    credited: (accountId, topUpId) => {
+      actors.accounts.tellIfActive(accountId, { type: "credited" })
+      events.credited(accountId, topUpId)
+    },
   })
   const authenticate = authenticator(accounts)
 
-  const app = new Elysia()
+  // Otherwise a host of fewer than four characters, such as `gw`, is taken for a part of the path.
+  const app = new Elysia({ handler: { standardHostname: false } })
     .onError({ as: "global" }, ({ error, request }) =>
       failureResponse(failureOf(error, contextOf(request).requestId, log), contextOf(request).requestId),
     )
@@ -165,6 +182,8 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
     .use(topUpsController({ topUps, store: topUpsStore, authenticate }))
     .use(webhooksController({ topUps, providers }))
     .use(usageController({ usage: usageStore(database), authenticate }))
+    .use(eventsController({ events, accounts, authenticate }))
+    .use(openapiController())
     .use(
       healthController({
         draining: () => draining.signal.aborted,
@@ -185,7 +204,7 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: (request, server) => handle(request, server.requestIP(request)?.address ?? ""),
-    error: (error) => failureResponse(failureOf(error, "", log), ""),
+    error: (error) => unhandled(error, { log, now: () => clock.now() }),
   })
 
   const readCatalogue = async () => {

@@ -2,7 +2,7 @@
  * The HTTP edge: every response gets its request id here, every failure its body, and whatever throws becomes an error
  * of the catalogue. One of the two places that turn a throw into an outcome (the other is the actor loop).
  */
-import { Elysia } from "elysia"
+import { Elysia, NotFoundError } from "elysia"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
@@ -50,10 +50,7 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
   return async (request: Request, address: string): Promise<Response> => {
     const requestId = newRequestId(options.now())
     contexts.set(request, { requestId, address, arrivedAt: performance.now() })
-    const response = await answer(request, requestId)
-    response.headers.set("X-Request-Id", requestId)
-    response.headers.set("request-id", requestId)
-    return response
+    return named(await answer(request, requestId), requestId)
   }
 
   async function answer(request: Request, requestId: string): Promise<Response> {
@@ -74,9 +71,23 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
   }
 }
 
+/** For what escapes even the edge: a bug in it. The answer has an id all the same, and the log has the same one. */
+export function unhandled(error: unknown, { log, now }: EdgeOptions): Response {
+  const requestId = newRequestId(now())
+  return named(failureResponse(failureOf(error, requestId, log), requestId), requestId)
+}
+
+/** The second name is the one that the messages format's SDK reads (decisions §1). */
+function named(response: Response, requestId: string): Response {
+  response.headers.set("X-Request-Id", requestId)
+  response.headers.set("request-id", requestId)
+  return response
+}
+
 /** What a throw means to the client. Only a bug is logged with its stack; nothing of it is told. */
 export function failureOf(error: unknown, requestId: string, log: Log): Failure {
   if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+  if (error instanceof NotFoundError) return new Failure("route.not_found")
   log.error("unhandled", {
     request_id: requestId,
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),
