@@ -18,13 +18,16 @@ export interface WireCodec {
   /** A backend's request body: everything of the prompt, or a refusal that names what this format cannot say. */
   encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure
 
-  /** A backend's stream, one event at a time. */
-  eventDecoder(): EventDecoder
+  /**
+   * A backend's stream, one event at a time. The prompt is the one that was encoded for this backend: names that its
+   * format could not carry were written otherwise there, by a rule that can be followed back.
+   */
+  eventDecoder(prompt: Prompt): EventDecoder
   /** A client's stream. */
   eventEncoder(view: AnswerView): EventEncoder
 
   /** A backend's whole answer, which has passed this format's `readReply`. */
-  decodeReply(reply: Reply): ChatReply | Failure
+  decodeReply(reply: Reply, prompt: Prompt): ChatReply | Failure
   /** A client's whole answer. */
   encodeReply(reply: ChatReply, view: AnswerView): JsonObject
 }
