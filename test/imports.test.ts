@@ -31,6 +31,8 @@ const simulatorUsers = ["src/main.ts"]
 const rankOf = new Map(ranks.flatMap((rooms, rank) => rooms.map((room) => [room, rank] as const)))
 const root = join(import.meta.dir, "..")
 
+const rank = (file: string): number => rankOf.get(roomOf(file)) ?? -1
+
 /** `src/http/dashboard/usage.ts` is in the room `src/http`; a file that lies in a root is a room of its own. */
 const roomOf = (file: string): string => file.split("/").slice(0, 2).join("/")
 
@@ -79,7 +81,6 @@ test("every room has a rank, and every rank's room is there", () => {
 })
 
 test("nothing points up, and rooms of one rank know nothing of each other", () => {
-  const rank = (file: string) => rankOf.get(roomOf(file)) ?? -1
   const wrong = imports.filter(({ from, to }) => roomOf(from) !== roomOf(to) && rank(from) <= rank(to))
   expect(wrong.map(told)).toEqual([])
 })

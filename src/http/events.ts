@@ -1,0 +1,145 @@
+/**
+ * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
+ * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited.
+ *
+ * Only this process's calls are told of; another's show in the balance, which is read again with every look at the
+ * session. A reader that falls behind is hung up on: it comes back by itself, and begins with the balance.
+ */
+import { Elysia } from "elysia"
+import { microToJson } from "../../actors/money/micro.ts"
+import type { Accounts } from "../accounts/accounts.ts"
+import { Failure } from "../failure/failure.ts"
+import type { FinishedCall } from "../gateway/call.ts"
+import type { Authenticate } from "./dashboard/session.ts"
+import { edge } from "./edge.ts"
+import { EventStream } from "./event-stream.ts"
+
+/** How often a stream looks whether its session still stands, and says that it is alive. */
+const LOOK_MS = 10_000
+/** A busy account's balance is told this often at most. */
+const SETTLE_DOWN_MS = 250
+/** A tab is one stream; somebody with more than so many has lost count of them. */
+const STREAMS_PER_ACCOUNT = 20
+
+/** The streams that are open, by account. */
+export class Events {
+  readonly #streams = new Map<string, Set<Subscriber>>()
+
+  finished(call: FinishedCall): void {
+    this.#tell(call.accountId, (subscriber) => {
+      subscriber.stream.send("call", callJson(call))
+      subscriber.balanceChanged()
+    })
+  }
+
+  credited(accountId: string, topUpId: string): void {
+    this.#tell(accountId, (subscriber) => {
+      subscriber.stream.send("top-up", { id: topUpId, status: "paid" })
+      subscriber.balanceChanged()
+    })
+  }
+
+  /** Ends every stream, for a drain. */
+  close(): void {
+    for (const subscribers of this.#streams.values()) for (const { stream } of subscribers) stream.end()
+  }
+
+  count(accountId: string): number {
+    return this.#streams.get(accountId)?.size ?? 0
+  }
+
+  add(accountId: string, subscriber: Subscriber): void {
+    const subscribers = this.#streams.get(accountId) ?? new Set()
+    this.#streams.set(accountId, subscribers.add(subscriber))
+  }
+
+  remove(accountId: string, subscriber: Subscriber): void {
+    const subscribers = this.#streams.get(accountId)
+    subscribers?.delete(subscriber)
+    if (subscribers?.size === 0) this.#streams.delete(accountId)
+  }
+
+  #tell(accountId: string, tell: (subscriber: Subscriber) => void): void {
+    for (const subscriber of this.#streams.get(accountId) ?? []) tell(subscriber)
+  }
+}
+
+interface Subscriber {
+  readonly stream: EventStream
+  balanceChanged(): void
+}
+
+export interface EventsDeps {
+  readonly events: Events
+  readonly accounts: Pick<Accounts, "account">
+  readonly authenticate: Authenticate
+  readonly lookMs?: number
+}
+
+export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK_MS }: EventsDeps) =>
+  new Elysia({ name: "events" }).use(edge).get("/events", async ({ request }) => {
+    const session = await authenticate(request)
+    if (session instanceof Failure) return session
+    if (events.count(session.accountId) >= STREAMS_PER_ACCOUNT) return new Failure("gateway.capacity")
+
+    const tellBalance = async () => {
+      const account = await accounts.account(session)
+      if (account instanceof Failure) return stream.end()
+      stream.send("balance", {
+        balance_micro: microToJson(account.balanceMicro),
+        held_micro: microToJson(account.heldMicro),
+      })
+    }
+    let settlingDown: ReturnType<typeof setTimeout> | undefined
+    const look = async () => {
+      stream.comment("alive")
+      if ((await authenticate(request)) instanceof Failure) return stream.end()
+      await tellBalance()
+    }
+    let looking: ReturnType<typeof setInterval> | undefined
+    const stream = new EventStream({
+      begun: () => {
+        events.add(session.accountId, subscriber)
+        looking = setInterval(() => soon(look), lookMs)
+        soon(tellBalance)
+      },
+      ended: () => {
+        events.remove(session.accountId, subscriber)
+        clearInterval(looking)
+        clearTimeout(settlingDown)
+      },
+    })
+    const subscriber: Subscriber = {
+      stream,
+      balanceChanged: () => {
+        settlingDown ??= setTimeout(() => {
+          settlingDown = undefined
+          soon(tellBalance)
+        }, SETTLE_DOWN_MS)
+      },
+    }
+    return new Response(stream.body, {
+      headers: {
+        "Content-Type": "text/event-stream; charset=utf-8",
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",
+      },
+    })
+  })
+
+/** The database may be away for a moment; the next look tells what was missed. */
+const soon = (work: () => Promise<void>): void => void work().catch(() => {})
+
+const callJson = ({ requestId, keyId, model, endpoint, booked, ending }: FinishedCall) => ({
+  request_id: requestId,
+  key_id: keyId,
+  model,
+  endpoint,
+  status: booked.status,
+  input_tokens: ending.tokens?.input ?? 0,
+  output_tokens: ending.tokens?.output ?? 0,
+  cache_read_tokens: ending.tokens?.cacheRead ?? 0,
+  cache_write_tokens: ending.tokens?.cacheWrite ?? 0,
+  charge_micro: microToJson(booked.charge),
+  duration_ms: ending.durationMs,
+})

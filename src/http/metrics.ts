@@ -1,0 +1,146 @@
+/**
+ * What the gateway tells Prometheus, on a listener of its own (`METRICS_PORT`), because the numbers are the operator's
+ * and not the customers'. Times in seconds and sizes in bytes, as Prometheus has them; money in micro-rupiah.
+ *
+ * Nothing is counted by key or account: those are as many as there are customers, and each would be a series.
+ */
+import { Counter, Gauge, Histogram, Registry } from "prom-client"
+import type { LedgerView } from "../../actors/ledger.ts"
+import type { SlotsView } from "../../actors/slots.ts"
+import type { Actors } from "../gateway/actors.ts"
+import type { FinishedCall } from "../gateway/call.ts"
+
+/** From a short answer's first token to a long agent turn. */
+const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+const VIEW_DEADLINE_MS = 1_000
+
+export interface MetricsParts {
+  readonly actors: Actors
+  /** Ids of the models on sale. */
+  readonly models: () => readonly string[]
+  /** Calls admitted and not settled yet. */
+  readonly underWay: () => number
+}
+
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #calls = this.#counter("calls", "Calls that ended, by outcome.", ["endpoint", "model", "status"])
+  readonly #tokens = this.#counter("tokens", "Tokens of charged calls.", ["model", "bucket"])
+  readonly #charged = this.#counter("charge_micro", "Charged to customers, micro-rupiah.", ["model"])
+  readonly #absorbed = this.#counter("absorbed_micro", "Over what was held and left: borne by the house.", ["model"])
+  readonly #flagged = this.#counter("flagged", "Records that want an operator's look.", ["model", "status"])
+  readonly #alerts = this.#counter("upstream_alerts", "A backend refused our own credentials or address.", ["model"])
+  readonly #attempts = this.#counter("upstream_attempts", "Tries at backends.", ["model"])
+  readonly #responses = this.#counter("http_responses", "Responses, by status and error code.", ["status", "code"])
+  readonly #firstToken = this.#seconds("first_token_seconds", "From the call's arrival to its first content.")
+  readonly #duration = this.#seconds("duration_seconds", "From the call's arrival to its end.")
+
+  constructor({ actors, models, underWay }: MetricsParts) {
+    this.#gauge("in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
+    this.#gauge(
+      "slots",
+      "Concurrency slots: the gateway's own and each busy model's.",
+      ["of", "state"],
+      async (set) => {
+        const tell = (of: string, { cap, taken, waiting }: SlotsView) => {
+          set({ of, state: "cap" }, cap)
+          set({ of, state: "taken" }, taken)
+          set({ of, state: "waiting" }, waiting)
+        }
+        const gate = await actors.gate.ask<SlotsView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
+        if (gate.kind === "ok") tell("gateway", gate.value)
+        for (const id of models()) actors.models.tellIfActive(id, { type: "view", reply: (view) => tell(id, view) })
+      },
+    )
+    this.#gauge("ledger_backlog", "Openings and settlements that are not durable yet.", [], async (set) => {
+      const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
+      if (view.kind === "ok") set({}, view.value.backlog)
+    })
+    this.#gauge("ledger_lag_seconds", "How long the commit under way has been tried.", [], async (set) => {
+      const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
+      if (view.kind === "ok") set({}, view.value.lagMs / 1_000)
+    })
+    const kinds = [actors.keys, actors.accounts, actors.models]
+    this.#gauge("actors", "Actors alive.", ["kind"], (set) => {
+      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().actors)
+    })
+    this.#gauge("mailbox_depth", "Commands that wait, in all mailboxes of a kind.", ["kind"], (set) => {
+      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().depth)
+      for (const actor of [actors.gate, actors.ledger]) set({ kind: actor.name }, actor.depth)
+    })
+    this.#gauge("mailbox_age_seconds", "How long the oldest waiting command has waited.", ["kind"], (set) => {
+      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().oldestMs / 1_000)
+      for (const actor of [actors.gate, actors.ledger]) set({ kind: actor.name }, actor.ageMs / 1_000)
+    })
+    this.#gauge("process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
+      const { rss, heapUsed, external } = process.memoryUsage()
+      set({ kind: "resident" }, rss)
+      set({ kind: "heap" }, heapUsed)
+      set({ kind: "external" }, external)
+    })
+    this.#gauge("process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
+  }
+
+  finished({ model, endpoint, booked, ending }: FinishedCall): void {
+    const { status } = booked
+    this.#calls.inc({ endpoint, model, status })
+    this.#attempts.inc({ model }, ending.attempts)
+    if (status === "usage_missing" || status === "billing_error") this.#flagged.inc({ model, status })
+    if (status === "ok" && ending.tokens !== undefined) {
+      const { input, output, cacheRead, cacheWrite } = ending.tokens
+      this.#tokens.inc({ model, bucket: "input" }, input)
+      this.#tokens.inc({ model, bucket: "output" }, output)
+      this.#tokens.inc({ model, bucket: "cache_read" }, cacheRead)
+      this.#tokens.inc({ model, bucket: "cache_write" }, cacheWrite)
+    }
+    this.#charged.inc({ model }, Number(booked.charge))
+    this.#absorbed.inc({ model }, Number(booked.absorbed))
+    if (ending.firstTokenMs !== undefined) this.#firstToken.observe({ endpoint, model }, ending.firstTokenMs / 1_000)
+    this.#duration.observe({ endpoint, model }, ending.durationMs / 1_000)
+  }
+
+  /** Our own standing with a backend is at fault. */
+  alerted({ model }: { readonly model: string }): void {
+    this.#alerts.inc({ model })
+  }
+
+  responded({ status, headers }: Response): void {
+    this.#responses.inc({ status, code: headers.get("x-error-code") ?? "" })
+  }
+
+  /** Answers `GET /metrics`, and nothing else. */
+  async respond(request: Request): Promise<Response> {
+    if (new URL(request.url).pathname !== "/metrics") return new Response("see /metrics\n", { status: 404 })
+    if (request.method !== "GET" && request.method !== "HEAD") return new Response("GET only\n", { status: 405 })
+    const text = await this.#registry.metrics()
+    return new Response(text, { headers: { "Content-Type": this.#registry.contentType } })
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter({ name: `loket_${name}_total`, help, labelNames: [...labelNames], registers: [this.#registry] })
+  }
+
+  #seconds(name: string, help: string): Histogram<"endpoint" | "model"> {
+    const labelNames = ["endpoint", "model"] as const
+    return new Histogram({ name: `loket_${name}`, help, labelNames, buckets: SECONDS, registers: [this.#registry] })
+  }
+
+  /** Read when it is asked for; what has gone since the last time is forgotten. */
+  #gauge<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    read: (set: (labels: Partial<Record<L, string>>, value: number) => void) => void | Promise<void>,
+  ): void {
+    const gauge: Gauge<L> = new Gauge<L>({
+      name: `loket_${name}`,
+      help,
+      labelNames: [...labelNames],
+      registers: [this.#registry],
+      async collect() {
+        gauge.reset()
+        await read((labels, value) => gauge.set(labels as Record<L, string>, value))
+      },
+    })
+  }
+}

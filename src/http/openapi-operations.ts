@@ -1,0 +1,411 @@
+/** What the gateway serves, operation by operation, as data for the OpenAPI document and its page. */
+import { integer, listOf, object, period, ref, type Schema, text, usageStatus } from "./openapi-schemas.ts"
+
+interface Parameter {
+  readonly name: string
+  readonly in: "path" | "query"
+  readonly required: boolean
+  readonly schema: Schema
+  readonly description?: string
+}
+
+export interface Operation {
+  readonly method: "get" | "post" | "patch" | "delete"
+  readonly path: string
+  readonly tag: string
+  readonly auth: "none" | "key" | "session"
+  readonly summary: string
+  readonly description?: string
+  readonly parameters?: readonly Parameter[]
+  readonly body?: Schema
+  /** Of the good outcome. */
+  readonly status: 200 | 201 | 204
+  /** Content by media type. */
+  readonly answer?: Readonly<Record<string, { readonly schema: Schema }>>
+}
+
+const json = (schema: Schema) => ({ "application/json": { schema } })
+const stream = { "text/event-stream": { schema: text } }
+const anyObject: Schema = { type: "object" }
+const inPath = (name: string): Parameter => ({ name, in: "path", required: true, schema: text })
+const inQuery = (name: string, schema: Schema, description?: string): Parameter => ({
+  name,
+  in: "query",
+  required: false,
+  schema,
+  ...(description !== undefined && { description }),
+})
+
+const instant = "A day of the account's time zone, or an RFC 3339 time."
+const usageFilters = [
+  inQuery("from", text, instant),
+  inQuery("to", text, instant),
+  inQuery("model", text),
+  inQuery("key_id", text),
+  inQuery("status", usageStatus),
+]
+const costs =
+  "Answers that do not stream carry `X-Cost-Rp`, what the call cost in Rupiah; of a stream it is read from `GET /usage/{request_id}`."
+const keyLimits = {
+  requests_per_minute: integer,
+  tokens_per_minute: integer,
+  spending_limit_micro: integer,
+  spending_period: period,
+}
+const nullable = (fields: Readonly<Record<string, Schema>>) =>
+  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, { anyOf: [schema, { type: "null" }] }]))
+const credentials = object({ email: text, password: { ...text, minLength: 10, maxLength: 256 } })
+const signedIn = json(object({ account: ref("Account"), session_token: text }))
+
+const models: readonly Operation[] = [
+  {
+    method: "get",
+    path: "/models",
+    tag: "Models",
+    auth: "none",
+    status: 200,
+    summary: "The catalogue with its prices",
+    answer: json(object({ object: { const: "list" }, data: { type: "array", items: ref("CatalogueItem") } })),
+  },
+  {
+    method: "get",
+    path: "/v1/models",
+    tag: "Models",
+    auth: "key",
+    status: 200,
+    summary: "The models, as both SDK families list them",
+    answer: json(listOf(ref("Model"))),
+  },
+  {
+    method: "get",
+    path: "/v1/models/{id}",
+    tag: "Models",
+    auth: "key",
+    status: 200,
+    summary: "One model",
+    parameters: [inPath("id")],
+    answer: json(ref("Model")),
+  },
+]
+
+const modelAndMore = (fields: Readonly<Record<string, Schema>>): Schema => ({
+  ...object({ model: text, ...fields, stream: { type: "boolean" } }, ["stream"]),
+  additionalProperties: true,
+})
+const calls: readonly Operation[] = [
+  {
+    method: "post",
+    path: "/v1/chat/completions",
+    tag: "Calls",
+    auth: "key",
+    status: 200,
+    summary: "Chat completions",
+    description: costs,
+    body: modelAndMore({ messages: { type: "array", items: anyObject } }),
+    answer: { ...json(anyObject), ...stream },
+  },
+  {
+    method: "post",
+    path: "/v1/messages",
+    tag: "Calls",
+    auth: "key",
+    status: 200,
+    summary: "Messages",
+    description: costs,
+    body: modelAndMore({ max_tokens: integer, messages: { type: "array", items: anyObject } }),
+    answer: { ...json(anyObject), ...stream },
+  },
+  {
+    method: "post",
+    path: "/v1/messages/count_tokens",
+    tag: "Calls",
+    auth: "key",
+    status: 200,
+    summary: "An estimate of a request's input tokens, free",
+    body: modelAndMore({ messages: { type: "array", items: anyObject } }),
+    answer: json(object({ input_tokens: integer })),
+  },
+  {
+    method: "post",
+    path: "/v1/responses",
+    tag: "Calls",
+    auth: "key",
+    status: 200,
+    summary: "Responses",
+    description: `${costs} Without streaming, a failure after the first keepalive is a body with \`status: "failed"\` under 200.`,
+    body: modelAndMore({ input: { anyOf: [text, { type: "array", items: anyObject }] } }),
+    answer: { ...json(anyObject), ...stream },
+  },
+]
+
+const usage: readonly Operation[] = [
+  {
+    method: "get",
+    path: "/usage",
+    tag: "Usage",
+    auth: "session",
+    status: 200,
+    summary: "Usage records, the newest first",
+    parameters: [...usageFilters, inQuery("cursor", text, "A `next_cursor`."), inQuery("limit", integer, "1 to 100.")],
+    answer: json(
+      object({ data: { type: "array", items: ref("UsageRecord") }, next_cursor: { type: ["string", "null"] } }),
+    ),
+  },
+  {
+    method: "get",
+    path: "/usage/summary",
+    tag: "Usage",
+    auth: "session",
+    status: 200,
+    summary: "Sums by day, hour, model or key",
+    parameters: [
+      inQuery("from", text, instant),
+      inQuery("to", text, instant),
+      inQuery("group_by", { type: "string", enum: ["day", "hour", "model", "key"] }),
+    ],
+    answer: json(
+      object({
+        data: { type: "array", items: ref("UsageSum") },
+        total: ref("UsageSum"),
+        group_by: text,
+        time_zone: text,
+        from: text,
+        to: text,
+      }),
+    ),
+  },
+  {
+    method: "get",
+    path: "/usage/export.csv",
+    tag: "Usage",
+    auth: "session",
+    status: 200,
+    summary: "Usage records as CSV",
+    parameters: usageFilters,
+    answer: { "text/csv": { schema: text } },
+  },
+  {
+    method: "get",
+    path: "/usage/{request_id}",
+    tag: "Usage",
+    auth: "session",
+    status: 200,
+    summary: "One call's final record",
+    parameters: [inPath("request_id")],
+    answer: json(ref("UsageRecord")),
+  },
+  {
+    method: "get",
+    path: "/events",
+    tag: "Usage",
+    auth: "session",
+    status: 200,
+    summary: "What happens on the account, as Server-Sent Events",
+    description:
+      "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}.",
+    answer: stream,
+  },
+]
+
+const account: readonly Operation[] = [
+  {
+    method: "post",
+    path: "/auth/sign-up",
+    tag: "Account",
+    auth: "none",
+    status: 201,
+    summary: "Make an account",
+    body: credentials,
+    answer: signedIn,
+  },
+  {
+    method: "post",
+    path: "/auth/sign-in",
+    tag: "Account",
+    auth: "none",
+    status: 200,
+    summary: "Sign in",
+    body: credentials,
+    answer: signedIn,
+  },
+  {
+    method: "post",
+    path: "/auth/sign-out",
+    tag: "Account",
+    auth: "session",
+    status: 204,
+    summary: "End this session",
+  },
+  {
+    method: "post",
+    path: "/auth/password",
+    tag: "Account",
+    auth: "session",
+    status: 204,
+    summary: "Change the password, which ends every session",
+    body: object({ current: text, new: text }),
+  },
+  {
+    method: "get",
+    path: "/account",
+    tag: "Account",
+    auth: "session",
+    status: 200,
+    summary: "The account and its balance",
+    answer: json(ref("Account")),
+  },
+  {
+    method: "patch",
+    path: "/account",
+    tag: "Account",
+    auth: "session",
+    status: 200,
+    summary: "Change the time zone, in which budgets and days begin",
+    body: object({ time_zone: text }),
+    answer: json(ref("Account")),
+  },
+  {
+    method: "delete",
+    path: "/account",
+    tag: "Account",
+    auth: "session",
+    status: 204,
+    summary: "Delete the account; its keys answer 403 from then on",
+    body: object({ password: text }),
+  },
+]
+
+const keys: readonly Operation[] = [
+  {
+    method: "get",
+    path: "/keys",
+    tag: "Keys",
+    auth: "session",
+    status: 200,
+    summary: "The account's API keys",
+    answer: json(listOf(ref("Key"))),
+  },
+  {
+    method: "post",
+    path: "/keys",
+    tag: "Keys",
+    auth: "session",
+    status: 201,
+    summary: "Make a key; it is shown whole this once",
+    body: object({ name: text, ...keyLimits }, Object.keys(keyLimits)),
+    answer: json({ allOf: [ref("Key"), object({ key: text })] }),
+  },
+  {
+    method: "patch",
+    path: "/keys/{id}",
+    tag: "Keys",
+    auth: "session",
+    status: 200,
+    summary: "Change a key; null takes a limit away",
+    parameters: [inPath("id")],
+    body: object({ name: text, ...nullable(keyLimits) }, ["name", ...Object.keys(keyLimits)]),
+    answer: json(ref("Key")),
+  },
+  {
+    method: "post",
+    path: "/keys/{id}/revoke",
+    tag: "Keys",
+    auth: "session",
+    status: 200,
+    summary: "Revoke a key, for good",
+    parameters: [inPath("id")],
+    answer: json(ref("Key")),
+  },
+]
+
+const topUps: readonly Operation[] = [
+  {
+    method: "get",
+    path: "/top-ups",
+    tag: "Top-ups",
+    auth: "session",
+    status: 200,
+    summary: "The account's top-ups",
+    answer: json(listOf(ref("TopUp"))),
+  },
+  {
+    method: "post",
+    path: "/top-ups",
+    tag: "Top-ups",
+    auth: "session",
+    status: 201,
+    summary: "Begin a top-up by QR payment",
+    body: object({ amount_rp: { type: "integer", minimum: 10_000, maximum: 100_000_000 } }),
+    answer: json(ref("TopUp")),
+  },
+  {
+    method: "get",
+    path: "/top-ups/{id}",
+    tag: "Top-ups",
+    auth: "session",
+    status: 200,
+    summary: "One top-up",
+    parameters: [inPath("id")],
+    answer: json(ref("TopUp")),
+  },
+  {
+    method: "post",
+    path: "/webhooks/payments/{provider}",
+    tag: "Top-ups",
+    auth: "none",
+    status: 200,
+    summary: "A payment provider's notification, proved by its signature",
+    parameters: [inPath("provider")],
+    body: anyObject,
+    answer: json(object({ received: { const: true } })),
+  },
+]
+
+const running: readonly Operation[] = [
+  {
+    method: "get",
+    path: "/healthz",
+    tag: "Running",
+    auth: "none",
+    status: 200,
+    summary: "The process lives",
+    answer: json(object({ status: text })),
+  },
+  {
+    method: "get",
+    path: "/readyz",
+    tag: "Running",
+    auth: "none",
+    status: 200,
+    summary: "The gateway takes calls; 503 when it does not",
+    answer: json(anyObject),
+  },
+  {
+    method: "get",
+    path: "/openapi.json",
+    tag: "Running",
+    auth: "none",
+    status: 200,
+    summary: "This document",
+    answer: json(anyObject),
+  },
+  {
+    method: "get",
+    path: "/docs",
+    tag: "Running",
+    auth: "none",
+    status: 200,
+    summary: "This document as a page",
+    answer: { "text/html": { schema: text } },
+  },
+]
+
+export const operations: readonly Operation[] = [
+  ...models,
+  ...calls,
+  ...usage,
+  ...account,
+  ...keys,
+  ...topUps,
+  ...running,
+]

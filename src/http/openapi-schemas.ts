@@ -1,0 +1,159 @@
+/** The shapes that the OpenAPI document names (OpenAPI 3.1, which takes JSON Schema as it is). */
+import { failureCodes } from "../failure/table.ts"
+
+export type Schema = Readonly<Record<string, unknown>>
+
+export const text = { type: "string" } as const
+export const integer = { type: "integer" } as const
+const flag = { type: "boolean" } as const
+const time = { type: "string", format: "date-time" } as const
+const micro = { type: "integer", description: "Micro-rupiah." } as const
+const micros = { type: "integer", description: "Micro-rupiah for one token." } as const
+export const period = { type: "string", enum: ["daily", "monthly", "total"] } as const
+const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema["type"], "null"] })
+
+export const ref = (name: keyof typeof schemas): Schema => ({ $ref: `#/components/schemas/${name}` })
+export const listOf = (items: Schema): Schema => object({ data: { type: "array", items } })
+
+/** All properties are required, save those that are named as optional. */
+export const object = (properties: Readonly<Record<string, Schema>>, optional: readonly string[] = []): Schema => ({
+  type: "object",
+  properties,
+  required: Object.keys(properties).filter((name) => !optional.includes(name)),
+})
+
+const tokenCounts = {
+  input_tokens: integer,
+  output_tokens: integer,
+  cache_read_tokens: integer,
+  cache_write_tokens: integer,
+}
+const rateFields = { input_micro: micros, output_micro: micros, cache_read_micro: micros, cache_write_micro: micros }
+export const usageStatus = {
+  type: "string",
+  enum: [
+    "ok",
+    "upstream_error",
+    "aborted_stream",
+    "usage_missing",
+    "billing_error",
+    "fallback_429",
+    "fallback_oversize",
+  ],
+} as const
+
+export const schemas = {
+  Error: object(
+    {
+      error: { ...text, description: "For people; may change." },
+      code: { type: "string", enum: failureCodes, description: "The contract: branch on this." },
+      type: { ...text, description: "The part of `code` after its last dot." },
+      request_id: text,
+      retryable: { ...flag, description: "Whether the same request may succeed later." },
+      hint: text,
+    },
+    ["hint"],
+  ),
+  CatalogueItem: object({
+    model: text,
+    display_name: text,
+    tier: text,
+    provider: text,
+    supports_vision: flag,
+    supports_tools: flag,
+    modality: text,
+    ...rateFields,
+    context_window: { ...orNull(integer), description: "Tokens; null where the limit is not verified." },
+    max_output_tokens: integer,
+    endpoints: { type: "array", items: { type: "string", enum: ["chat", "messages", "responses"] } },
+  }),
+  Model: object({
+    id: text,
+    object: { const: "model" },
+    created: integer,
+    owned_by: text,
+    context_window: orNull(integer),
+    type: { const: "model" },
+    display_name: text,
+    created_at: time,
+  }),
+  Account: object({
+    id: text,
+    email: text,
+    role: text,
+    balance_micro: micro,
+    held_micro: { ...micro, description: "Held for calls under way; what can be spent is the difference." },
+    time_zone: text,
+    created_at: time,
+  }),
+  Key: object({
+    id: text,
+    name: text,
+    prefix: text,
+    last4: text,
+    status: { type: "string", enum: ["active", "revoked"] },
+    requests_per_minute: orNull(integer),
+    tokens_per_minute: orNull(integer),
+    spending_limit_micro: orNull(micro),
+    spending_period: { type: ["string", "null"], enum: [...period.enum, null] },
+    spent_micro: orNull(micro),
+    created_at: time,
+    revoked_at: orNull(time),
+  }),
+  TopUp: object(
+    {
+      id: text,
+      status: { type: "string", enum: ["pending", "paid", "expired"] },
+      breakdown: object({
+        balance_purchased_micro: { ...micro, description: "Credited in full." },
+        service_fee_micro: micro,
+        payment_fee_micro: micro,
+        network_fee_micro: micro,
+        total_micro: micro,
+      }),
+      created_at: time,
+      expires_at: time,
+      paid_at: orNull(time),
+      qr: {
+        ...object({ payload: text, svg: text }),
+        type: ["object", "null"],
+        description: "Not in lists.",
+      },
+    },
+    ["qr"],
+  ),
+  UsageRecord: object(
+    {
+      model: text,
+      ...tokenCounts,
+      charge_micro: micro,
+      status: usageStatus,
+      turns: { ...integer, description: "Charged turns at the backend; above 1 for a server-side tool loop." },
+      request_id: text,
+      key_id: text,
+      created_at: time,
+      endpoint: text,
+      streamed: flag,
+      attempts: integer,
+      duration_ms: integer,
+      first_token_ms: orNull(integer),
+      error_code: orNull(text),
+      price_id: integer,
+      rates: object(rateFields),
+      amounts: object({ input_micro: micro, output_micro: micro, cache_read_micro: micro, cache_write_micro: micro }),
+      absorbed_micro: micro,
+      markers: { type: "array", items: object({ model: text, status: usageStatus, created_at: time }) },
+    },
+    ["markers"],
+  ),
+  UsageSum: object(
+    {
+      group: text,
+      requests: integer,
+      ok_requests: integer,
+      ...tokenCounts,
+      charge_micro: micro,
+    },
+    ["group"],
+  ),
+} satisfies Record<string, Schema>
