@@ -15,7 +15,7 @@ import { LiveCatalogue } from "./catalogue/live.ts"
 import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
-import type { FinishedCall, GatewayPorts } from "./gateway/call.ts"
+import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/call.ts"
 import { keyChanged, startActors } from "./gateway/start-actors.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
@@ -58,6 +58,8 @@ export interface ServerParts {
   readonly backends: ReadonlyMap<string, Backend>
   /** The process cannot go on: something that restarts do not mend. */
   readonly fatal: (reason: string) => void
+  /** Waits that are nobody's to configure, shorter: for tests. */
+  readonly limits?: Partial<Pick<CallLimits, "drainLeftMs" | "readerStallMs">>
 }
 
 export interface Server {
@@ -71,10 +73,15 @@ export interface Server {
   stop(): Promise<void>
 }
 
+/** Decisions §6. */
+const DRAIN_LEFT_MS = 60_000
+/** Long enough for a laptop's nap; a slot that nobody reads from is not kept for ever. */
+const READER_STALL_MS = 300_000
 const CATALOGUE_EVERY_MS = 2_000
 const SUCCESSION_EVERY_MS = 5_000
 
-export async function startServer({ config, log, catalogueFile, backends, fatal }: ServerParts): Promise<Server> {
+export async function startServer(parts: ServerParts): Promise<Server> {
+  const { config, log, catalogueFile, backends, fatal, limits } = parts
   const store = await openStore({ config, log, fatal })
   const { database, process } = store
   const clock = systemClock
@@ -113,6 +120,9 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
       settleDeadlineMs: config.SETTLE_DEADLINE_MS,
       upstreamStartMs: config.UPSTREAM_START_TIMEOUT_MS,
       upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
+      drainLeftMs: DRAIN_LEFT_MS,
+      readerStallMs: READER_STALL_MS,
+      ...limits,
     },
     random: Math.random,
     now: () => clock.now(),
@@ -121,6 +131,7 @@ export async function startServer({ config, log, catalogueFile, backends, fatal 
       metrics.finished(call)
       events.finished(call)
     },
+    alerted: ({ requestId, ...alert }) => log.error("backend needs attention", { request_id: requestId, ...alert }),
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
     draining: draining.signal,
     underWay: new Map(),

@@ -7,9 +7,10 @@ import { type JsonObject, isObject } from "../chat/json.ts"
 import type { ChatRequest } from "../chat/request.ts"
 import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
-import { connectionFault, type Fault, send } from "../upstream/client.ts"
+import { brokenFault, connectionFault, type Fault, send } from "../upstream/client.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { ClientView, StreamPosition, WireFormat } from "../wire/format.ts"
+import { tooLong } from "../wire/overflow.ts"
 import type { Outbox } from "./outbox.ts"
 import type { Patience } from "./patience.ts"
 import { Relay } from "./relay.ts"
@@ -58,7 +59,7 @@ export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
   const response = await patience.during(
     send({ backend, format: format.endpoint, path: format.path, body, clientHeaders, signal }),
   )
-  if (!(response instanceof Response)) return failed(patience.blame(response))
+  if (!(response instanceof Response)) return failed(numbered(patience.blame(response), terms))
   const view: ClientView = {
     model: model.id,
     includeUsage: request.includeUsage,
@@ -76,7 +77,11 @@ async function streamed(terms: AttemptTerms, response: Response, view: ClientVie
   terms.onRelay(relay)
   const end = await relay.run(patience.watch(response.body))
   if ("terminal" in end) return { kind: "answered", tokens: reader.tokens(), last: end.terminal }
-  return failed(patience.blame(end), { told: relay.told, usable: relay.usable, position: reader.position() })
+  return failed(numbered(patience.blame(end), terms), {
+    told: relay.told,
+    usable: relay.usable,
+    position: reader.position(),
+  })
 }
 
 async function whole(terms: AttemptTerms, response: Response, view: ClientView): Promise<Answered | Failed> {
@@ -89,7 +94,7 @@ async function whole(terms: AttemptTerms, response: Response, view: ClientView):
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
   const reply = terms.format.readReply(body, view)
-  if (reply instanceof Failure) return failed({ failure: reply, retryAfterMs: undefined, opened: true, alert: false })
+  if (reply instanceof Failure) return failed(numbered(brokenFault(reply), terms))
   terms.onContent()
   return { kind: "answered", tokens: reply.tokens, last: reply.body }
 }
@@ -103,11 +108,20 @@ const failed = (fault: Fault, relayed: Partial<Omit<Failed, "kind" | "fault">> =
   ...relayed,
 })
 
-const unreadable: Fault = {
-  failure: new Failure("dependency.upstream_unavailable"),
-  retryAfterMs: undefined,
-  opened: true,
-  alert: true,
+/** An answer that is no JSON object: cut short, or not from the backend at all. */
+const unreadable: Fault = { ...connectionFault(true), alert: true }
+
+/**
+ * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend told none,
+ * they are ours; an estimate that says the prompt fits is wrong by at least one token.
+ */
+function numbered(fault: Fault, { model, request }: AttemptTerms): Fault {
+  const { code, detail } = fault.failure
+  if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
+  if (model.contextWindow === null) return fault
+  const count = Math.max(request.inputTokens, model.contextWindow + 1)
+  const message = tooLong({ count, limit: model.contextWindow })
+  return { ...fault, failure: new Failure(code, { ...detail, message }) }
 }
 
 function parsed(text: string): unknown {

@@ -34,6 +34,10 @@ export interface CallLimits {
   readonly settleDeadlineMs: number
   readonly upstreamStartMs: number
   readonly upstreamIdleMs: number
+  /** How long the backend of a client that went away is read on (decisions §6). */
+  readonly drainLeftMs: number
+  /** How long a client may take nothing of its stream before it counts as gone. */
+  readonly readerStallMs: number
 }
 
 export interface GatewayPorts {
@@ -44,6 +48,8 @@ export interface GatewayPorts {
   readonly random: Random
   readonly now: () => number
   readonly finished: (call: FinishedCall) => void
+  /** A backend refused our credentials or our configuration, which no retry mends. */
+  readonly alerted: (alert: BackendAlert) => void
   /** A bug ended a call's story. */
   readonly crashed: (requestId: string, error: unknown) => void
   /** Aborts when no new calls are taken. */
@@ -54,7 +60,16 @@ export interface GatewayPorts {
 
 interface UnderWay {
   readonly ended: Promise<unknown>
+  /** Breaks off what is waited for, the backend and the client, and settles. */
   readonly giveUp: () => void
+}
+
+export interface BackendAlert {
+  readonly requestId: string
+  readonly model: string
+  readonly provider: string
+  /** HTTP status, where one came. */
+  readonly status: number | undefined
 }
 
 /** One line of the log, and one event of the dashboard. */
@@ -66,11 +81,10 @@ export interface FinishedCall {
   readonly endpoint: string
   readonly booked: Booked
   readonly ending: Ending
+  /** A backend was alerted about on the way. */
   readonly alert: boolean
 }
 
-/** How long the backend of a client that went away is read on (decisions §6). */
-const DRAIN_LEFT_MS = 60_000
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_PATIENCE_MS = 2_000
 
@@ -121,8 +135,11 @@ class Story {
   readonly #understood: Understood
   readonly #outbox: Outbox
   readonly #startedAt = performance.now()
+  /** What the call holds now; after a reroute another than before. */
+  #admission: Admission | undefined
   #relay: Relay | undefined
   #firstTokenMs: number | undefined
+  #alerted = false
 
   constructor(
     ports: GatewayPorts,
@@ -141,6 +158,7 @@ class Story {
     this.#outbox = new Outbox({
       heartbeat: this.#heartbeat,
       heartbeatMs: ports.limits.heartbeatMs,
+      stallMs: ports.limits.readerStallMs,
       beforeHeartbeat: () => this.#relay?.release(),
     })
     if (request.signal.aborted) this.#outbox.leave()
@@ -168,9 +186,10 @@ class Story {
     if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
     const admitted = await this.#admit(first)
     if (admitted instanceof Failure) return admitted
-    if (this.#outbox.left.aborted) {
+    // Checked in the turn in which the call is put under way, so that a drain that has begun sees every call.
+    if (this.#outbox.left.aborted || this.#ports.draining.aborted) {
       admitted[Symbol.dispose]()
-      return new Failure("gateway.capacity")
+      return new Failure("gateway.capacity", { retryAfterS: 1 })
     }
 
     const opening = this.#opening(admitted, openedAt)
@@ -181,7 +200,11 @@ class Story {
       .catch((error: unknown) => this.#crash(error, opening))
       .then((delivery) => this.#deliver(delivery))
       .finally(() => this.#ports.underWay.delete(this.#requestId))
-    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp: () => patience.giveUp() })
+    const giveUp = () => {
+      patience.giveUp()
+      this.#outbox.hurry()
+    }
+    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp })
 
     const early = await Promise.race([delivered, this.#outbox.started])
     if (early !== undefined) return early
@@ -204,8 +227,8 @@ class Story {
     return new Response(this.#outbox.stream(), { headers })
   }
 
-  #admit(candidate: Candidate): Promise<Admission | Failure> {
-    return admit(this.#ports.actors, {
+  async #admit(candidate: Candidate): Promise<Admission | Failure> {
+    const admitted = await admit(this.#ports.actors, {
       requestId: this.#requestId,
       caller: this.#caller,
       request: this.#understood.request,
@@ -213,6 +236,8 @@ class Story {
       capacityWaitMs: this.#ports.limits.capacityWaitMs,
       left: this.#outbox.left,
     })
+    if (!(admitted instanceof Failure)) this.#admission = admitted
+    return admitted
   }
 
   #opening(admission: Admission, openedAt: number): Opening {
@@ -241,9 +266,7 @@ class Story {
     opening: Opening,
   ): Promise<Delivery> {
     using _ = patience
-    const drain = () => setTimeout(() => patience.giveUp(), DRAIN_LEFT_MS)
-    let draining: ReturnType<typeof setTimeout> | undefined
-    this.#outbox.left.addEventListener("abort", () => (draining = drain()))
+    using _drain = this.#drainWhenLeft(patience)
     const routed = await route({
       candidates: chain,
       markers,
@@ -254,7 +277,6 @@ class Story {
       attempt: (candidate, admission) => this.#attempt(candidate, admission, patience),
       wanted: () => !this.#outbox.left.aborted,
     })
-    clearTimeout(draining)
     using admission = routed.admission
     const ending = this.#ending(routed, patience)
     const booked = await settle(this.#ports.actors, {
@@ -269,8 +291,24 @@ class Story {
     return this.#delivery(routed, booked)
   }
 
+  /** A client that goes away leaves its backend to be read on for a while, and no longer. */
+  #drainWhenLeft(patience: Patience): Disposable {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const drain = () => {
+      timer = setTimeout(() => patience.giveUp(), this.#ports.limits.drainLeftMs)
+    }
+    this.#outbox.left.addEventListener("abort", drain)
+    return {
+      [Symbol.dispose]: () => {
+        this.#outbox.left.removeEventListener("abort", drain)
+        clearTimeout(timer)
+      },
+    }
+  }
+
   /** A bug of ours ended the story: the client is told, nothing is charged, and the record says whose fault it was. */
   #crash(error: unknown, opening: Opening): Delivery {
+    this.#admission?.[Symbol.dispose]()
     this.#ports.crashed(this.#requestId, error)
     const { model, price } = this.#understood.offer
     const final: UsageRecord = {
@@ -292,8 +330,8 @@ class Story {
     return { kind: "failure", failure: new Failure("internal.panic"), model: model.id, position: undefined }
   }
 
-  #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
-    return attempt({
+  async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
+    const end = await attempt({
       format: this.#format,
       request: this.#understood.request,
       model: candidate.offer.model,
@@ -308,6 +346,14 @@ class Story {
         this.#firstTokenMs ??= this.#elapsedMs()
       },
     })
+    // Told at once: a retry or another model of the chain may hide it from everyone else.
+    if (end.kind === "failed" && end.fault.alert) {
+      this.#alerted = true
+      const { model } = candidate.offer
+      const { status } = end.fault
+      this.#ports.alerted({ requestId: this.#requestId, model: model.id, provider: model.upstream.provider, status })
+    }
+    return end
   }
 
   #ending({ end, attempts }: Routed, patience: Patience): Ending {
@@ -318,7 +364,7 @@ class Story {
     }
     const { fault, usable } = end
     // A drain that ran out: the backend answered, and nobody read what it counted.
-    if (patience.givenUp && usable)
+    if (patience.givenUp && usable && this.#outbox.left.aborted)
       return { ...common, status: "usage_missing", tokens: undefined, errorCode: undefined }
     const status = this.#understood.request.stream && fault.opened && !usable ? "aborted_stream" : "upstream_error"
     return { ...common, status, tokens: undefined, errorCode: fault.failure.code }
@@ -360,7 +406,7 @@ class Story {
     return JSON.stringify(this.#format.failedReply?.(failure, context) ?? failure.body(this.#requestId))
   }
 
-  #report({ end, admission }: Routed, ending: Ending, booked: Booked): void {
+  #report({ admission }: Routed, ending: Ending, booked: Booked): void {
     this.#ports.finished({
       requestId: this.#requestId,
       accountId: this.#caller.record.accountId,
@@ -369,7 +415,7 @@ class Story {
       endpoint: this.#understood.request.endpoint,
       booked,
       ending,
-      alert: end.kind === "failed" && end.fault.alert,
+      alert: this.#alerted,
     })
   }
 

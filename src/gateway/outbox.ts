@@ -9,6 +9,8 @@ export interface OutboxOptions {
   /** Sent after so long a silence; undefined sends none. */
   readonly heartbeat: string | undefined
   readonly heartbeatMs: number
+  /** A client that takes nothing for so long is as good as gone. */
+  readonly stallMs: number
   /** Run when a heartbeat is due: a chance to write something better. */
   readonly beforeHeartbeat: () => void
 }
@@ -28,7 +30,9 @@ export class Outbox {
   #lastWriteAt = 0
   #timer: ReturnType<typeof setTimeout> | undefined
   #reader: (() => void) | undefined
-  #room: (() => void) | undefined
+  #room: PromiseWithResolvers<void> | undefined
+  #stall: ReturnType<typeof setTimeout> | undefined
+  #hurried = false
 
   constructor(options: OutboxOptions) {
     this.#options = options
@@ -55,10 +59,16 @@ export class Outbox {
   write(text: string): Promise<void> {
     if (text === "" || this.left.aborted || this.#ended) return Promise.resolve()
     this.#put(text)
-    if (this.#unread <= ROOM_BYTES) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#room = resolve
-    })
+    if (this.#unread <= ROOM_BYTES || this.#hurried) return Promise.resolve()
+    this.#room ??= Promise.withResolvers<void>()
+    this.#stall ??= setTimeout(() => this.leave(), this.#options.stallMs)
+    return this.#room.promise
+  }
+
+  /** Nobody who writes waits for the client any more: what is left to say is little, and has to be said now. */
+  hurry(): void {
+    this.#hurried = true
+    this.#makeRoom()
   }
 
   end(): void {
@@ -75,7 +85,7 @@ export class Outbox {
     this.#queue = []
     this.#unread = 0
     this.#leave.abort()
-    this.#room?.()
+    this.#makeRoom()
     this.#reader?.()
   }
 
@@ -84,6 +94,7 @@ export class Outbox {
       {
         pull: async (controller) => {
           if (this.#queue.length === 0 && !this.#ended) await this.#more()
+          if (this.left.aborted) return controller.error(new Error("the client took nothing for too long"))
           for (const bytes of this.#take()) controller.enqueue(bytes)
           if (this.#ended && this.#queue.length === 0) controller.close()
         },
@@ -105,9 +116,15 @@ export class Outbox {
     const taken = this.#queue
     this.#queue = []
     this.#unread = 0
-    this.#room?.()
-    this.#room = undefined
+    this.#makeRoom()
     return taken
+  }
+
+  #makeRoom(): void {
+    clearTimeout(this.#stall)
+    this.#stall = undefined
+    this.#room?.resolve()
+    this.#room = undefined
   }
 
   #put(text: string): void {

@@ -1,14 +1,15 @@
 /**
  * How long a call waits for its backends: a deadline for the start, then one for each silence, measured only while the
- * gateway waits for the backend and not for the client. One timer for a call's life.
+ * gateway waits for the backend and not for the client. One timer for a call's life. Times in milliseconds.
  */
-import { Failure } from "../failure/failure.ts"
+import { Failure, type FailureDetail } from "../failure/failure.ts"
 import type { Fault } from "../upstream/client.ts"
 
 /** What a relay reads from. */
 export interface ByteSource {
   read(): Promise<{ done: false; value: Uint8Array } | { done: true; value?: Uint8Array | undefined }>
-  cancel(): Promise<void>
+  /** Nothing more of it is wanted. */
+  close(): void
 }
 
 export interface PatienceOptions {
@@ -18,6 +19,15 @@ export interface PatienceOptions {
   readonly idleMs: number
 }
 
+type Reason = "start" | "idle" | "given-up"
+
+/** What a client is told when the gateway broke a backend's answer off (specification, "Events" 5). */
+const brokenOff: Record<Reason, FailureDetail> = {
+  start: { message: "The model's backend did not begin to answer in time.", stream: "upstream_timeout" },
+  idle: { message: "The model's backend fell silent in the middle of its answer.", stream: "upstream_timeout" },
+  "given-up": { message: "The gateway had to stop before the answer was whole." },
+}
+
 export class Patience implements Disposable {
   readonly #options: PatienceOptions
   readonly #abort = new AbortController()
@@ -25,7 +35,7 @@ export class Patience implements Disposable {
   #timer: ReturnType<typeof setTimeout>
   #waitingSince: number | undefined
   #started = false
-  #why: "start" | "idle" | "given-up" | undefined
+  #why: Reason | undefined
 
   constructor(options: PatienceOptions) {
     this.#options = options
@@ -56,8 +66,7 @@ export class Patience implements Disposable {
   /** Sharpens a broken connection's fault when it was ours to break. */
   blame(fault: Fault): Fault {
     if (this.#why === undefined) return fault
-    const message = "The model's backend did not answer in time."
-    const failure = new Failure("dependency.upstream_unavailable", { message, stream: "upstream_timeout" })
+    const failure = new Failure("dependency.upstream_unavailable", brokenOff[this.#why])
     return { ...fault, failure, retryAfterMs: undefined }
   }
 
@@ -75,7 +84,7 @@ export class Patience implements Disposable {
     const reader = body.getReader()
     return {
       read: () => this.during(reader.read()),
-      cancel: () => reader.cancel(),
+      close: () => void finish(reader),
     }
   }
 
@@ -98,10 +107,28 @@ export class Patience implements Disposable {
     this.#timer = setTimeout(() => this.#look(), delayMs)
   }
 
-  #stop(why: "start" | "idle" | "given-up"): void {
+  #stop(why: Reason): void {
     if (this.#why !== undefined) return
     this.#why = why
     clearTimeout(this.#timer)
     this.#abort.abort()
+  }
+}
+
+/** How long a backend may take to close a stream after its last event, for the connection to be used again. */
+const CLOSE_MS = 1_000
+
+/**
+ * Always read or cancel: a body that is left alone keeps its connection. Not a wait of the call's own, which may be at
+ * its next backend by then.
+ */
+async function finish(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+  const timer = setTimeout(() => void reader.cancel().catch(() => {}), CLOSE_MS)
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The connection broke; there is nothing left to give back.
+  } finally {
+    clearTimeout(timer)
   }
 }

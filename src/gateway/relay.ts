@@ -5,9 +5,12 @@
 import { Failure } from "../failure/failure.ts"
 import { SseParser, type SseEvent } from "../wire/sse.ts"
 import type { StreamReader } from "../wire/format.ts"
-import { connectionFault, type Fault } from "../upstream/client.ts"
+import { brokenFault, connectionFault, type Fault } from "../upstream/client.ts"
 import type { Outbox } from "./outbox.ts"
 import type { ByteSource } from "./patience.ts"
+
+/** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
+const HELD_LENGTH = 131_072
 
 /** The stream came to its terminal event, whose bytes leave once the charge is durable. */
 export interface StreamComplete {
@@ -40,9 +43,15 @@ export class Relay {
   /** Lets go of what is held back, because the client has waited for so long that it must hear something. */
   release(): void {
     if (this.#held === "") return
-    void this.#outbox.write(this.#held)
+    void this.#outbox.write(this.#letGo())
+  }
+
+  /** What was held back, to be sent now. */
+  #letGo(): string {
+    const held = this.#held
     this.#held = ""
     this.#told = true
+    return held
   }
 
   async run(source: ByteSource): Promise<StreamComplete | Fault> {
@@ -51,7 +60,7 @@ export class Relay {
       for (;;) {
         const { done, value } = await source.read()
         const events = done ? tail(parser) : parser.push(value)
-        if (events instanceof Failure) return broken(events)
+        if (events instanceof Failure) return brokenFault(events)
         const end = await this.#take(events)
         if (end !== undefined) return end
         if (done) return connectionFault(true)
@@ -59,7 +68,9 @@ export class Relay {
     } catch {
       return connectionFault(true)
     } finally {
-      void finish(source)
+      // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
+      this.#held = ""
+      source.close()
     }
   }
 
@@ -69,28 +80,26 @@ export class Relay {
       const step = this.#reader.read(event)
       switch (step.kind) {
         case "preamble":
-          if (this.#told) out += step.bytes
-          else this.#held += step.bytes
+          if (!this.#told) this.#held += step.bytes
+          else out += step.bytes
+          if (this.#held.length > HELD_LENGTH) out += this.#letGo()
           break
         case "content":
           if (!this.#usable) this.#onContent()
           this.#usable = true
-          this.#told = true
-          out += this.#held + step.bytes
-          this.#held = ""
+          out += this.#letGo() + step.bytes
           break
         case "trailer":
           out += step.bytes
           break
         case "terminal": {
-          const terminal = this.#held + step.bytes
-          this.#held = ""
+          const terminal = this.#letGo() + step.bytes
           await this.#outbox.write(out)
           return { terminal }
         }
         case "failure":
           await this.#outbox.write(out)
-          return broken(step.failure)
+          return brokenFault(step.failure)
       }
     }
     await this.#outbox.write(out)
@@ -98,31 +107,8 @@ export class Relay {
   }
 }
 
-/** A failure inside a 2xx stream; only one that may pass is worth another try. */
-const broken = (failure: Failure): Fault => ({
-  failure,
-  retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
-  opened: true,
-  alert: false,
-})
-
 function tail(parser: SseParser): SseEvent[] | Failure {
   const last = parser.end()
   if (last instanceof Failure) return last
   return last === undefined ? [] : [last]
-}
-
-/** How long a backend may take to close a stream after its last event, for the connection to be used again. */
-const CLOSE_MS = 1_000
-
-/** Always read or cancel: a body that is left alone keeps its connection. */
-async function finish(source: ByteSource): Promise<void> {
-  const timer = setTimeout(() => void source.cancel().catch(() => {}), CLOSE_MS)
-  try {
-    while (!(await source.read()).done);
-  } catch {
-    // The connection broke; there is nothing left to give back.
-  } finally {
-    clearTimeout(timer)
-  }
 }

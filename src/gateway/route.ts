@@ -6,8 +6,9 @@ import type { Random } from "../../actors/kernel/random.ts"
 import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
 import type { ChatRequest } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Fault } from "../upstream/client.ts"
+import { connectionFault, type Fault } from "../upstream/client.ts"
 import type { Backend } from "../upstream/providers.ts"
+import { tooLong } from "../wire/overflow.ts"
 import type { Admission } from "./admit.ts"
 import type { Answered, Failed } from "./attempt.ts"
 import type { Patience } from "./patience.ts"
@@ -46,18 +47,15 @@ export function candidates(
   const fits = ({ offer }: Candidate) =>
     offer.model.contextWindow === null || request.inputTokens <= offer.model.contextWindow
   const from = chain.findIndex(fits)
-  if (from < 0) return overflow(request.inputTokens, asked.model.contextWindow ?? 0)
+  if (from < 0) {
+    const message = tooLong({ count: request.inputTokens, limit: asked.model.contextWindow ?? 0 })
+    return new Failure("upstream.context_length_exceeded", { message })
+  }
   const markers = chain
     .slice(0, from)
     .map(({ offer }) => ({ offer, status: "fallback_oversize", attempts: 0, durationMs: 0 }) as const)
   return { fitting: chain.slice(from).filter(fits), markers }
 }
-
-/** With the numbers in the form that coding agents read to compact their history (decisions §7). */
-const overflow = (tokens: number, window: number) =>
-  new Failure("upstream.context_length_exceeded", {
-    message: `prompt is too long: ${tokens} tokens > ${window} maximum`,
-  })
 
 export interface Routed {
   readonly admission: Admission
@@ -106,7 +104,7 @@ export async function route(terms: RouteTerms): Promise<Routed> {
 
 const noRoom = (failure: Failure): Failed => ({
   kind: "failed",
-  fault: { failure, retryAfterMs: undefined, opened: false, alert: false },
+  fault: { ...connectionFault(false), failure, retryAfterMs: undefined },
   told: false,
   usable: false,
   position: undefined,
@@ -129,5 +127,6 @@ async function tries(terms: RouteTerms, candidate: Candidate, admission: Admissi
     const waitMs = Math.max(backOff, retryAfterMs)
     if (waitMs >= terms.patience.startLeftMs) return { admission, end, attempts }
     await Bun.sleep(waitMs)
+    if (!terms.wanted()) return { admission, end, attempts }
   }
 }

@@ -28,6 +28,8 @@ export interface Fault {
   readonly opened: boolean
   /** The operator should look: our credentials or our configuration are at fault. */
   readonly alert: boolean
+  /** HTTP status of the refusal; undefined when there was none. */
+  readonly status: number | undefined
 }
 
 /** A 429 is worth waiting for only when the backend says that it is this short. */
@@ -59,13 +61,21 @@ export const connectionFault = (opened: boolean): Fault => ({
   retryAfterMs: 0,
   opened,
   alert: false,
+  status: undefined,
+})
+
+/** What a backend says went wrong in an answer that it had begun; only what may pass is worth another try. */
+export const brokenFault = (failure: Failure): Fault => ({
+  ...connectionFault(true),
+  failure,
+  retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
 })
 
 async function refusal(response: Response): Promise<Fault> {
   const { status } = response
   const text = await firstBytes(response)
   const { failure, alert } = classifyBackendError(status, parsed(text), response.headers, Date.now())
-  return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert }
+  return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status }
 }
 
 function retryDelay(status: number, failure: Failure): number | undefined {

@@ -52,8 +52,11 @@ export const isOverflow = (facts: ErrorFacts): boolean =>
 /** The message with the numbers in the one form that agents parse; undefined when the text does not have both. */
 export const overflowMessage = (text: string): string | undefined => {
   const numbers = sumOverLimit(text) ?? countOverLimit(text)
-  return numbers === undefined ? undefined : `prompt is too long: ${numbers.count} tokens > ${numbers.limit} maximum`
+  return numbers === undefined ? undefined : tooLong(numbers)
 }
+
+/** The one form of words, in tokens. */
+export const tooLong = ({ count, limit }: Numbers): string => `prompt is too long: ${count} tokens > ${limit} maximum`
 
 interface Numbers {
   readonly count: number

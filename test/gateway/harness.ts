@@ -7,7 +7,7 @@ import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
 import type { Provider } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
 import { createLog } from "../../src/log.ts"
-import { type Server, startServer } from "../../src/server.ts"
+import { type Server, type ServerParts, startServer } from "../../src/server.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import { seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
@@ -19,6 +19,8 @@ export const PAYMENT_SECRET = "a secret of the tests"
 export interface GatewayOptions {
   /** Variables of the configuration. */
   readonly env?: Readonly<Record<string, string>>
+  /** Waits that no variable sets. */
+  readonly limits?: ServerParts["limits"]
   /** Providers beside `simulated`; one without a key stays unconfigured. */
   readonly backends?: readonly Backend[]
   /** For tests that put a proxy between the gateway and its database. */
@@ -52,7 +54,10 @@ export interface TestGateway extends AsyncDisposable {
   person(balanceRp?: number): Promise<Person>
   topUp(person: Person, amountRp: number): Promise<void>
   /** Makes a key and returns it whole. */
-  key(person: Person, limits?: Readonly<Record<string, unknown>>): Promise<{ readonly id: string; readonly key: string }>
+  key(
+    person: Person,
+    limits?: Readonly<Record<string, unknown>>,
+  ): Promise<{ readonly id: string; readonly key: string }>
   /** A call of the dashboard's API. */
   dashboard(person: Person, path: string, init?: RequestInit): Promise<Response>
   /** POST with a key. A string body is sent as it is. */
@@ -76,7 +81,13 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
   })
   if (Array.isArray(config)) throw new Error(config.join("\n"))
   const complaints: string[] = []
-  const provider: Provider = { id: "simulated", label: "Simulated", baseUrl: simulator.url, apiKeyEnv: "X", headers: {} }
+  const provider: Provider = {
+    id: "simulated",
+    label: "Simulated",
+    baseUrl: simulator.url,
+    apiKeyEnv: "X",
+    headers: {},
+  }
   const simulated: Backend = { provider, apiKey: "backend-secret" }
   const server = await startServer({
     config,
@@ -84,6 +95,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
     catalogueFile: { models: [plainModel({ format: "chat", model: "plain" })], aliases: [] },
     backends: new Map([simulated, ...(options.backends ?? [])].map((backend) => [backend.provider.id, backend])),
     fatal: (reason) => complaints.push(`fatal: ${reason}`),
+    ...(options.limits && { limits: options.limits }),
   })
 
   const { url } = server
