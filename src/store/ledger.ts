@@ -82,21 +82,26 @@ fresh as (
   on conflict (request_id, part) do nothing
   returning request_id, part, account_id, key_id, lease_id, charge_micro, absorbed_micro
 ),
--- Charges that were booked although the client was told otherwise: taken back (settlements marked as voided).
+-- Charges that were booked although the client was told otherwise: taken back (settlements marked as voided). Locked, because
+-- a void that was given up and sent again may have been at work when this statement began.
 booked as (
   select u.request_id, u.account_id, u.key_id, u.lease_id, u.charge_micro, u.absorbed_micro
   from usage u join settled_rows s on s.request_id = u.request_id and s.part = u.part
   where s.voided and s.part = 0 and (u.charge_micro > 0 or u.absorbed_micro > 0)
+  for update of u
 ),
 taken_back as (
   update usage u set status = 'billing_error', charge_micro = 0, absorbed_micro = 0, flagged = true
   from booked b where u.request_id = b.request_id and u.part = 0
 ),
--- A late record of a process whose calls were closed for it: the house bears what it cost.
+-- A late record of a process whose calls were ended for it: the house bears what it cost. What was booked in time stays.
 late as (
-  select d.request_id, d.charge_micro + d.absorbed_micro as cost_micro
-  from due d where d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0
-    and not exists (select 1 from fresh f where f.request_id = d.request_id and f.part = 0)
+  update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, input_tokens = d.input_tokens,
+    output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens
+  from due d
+  where u.request_id = d.request_id and u.part = 0 and d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0
+    and u.status = 'billing_error' and u.absorbed_micro = 0
+  returning u.request_id, u.absorbed_micro
 ),
 moved as (
   insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
@@ -104,7 +109,7 @@ moved as (
   union all
   select 'absorb:' || request_id, 'house:absorbed', 'house:revenue', absorbed_micro, 'absorbed' from fresh where absorbed_micro > 0
   union all
-  select 'absorb:' || request_id, 'house:absorbed', 'house:revenue', cost_micro, 'absorbed' from late
+  select 'absorb:' || request_id, 'house:absorbed', 'house:revenue', absorbed_micro, 'absorbed' from late
   union all
   select 'void:' || request_id, 'house:revenue', account_id, charge_micro, 'void' from booked where charge_micro > 0
   union all

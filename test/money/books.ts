@@ -1,0 +1,185 @@
+/**
+ * A small business to book calls in, without a gateway in front: accounts, keys, processes and leases as rows, and calls
+ * as the ledger is handed them.
+ */
+import { growLease } from "../../src/store/leases.ts"
+import type { Lease } from "../../actors/account.ts"
+import type { Batch, Opening, Settlement, UsageRecord } from "../../actors/ledger.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { price, type Rates } from "../../actors/money/price.ts"
+import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
+import { ledgerStore } from "../../src/store/ledger.ts"
+import type { TestDatabase } from "../store/harness.ts"
+
+export const rates: Rates = {
+  input: micro(1_000n),
+  output: micro(5_000n),
+  cacheRead: micro(100n),
+  cacheWrite: micro(1_250n),
+}
+
+export interface CallTerms {
+  readonly id?: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly lease: Lease
+  readonly tokens?: Partial<Tokens>
+  /** What of the price the customer's money did not cover. */
+  readonly absorbed?: bigint
+  readonly markers?: number
+}
+
+export interface Balance {
+  readonly posted: bigint
+  readonly leased: bigint
+}
+
+let serial = 0
+
+export class Books {
+  readonly #target: TestDatabase
+  readonly #priceId: bigint
+  /** Calls that were settled under a lease that was no longer open. */
+  readonly fenced: string[] = []
+
+  private constructor(target: TestDatabase, priceId: bigint) {
+    this.#target = target
+    this.#priceId = priceId
+  }
+
+  static async open(target: TestDatabase): Promise<Books> {
+    const [row] = await target.sql<{ id: bigint }[]>`
+      with model as (
+        insert into models (model, position, display_name, tier, provider, modality, supports_vision, supports_tools,
+          context_window, max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model,
+          max_concurrency, fallback, strip, unsupported, features)
+        values ('m', 0, 'm', 't', 'p', 'text', false, false, null, 100, '{chat}', 'p', 'chat', 'm', 1, '{}', '{}', '{}', '{}')
+        returning model
+      )
+      insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+      select model, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, now() from model
+      returning id`
+    return new Books(target, row!.id)
+  }
+
+  async account(postedMicro: bigint): Promise<{ accountId: string; keyId: string }> {
+    const { sql } = this.#target
+    const accountId = `acc_${++serial}`
+    const keyId = `key_${serial}`
+    await sql`insert into accounts (id, email, password_hash) values (${accountId}, ${`${accountId}@example.test`}, 'x')`
+    await sql`
+      insert into api_keys (id, account_id, name, key_hash, prefix, last4)
+      values (${keyId}, ${accountId}, 'k', ${Buffer.from(keyId)}, 'sk', 'last')`
+    await sql`insert into balances (account_id) values (${accountId})`
+    if (postedMicro > 0n) await this.credit(accountId, postedMicro)
+    return { accountId, keyId }
+  }
+
+  async credit(accountId: string, amount: bigint): Promise<void> {
+    await this.#target.sql`
+      with moved as (
+        insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        values (${`gift:${++serial}`}, 'house:adjustments', ${accountId}, ${amount}, 'gift')
+      )
+      update balances set posted_micro = posted_micro + ${amount} where account_id = ${accountId}`
+  }
+
+  async process(id = `prc_${++serial}`): Promise<string> {
+    await this.#target.sql`insert into processes (id) values (${id})`
+    return id
+  }
+
+  async lease(processId: string, accountId: string): Promise<Lease> {
+    const lease = await growLease(this.#target.db, processId, accountId)
+    if (lease === undefined) throw new Error(`no lease on ${accountId}`)
+    return lease
+  }
+
+  /** An account with money, a process, and its lease on all of it. */
+  async customer(postedMicro = 1_000_000n) {
+    const account = await this.account(postedMicro)
+    const processId = await this.process()
+    return { ...account, processId, lease: await this.lease(processId, account.accountId) }
+  }
+
+  commit(processId: string, batch: Partial<Batch>): Promise<void> {
+    const fenced = (ids: readonly string[]) => void this.fenced.push(...ids)
+    const store = ledgerStore({ database: this.#target.db, processId, fenced })
+    return store.commit({ openings: [], settlements: [], ...batch })
+  }
+
+  opening({ id, accountId, keyId, lease }: CallTerms): Opening {
+    return {
+      requestId: id ?? `req_${++serial}`,
+      accountId,
+      keyId,
+      leaseId: lease.id,
+      model: "m",
+      endpoint: "chat",
+      streamed: true,
+      hold: micro(500_000n),
+      priceId: this.#priceId,
+      openedAt: Date.UTC(2026, 10, 20, 1),
+      starts: { daily: Date.UTC(2026, 10, 19, 17), monthly: Date.UTC(2026, 9, 31, 17), total: 0 },
+    }
+  }
+
+  /** 100 input and 20 output tokens unless told otherwise: 200,000 micro. */
+  settlement(terms: CallTerms): Settlement {
+    const opening = this.opening(terms)
+    const tokens = { ...noTokens, ...(terms.tokens ?? { input: 100, output: 20 }) }
+    const absorbed = micro(terms.absorbed ?? 0n)
+    const charge = micro(price(tokens, rates) - absorbed)
+    const markers = Array.from({ length: terms.markers ?? 0 }, (_, index) =>
+      this.#record({ part: index + 1, status: "fallback_429", tokens: noTokens, charge: zero, absorbed: zero }),
+    )
+    const final = this.#record({ part: 0, status: "ok", tokens, charge, absorbed })
+    return { opening, records: [final, ...markers], voided: false }
+  }
+
+  #record(fields: Pick<UsageRecord, "part" | "status" | "tokens" | "charge" | "absorbed">): UsageRecord {
+    return {
+      ...fields,
+      model: "m",
+      priceId: this.#priceId,
+      turns: 1,
+      attempts: 1,
+      errorCode: undefined,
+      flagged: false,
+      firstTokenMs: 3,
+      durationMs: 8,
+    }
+  }
+
+  async balance(accountId: string): Promise<Balance> {
+    const [row] = await this.#target.sql<{ posted_micro: bigint; leased_micro: bigint }[]>`
+      select posted_micro, leased_micro from balances where account_id = ${accountId}`
+    return { posted: row!.posted_micro, leased: row!.leased_micro }
+  }
+
+  async spent(keyId: string): Promise<Record<string, bigint>> {
+    const rows = await this.#target.sql<{ period: string; spent_micro: bigint }[]>`
+      select period, spent_micro from key_spend where key_id = ${keyId}`
+    return Object.fromEntries(rows.map((row) => [row.period, row.spent_micro]))
+  }
+
+  async records(requestId: string) {
+    const rows = await this.#target.sql<{ part: number; status: string; charge: bigint; absorbed: bigint }[]>`
+      select part, status, charge_micro as charge, absorbed_micro as absorbed from usage
+      where request_id = ${requestId} order by part`
+    return [...rows]
+  }
+
+  async house(account: string): Promise<bigint> {
+    const [row] = await this.#target.sql<{ amount: bigint }[]>`
+      select coalesce(sum(case credit_account when ${account} then amount_micro else -amount_micro end), 0)::bigint as amount
+      from transfers where ${account} in (credit_account, debit_account)`
+    return row!.amount
+  }
+}
+
+/** As the ledger voids a settlement whose caller it could not answer in time. */
+export function voidOf({ opening, records: [final, ...markers] }: Settlement): Settlement {
+  const record: UsageRecord = { ...final, status: "billing_error", charge: zero, absorbed: zero, flagged: true }
+  return { opening, records: [record, ...markers], voided: true }
+}

@@ -1,0 +1,254 @@
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { registerProcess } from "../../src/store/processes.ts"
+import { Books, voidOf } from "../money/books.ts"
+import { reconcile } from "../money/reconcile.ts"
+import { onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
+
+let target: TestDatabase
+let books: Books
+beforeEach(async () => {
+  target = await openTestDatabase()
+  books = await Books.open(target)
+})
+afterEach(async () => {
+  // Whatever a test did, the books are right at its end.
+  await reconcile(target.sql, { busy: true })
+  await target.close()
+})
+
+const openings = () => target.sql<{ request_id: string }[]>`select request_id from openings order by 1`
+/** Closes a process as its successor does. */
+async function close(processId: string): Promise<void> {
+  const successor = await registerProcess({
+    db: target.db,
+    lockUrl: onPostgres ? target.url : undefined,
+    onFenced: () => {},
+  })
+  await successor.closeProcess(processId)
+  await successor.close()
+}
+
+test("a charge moves the balance, the lease, the key's spending and revenue once, by the same amount", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 800_000n, leased: 800_000n })
+  expect(await books.spent(customer.keyId)).toEqual({ daily: 200_000n, monthly: 200_000n, total: 200_000n })
+  expect(await books.house("house:revenue")).toBe(200_000n)
+  expect(await books.lease(customer.processId, customer.accountId)).toMatchObject({
+    id: customer.lease.id,
+    granted: 1_000_000n,
+    settled: 200_000n,
+  })
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "ok", charge: 200_000n, absorbed: 0n },
+  ])
+})
+
+test("the same batch again, one after the other and at once, changes nothing", async () => {
+  const customer = await books.customer(1_000_000n)
+  const batch = {
+    openings: [books.opening(customer)],
+    settlements: [books.settlement(customer), books.settlement({ ...customer, markers: 2 })],
+  }
+  await books.commit(customer.processId, batch)
+  await books.commit(customer.processId, batch)
+  await Promise.all(Array.from({ length: 6 }, () => books.commit(customer.processId, batch)))
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 600_000n, leased: 600_000n })
+  expect(await openings()).toHaveLength(1)
+})
+
+test("batches that overlap book each call once", async () => {
+  const customer = await books.customer(1_000_000n)
+  const [a, b, c] = [books.settlement(customer), books.settlement(customer), books.settlement(customer)]
+  await books.commit(customer.processId, { settlements: [a, b] })
+  await books.commit(customer.processId, { settlements: [b, c] })
+  await books.commit(customer.processId, { settlements: [c, a, b] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 400_000n, leased: 400_000n })
+})
+
+test("an opening stands until its settlement, whose batch may carry both", async () => {
+  const customer = await books.customer()
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { openings: [settlement.opening] })
+  expect((await openings()).map((row) => row.request_id)).toEqual([settlement.opening.requestId])
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await openings()).toHaveLength(0)
+
+  const other = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [other] })
+  expect(await openings()).toHaveLength(0)
+})
+
+test("an opening that is sent again after its settlement stays gone", async () => {
+  const customer = await books.customer()
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { openings: [settlement.opening] })
+  await books.commit(customer.processId, { settlements: [settlement] })
+  await books.commit(customer.processId, { openings: [settlement.opening] })
+  expect(await openings()).toHaveLength(0)
+})
+
+test("what a call cost over its charge is the house's", async () => {
+  const customer = await books.customer(150_000n)
+  const settlement = books.settlement({ ...customer, absorbed: 50_000n })
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 0n, leased: 0n })
+  expect(await books.house("house:absorbed")).toBe(-50_000n)
+  expect(await books.house("house:revenue")).toBe(200_000n)
+})
+
+test("markers are parts of their own that cost nothing", async () => {
+  const customer = await books.customer()
+  const settlement = books.settlement({ ...customer, markers: 2 })
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "ok", charge: 200_000n, absorbed: 0n },
+    { part: 1, status: "fallback_429", charge: 0n, absorbed: 0n },
+    { part: 2, status: "fallback_429", charge: 0n, absorbed: 0n },
+  ])
+})
+
+test("a settlement that is voided before it was booked is never charged, not even when it comes late", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [voidOf(settlement)] })
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 1_000_000n })
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "billing_error", charge: 0n, absorbed: 0n },
+  ])
+})
+
+test("a settlement that is voided after it was booked is taken back everywhere, once", async () => {
+  const customer = await books.customer(1_000_000n)
+  const kept = books.settlement(customer)
+  const settlement = books.settlement({ ...customer, absorbed: 50_000n })
+  await books.commit(customer.processId, { settlements: [settlement, kept] })
+  const voided = voidOf(settlement)
+  await books.commit(customer.processId, { settlements: [voided] })
+  await books.commit(customer.processId, { settlements: [voided] })
+  await Promise.all(Array.from({ length: 4 }, () => books.commit(customer.processId, { settlements: [voided] })))
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 800_000n, leased: 800_000n })
+  expect(await books.spent(customer.keyId)).toEqual({ daily: 200_000n, monthly: 200_000n, total: 200_000n })
+  expect(await books.house("house:absorbed")).toBe(0n)
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "billing_error", charge: 0n, absorbed: 0n },
+  ])
+})
+
+test("a void after the lease was closed gives the money back to the balance, and not to the lease", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  await close(customer.processId)
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 800_000n, leased: 0n })
+  await books.commit(customer.processId, { settlements: [voidOf(settlement)] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
+})
+
+test("under a closed lease the house pays and not the customer", async () => {
+  const customer = await books.customer(1_000_000n)
+  await close(customer.processId)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
+  expect(await books.spent(customer.keyId)).toEqual({})
+  expect(await books.house("house:absorbed")).toBe(-200_000n)
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "ok", charge: 0n, absorbed: 200_000n },
+  ])
+  expect(books.fenced).toEqual([settlement.opening.requestId])
+})
+
+test("what a fenced process still sends of a call that was ended for it costs the house, once", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { openings: [settlement.opening] })
+  await close(customer.processId)
+  for (let n = 0; n < 2; n++) await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
+  expect(await books.house("house:absorbed")).toBe(-200_000n)
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "billing_error", charge: 0n, absorbed: 200_000n },
+  ])
+})
+
+test("a booked charge that is sent again after its lease was closed stays as it was booked", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  await close(customer.processId)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 800_000n, leased: 0n })
+  expect(await books.house("house:absorbed")).toBe(0n)
+})
+
+test("a voided settlement costs nobody anything when it comes again under a closed lease", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  await books.commit(customer.processId, { settlements: [voidOf(settlement)] })
+  await close(customer.processId)
+  await books.commit(customer.processId, { settlements: [voidOf(settlement)] })
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
+  expect(await books.house("house:revenue")).toBe(0n)
+})
+
+test("a batch of a thousand settlements on a hundred accounts is booked whole", async () => {
+  const processId = await books.process()
+  const accounts = await Promise.all(
+    Array.from({ length: 100 }, async () => {
+      const account = await books.account(10_000_000n)
+      return { ...account, lease: await books.lease(processId, account.accountId) }
+    }),
+  )
+  const settlements = Array.from({ length: 1_000 }, (_, n) =>
+    books.settlement({ ...accounts[n % 100]!, tokens: { input: n, output: n % 7, cacheRead: n, cacheWrite: n % 3 } }),
+  )
+  const openings = Array.from({ length: 1_000 }, (_, n) => books.opening(accounts[n % 100]!))
+  await books.commit(processId, { openings, settlements })
+  await books.commit(processId, { openings, settlements })
+  const charged = settlements.reduce((sum, settlement) => sum + settlement.records[0].charge, 0n)
+  expect(await books.house("house:revenue")).toBe(charged)
+  expect(await target.sql`select from openings`).toHaveLength(1_000)
+})
+
+test("two processes that book on the same accounts at once lose nothing and overspend nothing", async () => {
+  const processes = [await books.process(), await books.process()]
+  const accounts = await Promise.all(Array.from({ length: 8 }, () => books.account(2_000_000n)))
+  // Each account is leased half by the one, and half, which came later, by the other.
+  const leases = await Promise.all(
+    accounts.map(async (account) => {
+      const first = await books.lease(processes[0]!, account.accountId)
+      await books.credit(account.accountId, 2_000_000n)
+      return [first, await books.lease(processes[1]!, account.accountId)] as const
+    }),
+  )
+  const batchOf = (side: 0 | 1) => ({
+    settlements: accounts
+      .flatMap((account, n) => [account, account].map((each) => books.settlement({ ...each, lease: leases[n]![side] })))
+      // One of them in the opposite order.
+      .sort(() => (side === 0 ? 0 : -1)),
+  })
+  await Promise.all(
+    Array.from({ length: 5 }, () => [
+      books.commit(processes[0]!, batchOf(0)),
+      books.commit(processes[1]!, batchOf(1)),
+    ]).flat(),
+  )
+  for (const { accountId, keyId } of accounts) {
+    expect(await books.balance(accountId)).toEqual({ posted: 0n, leased: 0n })
+    expect(await books.spent(keyId)).toMatchObject({ total: 4_000_000n })
+  }
+})
+
+test("a settlement over its lease is refused whole, and nothing of its batch stays", async () => {
+  const poor = await books.customer(100_000n)
+  const rich = { ...(await books.account(1_000_000n)), processId: poor.processId }
+  const lease = await books.lease(rich.processId, rich.accountId)
+  const settlements = [books.settlement({ ...rich, lease }), books.settlement(poor)]
+  expect(await books.commit(poor.processId, { settlements }).catch((error: Error) => error.message)).toMatch(/check/)
+  expect(await books.balance(rich.accountId)).toEqual({ posted: 1_000_000n, leased: 1_000_000n })
+})
