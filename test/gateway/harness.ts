@@ -24,7 +24,7 @@ export interface GatewayOptions {
   /** Providers beside `simulated`; one without a key stays unconfigured. */
   readonly backends?: readonly Backend[]
   /** For tests that put a proxy between the gateway and its database. */
-  readonly databaseUrl?: (url: string) => string
+  readonly databaseUrl?: (url: string) => string | Promise<string>
 }
 
 /** A model to make: its format, how its backend behaves, and whatever else differs from a plain one. */
@@ -75,7 +75,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
   const config = readConfig({
     PORT: "0",
     LOG_LEVEL: "warn",
-    DATABASE_URL: options.databaseUrl?.(database.url) ?? database.url,
+    DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
     PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
     ...options.env,
   })
