@@ -16,7 +16,7 @@ export interface Caller {
 
 /** The key that a request carries, whichever header it is in; an empty one counts as absent (decisions §8). */
 function keyFrom(headers: Headers): string | undefined {
-  const bearer = /^bearer\s+(\S+)\s*$/i.exec(headers.get("authorization") ?? "")?.[1]
+  const bearer = /^bearer\s+(.*\S)/i.exec(headers.get("authorization") ?? "")?.[1]
   return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
 }
 

@@ -1,0 +1,45 @@
+/** What every error of the contract looks like over HTTP (gateway-api.md, "Errors"; decisions §4). */
+import { expect } from "bun:test"
+
+/** Codes that a client may send again; written out here so that the table under test does not judge itself. */
+const retryable = new Set([
+  "rate_limit.rpm_exceeded",
+  "rate_limit.tpm_exceeded",
+  "gateway.capacity",
+  "upstream.rate_limited",
+  "internal.error",
+  "internal.panic",
+  "dependency.upstream_unavailable",
+  "dependency.database_unavailable",
+  "dependency.upstream_unconfigured",
+  "billing.reconcile_failed",
+])
+
+/** Checks the whole shape, and hands back the message and the wait in seconds. */
+export async function expectFailure(
+  response: Response,
+  status: number,
+  code: string,
+): Promise<{ readonly message: string; readonly retryAfterS: number | undefined }> {
+  const { headers } = response
+  const body = (await response.json()) as Record<string, unknown>
+  const id = headers.get("x-request-id")
+  expect({ status: response.status, ...body }).toEqual({
+    status,
+    code,
+    error: expect.stringMatching(/./),
+    type: code.split(".").at(-1),
+    request_id: id,
+    retryable: retryable.has(code),
+    ...("hint" in body && { hint: expect.stringMatching(/./) }),
+  })
+  expect(id).toMatch(/^req_[A-Za-z0-9_-]{1,36}$/)
+  expect(headers.get("request-id")).toBe(id)
+  expect(headers.get("x-error-code")).toBe(code)
+  expect(headers.get("x-should-retry")).toBe(retryable.has(code) ? null : "false")
+  expect(headers.get("content-type")).toBe("application/json")
+  expect(headers.has("x-cost-rp")).toBeFalse()
+  const wait = headers.get("retry-after")
+  if (wait !== null) expect(wait).toMatch(/^[1-9]\d*$/)
+  return { message: String(body["error"]), retryAfterS: wait === null ? undefined : Number(wait) }
+}
