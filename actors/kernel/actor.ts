@@ -2,13 +2,16 @@
  * An actor: a mailbox, and a behaviour that takes one command at a time. A turn is a synchronous function, so state that
  * a turn touches cannot change under it; what must wait (a query, a timer) is begun in a turn and comes back as a command.
  *
- * An ask is refused when the mailbox is full. A tell never is: tells are the ends of what an admitted ask began
- * (releases, settlements) and news, and losing one would lose money.
+ * An ask is refused when the mailbox is full. A tell never is, nor an insistent ask: they are the ends of what an admitted
+ * ask began (releases, settlements) and news, and losing one would lose money. What bounds them is what was admitted.
  */
-import type { Clock, Timer } from "./clock.ts"
+import { Ask, type Outcome, type Pending, type Reply } from "./ask.ts"
+import type { Clock } from "./clock.ts"
 import { Mailbox } from "./mailbox.ts"
 import type { Random } from "./random.ts"
 import type { Scheduler } from "./scheduler.ts"
+
+export type { Outcome, Reply } from "./ask.ts"
 
 export interface Runtime {
   readonly clock: Clock
@@ -20,17 +23,6 @@ export interface Runtime {
   readonly crashed: (actor: string, cause: unknown) => void
 }
 
-export type Reply<T> = (value: T) => void
-
-/**
- * How an ask ended. `refused`: it was not and will not be handled. `unknown`: it may have been handled, or may yet be;
- * the asker makes up for it with a command that is right in both cases.
- */
-export type Outcome<T> =
-  | { readonly kind: "ok"; readonly value: T }
-  | { readonly kind: "refused"; readonly reason: "full" | "stopped" | "unavailable"; readonly cause?: unknown }
-  | { readonly kind: "unknown"; readonly reason: "deadline" | "crashed" }
-
 export interface Behaviour<Command> {
   receive(command: Command): void
   /** Whether nothing would be lost if this actor were put away now. */
@@ -39,7 +31,7 @@ export interface Behaviour<Command> {
 
 export interface ActorOptions<Command> {
   readonly name: string
-  /** How many asks may wait. */
+  /** How many commands may wait before asks are refused. */
   readonly mailboxLimit: number
   /** Makes the behaviour from durable state, at first and after a crash. */
   readonly start: (self: Actor<Command>) => Behaviour<Command> | Promise<Behaviour<Command>>
@@ -50,7 +42,7 @@ export interface ActorOptions<Command> {
 interface Envelope<Command> {
   readonly command: Command
   readonly sentAt: number
-  readonly end: ((outcome: Outcome<never>) => void) | undefined
+  readonly ask: Pending | undefined
 }
 
 type State = "starting" | "running" | "stopped"
@@ -60,11 +52,13 @@ export class Actor<Command> {
   readonly #runtime: Runtime
   readonly #options: ActorOptions<Command>
   readonly #mailbox = new Mailbox<Envelope<Command>>()
+  /** Asks whose turn is over, and whose reply is still to come. */
+  readonly #unanswered = new Set<Pending>()
   readonly #stopWaiters: (() => void)[] = []
   #behaviour: Behaviour<Command> | undefined
   #state: State = "starting"
   #scheduled = false
-  #stopWhenEmpty = false
+  #stopping = false
   #lastUsedAt: number
 
   constructor(runtime: Runtime, options: ActorOptions<Command>) {
@@ -90,37 +84,29 @@ export class Actor<Command> {
   /** Sends without an answer. False only when the actor has stopped. */
   tell(command: Command): boolean {
     if (this.#state === "stopped") return false
-    this.#enqueue({ command, sentAt: this.#runtime.clock.monotonic(), end: undefined })
+    this.#enqueue(command, undefined)
     return true
   }
 
   /** Sends what `make` builds around a reply, and waits for that reply or the deadline. */
   ask<T>(make: (reply: Reply<T>) => Command, deadlineMs: number): Promise<Outcome<T>> {
-    if (this.#state === "stopped") return Promise.resolve({ kind: "refused", reason: "stopped" })
+    if (this.#stopping) return Promise.resolve({ kind: "refused", reason: "stopped" })
     if (this.#mailbox.size >= this.#options.mailboxLimit) return Promise.resolve({ kind: "refused", reason: "full" })
-    let ended: Outcome<T> | undefined
-    let resolve: ((outcome: Outcome<T>) => void) | undefined
-    let timer: Timer | undefined
-    const end = (outcome: Outcome<T>) => {
-      if (ended !== undefined) return
-      ended = outcome
-      timer?.cancel()
-      resolve?.(outcome)
-    }
-    const command = make((value) => end({ kind: "ok", value }))
-    this.#enqueue({ command, sentAt: this.#runtime.clock.monotonic(), end })
-    if (ended !== undefined) return Promise.resolve(ended)
-    // Only an ask that was not answered in its own turn pays for a timer.
-    return new Promise((settle) => {
-      resolve = settle
-      timer = this.#runtime.clock.after(deadlineMs, () => end({ kind: "unknown", reason: "deadline" }))
-    })
+    return this.insist(make, deadlineMs)
   }
 
-  /** Takes what has been sent already, then stops. */
+  /** Asks for the end of what was admitted: like a tell, it is never refused for want of room. */
+  insist<T>(make: (reply: Reply<T>) => Command, deadlineMs: number): Promise<Outcome<T>> {
+    if (this.#state === "stopped") return Promise.resolve({ kind: "refused", reason: "stopped" })
+    const ask = new Ask<T>()
+    this.#enqueue(make(ask.reply), ask)
+    return ask.outcome(this.#runtime.clock, deadlineMs, () => (this.#state === "starting" ? "unavailable" : "late"))
+  }
+
+  /** Takes what has been sent already and no more asks, then stops. */
   stop(): Promise<void> {
     if (this.#state === "stopped") return Promise.resolve()
-    this.#stopWhenEmpty = true
+    this.#stopping = true
     const stopped = new Promise<void>((resolve) => this.#stopWaiters.push(resolve))
     this.#schedule()
     return stopped
@@ -129,7 +115,7 @@ export class Actor<Command> {
   /** Stops if unused for `idleMs` and nothing is held or waiting. */
   passivate(idleMs: number): boolean {
     const quiet = this.#runtime.clock.monotonic() - this.#lastUsedAt >= idleMs
-    if (this.#state !== "running" || !quiet || this.#mailbox.size > 0) return false
+    if (this.#state !== "running" || !quiet || this.#mailbox.size > 0 || this.#unanswered.size > 0) return false
     if (this.#behaviour?.idle?.() !== true) return false
     this.#end({ kind: "refused", reason: "stopped" })
     return true
@@ -139,19 +125,28 @@ export class Actor<Command> {
   turn(): void {
     this.#scheduled = false
     if (this.#state !== "running" || this.#behaviour === undefined) return
-    const envelope = this.#mailbox.take()
+    const envelope = this.#take()
     if (envelope !== undefined) {
-      this.#lastUsedAt = this.#runtime.clock.monotonic()
+      const { ask } = envelope
+      this.#lastUsedAt = envelope.sentAt
       try {
         this.#behaviour.receive(envelope.command)
       } catch (cause) {
-        envelope.end?.({ kind: "unknown", reason: "crashed" })
+        ask?.end({ kind: "unknown", reason: "crashed" })
         this.#crash(cause)
         return
       }
+      if (ask !== undefined && !ask.ended) ask.leaveUnanswered(this.#unanswered)
     }
     if (this.#mailbox.size > 0) this.#schedule()
-    else if (this.#stopWhenEmpty) this.#end({ kind: "refused", reason: "stopped" })
+    else if (this.#stopping) this.#end({ kind: "refused", reason: "stopped" })
+  }
+
+  /** The next command whose asker, if it has one, still waits. */
+  #take(): Envelope<Command> | undefined {
+    let envelope = this.#mailbox.take()
+    while (envelope?.ask?.ended === true) envelope = this.#mailbox.take()
+    return envelope
   }
 
   #start(): void {
@@ -159,18 +154,21 @@ export class Actor<Command> {
     try {
       const behaviour = this.#options.start(this)
       if (behaviour instanceof Promise)
-        behaviour.then((started) => this.#run(started)).catch((cause) => this.#failStart(cause))
+        behaviour.then(
+          (started) => this.#run(started),
+          (cause: unknown) => this.#failStart(cause),
+        )
       else this.#run(behaviour)
     } catch (cause) {
-      this.#failStart(cause)
+      // Not here and now: whoever is about to ask is to hear the cause too.
+      queueMicrotask(() => this.#failStart(cause))
     }
   }
 
   #run(behaviour: Behaviour<Command>): void {
-    if (this.#state !== "starting") return
     this.#behaviour = behaviour
     this.#state = "running"
-    if (this.#mailbox.size > 0 || this.#stopWhenEmpty) this.#schedule()
+    if (this.#mailbox.size > 0 || this.#stopping) this.#schedule()
   }
 
   /** A start that fails refuses everyone who waits; the next one who asks begins anew. */
@@ -178,24 +176,26 @@ export class Actor<Command> {
     this.#end({ kind: "refused", reason: "unavailable", cause })
   }
 
+  /** What was begun and not answered never will be: whoever could have answered it is gone. */
   #crash(cause: unknown): void {
     this.#behaviour = undefined
+    for (const ask of this.#unanswered) ask.end({ kind: "unknown", reason: "crashed" })
     this.#runtime.crashed(this.name, cause)
     if (this.#options.supervise(cause) === "restart") this.#start()
-    else this.#end({ kind: "unknown", reason: "crashed" })
+    else this.#end({ kind: "refused", reason: "stopped" })
   }
 
-  #end(outcome: Outcome<never>): void {
+  #end(waiting: Outcome<never>): void {
     this.#state = "stopped"
+    this.#stopping = true
     this.#behaviour = undefined
-    for (let envelope = this.#mailbox.take(); envelope !== undefined; envelope = this.#mailbox.take()) {
-      envelope.end?.(outcome)
-    }
+    for (let envelope = this.#take(); envelope !== undefined; envelope = this.#take()) envelope.ask?.end(waiting)
+    for (const ask of this.#unanswered) ask.end({ kind: "unknown", reason: "stopped" })
     for (const resolve of this.#stopWaiters.splice(0)) resolve()
   }
 
-  #enqueue(envelope: Envelope<Command>): void {
-    this.#mailbox.put(envelope)
+  #enqueue(command: Command, ask: Pending | undefined): void {
+    this.#mailbox.put({ command, sentAt: this.#runtime.clock.monotonic(), ask })
     this.#schedule()
   }
 

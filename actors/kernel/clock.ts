@@ -26,7 +26,6 @@ interface Due {
   readonly at: number
   readonly order: number
   readonly run: () => void
-  cancelled: boolean
 }
 
 /** Time that stands still until it is moved. Timers due at one moment run in the order in which they were set. */
@@ -47,13 +46,14 @@ export class VirtualClock implements Clock {
     return this.#elapsed
   }
   after(delayMs: number, run: () => void): Timer {
-    const due: Due = { at: this.#elapsed + Math.max(0, delayMs), order: this.#order++, run, cancelled: false }
+    const due: Due = { at: this.#elapsed + Math.max(0, delayMs), order: this.#order++, run }
     let index = this.#timers.length
     while (index > 0 && later(this.#timers[index - 1], due)) index--
     this.#timers.splice(index, 0, due)
     return {
       cancel: () => {
-        due.cancelled = true
+        const waiting = this.#timers.indexOf(due)
+        if (waiting >= 0) this.#timers.splice(waiting, 1)
       },
     }
   }
@@ -65,13 +65,11 @@ export class VirtualClock implements Clock {
 
   /** Jumps to the next timer and runs it; false when there is none. */
   runNext(): boolean {
-    for (let due = this.#timers.shift(); due !== undefined; due = this.#timers.shift()) {
-      if (due.cancelled) continue
-      this.#elapsed = Math.max(this.#elapsed, due.at)
-      due.run()
-      return true
-    }
-    return false
+    const due = this.#timers.shift()
+    if (due === undefined) return false
+    this.#elapsed = Math.max(this.#elapsed, due.at)
+    due.run()
+    return true
   }
 
   /** Moves on by `ms`, running every timer that falls due on the way. */

@@ -49,20 +49,19 @@ export class Registry<Command> {
     return actor.ask(make, this.#options.askDeadlineMs)
   }
 
-  /** Sends to an actor that may have to be started for it. */
-  tell(id: string, command: Command): void {
-    this.#find(id)?.tell(command)
+  /** Asks for the end of what was admitted: never refused for want of room. */
+  insist<T>(id: string, make: (reply: Reply<T>) => Command): Promise<Outcome<T>> {
+    const actor = this.#find(id)
+    if (actor === undefined) return Promise.resolve({ kind: "refused", reason: "stopped" })
+    return actor.insist(make, this.#options.askDeadlineMs)
   }
 
-  /** Sends only to an actor that is there: news that a later start would read from durable state anyway. */
+  /**
+   * Sends only to an actor that is there, one that is starting included. Nothing is lost if there is none: an actor is put
+   * away only when nothing is held, and the next one reads durable state after the ledger has written what was sent before.
+   */
   tellIfActive(id: string, command: Command): void {
-    const actor = this.#actors.get(id)
-    if (actor !== undefined && !actor.stopped) actor.tell(command)
-  }
-
-  /** Sends to every actor that is there. */
-  tellAll(command: Command): void {
-    for (const actor of this.#actors.values()) actor.tell(command)
+    this.#actors.get(id)?.tell(command)
   }
 
   metrics(): RegistryMetrics {

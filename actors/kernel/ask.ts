@@ -1,0 +1,68 @@
+/**
+ * One ask on its way, and how it ended: exactly once, by whoever ends it first (its reply, its deadline, or the actor's
+ * crash or stop). What is certain is told as certain: an ask whose turn had not begun is refused, and never handled later.
+ */
+import type { Clock, Timer } from "./clock.ts"
+
+export type Reply<T> = (value: T) => void
+
+/**
+ * `refused`: it was not and will not be handled. `unknown`: it was begun and not answered; the asker makes up for it with
+ * a command that is right whether or not it had its effect.
+ */
+export type Outcome<T> =
+  | { readonly kind: "ok"; readonly value: T }
+  | { readonly kind: "refused"; readonly reason: Refusal; readonly cause?: unknown }
+  | { readonly kind: "unknown"; readonly reason: "deadline" | "crashed" | "stopped" }
+
+/**
+ * `full`: the mailbox had no room. `late`: it waited in the mailbox until its deadline. `unavailable`: the actor could not
+ * start, or not in time. `stopped`: the actor is stopping or has stopped.
+ */
+export type Refusal = "full" | "late" | "unavailable" | "stopped"
+
+/** An ask to those who need not know what it is answered with. */
+export interface Pending {
+  readonly ended: boolean
+  end(outcome: Outcome<never>): void
+  /** Its turn is over without a reply: from now on it is one of those that a crash would leave unanswered. */
+  leaveUnanswered(among: Set<Pending>): void
+}
+
+export class Ask<T> implements Pending {
+  #outcome: Outcome<T> | undefined
+  #resolve: ((outcome: Outcome<T>) => void) | undefined
+  #timer: Timer | undefined
+  #unanswered: Set<Pending> | undefined
+
+  readonly reply: Reply<T> = (value) => this.end({ kind: "ok", value })
+
+  get ended(): boolean {
+    return this.#outcome !== undefined
+  }
+
+  end(outcome: Outcome<T>): void {
+    if (this.#outcome !== undefined) return
+    this.#outcome = outcome
+    this.#timer?.cancel()
+    this.#unanswered?.delete(this)
+    this.#resolve?.(outcome)
+  }
+
+  leaveUnanswered(among: Set<Pending>): void {
+    this.#unanswered = among
+    among.add(this)
+  }
+
+  /** Only an ask that was not answered in its own turn pays for a timer. */
+  outcome(clock: Clock, deadlineMs: number, whyLate: () => Refusal): Promise<Outcome<T>> {
+    if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
+    return new Promise((resolve) => {
+      this.#resolve = resolve
+      this.#timer = clock.after(deadlineMs, () => {
+        const begun = this.#unanswered !== undefined
+        this.end(begun ? { kind: "unknown", reason: "deadline" } : { kind: "refused", reason: whyLate() })
+      })
+    })
+  }
+}

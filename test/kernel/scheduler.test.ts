@@ -1,0 +1,85 @@
+import { expect, test } from "bun:test"
+import { Actor, type Reply, type Runtime } from "../../actors/kernel/actor.ts"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { seededRandom } from "../../actors/kernel/random.ts"
+import { InlineScheduler, type Runnable, SeededScheduler } from "../../actors/kernel/scheduler.ts"
+
+const runtime = (scheduler: Runtime["scheduler"]): Runtime => ({
+  clock: new VirtualClock(),
+  random: seededRandom(1),
+  scheduler,
+  crashed: () => {},
+  fatal: () => {},
+})
+const always = { mailboxLimit: 10, supervise: () => "restart" as const }
+
+test("inline, an ask of an idle actor is answered before it returns", () => {
+  let answered = false
+  const actor = new Actor<Reply<number>>(runtime(new InlineScheduler()), {
+    ...always,
+    name: "one",
+    start: () => ({
+      receive: (reply) => {
+        reply(1)
+        answered = true
+      },
+    }),
+  })
+  void actor.ask<number>((reply) => reply, 100)
+  expect(answered).toBe(true)
+})
+
+test("inline turns never nest, however actors send to each other and to themselves", () => {
+  const on = runtime(new InlineScheduler())
+  let depth = 0
+  let deepest = 0
+  const order: string[] = []
+  const actors: Actor<number>[] = ["a", "b"].map(
+    (name, index) =>
+      new Actor<number>(on, {
+        ...always,
+        name,
+        start: () => ({
+          receive(left) {
+            deepest = Math.max(deepest, ++depth)
+            order.push(`${name}${left}`)
+            if (left > 0) for (const actor of [actors[1 - index], actors[index]]) actor?.tell(left - 1)
+            order.push(`${name}${left} ends`)
+            depth--
+          },
+        }),
+      }),
+  )
+  actors[0]?.tell(3)
+  expect(deepest).toBe(1)
+  expect(order.length).toBe(2 * (1 + 2 + 4 + 8))
+  for (let index = 0; index < order.length; index += 2) expect(order[index + 1]).toBe(`${order[index]} ends`)
+})
+
+test("inline, a turn that throws does not keep the others from theirs", () => {
+  const scheduler = new InlineScheduler()
+  const taken: string[] = []
+  const second: Runnable = { turn: () => void taken.push("second") }
+  const first: Runnable = {
+    turn() {
+      scheduler.ready(second)
+      throw new Error("a bug of the kernel")
+    },
+  }
+  expect(() => scheduler.ready(first)).toThrow("a bug of the kernel")
+  scheduler.ready({ turn: () => void taken.push("third") })
+  expect(taken).toEqual(["second", "third"])
+})
+
+test("a seed decides the order of turns, and the same seed decides the same", () => {
+  const run = (seed: number) => {
+    const scheduler = new SeededScheduler(seededRandom(seed))
+    const order: number[] = []
+    for (let name = 0; name < 8; name++) scheduler.ready({ turn: () => void order.push(name) })
+    scheduler.drain()
+    return order.join("")
+  }
+  expect(run(1)).toBe(run(1))
+  expect(new Set([1, 2, 3, 4, 5].map(run)).size).toBeGreaterThan(1)
+  expect(run(9).split("").sort().join("")).toBe("01234567")
+})
