@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { connect } from "node:net"
+import { Elysia } from "elysia"
+import { Failure } from "../../src/failure/failure.ts"
+import { edgeHandler } from "../../src/http/edge.ts"
+import { EventStream } from "../../src/http/event-stream.ts"
+import { Events, eventsController } from "../../src/http/events.ts"
+import { micro } from "../../actors/money/micro.ts"
+import { createLog } from "../../src/log.ts"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  person = await gateway.person(100_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+interface Told {
+  readonly event: string
+  readonly data: Record<string, unknown>
+}
+
+/** Reads events one by one; undefined at the stream's end. */
+class Listener implements AsyncDisposable {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly #decoder = new TextDecoder()
+  #text = ""
+
+  constructor(response: Response) {
+    const { body } = response
+    if (body === null) throw new Error("no body")
+    this.#reader = body.getReader()
+  }
+
+  async next(wanted?: string): Promise<Told | undefined> {
+    for (;;) {
+      const end = this.#text.indexOf("\n\n")
+      if (end >= 0) {
+        const lines = this.#text.slice(0, end).split("\n")
+        this.#text = this.#text.slice(end + 2)
+        const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? ""
+        const told = { event: field("event"), data: JSON.parse(field("data")) as Record<string, unknown> }
+        if (wanted === undefined || told.event === wanted) return told
+        continue
+      }
+      const { done, value } = await this.#reader.read()
+      if (done) return undefined
+      this.#text += this.#decoder.decode(value, { stream: true })
+    }
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.#reader.cancel()
+  }
+}
+
+const listen = async (who: Person) => new Listener(await gateway.dashboard(who, "/events"))
+
+test("a stream begins with the balance", async () => {
+  await using listener = await listen(person)
+  const { balance_micro, held_micro } = await gateway.balance(person)
+  expect(await listener.next()).toEqual({ event: "balance", data: { balance_micro, held_micro } })
+})
+
+test("a finished call is told with what it cost, and then the balance", async () => {
+  const model = await gateway.model({ format: "chat", script: "input=10&output=3" })
+  await using listener = await listen(person)
+  const before = await listener.next("balance")
+  const body = { model, messages: [{ role: "user", content: "Hello" }] }
+  const response = await gateway.post("/v1/chat/completions", key, body)
+  await response.text()
+  const charge = 10 * 1_000 + 3 * 5_000
+  expect((await listener.next("call"))?.data).toMatchObject({
+    request_id: response.headers.get("x-request-id"),
+    model,
+    endpoint: "chat",
+    status: "ok",
+    input_tokens: 10,
+    output_tokens: 3,
+    charge_micro: charge,
+  })
+  const after = await listener.next("balance")
+  expect(Number(before?.data["balance_micro"]) - Number(after?.data["balance_micro"])).toBe(charge)
+})
+
+test("a top-up is told, and then the balance", async () => {
+  const somebody = await gateway.person()
+  await using listener = await listen(somebody)
+  await listener.next("balance")
+  await gateway.topUp(somebody, 25_000)
+  expect((await listener.next("top-up"))?.data).toMatchObject({ status: "paid" })
+  expect((await listener.next("balance"))?.data).toEqual({ balance_micro: 25_000_000_000, held_micro: 0 })
+})
+
+test("nobody hears of another account", async () => {
+  const stranger = await gateway.person()
+  await using listener = await listen(stranger)
+  await listener.next("balance")
+  await gateway.topUp(person, 10_000)
+  await gateway.topUp(stranger, 11_000)
+  await listener.next("top-up")
+  expect((await listener.next("balance"))?.data).toEqual({ balance_micro: 11_000_000_000, held_micro: 0 })
+})
+
+test("without a session there is nothing to hear", async () => {
+  expect((await fetch(`${gateway.url}/events`)).status).toBe(401)
+  const withKey = await fetch(`${gateway.url}/events`, { headers: { Authorization: `Bearer ${key}` } })
+  expect(withKey.status).toBe(401)
+})
+
+test("an account has twenty streams at most, and a reader that leaves makes room", async () => {
+  const busy = await gateway.person()
+  const listeners = await Promise.all(Array.from({ length: 20 }, () => listen(busy)))
+  for (const listener of listeners) await listener.next("balance")
+  const refused = await gateway.dashboard(busy, "/events")
+  expect(refused.status).toBe(429)
+  for (const listener of listeners) await listener[Symbol.asyncDispose]()
+  for (let tries = 0; ; tries++) {
+    const response = await gateway.dashboard(busy, "/events")
+    await response.body?.cancel()
+    if (response.status === 200) break
+    if (tries === 100) throw new Error("no room was made")
+    await Bun.sleep(10)
+  }
+})
+
+/** The controller alone, on a session that can end and with short times. */
+function serveEvents() {
+  const state = { signedIn: true, reads: 0 }
+  const events = new Events()
+  const session = { accountId: "acc_1", timeZone: "Asia/Jakarta", tokenHash: new Uint8Array() }
+  const account = {
+    id: "acc_1",
+    email: "a@example.com",
+    role: "customer" as const,
+    timeZone: "Asia/Jakarta",
+    createdAt: new Date(),
+    balanceMicro: micro(5n),
+    heldMicro: micro(0n),
+  }
+  const app = new Elysia().use(
+    eventsController({
+      events,
+      accounts: { account: () => Promise.resolve(account) },
+      authenticate: () => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")),
+      lookMs: 20,
+    }),
+  )
+  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => handle(request, "") })
+  return { state, events, server }
+}
+
+test("a stream ends soon after its session has", async () => {
+  const { state, events, server } = serveEvents()
+  await using listener = new Listener(await fetch(new URL("/events", server.url)))
+  await listener.next("balance")
+  state.signedIn = false
+  while ((await listener.next()) !== undefined);
+  expect(events.count("acc_1")).toBe(0)
+  await server.stop(true)
+})
+
+test("a reader that falls behind is hung up on", async () => {
+  const { events, server } = serveEvents()
+  const socket = connect(Number(server.port), "127.0.0.1", () => {
+    socket.pause()
+    socket.write("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+  })
+  socket.on("error", () => {})
+  while (events.count("acc_1") === 0) await Bun.sleep(5)
+  let told = 0
+  while (events.count("acc_1") === 1) {
+    for (let each = 0; each < 1_000; each++) events.credited("acc_1", `top_${"x".repeat(200)}`)
+    told += 1_000
+    await Bun.sleep(1)
+    if (told > 200_000) throw new Error("the buffer has no end")
+  }
+  socket.destroy()
+  await server.stop(true)
+})
+
+test("a stream that nobody reads has not begun", () => {
+  let begun = 0
+  const stream = new EventStream({ begun: () => begun++, ended: () => {} })
+  stream.send("balance", {})
+  expect(begun).toBe(0)
+})

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway({ env: { METRICS_PORT: "0" } })
+  person = await gateway.person(100_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const metrics = async () => await (await fetch(gateway.server.metricsUrl ?? "")).text()
+
+/** The value of one series; labels in any order. */
+async function value(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number | undefined> {
+  const wanted = Object.entries(labels).map(([label, text]) => `${label}="${text}"`)
+  for (const line of (await metrics()).split("\n")) {
+    const [, series, found, number] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
+    if (series === name && wanted.every((label) => found?.split(",").includes(label))) return Number(number)
+  }
+  return undefined
+}
+
+const ask = async (model: string) => {
+  const response = await gateway.post("/v1/chat/completions", key, {
+    model,
+    messages: [{ role: "user", content: "Hello" }],
+  })
+  await response.text()
+  return response
+}
+
+test("the numbers are served on their own port, and not on the gateway's", async () => {
+  const response = await fetch(gateway.server.metricsUrl ?? "")
+  expect(response.status).toBe(200)
+  expect(response.headers.get("content-type")).toStartWith("text/plain; version=0.0.4")
+  const elsewhere = await fetch(`${gateway.url}/metrics`)
+  expect(elsewhere.status).toBe(404)
+  expect((await fetch(new URL("/", gateway.server.metricsUrl))).status).toBe(404)
+})
+
+test("a finished call is counted with its tokens, its charge and its times", async () => {
+  const model = await gateway.model({ format: "chat", script: "input=100&cached=40&written=20&output=7" })
+  expect((await ask(model)).status).toBe(200)
+  expect(await value("loket_calls_total", { endpoint: "chat", model, status: "ok" })).toBe(1)
+  expect(await value("loket_tokens_total", { model, bucket: "input" })).toBe(100)
+  expect(await value("loket_tokens_total", { model, bucket: "output" })).toBe(7)
+  expect(await value("loket_tokens_total", { model, bucket: "cache_read" })).toBe(40)
+  expect(await value("loket_tokens_total", { model, bucket: "cache_write" })).toBe(20)
+  expect(await value("loket_charge_micro_total", { model })).toBe(100 * 1_000 + 40 * 100 + 20 * 1_250 + 7 * 5_000)
+  expect(await value("loket_absorbed_micro_total", { model })).toBe(0)
+  expect(await value("loket_duration_seconds_count", { model })).toBe(1)
+})
+
+test("an answer whose usage cannot be read is flagged", async () => {
+  const model = await gateway.model({ format: "chat", script: "usage=none" })
+  await ask(model)
+  expect(await value("loket_calls_total", { model, status: "usage_missing" })).toBe(1)
+  expect(await value("loket_flagged_total", { model, status: "usage_missing" })).toBe(1)
+})
+
+test("a backend that refuses our own credentials raises an alert", async () => {
+  const model = await gateway.model({ format: "chat", script: "fault=status&status=401" })
+  expect((await ask(model)).status).toBe(502)
+  expect(await value("loket_upstream_alerts_total", { model })).toBe(1)
+})
+
+test("refused calls are counted by the code of their error", async () => {
+  const before = (await value("loket_http_responses_total", { status: "400", code: "model.unknown" })) ?? 0
+  await ask("no-such-model")
+  expect(await value("loket_http_responses_total", { status: "400", code: "model.unknown" })).toBe(before + 1)
+})
+
+test("a call under way shows in flight and in its model's slots, and is gone when it has ended", async () => {
+  const model = await gateway.model({ format: "chat", max_concurrency: 1, script: "ttft=400&output=3" })
+  const running = ask(model)
+  const waiting = ask(model)
+  for (let tries = 0; (await value("loket_slots", { of: model, state: "waiting" })) !== 1; tries++) {
+    if (tries === 100) throw new Error("nobody waited")
+    await Bun.sleep(5)
+  }
+  expect(await value("loket_slots", { of: model, state: "taken" })).toBe(1)
+  expect(await value("loket_slots", { of: model, state: "cap" })).toBe(1)
+  expect(await value("loket_in_flight")).toBeGreaterThanOrEqual(1)
+  await Promise.all([running, waiting])
+  expect(await value("loket_slots", { of: model, state: "taken" })).toBe(0)
+  expect(await value("loket_in_flight")).toBe(0)
+})
+
+test("the ledger, the mailboxes and the process tell of themselves", async () => {
+  expect(await value("loket_ledger_backlog")).toBeNumber()
+  expect(await value("loket_ledger_lag_seconds")).toBeNumber()
+  for (const kind of ["key", "account", "model", "gate", "ledger"]) {
+    expect(await value("loket_mailbox_depth", { kind })).toBe(0)
+    expect(await value("loket_mailbox_age_seconds", { kind })).toBe(0)
+  }
+  expect(await value("loket_actors", { kind: "account" })).toBe(1)
+  expect(await value("loket_process_memory_bytes", { kind: "resident" })).toBeGreaterThan(1e6)
+})
+
+test("nothing is told by key or account", async () => {
+  const text = await metrics()
+  expect(text).not.toContain(person.accountId)
+  expect(text).not.toContain("key_")
+})
