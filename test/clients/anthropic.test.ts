@@ -36,6 +36,16 @@ const idOf = ({ response }: { readonly response: Response }) => response.headers
 const textOf = (message: Anthropic.Message) =>
   message.content.map((block) => block.type === "text" && block.text).join()
 
+/** What both ways of asking must agree on. */
+const plain = ({ content, stop_reason, usage, role, model: named }: Anthropic.Message) => ({
+  text: content.map((block) => block.type === "text" && block.text),
+  tokens: [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens],
+  output: usage.output_tokens,
+  stop_reason,
+  role,
+  named,
+})
+
 describe("messages", () => {
   test("an answer in one piece: text, usage, stop reason and price", async () => {
     const model = await gateway.model({ format: "messages", script: script })
@@ -76,14 +86,6 @@ describe("messages", () => {
     const model = await gateway.model({ format: "messages", script: script })
     const whole = await anthropic.messages.create({ model, ...ask })
     const final = await anthropic.messages.stream({ model, ...ask }).finalMessage()
-    const plain = ({ content, stop_reason, usage, role, model: named }: Anthropic.Message) => ({
-      text: content.map((block) => block.type === "text" && block.text),
-      tokens: [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens],
-      output: usage.output_tokens,
-      stop_reason,
-      role,
-      named,
-    })
     expect(plain(final)).toEqual(plain(whole))
   })
 
