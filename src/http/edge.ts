@@ -121,6 +121,6 @@ const patternOf = (path: string) =>
   new RegExp(
     `^${path
       .replace(/[.+?^${}()|[\]\\]/g, "\\$&")
-      .replace(/\*/g, ".*")
+      .replace(/\*/g, ".+")
       .replace(/:\w+/g, "[^/]+")}$`,
   )

@@ -28,19 +28,22 @@ export const modelsController = (ports: GatewayPorts) => {
     Object.assign(set.headers, headers)
     return answered
   }
-  return new Elysia({ name: "models" })
-    .use(edge)
-    .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.now()).map(catalogueItem) }))
-    .get("/v1/models", ({ request, set }) =>
-      forCaller(request, set, () => modelList(ports.catalogue.offers(ports.now()))),
-    )
-    .get("/v1/models/:id", ({ request, set, params }) =>
-      forCaller(request, set, () => {
-        const id = decoded(params.id)
-        const offer = ports.catalogue.offers(ports.now()).find(({ model }) => model.id === id)
-        return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
-      }),
-    )
+  return (
+    new Elysia({ name: "models" })
+      .use(edge)
+      .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.now()).map(catalogueItem) }))
+      .get("/v1/models", ({ request, set }) =>
+        forCaller(request, set, () => modelList(ports.catalogue.offers(ports.now()))),
+      )
+      // Not `:id`, for an id may hold slashes, and some clients send them as they are.
+      .get("/v1/models/*", ({ request, set, params }) =>
+        forCaller(request, set, () => {
+          const id = decoded(params["*"])
+          const offer = ports.catalogue.offers(ports.now()).find(({ model }) => model.id === id)
+          return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
+        }),
+      )
+  )
 }
 
 function catalogueItem({ model, price }: Offer) {

@@ -43,3 +43,7 @@ export async function expectFailure(
   if (wait !== null) expect(wait).toMatch(/^[1-9]\d*$/)
   return { message: String(body["error"]), retryAfterS: wait === null ? undefined : Number(wait) }
 }
+
+/** What the log says of bugs, as opposed to failures that are expected. */
+export const bugs = ({ complaints }: { readonly complaints: readonly string[] }): string[] =>
+  complaints.filter((line) => /"unhandled"|crashed|fatal/.test(line))

@@ -1,0 +1,319 @@
+/** Paths, methods, the model endpoints, the free token count, and requests that hardly are any. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { bugs, expectFailure } from "./expect-failure.ts"
+import { raw } from "./raw.ts"
+import { covers } from "./rows.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway({ env: { MAX_BODY_BYTES: "200000" } })
+  person = await gateway.person(1_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const hello = [{ role: "user", content: "Hello" }]
+const get = (path: string, by = key) => fetch(gateway.url + path, { headers: { "x-api-key": by } })
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
+
+/** Sends a method that `fetch` may refuse, and reads what every answer has. */
+async function ask(
+  method: string,
+  path: string,
+): Promise<{ status: number; code: string | undefined; allow: string[] }> {
+  const request = `${method} ${path} HTTP/1.1\r\nHost: gw\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+  const text = await raw(gateway.url, request, 1_000)
+  const header = (name: string) => new RegExp(`^${name}: (.*)\r$`, "im").exec(text)?.[1]
+  expect(header("x-request-id")).toMatch(/^req_/)
+  expect(header("request-id")).toBe(header("x-request-id") ?? "")
+  return {
+    status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]),
+    code: header("x-error-code"),
+    allow: header("allow")?.split(", ") ?? [],
+  }
+}
+
+describe(covers("endpoint.method", "header.request-id"), () => {
+  const paths: Record<string, string[]> = {
+    "/models": ["GET", "HEAD"],
+    "/v1/models": ["GET", "HEAD"],
+    "/v1/models/plain": ["GET", "HEAD"],
+    "/v1/chat/completions": ["POST"],
+    "/v1/messages": ["POST"],
+    "/v1/messages/count_tokens": ["POST"],
+    "/v1/responses": ["POST"],
+    "/usage": ["GET", "HEAD"],
+    "/usage/req_1": ["GET", "HEAD"],
+    "/usage/summary": ["GET", "HEAD"],
+    "/auth/sign-in": ["POST"],
+    "/account": ["GET", "PATCH", "DELETE", "HEAD"],
+    "/keys": ["GET", "POST", "HEAD"],
+    "/keys/key_1": ["PATCH"],
+    "/keys/key_1/revoke": ["POST"],
+    "/top-ups": ["GET", "POST", "HEAD"],
+    "/webhooks/payments/simulated": ["POST"],
+    "/healthz": ["GET", "HEAD"],
+    "/readyz": ["GET", "HEAD"],
+  }
+  test.each(Object.keys(paths))("%s takes its methods and names them to all others", async (path) => {
+    const allowed = paths[path] ?? []
+    for (const method of METHODS) {
+      const { status, code, allow } = await ask(method, path)
+      if (allowed.includes(method)) {
+        expect(status).not.toBe(405)
+        expect(code).not.toBe("route.not_found")
+      } else {
+        expect({ status, code }).toEqual({ status: 405, code: "request.method_not_allowed" })
+        expect(allow.toSorted()).toEqual(allowed.toSorted())
+      }
+    }
+  })
+
+  test("a HEAD is a GET without its body", async () => {
+    const head = await fetch(`${gateway.url}/models`, { method: "HEAD" })
+    expect(head.status).toBe(200)
+    expect(await head.text()).toBe("")
+  })
+})
+
+describe(covers("endpoint.images"), () => {
+  test.each(["/v1/images/generations", "/v1/audio/transcriptions", "/v1/nothing", "/usage/a/b", "/v1/messages/"])(
+    "%s is not there, whatever the method",
+    async (path) => {
+      for (const method of METHODS) {
+        const { status, code } = await ask(method, path)
+        expect({ method, status, code }).toEqual({ method, status: 404, code: "route.not_found" })
+      }
+    },
+  )
+})
+
+describe(covers("endpoint.models"), () => {
+  test("the catalogue is public, and tells each model's prices and no cost of ours", async () => {
+    const model = await gateway.model({ format: "chat", context_window: null, supports_vision: true })
+    const response = await fetch(`${gateway.url}/models`)
+    expect(response.headers.get("content-type")).toStartWith("application/json")
+    const { object, data } = (await response.json()) as { object: string; data: Record<string, unknown>[] }
+    expect(object).toBe("list")
+    expect(data.find((item) => item["model"] === model)).toEqual({
+      model,
+      display_name: model,
+      tier: "standard",
+      provider: "Simulated",
+      supports_vision: true,
+      supports_tools: true,
+      modality: "text",
+      input_micro: 1_000,
+      output_micro: 5_000,
+      cache_read_micro: 100,
+      cache_write_micro: 1_250,
+      context_window: null,
+      max_output_tokens: 8_192,
+      endpoints: ["chat"],
+    })
+    expect(JSON.stringify(data)).not.toMatch(/upstream|simulated|backend/)
+  })
+})
+
+describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
+  const item = (model: string) => ({
+    id: model,
+    object: "model",
+    created: expect.any(Number),
+    owned_by: "Simulated",
+    context_window: 200_000,
+    type: "model",
+    display_name: model,
+    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+  })
+  test("the list satisfies both SDK families", async () => {
+    const model = await gateway.model({ format: "messages" })
+    const response = await get("/v1/models")
+    expect(response.status).toBe(200)
+    const list = (await response.json()) as { data: { id: string }[] }
+    const ids = list.data.map(({ id }) => id)
+    expect(list).toMatchObject({ object: "list", has_more: false, first_id: ids[0], last_id: ids.at(-1) })
+    expect(list.data.find(({ id }) => id === model)).toEqual(item(model))
+  })
+  test.each(["plain-id", "vendor/family/model-1", "model:1", "50% off", "ünï", "a+b c"])(
+    "one model is found by its id %j, encoded or as it is",
+    async (id) => {
+      const model = await gateway.model({ format: "chat", model: id })
+      for (const path of [encodeURIComponent(id), encodeURI(id)]) {
+        const response = await get(`/v1/models/${path}`)
+        expect(response.status).toBe(200)
+        expect(await response.json()).toEqual(item(model))
+      }
+      const call = await gateway.post("/v1/chat/completions", key, { model, messages: hello })
+      expect(await call.json()).toMatchObject({ model })
+    },
+  )
+  test("an unknown id is no resource, however it is written", async () => {
+    for (const id of ["nothing", "PLAIN", "a/b", "%ff", "%00", "__proto__", "plain%20"]) {
+      await expectFailure(await get(`/v1/models/${id}`), 404, "resource.not_found")
+    }
+  })
+})
+
+describe(covers("endpoint.count-tokens"), () => {
+  const count = (model: string, by: string, more: object = {}) =>
+    gateway.post("/v1/messages/count_tokens", by, { model, messages: hello, ...more })
+
+  test("is free, outside the window, and more for a longer prompt", async () => {
+    const poor = await gateway.person()
+    const { key: once } = await gateway.key(poor, { requests_per_minute: 1, tokens_per_minute: 1 })
+    const model = await gateway.model({ format: "messages" })
+    const counts: number[] = []
+    for (const system of ["", "Be brief.", "Be brief. ".repeat(100)]) {
+      const response = await count(model, once, { system })
+      expect(response.status).toBe(200)
+      const body = (await response.json()) as { input_tokens: number }
+      expect(Object.keys(body)).toEqual(["input_tokens"])
+      counts.push(body.input_tokens)
+    }
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b))
+    expect(new Set(counts).size).toBe(3)
+    expect(gateway.simulator.calls.some((call) => call.model === model)).toBeFalse()
+    // The window is untouched: the one call a minute is still there.
+    expect((await get("/v1/models", once)).status).toBe(200)
+    await expectFailure(await get("/v1/models", once), 429, "rate_limit.rpm_exceeded")
+    expect((await count(model, once)).status).toBe(200)
+  })
+  test("takes the same keys and refuses the same bodies as the endpoint itself", async () => {
+    const model = await gateway.model({ format: "messages" })
+    expect((await count(model, key, { max_tokens: 5 })).status).toBe(200)
+    await expectFailure(await count("nothing", key), 400, "model.unknown")
+    await expectFailure(await count(model, key, { messages: [] }), 400, "request.invalid_request")
+    await expectFailure(await count(model, "sk-loket-wrong"), 401, "auth.api_key_invalid")
+  })
+})
+
+test(`${covers("retired")} a retired id answers as its target at its rate until its grace ends`, async () => {
+  const model = await gateway.model({ format: "chat", script: "input=10&output=2" })
+  await gateway.sql`insert into model_aliases (alias, target, until) values ('retired', ${model}, now() + interval '1 hour'),
+    ('removed', ${model}, now() - interval '1 hour')`
+  await gateway.server.refreshCatalogue()
+  const response = await gateway.post("/v1/chat/completions", key, { model: "retired", messages: hello })
+  expect(await response.json()).toMatchObject({ model })
+  const record = await gateway.usage(person, response.headers.get("x-request-id") ?? "")
+  expect(record).toMatchObject({ model, charge_micro: 10 * 1_000 + 2 * 5_000 })
+  const removed = await gateway.post("/v1/chat/completions", key, { model: "removed", messages: hello })
+  await expectFailure(removed, 400, "model.unknown")
+})
+
+describe(covers("auth.either", "auth.version"), () => {
+  test("the key is taken from either header, on every path, however the bearer is written", async () => {
+    const model = await gateway.model({ format: "messages" })
+    for (const headers of [
+      { "x-api-key": key },
+      { "X-API-KEY": ` ${key} ` },
+      { Authorization: `Bearer ${key}` },
+      { Authorization: `bearer ${key}` },
+      { Authorization: `BEARER   ${key}  ` },
+      { Authorization: `Bearer ${key}`, "x-api-key": key },
+      { Authorization: `Bearer ${key}`, "x-api-key": "" },
+      { Authorization: "Bearer ", "x-api-key": key },
+      { Authorization: "Basic c2VjcmV0", "x-api-key": key },
+    ] as Record<string, string>[]) {
+      expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(200)
+      const body = JSON.stringify({ model, max_tokens: 5, messages: hello })
+      const response = await fetch(`${gateway.url}/v1/messages`, { method: "POST", headers, body })
+      expect(response.status).toBe(200)
+    }
+  })
+  test("any version and any query string are accepted", async () => {
+    const model = await gateway.model({ format: "messages" })
+    for (const version of ["2023-06-01", "2026-10-21", "1999-01-01", "not a date"]) {
+      const init = { headers: { "anthropic-version": version } }
+      const body = { model, max_tokens: 5, messages: hello }
+      expect((await gateway.post("/v1/messages?beta=true&x=%ff", key, body, init)).status).toBe(200)
+    }
+    expect((await get("/v1/models?limit=1000&after_id=a")).status).toBe(200)
+  })
+})
+
+test(`${covers("11.health")} healthz and readyz answer anybody`, async () => {
+  expect(await (await fetch(`${gateway.url}/healthz`)).json()).toEqual({ status: "ok" })
+  const ready = await fetch(`${gateway.url}/readyz`)
+  expect(ready.status).toBe(200)
+  expect(await ready.json()).toEqual({ status: "ready", database: true, ledger: true, draining: false })
+})
+
+describe("over a raw socket", () => {
+  const post = (lines: string, body: string | Uint8Array): Uint8Array =>
+    Buffer.concat([
+      Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nx-api-key: ${key}\r\n${lines}\r\n\r\n`),
+      Buffer.from(body),
+    ])
+
+  test.each(["a b{}", "[::", "", "a/b?c", "x:99999"])("a Host of %j is told as an error", async (host) => {
+    const answer = await raw(gateway.url, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+    expect(answer).toStartWith("HTTP/1.1 400")
+    expect(answer).toMatch(/^X-Request-Id: req_/im)
+    expect(answer).toContain('"code":"request.invalid"')
+  })
+  test.each(["x", "gw", "gw:80", "[::1]", "api.example.com"])("a Host of %j is served", async (host) => {
+    expect(await raw(gateway.url, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`)).toStartWith("HTTP/1.1 200")
+    const target = `GET http://${host}/healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`
+    expect(await raw(gateway.url, target)).toStartWith("HTTP/1.1 200")
+  })
+  test("what is no HTTP gets no page, no stack, and at most a bare 400", async () => {
+    for (const bytes of [
+      "\x16\x03\x01\x02\x00 hello\r\n\r\n",
+      "GET /models HTTP/1.1\r\n\r\n",
+      "GET  HTTP/1.1\r\nHost: x\r\n\r\n",
+      "FOO /models HTTP/1.1\r\nHost: x\r\n\r\n",
+      "GET /models HTTP/9.9\r\nHost: x\r\n\r\n",
+      `GET /models HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(100_000)}\r\n\r\n`,
+      "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+      "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+      "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ]) {
+      const answer = await raw(gateway.url, bytes)
+      expect(answer).toMatch(/^$|^HTTP\/1\.1 (?:4\d\d|505) /)
+      expect(answer).not.toMatch(/<html|<!doctype|\bat .*\.ts|node_modules/i)
+    }
+  })
+  test(`${covers("limit.body")} a body that says it is too long is refused before it is sent`, async () => {
+    const answer = await raw(gateway.url, post("Content-Length: 99999999999", ""))
+    expect(answer).toStartWith("HTTP/1.1 413")
+    expect(answer).toContain('"code":"request.too_large"')
+  })
+  test(`${covers("limit.body")} a body that does not say how long it is is refused when it is too long`, async () => {
+    const chunk = `${(200_001).toString(16)}\r\n${" ".repeat(200_001)}\r\n`
+    for (const end of ["0\r\n\r\n", ""]) {
+      const answer = await raw(gateway.url, post("Transfer-Encoding: chunked", chunk + end))
+      expect(answer).toStartWith("HTTP/1.1 413")
+      expect(answer).toContain('"code":"request.too_large"')
+    }
+  })
+  test("a body in pieces is as good as one in one piece", async () => {
+    const body = JSON.stringify({ model: "plain", messages: hello })
+    const pieces = [...body].map((character) => `1\r\n${character}\r\n`).join("")
+    expect(await raw(gateway.url, post("Transfer-Encoding: chunked", `${pieces}0\r\n\r\n`), 1_000)).toStartWith(
+      "HTTP/1.1 200",
+    )
+  })
+  test("a body that breaks off is nobody's success, and the gateway lives on", async () => {
+    for (const body of ['{"model":"plain",', ""]) {
+      expect(await raw(gateway.url, post("Content-Length: 100", body))).not.toContain(" 200 ")
+    }
+    expect(await raw(gateway.url, post("Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n"))).toMatch(
+      /^$|^HTTP\/1\.1 400/,
+    )
+    expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200)
+  })
+  test("two requests on one connection have two ids", async () => {
+    const one = "GET /healthz HTTP/1.1\r\nHost: gw\r\n\r\n"
+    const ids = [...(await raw(gateway.url, one + one)).matchAll(/^X-Request-Id: (.*)\r$/gim)].map((match) => match[1])
+    expect(new Set(ids).size).toBe(2)
+  })
+})
+
+test("none of this was a bug", () => {
+  expect(bugs(gateway)).toEqual([])
+})
