@@ -28,7 +28,7 @@ export const streamReader = (view: ClientView): StreamReader => {
 }
 
 /** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
-const isError = (event: SseEvent, chunk: JsonObject): boolean =>
+export const isError = (event: SseEvent, chunk: JsonObject): boolean =>
   present(chunk.error) || event.event === "error" || chunk.object === "error"
 
 const chunkBytes = (event: SseEvent, chunk: JsonObject, view: ClientView): string => {

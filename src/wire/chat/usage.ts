@@ -1,12 +1,13 @@
-/**
- * Tokens of a chat-completions `usage` object. `prompt_tokens` includes what a cache served and stored.
- */
+/** A chat-completions `usage` object, read and written. `prompt_tokens` includes what a cache served and stored. */
 import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Usage } from "../../chat/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
 import type { ClientView } from "../format.ts"
 import { type Count, inclusiveTokens } from "../tokens.ts"
 
-export const usageTokens = (usage: Json | undefined, view: ClientView): Tokens | undefined => {
+type Bounds = Pick<ClientView, "contextWindow" | "maxOutputTokens">
+
+export const usageTokens = (usage: Json | undefined, view: Bounds): Tokens | undefined => {
   if (!isObject(usage)) return undefined
   const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {}
   const counts = {
@@ -16,6 +17,28 @@ export const usageTokens = (usage: Json | undefined, view: ClientView): Tokens |
     output: outputTokens(usage),
   }
   return inclusiveTokens(counts, view)
+}
+
+/** For the client to see, so nothing bounds the counts but that they are counts. */
+export const readUsage = (usage: Json | undefined): Usage | undefined => {
+  const tokens = usageTokens(usage, { contextWindow: null, maxOutputTokens: 0 })
+  if (tokens === undefined) return undefined
+  const details = isObject(usage) ? usage.completion_tokens_details : undefined
+  const reasoning = isObject(details) ? details.reasoning_tokens : undefined
+  const believable = typeof reasoning === "number" && Number.isSafeInteger(reasoning) && reasoning >= 0
+  return { tokens, reasoning: believable && reasoning <= tokens.output ? reasoning : undefined }
+}
+
+export const chatUsage = ({ tokens, reasoning }: Usage): JsonObject => {
+  const { input, cacheRead, cacheWrite, output } = tokens
+  const prompt = input + cacheRead + cacheWrite
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: output,
+    total_tokens: prompt + output,
+    prompt_tokens_details: { cached_tokens: cacheRead, cache_write_tokens: cacheWrite },
+    ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
+  }
 }
 
 /** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */

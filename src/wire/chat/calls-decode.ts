@@ -1,0 +1,102 @@
+/**
+ * The tool calls of one chat stream, put together from pieces. Backends are sloppy here, each in its own way: an index
+ * that is missing, or 0 for every call; an id that is missing, repeated, or new with every piece; a name that comes
+ * after the first arguments. What begins a call is a name or id where none was, or both where they differ.
+ */
+import type { ChatEvent } from "../../chat/event.ts"
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type { ToolNames } from "./tool-names.ts"
+import { customInput } from "./tools-encode.ts"
+
+interface Call {
+  /** The backend's own. */
+  id: string
+  name: string
+  /** Among the calls that were told of; undefined until the name is known. */
+  index: number | undefined
+  custom: boolean
+  /** Arguments that are not told yet. */
+  waiting: string
+  toldArguments: boolean
+}
+
+export class CallReader {
+  readonly #names: ToolNames
+  readonly #calls: Call[] = []
+  readonly #byIndex = new Map<number, Call>()
+  #told = 0
+
+  constructor(names: ToolNames) {
+    this.#names = names
+  }
+
+  get called(): boolean {
+    return this.#told > 0
+  }
+
+  /** `answerId` makes an id for a call that came without one. */
+  take(piece: JsonObject, answerId: string): ChatEvent[] {
+    const said: JsonObject = isObject(piece.function) ? piece.function : {}
+    const id = textOr(piece.id, "")
+    const name = textOr(said.name, "")
+    const call = this.#find(piece.index, id, name)
+    if (call.id === "") call.id = id
+    if (call.name === "") call.name = name
+    call.waiting += isObject(said.arguments) ? JSON.stringify(said.arguments) : textOr(said.arguments, "")
+    return call.name === "" ? [] : [...this.#announce(call, answerId), ...tell(call)]
+  }
+
+  /** The answer is over: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
+  close(): ChatEvent[] {
+    const events: ChatEvent[] = []
+    for (const call of this.#calls) {
+      const { index } = call
+      if (index === undefined) continue
+      const last = call.custom ? customInput(call.waiting) : call.toldArguments ? "" : "{}"
+      if (last !== "") events.push({ type: "tool-call-delta", index, arguments: last })
+      call.toldArguments = true
+      call.waiting = ""
+      call.custom = false
+    }
+    return events
+  }
+
+  #find(index: Json | undefined, id: string, name: string): Call {
+    const known = id === "" ? undefined : this.#calls.find((call) => call.id === id)
+    if (known !== undefined) return known
+    const here = typeof index === "number" ? this.#byIndex.get(index) : undefined
+    const another = here !== undefined && here.name !== "" && name !== "" && id !== "" && here.id !== ""
+    if (here !== undefined && !another) return here
+    const last = this.#calls.at(-1)
+    if (last !== undefined && name === "" && id === "") return last
+    const call = { id: "", name: "", index: undefined, custom: false, waiting: "", toldArguments: false }
+    this.#calls.push(call)
+    if (typeof index === "number") this.#byIndex.set(index, call)
+    return call
+  }
+
+  #announce(call: Call, answerId: string): ChatEvent[] {
+    if (call.index !== undefined) return []
+    const index = this.#told++
+    const name = this.#names.original(call.name)
+    call.index = index
+    call.id ||= madeId(answerId, index)
+    call.custom = this.#names.isCustom(name)
+    return [{ type: "tool-call-start", index, id: call.id, name, custom: call.custom }]
+  }
+}
+
+/** A custom tool's text is wrapped in JSON, and can be unwrapped only when it is whole. */
+function tell(call: Call): ChatEvent[] {
+  const { index, waiting } = call
+  if (index === undefined || call.custom || waiting === "") return []
+  call.waiting = ""
+  call.toldArguments = true
+  return [{ type: "tool-call-delta", index, arguments: waiting }]
+}
+
+/** An id that is the same when the same answer is read again, and of another answer another; at most 40 characters. */
+export const madeId = (answerId: string, index: number): string =>
+  `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
+
+const textOr = (value: Json | undefined, otherwise: string): string => (typeof value === "string" ? value : otherwise)
