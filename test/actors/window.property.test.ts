@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import { SlidingWindow } from "../../actors/window.ts"
+
+const calls = fc.array(fc.record({ afterMs: fc.oneof(fc.nat(900), fc.nat(70_000)), amount: fc.nat(6) }), {
+  maxLength: 80,
+})
+const limits = fc.integer({ min: 1, max: 20 })
+/** Windows begin at second 0 as well as late in a process's life. */
+const starts = fc.constantFrom(0, 999, 60_000, 3_599_001.25)
+
+/** Takes what fits, at the times given; answers what was taken, by second. */
+function play(window: SlidingWindow, start: number, steps: readonly { afterMs: number; amount: number }[]) {
+  const taken = new Map<number, number>()
+  let now = start
+  for (const { afterMs, amount } of steps) {
+    now += afterMs
+    if (!window.fits(amount, now)) continue
+    window.add(amount, now)
+    const second = Math.floor(now / 1_000)
+    taken.set(second, (taken.get(second) ?? 0) + amount)
+  }
+  return { taken, now }
+}
+
+describe("a sliding window", () => {
+  test("admits never more than its limit in any 60 seconds", () => {
+    fc.assert(
+      fc.property(limits, starts, calls, (limit, start, steps) => {
+        const { taken } = play(new SlidingWindow(limit), start, steps)
+        for (const from of taken.keys()) {
+          let sum = 0
+          for (const [second, amount] of taken) if (second >= from && second < from + 60) sum += amount
+          expect(sum).toBeLessThanOrEqual(limit)
+        }
+      }),
+    )
+  })
+
+  test("tells to the second when the same call would pass", () => {
+    fc.assert(
+      fc.property(limits, starts, calls, fc.integer({ min: 1, max: 20 }), (limit, start, steps, amount) => {
+        const window = new SlidingWindow(limit)
+        const { now } = play(window, start, steps)
+        const waitS = window.waitS(amount, now)
+        expect(waitS === undefined).toBe(amount > limit)
+        if (waitS === undefined) return
+        expect(waitS).toBeGreaterThanOrEqual(1)
+        expect(waitS).toBeLessThanOrEqual(60)
+        expect(window.fits(amount, now + waitS * 1_000)).toBe(true)
+        if (!window.fits(amount, now)) expect(window.fits(amount, now + (waitS - 1) * 1_000)).toBe(false)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test("tells to the second when it is empty again", () => {
+    fc.assert(
+      fc.property(limits, starts, calls, (limit, start, steps) => {
+        const window = new SlidingWindow(limit)
+        const { now } = play(window, start, steps)
+        const resetS = window.resetS(now)
+        expect(resetS === 0).toBe(window.used(now) === 0)
+        expect(window.used(now + resetS * 1_000)).toBe(0)
+        if (resetS > 0) expect(window.used(now + (resetS - 1) * 1_000)).toBeGreaterThan(0)
+      }),
+    )
+  })
+
+  test("under another limit keeps its counts, and waits until they fit the new one", () => {
+    fc.assert(
+      fc.property(limits, limits, starts, calls, (limit, other, start, steps) => {
+        const window = new SlidingWindow(limit)
+        const { now } = play(window, start, steps)
+        const changed = window.withLimit(other)
+        expect(changed.used(now)).toBe(window.used(now))
+        expect(changed.remaining(now)).toBe(Math.max(0, other - window.used(now)))
+        const waitS = changed.waitS(1, now) ?? 0
+        expect(changed.fits(1, now + waitS * 1_000)).toBe(true)
+        // The old one is not the new one's shadow.
+        changed.add(1, now)
+        expect(changed.used(now)).toBe(window.used(now) + 1)
+      }),
+    )
+  })
+
+  test("corrects what is still in it, never under zero, and leaves alone what has left it", () => {
+    const window = new SlidingWindow(100)
+    window.add(10, 500)
+    window.correct(-4, 500)
+    expect(window.used(59_999)).toBe(6)
+    window.correct(-100, 500)
+    expect(window.used(59_999)).toBe(0)
+    window.add(7, 60_500)
+    window.correct(50, 500)
+    expect(window.used(60_500)).toBe(7)
+  })
+})
