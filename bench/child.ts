@@ -18,8 +18,9 @@ export async function startChild(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
   ready: RegExp,
+  core = "0",
 ): Promise<Child> {
-  const pinned = Bun.which("taskset") === null ? [...command] : ["taskset", "-c", "0", ...command]
+  const pinned = Bun.which("taskset") === null ? [...command] : ["taskset", "-c", core, ...command]
   const child = Bun.spawn(pinned, {
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535", ...env },
     stdout: "pipe",

@@ -4,18 +4,13 @@
  *
  * With `DATABASE_URL` the gateway writes to that server; without, to its embedded database, whose work is in its figures.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import catalogue from "../seeds/catalogue.json" with { type: "json" }
 import { startSimulator } from "../src/simulator/simulator.ts"
 import { type Child, startChild } from "./child.ts"
+import { benchKey, startGateway } from "./gateway.ts"
 import { type Measured, percentile, run } from "./load.ts"
 
 const ROUNDS = Number(process.env["ROUNDS"] ?? 3)
 const DURATION_MS = Number(process.env["DURATION_MS"] ?? 4_000)
-const SECRET = "bench"
-const root = join(import.meta.dir, "..")
 
 interface Scenario {
   readonly name: string
@@ -32,17 +27,15 @@ const scenarios: readonly Scenario[] = [
 
 async function main(): Promise<void> {
   const simulator = startSimulator({ journal: false })
-  const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
-  const gateway = await startGateway(files, simulator.url)
+  const gateway = await startGateway(simulator.url, scripts)
   const proxy = await startChild(["bun", "bench/proxy.ts"], { UPSTREAM: simulator.url }, /listening (\S+)/)
   try {
-    const key = await demoKey(gateway.url)
+    const key = await benchKey(gateway.url)
     for (const scenario of scenarios) await compare(scenario, gateway, proxy, key)
   } finally {
     await gateway.stop()
     await proxy.stop()
     await simulator.stop()
-    rmSync(files, { recursive: true, force: true })
   }
 }
 
@@ -109,50 +102,6 @@ const scripts: Readonly<Record<string, string>> = {
   quick: "output=20",
   stream: "output=20",
   paced: "ttft=50&output=20",
-}
-
-function startGateway(files: string, simulatorUrl: string): Promise<Child> {
-  const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
-  const models = Object.entries(scripts).map(([model, script]) => ({
-    ...sample,
-    model,
-    upstream: { provider: "first", format: "chat", model: `sim?${script}` },
-    max_concurrency: 10_000,
-    fallback: [],
-  }))
-  const providers = [{ id: "first", label: "Bench", base_url: simulatorUrl, api_key_env: "BENCH_KEY", headers: {} }]
-  writeFileSync(join(files, "catalogue.json"), JSON.stringify({ models }))
-  writeFileSync(join(files, "providers.json"), JSON.stringify({ providers }))
-  return startChild(
-    ["bun", join(root, "src/main.ts"), "start"],
-    {
-      PORT: "0",
-      DATA_DIR: join(files, "data"),
-      CATALOGUE_FILE: join(files, "catalogue.json"),
-      PROVIDERS_FILE: join(files, "providers.json"),
-      BENCH_KEY: "bench",
-      PAYMENT_SIMULATED_SECRET: SECRET,
-    },
-    /"event":"listening","url":"([^"]+)"/,
-  )
-}
-
-/** An account with money and a key, made as anybody makes them. */
-async function demoKey(url: string): Promise<string> {
-  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
-    const response = await fetch(url + path, { method: "POST", body, headers })
-    if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
-    return (await response.json()) as Record<string, string>
-  }
-  const email = `bench-${crypto.randomUUID()}@example.com`
-  const { session_token } = await post("/auth/sign-up", JSON.stringify({ email, password: "correct horse battery" }))
-  const session = { Authorization: `Bearer ${session_token}` }
-  const { id } = await post("/top-ups", JSON.stringify({ amount_rp: 100_000_000 }), session)
-  const paid = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: 100_000_000 })
-  const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
-  await post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
-  const { key } = await post("/keys", JSON.stringify({ name: "bench" }), session)
-  return key ?? ""
 }
 
 await main()

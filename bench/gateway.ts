@@ -1,0 +1,62 @@
+/** The gateway under measurement, run as an operator runs it. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import catalogue from "../seeds/catalogue.json" with { type: "json" }
+import { type Child, startChild } from "./child.ts"
+
+const SECRET = "bench"
+const root = join(import.meta.dir, "..")
+
+/** A gateway in a process of its own with one chat model for each script, and its data in a directory of its own. */
+export async function startGateway(simulatorUrl: string, scripts: Readonly<Record<string, string>>): Promise<Child> {
+  const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
+  const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
+  const models = Object.entries(scripts).map(([model, script]) => ({
+    ...sample,
+    model,
+    upstream: { provider: "first", format: "chat", model: `sim?${script}` },
+    max_concurrency: 10_000,
+    fallback: [],
+  }))
+  const providers = [{ id: "first", label: "Bench", base_url: simulatorUrl, api_key_env: "BENCH_KEY", headers: {} }]
+  writeFileSync(join(files, "catalogue.json"), JSON.stringify({ models }))
+  writeFileSync(join(files, "providers.json"), JSON.stringify({ providers }))
+  const child = await startChild(
+    ["bun", join(root, "src/main.ts"), "start"],
+    {
+      PORT: "0",
+      DATA_DIR: join(files, "data"),
+      CATALOGUE_FILE: join(files, "catalogue.json"),
+      PROVIDERS_FILE: join(files, "providers.json"),
+      BENCH_KEY: "bench",
+      PAYMENT_SIMULATED_SECRET: SECRET,
+    },
+    /"event":"listening","url":"([^"]+)"/,
+  )
+  return {
+    ...child,
+    async stop() {
+      await child.stop()
+      rmSync(files, { recursive: true, force: true })
+    },
+  }
+}
+
+/** An account with money and a key, made as anybody makes them. */
+export async function benchKey(url: string): Promise<string> {
+  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(url + path, { method: "POST", body, headers })
+    if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
+    return (await response.json()) as Record<string, string>
+  }
+  const email = `bench-${crypto.randomUUID()}@example.com`
+  const { session_token } = await post("/auth/sign-up", JSON.stringify({ email, password: "correct horse battery" }))
+  const session = { Authorization: `Bearer ${session_token}` }
+  const { id } = await post("/top-ups", JSON.stringify({ amount_rp: 100_000_000 }), session)
+  const paid = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: 100_000_000 })
+  const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
+  await post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
+  const { key } = await post("/keys", JSON.stringify({ name: "bench" }), session)
+  return key ?? ""
+}
