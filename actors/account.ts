@@ -27,6 +27,13 @@ export interface HoldTerms {
 export type HoldReply =
   | { readonly kind: "held"; readonly hold: Micro; readonly leaseId: bigint }
   | { readonly kind: "insufficient" }
+  /** The purse is short, and whether there is more could not be found out. */
+  | { readonly kind: "unavailable" }
+
+export interface Charged extends Settled {
+  /** The purse that was charged: an actor that was started again has another one, which never saw this charge. */
+  readonly purse: symbol
+}
 
 export interface AccountView {
   readonly held: Micro
@@ -35,12 +42,14 @@ export interface AccountView {
 
 export type AccountCommand =
   | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldReply> }
-  | { readonly type: "settle"; readonly requestId: string; readonly actual: Micro; readonly reply: Reply<Settled> }
+  | { readonly type: "settle"; readonly requestId: string; readonly actual: Micro; readonly reply: Reply<Charged> }
   | { readonly type: "release"; readonly requestId: string }
-  | { readonly type: "unsettle"; readonly charge: Micro }
+  /** Takes a charge back that could not be booked. */
+  | { readonly type: "unsettle"; readonly charged: Charged }
   /** Money was credited: the lease may grow. */
   | { readonly type: "credited" }
   | { readonly type: "lease-grown"; readonly lease: Lease }
+  /** The growth failed: nothing is known of the lease. */
   | { readonly type: "lease-not-grown" }
   | { readonly type: "view"; readonly reply: Reply<AccountView> }
 
@@ -59,6 +68,7 @@ export class Account implements Behaviour<AccountCommand> {
   readonly #ports: AccountPorts
   readonly #lease: Lease
   readonly #purse: Purse
+  readonly #purseId = Symbol("purse")
   #growing = false
   #growAgain = false
   #askedAt = -Infinity
@@ -81,17 +91,17 @@ export class Account implements Behaviour<AccountCommand> {
       case "hold":
         return this.#onHold(command.terms, command.reply)
       case "settle":
-        return command.reply(this.#purse.settle(command.requestId, command.actual))
+        return command.reply({ ...this.#purse.settle(command.requestId, command.actual), purse: this.#purseId })
       case "release":
         return this.#onRelease(command.requestId)
       case "unsettle":
-        return this.#purse.unsettle(command.charge)
+        return this.#onUnsettle(command.charged)
       case "credited":
         return this.#grow()
       case "lease-grown":
         return this.#onLeaseGrown(command.lease)
       case "lease-not-grown":
-        return this.#onLeaseAnswered()
+        return this.#onGrowthEnded("unavailable")
       case "view":
         return command.reply({ held: this.#purse.held, available: this.#purse.available })
       default:
@@ -102,8 +112,8 @@ export class Account implements Behaviour<AccountCommand> {
   #onHold(terms: HoldTerms, reply: Reply<HoldReply>): void {
     if (this.#tryHold(terms, reply)) return
     const asked = this.#ports.clock.monotonic() - this.#askedAt
-    const worthAsking = this.#growing || asked >= ASK_AGAIN_MS
-    if (!worthAsking || this.#waiting.length >= WAITING_LIMIT) return reply({ kind: "insufficient" })
+    if (!this.#growing && asked < ASK_AGAIN_MS) return reply({ kind: "insufficient" })
+    if (this.#waiting.length >= WAITING_LIMIT) return reply({ kind: "unavailable" })
     this.#waiting.push({ terms, reply })
     if (!this.#growing) this.#grow()
   }
@@ -122,6 +132,11 @@ export class Account implements Behaviour<AccountCommand> {
     if (index >= 0) this.#waiting.splice(index, 1)[0]?.reply({ kind: "insufficient" })
   }
 
+  /** A purse made after the charge was read from the database; the ledger takes the charge back there. */
+  #onUnsettle({ purse, charge }: Charged): void {
+    if (purse === this.#purseId) this.#purse.unsettle(charge)
+  }
+
   #grow(): void {
     if (this.#growing) {
       // The growth under way may have been computed before the credit.
@@ -135,12 +150,13 @@ export class Account implements Behaviour<AccountCommand> {
   #onLeaseGrown(lease: Lease): void {
     if (lease.id !== this.#lease.id) throw new Error(`lease ${this.#lease.id} was replaced by ${lease.id} while in use`)
     this.#purse.grantedIs(lease.granted)
-    this.#onLeaseAnswered()
+    this.#askedAt = this.#ports.clock.monotonic()
+    this.#onGrowthEnded("insufficient")
   }
 
-  #onLeaseAnswered(): void {
+  /** Serves who waited for the growth; those who are still short are told why. */
+  #onGrowthEnded(short: "insufficient" | "unavailable"): void {
     this.#growing = false
-    this.#askedAt = this.#ports.clock.monotonic()
     const waiting = this.#waiting
     this.#waiting = []
     if (this.#growAgain) {
@@ -150,7 +166,7 @@ export class Account implements Behaviour<AccountCommand> {
     for (const { terms, reply } of waiting) {
       if (this.#tryHold(terms, reply)) continue
       if (this.#growing) this.#waiting.push({ terms, reply })
-      else reply({ kind: "insufficient" })
+      else reply({ kind: short })
     }
   }
 }

@@ -5,7 +5,7 @@
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import { type Micro, minus, notNegative, plus, zero } from "./money/micro.ts"
+import { larger, type Micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
 import { holdFrom } from "./money/quote.ts"
 import { type Calendar, calendarAt, type PeriodStarts, type SpendingPeriod } from "./period.ts"
 import { unreachable } from "./unreachable.ts"
@@ -66,18 +66,39 @@ export interface Reservation {
   readonly worst: Micro
 }
 
+/** What a call has come to. */
+export interface CallUsage {
+  readonly requestId: string
+  /** Of all four buckets. */
+  readonly tokens: number
+  readonly actual: Micro
+  /** The periods that the call was admitted in, for a key that was started again since. */
+  readonly starts: PeriodStarts
+}
+
 export type KeyCommand =
   /** A call has come. One that is free of the request window is looked at, not counted. */
   | { readonly type: "count"; readonly counted: boolean; readonly reply: Reply<CountReply> }
   | { readonly type: "reserve"; readonly reservation: Reservation; readonly reply: Reply<ReserveReply> }
   /** The account held less than the key did; the key needs no more. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
-  | { readonly type: "settle"; readonly requestId: string; readonly tokens: number; readonly charge: Micro }
+  /** Answers with what the budget pays of what the call costs. */
+  | { readonly type: "settle"; readonly usage: CallUsage; readonly reply: Reply<Micro> }
   | { readonly type: "release"; readonly requestId: string }
-  /** A charge that could not be booked after all. */
+  /** Some of a charge, or all of it, that was not booked after all. */
   | { readonly type: "unsettle"; readonly charge: Micro; readonly starts: PeriodStarts }
   | { readonly type: "view"; readonly reply: Reply<KeyView> }
-  | { readonly type: "changed"; readonly loaded: LoadedKey | undefined }
+  /** Durable state has changed: read it again. */
+  | { readonly type: "changed" }
+  | { readonly type: "loaded"; readonly loaded: LoadedKey | undefined }
+  | { readonly type: "not-loaded" }
+
+export interface KeyPorts {
+  readonly clock: Clock
+  readonly self: (command: KeyCommand) => void
+  /** Begins to read the key; the outcome comes back as `loaded` or `not-loaded`. */
+  readonly load: () => void
+}
 
 interface Reserved {
   readonly atMs: number
@@ -86,9 +107,13 @@ interface Reserved {
   readonly hold: Micro
 }
 
+/** A change that could not be read is tried again after so long: a revoked key must not live on. */
+const LOAD_AGAIN_MS = 500
+
 const periods = ["daily", "monthly", "total"] as const
 
 export class Key implements Behaviour<KeyCommand> {
+  readonly #ports: KeyPorts
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
   #record: KeyRecord | undefined
@@ -99,15 +124,20 @@ export class Key implements Behaviour<KeyCommand> {
   /** What the calls admitted in the current periods hold. */
   #held: Record<SpendingPeriod, Micro> = { daily: zero, monthly: zero, total: zero }
 
-  constructor(clock: Clock, loaded: LoadedKey | undefined) {
-    this.#clock = clock
+  /** Reads one at a time, so that an older answer never overtakes a newer one. */
+  #loading = false
+  #loadAgain = false
+
+  constructor(ports: KeyPorts, loaded: LoadedKey | undefined) {
+    this.#ports = ports
+    this.#clock = ports.clock
     if (loaded !== undefined) this.#load(loaded)
   }
 
   idle(): boolean {
     const now = this.#clock.monotonic()
     const quiet = (window: SlidingWindow | undefined) => window === undefined || window.used(now) === 0
-    return this.#reserved.size === 0 && quiet(this.#requests) && quiet(this.#tokens)
+    return this.#reserved.size === 0 && !this.#loading && quiet(this.#requests) && quiet(this.#tokens)
   }
 
   receive(command: KeyCommand): void {
@@ -119,7 +149,7 @@ export class Key implements Behaviour<KeyCommand> {
       case "trim":
         return this.#onTrim(command.requestId, command.hold)
       case "settle":
-        return this.#onSettle(command.requestId, command.tokens, command.charge)
+        return command.reply(this.#onSettle(command.usage))
       case "release":
         this.#end(command.requestId, 0)
         return
@@ -128,7 +158,12 @@ export class Key implements Behaviour<KeyCommand> {
       case "view":
         return command.reply(this.#view())
       case "changed":
-        return this.#onChanged(command.loaded)
+        return this.#onChanged()
+      case "loaded":
+        return this.#onLoaded(command.loaded)
+      case "not-loaded":
+        this.#clock.after(LOAD_AGAIN_MS, () => this.#ports.self({ type: "changed" }))
+        return this.#onLoadEnded()
       default:
         return unreachable(command)
     }
@@ -149,6 +184,7 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   #onReserve(wanted: Reservation): ReserveReply {
+    if (this.#reserved.has(wanted.requestId)) throw new Error(`${wanted.requestId} reserved twice`)
     const now = this.#clock.monotonic()
     if (this.#tokens !== undefined && !this.#tokens.fits(wanted.tokens, now)) {
       return { kind: "tokens-exceeded", retryAfterS: this.#tokens.waitS(wanted.tokens, now) }
@@ -175,24 +211,57 @@ export class Key implements Behaviour<KeyCommand> {
     this.#reserved.set(requestId, { ...reserved, hold })
   }
 
-  /** Corrects the window to the tokens of all four buckets, and turns the hold into spending (decisions §5). */
-  #onSettle(requestId: string, tokens: number, charge: Micro): void {
-    const reserved = this.#end(requestId, tokens)
-    if (reserved !== undefined) this.#count(this.#spent, charge, reserved.starts)
+  /**
+   * Corrects the window to the tokens of all four buckets, and turns the hold into spending (decisions §5): no more than
+   * the hold and what is left of the budget (decisions §12.3).
+   */
+  #onSettle({ requestId, tokens, actual, starts }: CallUsage): Micro {
+    const hold = this.#end(requestId, tokens)
+    const charge = smaller(actual, this.#payable(hold, starts) ?? actual)
+    this.#count(this.#spent, charge, starts)
+    return charge
   }
 
-  /** Ends a reservation for which `tokens` were used after all. */
-  #end(requestId: string, tokens: number): Reserved | undefined {
+  /** What the budget pays of a call whose hold has just ended. Undefined: all of it. */
+  #payable(hold: Micro | undefined, starts: PeriodStarts): Micro | undefined {
+    const budget = this.#record?.budget
+    if (budget === undefined) return undefined
+    // What was left of a period that is over is not known any more; the hold was part of it.
+    if (starts[budget.period] !== this.#currentCalendar().starts[budget.period]) return hold
+    const available = notNegative(minus(budget.limit, this.#usage(budget.period)))
+    return larger(hold ?? zero, available)
+  }
+
+  /** Ends a reservation for which `tokens` were used after all; answers what it held. */
+  #end(requestId: string, tokens: number): Micro | undefined {
     const reserved = this.#reserved.get(requestId)
     if (reserved === undefined) return undefined
     this.#reserved.delete(requestId)
     this.#tokens?.correct(tokens - reserved.tokens, reserved.atMs)
     this.#count(this.#held, minus(zero, reserved.hold), reserved.starts)
-    return reserved
+    return reserved.hold
+  }
+
+  #onChanged(): void {
+    if (this.#loading) {
+      // The read under way may be older than the change.
+      this.#loadAgain = true
+      return
+    }
+    this.#loading = true
+    this.#ports.load()
+  }
+
+  #onLoadEnded(): void {
+    this.#loading = false
+    if (!this.#loadAgain) return
+    this.#loadAgain = false
+    this.#onChanged()
   }
 
   /** New limits act at once; what was counted and spent under the old ones stays. */
-  #onChanged(loaded: LoadedKey | undefined): void {
+  #onLoaded(loaded: LoadedKey | undefined): void {
+    this.#onLoadEnded()
     if (this.#record === undefined || loaded === undefined || loaded.record.timeZone !== this.#record.timeZone) {
       if (loaded === undefined) this.#record = undefined
       else this.#load(loaded)

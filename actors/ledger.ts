@@ -117,7 +117,7 @@ const PROBE_MS = 1_000
 export class Ledger implements Behaviour<LedgerCommand> {
   readonly #ports: LedgerPorts
   #queue: Entry[] = []
-  #inFlight: { readonly batch: Batch; readonly entries: readonly Entry[]; readonly since: number } | undefined
+  #inFlight: { readonly batch: Batch; readonly entries: Entry[]; readonly since: number } | undefined
   #retries = 0
 
   constructor(ports: LedgerPorts) {
@@ -168,9 +168,11 @@ export class Ledger implements Behaviour<LedgerCommand> {
     this.#add({ kind: "settle", settlement: voided, reply: () => {} })
   }
 
+  /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */
   #onBarrier(reply: Reply<"durable">): void {
-    if (this.#inFlight === undefined) reply("durable")
-    else this.#queue.push({ kind: "barrier", reply })
+    if (this.#inFlight === undefined) return reply("durable")
+    const last = this.#queue.length === 0 ? this.#inFlight.entries : this.#queue
+    last.push({ kind: "barrier", reply })
   }
 
   #onCommitted(): void {

@@ -1,7 +1,7 @@
 /**
  * Concurrency slots with a bounded, fair wait: of a model (its `max_concurrency`) or of the whole gateway (decisions
- * §5). Who waits is served round robin by key, so that one key with a thousand calls cannot starve another. Waits in
- * milliseconds.
+ * §5). Who waits is served round robin by key, so that one key with a thousand calls cannot starve another; nor by filling
+ * the queue: a key that has fewer waiting than another takes the place of that one's newest call. Waits in milliseconds.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
@@ -81,12 +81,27 @@ export class Slots implements Behaviour<SlotsCommand> {
       this.#taken.add(requestId)
       return reply({ kind: "acquired" })
     }
-    if (waitMs <= 0 || this.#waiting.size >= QUEUE_FACTOR * this.#cap) return reply({ kind: "full" })
+    if (waitMs <= 0 || !this.#makeRoom(keyId)) return reply({ kind: "full" })
     const timer = this.#clock.after(waitMs, () => this.#self({ type: "expire", requestId }))
     this.#waiting.set(requestId, { requestId, keyId, reply, cancelTimer: () => timer.cancel() })
     const queue = this.#queues.get(keyId)
     if (queue === undefined) this.#queues.set(keyId, new Set([requestId]))
     else queue.add(requestId)
+  }
+
+  /** Whether one more call of `keyId` may wait, if need be instead of the newest one of the key with the most. */
+  #makeRoom(keyId: string): boolean {
+    const limit = QUEUE_FACTOR * this.#cap
+    if (this.#waiting.size < limit) return true
+    let longest: Set<string> | undefined
+    // When every key waits with one call there is nobody to take a place from.
+    if (this.#waiting.size > this.#queues.size)
+      for (const queue of this.#queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
+    const own = this.#queues.get(keyId)?.size ?? 0
+    if (longest === undefined || longest.size <= own + 1 || this.#waiting.size > limit) return false
+    const newest = [...longest].at(-1)
+    if (newest !== undefined) this.#leave(newest)?.reply({ kind: "full" })
+    return true
   }
 
   #onRelease(requestId: string): void {

@@ -16,7 +16,7 @@ import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/call.ts"
-import { keyChanged, startActors } from "./gateway/start-actors.ts"
+import { startActors } from "./gateway/start-actors.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
 import { authController } from "./http/dashboard/auth.ts"
@@ -142,12 +142,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     underWay: () => ports.underWay.size,
   })
 
-  const changed = (_: string, keyHash: Uint8Array) => {
-    const hash = Buffer.from(keyHash).toString("hex")
-    keyChanged(actors, database, hash, clock.now()).catch((error: unknown) =>
-      log.error("key not reloaded", { error: stackOf(error) }),
-    )
-  }
+  const changed = (_: string, keyHash: Uint8Array) =>
+    actors.keys.tellIfActive(Buffer.from(keyHash).toString("hex"), { type: "changed" })
   const accounts = new Accounts({
     accounts: accountStore(database),
     sessions: sessionStore(database),

@@ -26,7 +26,9 @@ export interface Actors {
 export function valueOf<T>(outcome: Outcome<T>): T | Failure {
   if (outcome.kind === "ok") return outcome.value
   if (outcome.kind === "unknown") return new Failure("internal.error")
-  if (outcome.reason === "full") return new Failure("gateway.capacity", { retryAfterS: 1 })
-  if (outcome.cause instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+  if (outcome.reason === "full" || outcome.reason === "late") return new Failure("gateway.capacity", { retryAfterS: 1 })
+  // An actor that cannot start, or not in time, waits for the database.
+  const waits = outcome.reason === "unavailable" && outcome.cause === undefined
+  if (waits || outcome.cause instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
   return new Failure("internal.error")
 }

@@ -105,6 +105,7 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
   )
   if (held instanceof Failure) return held
   if (held.kind === "insufficient") return new Failure("billing.insufficient_balance")
+  if (held.kind === "unavailable") return new Failure("dependency.database_unavailable")
   if (reserved.hold !== undefined && held.hold < reserved.hold) {
     actors.keys.tellIfActive(keyHash, { type: "trim", requestId, hold: held.hold })
   }

@@ -2,10 +2,10 @@
  * The end of a call's money: price → account and key → ledger, and only then the last byte (decisions §3). When the
  * ledger does not answer in time the settlement is voided: nothing is deducted, and the record says so.
  */
+import type { Charged } from "../../actors/account.ts"
 import type { Opening, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { type Micro, zero } from "../../actors/money/micro.ts"
+import { type Micro, minus, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
-import type { Settled } from "../../actors/money/purse.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { FailureCode } from "../failure/table.ts"
@@ -32,6 +32,8 @@ export interface Marker {
 
 export interface Booked {
   readonly charge: Micro
+  /** What the customer could not be charged. */
+  readonly absorbed: Micro
   readonly status: UsageStatus
   /** False when the ledger could not say in time that it is durable; then nothing is deducted. */
   readonly durable: boolean
@@ -48,19 +50,11 @@ export interface SettleTerms {
 
 export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked> {
   const { keyHash, opening, admission, ending } = terms
-  const { requestId, accountId } = opening
-  const settled = await chargeAccount(actors, terms)
-  const status = settled === undefined ? "billing_error" : ending.status
-  const { charge, absorbed } = settled ?? { charge: zero, absorbed: zero }
-  const used =
-    ending.tokens === undefined
-      ? ending.status === "usage_missing"
-        ? admission.reservedTokens
-        : 0
-      : totalTokens(ending.tokens)
-  actors.keys.tellIfActive(keyHash, { type: "settle", requestId, tokens: used, charge })
+  const { accountId, starts } = opening
+  const charged = await chargeCustomer(actors, terms)
+  const status = charged === "unknown" ? "billing_error" : ending.status
+  const { charge, absorbed } = typeof charged === "string" ? { charge: zero, absorbed: zero } : charged
   admission.settled()
-
   const final: UsageRecord = {
     part: 0,
     model: admission.offer.model.id,
@@ -77,38 +71,55 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
     durationMs: ending.durationMs,
   }
   const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
-  const durable = await actors.ledger.ask<"durable">(
+  const durable = await actors.ledger.insist<"durable">(
     (reply) => ({ type: "settle", settlement, reply }),
     terms.deadlineMs,
   )
-  if (durable.kind === "ok") return { charge, status, durable: true }
+  if (durable.kind === "ok") return { charge, absorbed, status, durable: true }
 
   actors.ledger.tell({ type: "void", settlement })
-  if (charge > 0n) {
-    actors.accounts.tellIfActive(accountId, { type: "unsettle", charge })
-    actors.keys.tellIfActive(keyHash, { type: "unsettle", charge, starts: opening.starts })
+  if (typeof charged !== "string") {
+    actors.accounts.tellIfActive(accountId, { type: "unsettle", charged })
+    actors.keys.tellIfActive(keyHash, { type: "unsettle", charge, starts })
   }
-  return { charge: zero, status: "billing_error", durable: false }
+  return { charge: zero, absorbed: zero, status: "billing_error", durable: false }
 }
 
-/** Ends the hold. Only an answer is charged; undefined when the account's actor could not say what it charged. */
-async function chargeAccount(
+/**
+ * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover; unknown when
+ * the account's actor could not say what it charged.
+ */
+async function chargeCustomer(
   actors: Actors,
-  { opening, admission, ending }: SettleTerms,
-): Promise<Settled | undefined> {
-  const { requestId, accountId } = opening
+  { keyHash, opening, admission, ending }: SettleTerms,
+): Promise<Charged | "nothing" | "unknown"> {
+  const { requestId, accountId, starts } = opening
+  const release = () => actors.accounts.tellIfActive(accountId, { type: "release", requestId })
   if (ending.status !== "ok" || ending.tokens === undefined) {
-    actors.accounts.tellIfActive(accountId, { type: "release", requestId })
-    return { charge: zero, absorbed: zero }
+    release()
+    const tokens = ending.status === "usage_missing" ? admission.reservedTokens : 0
+    const usage = { requestId, tokens, actual: zero, starts }
+    actors.keys.tellIfActive(keyHash, { type: "settle", usage, reply: () => {} })
+    return "nothing"
   }
   const actual = price(ending.tokens, admission.offer.price.rates)
-  const outcome = await actors.accounts.ask<Settled>(accountId, (reply) => ({
+  const usage = { requestId, tokens: totalTokens(ending.tokens), actual, starts }
+  const budgeted = await actors.keys.insist<Micro>(keyHash, (reply) => ({ type: "settle", usage, reply }))
+  // A key that cannot say has been lost with its hold; the account still bounds the charge.
+  const payable = budgeted.kind === "ok" ? budgeted.value : actual
+  const outcome = await actors.accounts.insist<Charged>(accountId, (reply) => ({
     type: "settle",
     requestId,
-    actual,
+    actual: payable,
     reply,
   }))
-  return outcome.kind === "ok" ? outcome.value : undefined
+  if (outcome.kind !== "ok") release()
+  const charged = outcome.kind === "ok" ? outcome.value : undefined
+  const charge = charged?.charge ?? zero
+  if (charge < payable) {
+    actors.keys.tellIfActive(keyHash, { type: "unsettle", charge: minus(payable, charge), starts })
+  }
+  return charged === undefined ? "unknown" : { ...charged, absorbed: minus(actual, charge) }
 }
 
 const markerRecord = (marker: Marker, index: number): UsageRecord => ({

@@ -71,9 +71,19 @@ export function startActors(parts: ActorsParts): Actors {
   const keys = new Registry<KeyCommand>(runtime, {
     ...common,
     kind: "key",
-    start: async (keyHash) => {
+    start: async (keyHash, self) => {
       await written()
-      return new Key(clock, await loadKey(database, keyHash, clock.now()))
+      const read = () => loadKey(database, keyHash, clock.now())
+      const load = () => {
+        read().then(
+          (loaded) => self({ type: "loaded", loaded }),
+          (error: unknown) => {
+            log.warn("key not read again", { error: String(error) })
+            self({ type: "not-loaded" })
+          },
+        )
+      }
+      return new Key({ clock, self, load }, await read())
     },
   })
   const accounts = new Registry<AccountCommand>(runtime, {
@@ -99,10 +109,4 @@ export function startActors(parts: ActorsParts): Actors {
     start: (id, tell) => new Slots(clock, tell, parts.catalogue.find(id, clock.now())?.model.maxConcurrency ?? 1),
   })
   return { keys, accounts, models, gate, ledger }
-}
-
-/** Tells a live key that its record has changed (decisions §10: within a second). */
-export async function keyChanged(actors: Actors, database: Database, keyHash: string, nowMs: number): Promise<void> {
-  const loaded = await loadKey(database, keyHash, nowMs)
-  actors.keys.tellIfActive(keyHash, { type: "changed", loaded })
 }

@@ -99,7 +99,33 @@ const decisions = [
   ["12.21", "an estimate over the key's tokens per minute never passes: no Retry-After"],
 ] as const satisfies readonly Row[]
 
-export const rows = [...errors, ...endpoints, ...decisions]
+/** Streams, backends, settlement and capacity: gateway-api.md, "Events", "States and transitions", and decisions §3 to §7. */
+const calls = [
+  ["events.request-id", "X-Request-Id is sent before the first stream byte"],
+  ["events.heartbeat", "heartbeats while a stream is being started; after that 200 is committed"],
+  ["events.timeout", "upstream timed out before starting the stream has a fixed message of its own"],
+  ["6.heartbeat", "': heartbeat' and one newline, between complete events, in all formats; never an id line"],
+  ["6.held-back", "first events without content are held back until content comes or a heartbeat is due"],
+  ["6.failure", "a failure before anything was sent has its own status, later it is told in the stream"],
+  ["6.broken-off", "a backend's stream without its terminal event is a failure, told as one"],
+  ["6.terminal", "the terminal event is withheld until the settlement is durable"],
+  ["6.usage-chunk", "the usage chunk of a chat stream is sent only when it was asked for"],
+  ["6.keepalive", "responses, not streaming: spaces, then the JSON; the cost only if nothing had been sent"],
+  ["6.left", "a client that goes away: its backend is read on to the end, for a while, and the call is settled"],
+  ["6.slow-reader", "back-pressure reaches the upstream; memory is bounded"],
+  ["responses.keepalive", "a failure under 200 is a body with status failed and an error object"],
+  ["idle", "a backend that falls silent after content is given up after UPSTREAM_IDLE_TIMEOUT_MS"],
+  ["3.durable", "whoever saw an answer end was charged for it exactly once"],
+  ["7.retry", "up to 3 attempts before content: connection failure, 408, 5xx, 429 with a short Retry-After"],
+  ["7.start", "UPSTREAM_START_TIMEOUT_MS for the start, all attempts together"],
+  ["12.4", "the client sees the catalogue's id of the model that answered"],
+  ["12.6", "a client that leaves a call that does not stream is treated alike; one that waits gives up its place"],
+  ["12.12", "aborted_stream: opened, and nothing usable; upstream_error otherwise"],
+  ["status.upstream_error", "the backend failed; not charged"],
+  ["status.aborted_stream", "opened, dropped before its terminal event without usable output; not charged"],
+] as const satisfies readonly Row[]
+
+export const rows = [...errors, ...endpoints, ...decisions, ...calls]
 
 export type RowId = (typeof rows)[number][0]
 
