@@ -18,6 +18,14 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 
 const hello = [{ role: "user", content: "Hello" }]
 const get = (path: string, by = key) => fetch(gateway.url + path, { headers: { "x-api-key": by } })
+const count = (model: string, by: string, more: object = {}) =>
+  gateway.post("/v1/messages/count_tokens", by, { model, messages: hello, ...more })
+/** A call as bytes, with these further header lines. */
+const post = (lines: string, body: string | Uint8Array): Uint8Array =>
+  Buffer.concat([
+    Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nx-api-key: ${key}\r\n${lines}\r\n\r\n`),
+    Buffer.from(body),
+  ])
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
 
 /** Sends a method that `fetch` may refuse, and reads what every answer has. */
@@ -160,9 +168,6 @@ describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
 })
 
 describe(covers("endpoint.count-tokens"), () => {
-  const count = (model: string, by: string, more: object = {}) =>
-    gateway.post("/v1/messages/count_tokens", by, { model, messages: hello, ...more })
-
   test("is free, outside the window, and more for a longer prompt", async () => {
     const poor = await gateway.person()
     const { key: once } = await gateway.key(poor, { requests_per_minute: 1, tokens_per_minute: 1 })
@@ -244,12 +249,6 @@ test(`${covers("11.health")} healthz and readyz answer anybody`, async () => {
 })
 
 describe("over a raw socket", () => {
-  const post = (lines: string, body: string | Uint8Array): Uint8Array =>
-    Buffer.concat([
-      Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nx-api-key: ${key}\r\n${lines}\r\n\r\n`),
-      Buffer.from(body),
-    ])
-
   test.each(["a b{}", "[::", "", "a/b?c", "x:99999"])("a Host of %j is told as an error", async (host) => {
     const answer = await raw(gateway.url, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
     expect(answer).toStartWith("HTTP/1.1 400")
@@ -293,7 +292,7 @@ describe("over a raw socket", () => {
   })
   test("a body in pieces is as good as one in one piece", async () => {
     const body = JSON.stringify({ model: "plain", messages: hello })
-    const pieces = [...body].map((character) => `1\r\n${character}\r\n`).join("")
+    const pieces = body.replaceAll(/./g, "1\r\n$&\r\n")
     expect(await raw(gateway.url, post("Transfer-Encoding: chunked", `${pieces}0\r\n\r\n`), 1_000)).toStartWith(
       "HTTP/1.1 200",
     )
