@@ -64,8 +64,6 @@ export interface ServerParts {
 
 export interface Server {
   readonly url: string
-  /** Of the listener for Prometheus; undefined without `METRICS_PORT`. */
-  readonly metricsUrl: string | undefined
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
@@ -133,10 +131,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       metrics.finished(call)
       events.finished(call)
     },
-    alerted: ({ requestId, ...alert }) => {
-      log.error("backend needs attention", { request_id: requestId, ...alert })
-      metrics.alerted(alert)
-    },
+    alerted: ({ requestId, ...alert }) => log.error("backend needs attention", { request_id: requestId, ...alert }),
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
     draining: draining.signal,
     underWay: new Map(),
@@ -215,23 +210,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     idleTimeout: 0,
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch: async (request, server) => {
-      const response = await handle(request, server.requestIP(request)?.address ?? "")
-      metrics.responded(response)
-      return response
-    },
+    fetch: (request, server) => handle(request, server.requestIP(request)?.address ?? ""),
     error: (error) => unhandled(error, { log, now: () => clock.now() }),
   })
-
-  const metricsServer =
-    config.METRICS_PORT === undefined
-      ? undefined
-      : Bun.serve({
-          hostname: config.HOST,
-          port: config.METRICS_PORT,
-          fetch: (request) => metrics.respond(request),
-          error: (error) => unhandled(error, { log, now: () => clock.now() }),
-        })
 
   const readCatalogue = async () => {
     const loaded = await database.run((sql) => loadCatalogue(sql))
@@ -239,36 +220,45 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     for (const { id, maxConcurrency } of loaded.models)
       actors.models.tellIfActive(id, { type: "cap", cap: maxConcurrency })
   }
+  // One reading after the other: an older one that ended later would put back old prices.
+  let reading = Promise.resolve()
+  const refreshCatalogue = () => {
+    const next = reading.then(readCatalogue)
+    reading = next.catch(() => {})
+    return next
+  }
   const refresh = setInterval(() => {
-    readCatalogue().catch(() => log.warn("catalogue not refreshed"))
+    refreshCatalogue().catch(() => log.warn("catalogue not refreshed"))
   }, CATALOGUE_EVERY_MS)
   const succession = setInterval(() => void store.closeDeadProcesses(), SUCCESSION_EVERY_MS)
 
   return {
     url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
-    metricsUrl: metricsServer === undefined ? undefined : `${metricsServer.url.origin}/metrics`,
     accounts,
     keys,
     topUps,
-    refreshCatalogue: readCatalogue,
+    refreshCatalogue,
     async stop() {
       draining.abort()
       clearInterval(refresh)
       clearInterval(succession)
-      events.close()
+      void server.stop()
       await Promise.race([allEnded(ports.underWay), Bun.sleep(config.DRAIN_MS)])
       for (const { giveUp } of ports.underWay.values()) giveUp()
       await allEnded(ports.underWay)
-      // It listened until the last call had ended, so that who asks /readyz is told 503 and not hung up on.
-      await Promise.race([server.stop(), Bun.sleep(1_000)])
+      // Last bytes are still on their way, and who waited for a slot is still to be told that there is none.
+      await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
       await actors.ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), config.SETTLE_DEADLINE_MS)
       await Promise.all([actors.keys.stop(), actors.accounts.stop(), actors.models.stop()])
       await actors.ledger.stop()
-      await metricsServer?.stop(true)
       await store.close()
     },
   }
+}
+
+async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {
+  while (server.pendingRequests > 0) await Bun.sleep(10)
 }
 
 const allEnded = (calls: GatewayPorts["underWay"]) => Promise.all([...calls.values()].map(({ ended }) => ended))

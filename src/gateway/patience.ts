@@ -55,7 +55,10 @@ export class Patience implements Disposable {
 
   /** Content has come. */
   started(): void {
+    if (this.#started) return
     this.#started = true
+    // The silence allowed from here on may be shorter than what was left for the start.
+    if (this.#why === undefined) this.#again(this.#options.idleMs)
   }
 
   /** Stops waiting for any backend at once. */
@@ -104,6 +107,7 @@ export class Patience implements Disposable {
   }
 
   #again(delayMs: number): void {
+    clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#look(), delayMs)
   }
 
