@@ -38,7 +38,7 @@ export function checkTools(value: Json | undefined): ToolUse | Failure {
 }
 
 /** The type without its date; undefined for the client's own tools. */
-function family(tool: JsonObject): string | undefined {
+export function family(tool: JsonObject): string | undefined {
   const { type } = tool
   return typeof type === "string" && type !== "custom" ? type.replace(/_\d{8}$/, "") : undefined
 }

@@ -1,0 +1,17 @@
+/** What an answer says to a messages client beside what the backend said. */
+import { isObject } from "../../chat/json.ts"
+import type { ChatRequest } from "../../chat/request.ts"
+import type { AnswerView } from "../codec.ts"
+
+/** An id of this format's own kind is kept; else the answer is named after the request. */
+export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView, "requestId">): string =>
+  id?.startsWith("msg_") === true ? id : `msg_${requestId.replace(/^req_/, "")}`
+
+/**
+ * Whether the client is to read thinking. A client that has turned thinking off, or asked for none to be shown, gets
+ * none even from a model that cannot be kept from it.
+ */
+export function tellsThinking({ body }: ChatRequest): boolean {
+  const { thinking } = body
+  return !isObject(thinking) || (thinking["type"] !== "disabled" && thinking["display"] !== "omitted")
+}

@@ -1,0 +1,182 @@
+/**
+ * Content blocks as parts of the neutral language. The request's shape has been checked; what a block of a known type
+ * leaves out is read as nothing. A block that only the vendor's own backend could make sense of is refused, but for the
+ * traces of tools that ran there: the answer that followed them says what they found.
+ */
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type {
+  AssistantPart,
+  CacheMark,
+  DocumentPart,
+  ImagePart,
+  TextPart,
+  ToolResultPart,
+  UserPart,
+} from "../../chat/prompt.ts"
+import { shown } from "../../chat/shape.ts"
+import { Failure } from "../../failure/failure.ts"
+
+type ShownPart = TextPart | ImagePart | DocumentPart
+
+export const readText = (value: Json | undefined): string => (typeof value === "string" ? value : "")
+
+/** The mark of a block, as the field that parts have it in; nothing where there is none. */
+export function readCache({ cache_control: mark }: JsonObject): { readonly cache?: CacheMark } {
+  if (!isObject(mark)) return {}
+  return { cache: { ttl: typeof mark["ttl"] === "string" ? mark["ttl"] : undefined } }
+}
+
+const blocksOf = (content: Json | undefined): JsonObject[] => {
+  if (typeof content === "string") return [{ type: "text", text: content }]
+  return Array.isArray(content) ? content.filter((block) => isObject(block)) : []
+}
+
+/** Each block of some content; the first refusal ends it. */
+function decodeEach<T>(content: Json | undefined, decode: (block: JsonObject) => T[] | Failure): T[] | Failure {
+  const parts: T[] = []
+  for (const block of blocksOf(content)) {
+    const decoded = decode(block)
+    if (decoded instanceof Failure) return decoded
+    parts.push(...decoded)
+  }
+  return parts
+}
+
+export const decodeText = (content: Json | undefined): TextPart[] =>
+  blocksOf(content).flatMap((block) => (block["type"] === "text" ? textParts(block) : []))
+
+export const decodeUser = (content: Json | undefined): UserPart[] | Failure =>
+  decodeEach<UserPart>(content, (block) => (block["type"] === "tool_result" ? toolResult(block) : shownParts(block)))
+
+function textParts(block: JsonObject): TextPart[] {
+  const text = readText(block["text"])
+  return text === "" ? [] : [{ type: "text", text, ...readCache(block) }]
+}
+
+function toolResult(block: JsonObject): ToolResultPart[] | Failure {
+  const parts = decodeEach(block["content"], shownParts)
+  if (parts instanceof Failure) return parts
+  const callId = readText(block["tool_use_id"])
+  return [{ type: "tool-result", callId, parts, isError: block["is_error"] === true, ...readCache(block) }]
+}
+
+function shownParts(block: JsonObject): ShownPart[] | Failure {
+  switch (readText(block["type"])) {
+    case "text":
+      return textParts(block)
+    case "image":
+      return imagePart(block)
+    case "document":
+      return documentParts(block)
+    case "search_result":
+      return [searchResult(block)]
+    case "tool_reference":
+      return [{ type: "text", text: `The tool ${readText(block["tool_name"])} is available.`, ...readCache(block) }]
+    default:
+      return unsupported(block)
+  }
+}
+
+function imagePart(block: JsonObject): ImagePart[] | Failure {
+  const source = sourceOf(block)
+  if (source["type"] === "url") return [{ type: "image", source: urlSource(source), ...readCache(block) }]
+  return source["type"] === "base64"
+    ? [{ type: "image", source: dataSource(source), ...readCache(block) }]
+    : unsupported(block)
+}
+
+const sourceOf = ({ source }: JsonObject): JsonObject => (isObject(source) ? source : {})
+const urlSource = ({ url }: JsonObject): { kind: "url"; url: string } => ({ kind: "url", url: readText(url) })
+const dataSource = (source: JsonObject): { kind: "data"; mediaType: string; base64: string } => ({
+  kind: "data",
+  mediaType: readText(source["media_type"]),
+  base64: readText(source["data"]),
+})
+
+/** A document's context goes before it; one that is made of blocks is its texts, and its images after them. */
+function documentParts(block: JsonObject): ShownPart[] | Failure {
+  const context: TextPart[] = textParts({ text: block["context"] })
+  const name = typeof block["title"] === "string" ? block["title"] : undefined
+  const source = sourceOf(block)
+  const document = (from: DocumentPart["source"]): DocumentPart => ({
+    type: "document",
+    source: from,
+    name,
+    ...readCache(block),
+  })
+  switch (readText(source["type"])) {
+    case "base64":
+      return [...context, document(dataSource(source))]
+    case "url":
+      return [...context, document(urlSource(source))]
+    case "text":
+      return [...context, document({ kind: "text", text: readText(source["data"]) })]
+    case "content": {
+      const parts = decodeEach(source["content"], shownParts)
+      if (parts instanceof Failure) return parts
+      const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+      return [...context, document({ kind: "text", text }), ...parts.filter(({ type }) => type !== "text")]
+    }
+    default:
+      return unsupported(block)
+  }
+}
+
+const searchResult = (block: JsonObject): DocumentPart => ({
+  type: "document",
+  source: {
+    kind: "text",
+    text: [readText(block["source"]), ...decodeText(block["content"]).map(({ text }) => text)].join("\n\n"),
+  },
+  name: typeof block["title"] === "string" ? block["title"] : undefined,
+  ...readCache(block),
+})
+
+export const decodeAssistant = (content: Json | undefined): AssistantPart[] | Failure =>
+  decodeEach(content, assistantParts)
+
+function assistantParts(block: JsonObject): AssistantPart[] | Failure {
+  switch (readText(block["type"])) {
+    case "text":
+      return textParts(block)
+    case "thinking":
+      return thinkingPart(readText(block["thinking"]), readText(block["signature"]))
+    case "redacted_thinking":
+      return [{ type: "thinking", text: "", seal: { by: "messages-redacted", data: readText(block["data"]) } }]
+    case "tool_use":
+      return [toolCall(block)]
+    case "compaction":
+      return textParts({ text: block["content"] })
+    default:
+      return ranAtBackend(readText(block["type"])) ? [] : unsupported(block)
+  }
+}
+
+/** The blocks of a backend's own answer: what nobody but that backend could make sense of is left out. */
+export const decodeAnswered = (blocks: readonly JsonObject[]): AssistantPart[] =>
+  blocks.flatMap((block) => {
+    const parts = assistantParts(block)
+    return parts instanceof Failure ? [] : parts
+  })
+
+function thinkingPart(text: string, signature: string): AssistantPart[] {
+  const seal = signature === "" ? undefined : ({ by: "messages", data: signature } as const)
+  return text === "" && seal === undefined ? [] : [{ type: "thinking", text, seal }]
+}
+
+const toolCall = ({ id, name, input }: JsonObject): AssistantPart => ({
+  type: "tool-call",
+  id: readText(id),
+  name: readText(name),
+  arguments: JSON.stringify(isObject(input) ? input : {}),
+  custom: false,
+})
+
+const ranAtBackend = (type: string): boolean =>
+  type === "server_tool_use" || type === "mcp_tool_use" || type.endsWith("_tool_result")
+
+const unsupported = (block: JsonObject): Failure =>
+  new Failure("request.unsupported_feature", {
+    message: `Content blocks of type ${shown(block["type"])} as they stand here are not served for this model.`,
+    hint: "Send the content as text, images (base64 or url) or documents.",
+  })

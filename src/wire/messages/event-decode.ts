@@ -1,0 +1,156 @@
+/**
+ * A messages backend's stream as events of the neutral language. Blocks come one after another here, so each is a part.
+ * Pings, citations, and what tools that ran at the backend did are left out; a failure is told by the format's reader
+ * before an event comes here.
+ */
+import type { ChatEvent } from "../../chat/event.ts"
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type { Prompt } from "../../chat/prompt.ts"
+import type { EventDecoder } from "../codec.ts"
+import { eventObject, type SseEvent } from "../sse.ts"
+import { readText } from "./blocks-decode.ts"
+import { freeText } from "./custom-input.ts"
+import { finishReason } from "./stop-reason.ts"
+import { decodeUsage } from "./told-usage.ts"
+import { ToolsAsked } from "./tool-names.ts"
+import { laterUsage, startUsage } from "./usage.ts"
+
+interface OpenTool {
+  readonly index: number
+  readonly custom: boolean
+  /** What came with the block's start; most backends send it empty, and the input in pieces after it. */
+  readonly input: Json | undefined
+  /** All pieces of a custom tool's input, which is only readable whole; of a function's only whether any came. */
+  pieces: string
+}
+
+export class MessagesEventDecoder implements EventDecoder {
+  readonly #asked: ToolsAsked
+  #usage: JsonObject = {}
+  #tools = 0
+  #tool: OpenTool | undefined
+  #signature = ""
+  /** A block that makes a part is open. */
+  #open = false
+
+  constructor(prompt: Prompt) {
+    this.#asked = new ToolsAsked(prompt)
+  }
+
+  decode(event: SseEvent): ChatEvent[] {
+    const body = eventObject(event)
+    if (body === undefined) return []
+    switch (typeof body["type"] === "string" ? body["type"] : event.event) {
+      case "message_start":
+        return this.#start(isObject(body["message"]) ? body["message"] : {})
+      case "content_block_start":
+        return [...this.#close(), ...this.#begin(isObject(body["content_block"]) ? body["content_block"] : {})]
+      case "content_block_delta":
+        return this.#delta(isObject(body["delta"]) ? body["delta"] : {})
+      case "content_block_stop":
+        return this.#close()
+      case "message_delta":
+        return this.#end(isObject(body["delta"]) ? body["delta"] : {}, body["usage"])
+      case "message_stop":
+        return [...this.#close(), { type: "end" }]
+      default:
+        return []
+    }
+  }
+
+  #start({ id, usage }: JsonObject): ChatEvent[] {
+    this.#usage = startUsage(usage)
+    const told = decodeUsage({ ...this.#usage, output_tokens: 0 })
+    return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: told }]
+  }
+
+  #begin(block: JsonObject): ChatEvent[] {
+    switch (readText(block["type"])) {
+      case "text":
+        this.#open = true
+        return textDelta("text-delta", block["text"])
+      case "thinking":
+        this.#open = true
+        this.#signature = readText(block["signature"])
+        return textDelta("thinking-delta", block["thinking"])
+      case "redacted_thinking":
+        this.#open = true
+        return [{ type: "thinking-seal", seal: { by: "messages-redacted", data: readText(block["data"]) } }]
+      case "tool_use":
+        this.#open = true
+        return [this.#beginTool(block)]
+      default:
+        return []
+    }
+  }
+
+  #beginTool({ id, name: written, input }: JsonObject): ChatEvent {
+    const { name, custom } = this.#asked.called(readText(written))
+    const index = this.#tools++
+    this.#tool = { index, custom, input, pieces: "" }
+    return { type: "tool-call-start", index, id: readText(id), name, custom }
+  }
+
+  #delta(delta: JsonObject): ChatEvent[] {
+    if (!this.#open) return []
+    switch (readText(delta["type"])) {
+      case "text_delta":
+        return textDelta("text-delta", delta["text"])
+      case "thinking_delta":
+        return textDelta("thinking-delta", delta["thinking"])
+      case "signature_delta":
+        this.#signature = readText(delta["signature"])
+        return []
+      case "input_json_delta":
+        return this.#input(readText(delta["partial_json"]))
+      default:
+        return []
+    }
+  }
+
+  #input(piece: string): ChatEvent[] {
+    if (this.#tool === undefined || piece === "") return []
+    this.#tool.pieces = this.#tool.custom ? this.#tool.pieces + piece : piece
+    return this.#tool.custom ? [] : [{ type: "tool-call-delta", index: this.#tool.index, arguments: piece }]
+  }
+
+  #close(): ChatEvent[] {
+    if (!this.#open) return []
+    const last: ChatEvent[] = []
+    if (this.#signature !== "") {
+      last.push({ type: "thinking-seal", seal: { by: "messages", data: this.#signature } })
+    }
+    if (this.#tool !== undefined) {
+      const rest = restOfInput(this.#tool)
+      if (rest !== "") last.push({ type: "tool-call-delta", index: this.#tool.index, arguments: rest })
+    }
+    this.#open = false
+    this.#signature = ""
+    this.#tool = undefined
+    return [...last, { type: "part-end" }]
+  }
+
+  #end(delta: JsonObject, usage: Json | undefined): ChatEvent[] {
+    const events: ChatEvent[] = this.#close()
+    const { stop_reason: reason, stop_sequence: sequence } = delta
+    if (typeof reason === "string") {
+      const stopSequence = typeof sequence === "string" ? sequence : undefined
+      events.push({ type: "finish", reason: finishReason(reason), stopSequence })
+    }
+    if (!isObject(usage)) return events
+    const details = usage["output_tokens_details"] ?? this.#usage["output_tokens_details"]
+    this.#usage = { ...laterUsage(this.#usage, usage), output_tokens_details: details }
+    const told = decodeUsage(this.#usage)
+    return told === undefined ? events : [...events, { type: "usage", usage: told }]
+  }
+}
+
+const textDelta = (type: "text-delta" | "thinking-delta", text: Json | undefined): ChatEvent[] =>
+  typeof text === "string" && text !== "" ? [{ type, text }] : []
+
+/** What is still to be told of a call's arguments when its block ends. */
+function restOfInput({ custom, pieces, input }: OpenTool): string {
+  const whole = JSON.stringify(isObject(input) ? input : {})
+  if (custom) return freeText(pieces === "" ? whole : pieces)
+  return pieces === "" ? whole : ""
+}
