@@ -64,6 +64,8 @@ export interface ServerParts {
 
 export interface Server {
   readonly url: string
+  /** Of the listener for Prometheus; undefined without `METRICS_PORT`. */
+  readonly metricsUrl: string | undefined
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
@@ -131,7 +133,10 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       metrics.finished(call)
       events.finished(call)
     },
-    alerted: ({ requestId, ...alert }) => log.error("backend needs attention", { request_id: requestId, ...alert }),
+    alerted: ({ requestId, ...alert }) => {
+      log.error("backend needs attention", { request_id: requestId, ...alert })
+      metrics.alerted(alert)
+    },
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
     draining: draining.signal,
     underWay: new Map(),
@@ -210,9 +215,23 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     idleTimeout: 0,
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch: (request, server) => handle(request, server.requestIP(request)?.address ?? ""),
+    fetch: async (request, server) => {
+      const response = await handle(request, server.requestIP(request)?.address ?? "")
+      metrics.responded(response)
+      return response
+    },
     error: (error) => unhandled(error, { log, now: () => clock.now() }),
   })
+
+  const metricsServer =
+    config.METRICS_PORT === undefined
+      ? undefined
+      : Bun.serve({
+          hostname: config.HOST,
+          port: config.METRICS_PORT,
+          fetch: (request) => metrics.respond(request),
+          error: (error) => unhandled(error, { log, now: () => clock.now() }),
+        })
 
   const readCatalogue = async () => {
     const loaded = await database.run((sql) => loadCatalogue(sql))
@@ -234,6 +253,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
 
   return {
     url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
+    metricsUrl: metricsServer === undefined ? undefined : `${metricsServer.url.origin}/metrics`,
     accounts,
     keys,
     topUps,
@@ -242,16 +262,19 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       draining.abort()
       clearInterval(refresh)
       clearInterval(succession)
-      void server.stop()
+      events.close()
+      // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await Promise.race([allEnded(ports.underWay), Bun.sleep(config.DRAIN_MS)])
       for (const { giveUp } of ports.underWay.values()) giveUp()
       await allEnded(ports.underWay)
+      void server.stop()
       // Last bytes are still on their way, and who waited for a slot is still to be told that there is none.
       await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
       await actors.ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), config.SETTLE_DEADLINE_MS)
       await Promise.all([actors.keys.stop(), actors.accounts.stop(), actors.models.stop()])
       await actors.ledger.stop()
+      await metricsServer?.stop(true)
       await store.close()
     },
   }

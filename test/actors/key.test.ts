@@ -1,0 +1,299 @@
+import { describe, expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import {
+  type CountReply,
+  Key,
+  type KeyRecord,
+  type KeyView,
+  type LoadedKey,
+  type ReserveReply,
+} from "../../actors/key.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
+
+const plain: KeyRecord = {
+  keyId: "key",
+  accountId: "acc",
+  revoked: false,
+  accountDeleted: false,
+  timeZone: "Asia/Jakarta",
+  requestsPerMinute: undefined,
+  tokensPerMinute: undefined,
+  budget: undefined,
+}
+const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
+
+/** A key on a wall clock that starts at `at` (ISO 8601). */
+function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n } = {}) {
+  const clock = new VirtualClock(Date.parse(at))
+  let loads = 0
+  const loaded = (changed: Partial<KeyRecord>, so = 0n): LoadedKey => ({
+    record: { ...plain, ...record, ...changed },
+    starts: calendarAt(clock.now(), changed.timeZone ?? record.timeZone ?? plain.timeZone).starts,
+    spent: { daily: micro(so), monthly: micro(so), total: micro(so) },
+  })
+  const behaviour: Key = new Key(
+    { clock, self: (command) => behaviour.receive(command), load: () => loads++ },
+    loaded({}, spent),
+  )
+  const answer = <T>(send: (reply: (value: T) => void) => void): T => {
+    const values: T[] = []
+    send((value) => void values.push(value))
+    return values[0]!
+  }
+  const view = () => answer<KeyView>((reply) => behaviour.receive({ type: "view", reply }))
+  return {
+    clock,
+    behaviour,
+    view,
+    loads: () => loads,
+    count: (counted = true) => answer<CountReply>((reply) => behaviour.receive({ type: "count", counted, reply })),
+    reserve: (requestId: string, least: bigint, worst = least, tokens = 0) =>
+      answer<ReserveReply>((reply) =>
+        behaviour.receive({
+          type: "reserve",
+          reservation: { requestId, tokens, least: micro(least), worst: micro(worst) },
+          reply,
+        }),
+      ),
+    settle: (requestId: string, actual: bigint, starts = calendarAt(clock.now(), plain.timeZone).starts, tokens = 0) =>
+      answer<Micro>((reply) =>
+        behaviour.receive({ type: "settle", usage: { requestId, tokens, actual: micro(actual), starts }, reply }),
+      ),
+    release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
+    trim: (requestId: string, hold: bigint) => behaviour.receive({ type: "trim", requestId, hold: micro(hold) }),
+    change(changed: Partial<KeyRecord>, so = 0n) {
+      behaviour.receive({ type: "changed" })
+      behaviour.receive({ type: "loaded", loaded: loaded(changed, so) })
+    },
+    usage: () => view().budget?.usage,
+    moveTo: (iso: string) => clock.advance(Date.parse(iso) - clock.now()),
+  }
+}
+
+const startsOf = (reply: ReserveReply) => (reply.kind === "reserved" ? reply.starts : undefined)!
+
+describe("a key's calls", () => {
+  test("are counted up to its requests per minute; one refused is not counted, a revoked key's is", () => {
+    const { clock, count, change } = key({ requestsPerMinute: 2 })
+    expect(count()).toMatchObject({ kind: "active", view: { requests: { limit: 2, remaining: 1, resetS: 60 } } })
+    clock.advance(10_000)
+    change({ revoked: true })
+    expect(count()).toMatchObject({ kind: "revoked", view: { requests: { remaining: 0 } } })
+    for (let refused = 0; refused < 5; refused++)
+      expect(count()).toMatchObject({
+        kind: "requests-exceeded",
+        retryAfterS: 50,
+        view: { requests: { remaining: 0 } },
+      })
+    clock.advance(50_000)
+    change({ revoked: false, accountDeleted: true })
+    expect(count()).toMatchObject({ kind: "account-deleted" })
+  })
+
+  test("that are free of the window are looked at and not counted", () => {
+    const { count } = key({ requestsPerMinute: 1 })
+    for (let free = 0; free < 3; free++) expect(count(false).kind).toBe("active")
+    expect(count().kind).toBe("active")
+    expect(count(false).kind).toBe("active")
+    expect(count().kind).toBe("requests-exceeded")
+  })
+})
+
+describe("a key's tokens", () => {
+  test("are taken at admission, given back by a release, and corrected at settlement where they were counted", () => {
+    const { clock, reserve, release, settle, view } = key({ tokensPerMinute: 100 })
+    reserve("a", 0n, 0n, 60)
+    expect(reserve("b", 0n, 0n, 50)).toEqual({ kind: "tokens-exceeded", retryAfterS: 60 })
+    expect(view().tokens).toEqual({ limit: 100, remaining: 40, resetS: 60 })
+    release("a")
+    expect(view().tokens?.remaining).toBe(100)
+    const starts = startsOf(reserve("c", 0n, 0n, 20))
+    clock.advance(30_000)
+    settle("c", 0n, starts, 90)
+    expect(view().tokens).toEqual({ limit: 100, remaining: 10, resetS: 30 })
+  })
+
+  test("that a call alone has too many of have no wait that helps", () => {
+    const { reserve } = key({ tokensPerMinute: 100 })
+    expect(reserve("a", 0n, 0n, 101)).toEqual({ kind: "tokens-exceeded", retryAfterS: undefined })
+  })
+})
+
+describe("a key's budget", () => {
+  test("is held, trimmed to what the account held, spent and released", () => {
+    const { reserve, trim, settle, release, usage } = key(budget(1_000n, "total"), { spent: 100n })
+    expect(reserve("a", 10n, 300n)).toMatchObject({ kind: "reserved", hold: micro(300n) })
+    expect(usage()).toBe(micro(400n))
+    trim("a", 120n)
+    expect(usage()).toBe(micro(220n))
+    // A trim never raises a hold.
+    trim("a", 500n)
+    expect(usage()).toBe(micro(220n))
+    expect(settle("a", 50n)).toBe(micro(50n))
+    expect(usage()).toBe(micro(150n))
+    reserve("b", 10n)
+    release("b")
+    release("b")
+    expect(usage()).toBe(micro(150n))
+  })
+
+  test("caps a charge at the hold and what is left, as the balance does", () => {
+    const { reserve, settle, view } = key(budget(1_000n, "total"))
+    reserve("a", 100n)
+    reserve("b", 100n)
+    expect(settle("a", 5_000n)).toBe(micro(900n))
+    expect(settle("b", 5_000n)).toBe(micro(100n))
+    expect(view().budget).toMatchObject({ usage: micro(1_000n), remaining: zero })
+  })
+
+  test("still pays for a hold after its limit was lowered under it", () => {
+    const { reserve, settle, change, reserve: again } = key(budget(1_000n, "total"))
+    reserve("a", 400n)
+    change(budget(100n, "total"))
+    expect(again("b", 1n)).toMatchObject({ kind: "budget-exceeded", retryAfterS: undefined })
+    expect(settle("a", 400n)).toBe(micro(400n))
+  })
+
+  test("of a day in Jakarta rolls over at 17:00 UTC, and says to the second when", () => {
+    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:30.500Z" })
+    reserve("a", 100n)
+    settle("a", 100n)
+    expect(reserve("b", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: 30 })
+    moveTo("2026-03-10T17:00:00Z")
+    expect(usage()).toBe(zero)
+    expect(reserve("b", 50n).kind).toBe("reserved")
+  })
+
+  test("of a month rolls over at the month's end, and of all time never", () => {
+    for (const [period, rollsOver] of [
+      ["monthly", true],
+      ["total", false],
+    ] as const) {
+      const { reserve, settle, usage, moveTo } = key(budget(100n, period), { at: "2026-01-31T16:59:00Z" })
+      reserve("a", 100n)
+      settle("a", 100n)
+      expect(reserve("b", 1n)).toMatchObject({ retryAfterS: rollsOver ? 60 : undefined })
+      moveTo("2026-01-31T17:00:00Z")
+      expect(usage()).toBe(rollsOver ? zero : micro(100n))
+      moveTo("2030-01-01T00:00:00Z")
+      expect(usage()).toBe(rollsOver ? zero : micro(100n))
+    }
+  })
+
+  test.each([
+    ["23 hours", "2026-03-08T05:00:00Z", 23],
+    ["25 hours", "2026-11-01T04:00:00Z", 25],
+  ])("of a day of %s lasts that long", (_, at, hours) => {
+    const { clock, reserve, usage } = key({ ...budget(100n, "daily"), timeZone: "America/New_York" }, { at })
+    reserve("a", 100n)
+    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: hours * 3_600 })
+    clock.advance(hours * 3_600_000 - 1)
+    expect(usage()).toBe(micro(100n))
+    clock.advance(1)
+    expect(usage()).toBe(zero)
+  })
+
+  test("counts a call in the day in which it was admitted, not in that in which it ended", () => {
+    const { reserve, settle, release, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:00Z" })
+    const starts = startsOf(reserve("a", 40n))
+    reserve("b", 10n)
+    moveTo("2026-03-10T17:00:00Z")
+    // Over its hold it may not go: what was left of yesterday is not known any more.
+    expect(settle("a", 60n, starts)).toBe(micro(40n))
+    release("b")
+    expect(usage()).toBe(zero)
+  })
+
+  test("does not open anew when the wall clock is set back over midnight and passes it again", () => {
+    const { clock, reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T17:00:01Z" })
+    reserve("a", 70n)
+    settle("a", 70n)
+    clock.shiftWall(-3_600_000)
+    expect(usage()).toBe(micro(70n))
+    expect(reserve("b", 31n)).toMatchObject({ kind: "budget-exceeded" })
+    moveTo("2026-03-10T17:00:02Z")
+    expect(usage()).toBe(micro(70n))
+  })
+
+  test("under another time zone counts from what that zone's day has spent, and reservations go on", () => {
+    const { reserve, settle, usage, change } = key(budget(100n, "total"))
+    const starts = startsOf(reserve("a", 40n))
+    change({ timeZone: "America/New_York" }, 5n)
+    expect(usage()).toBe(micro(45n))
+    settle("a", 30n, starts)
+    expect(usage()).toBe(micro(35n))
+  })
+
+  test("gets back what was not booked after all", () => {
+    const { reserve, settle, usage, behaviour } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 40n))
+    const charge = settle("a", 40n, starts)
+    behaviour.receive({ type: "unsettle", charge, starts })
+    expect(usage()).toBe(zero)
+  })
+
+  test("counts what a call costs also when the key was started again in the midst of it", () => {
+    const { settle, usage } = key(budget(100n, "daily"))
+    expect(settle("admitted by another", 30n)).toBe(micro(30n))
+    expect(usage()).toBe(micro(30n))
+  })
+})
+
+describe("a change", () => {
+  test("of limits acts at once, and what was counted and spent stays", () => {
+    const { count, reserve, settle, change, usage } = key({ requestsPerMinute: 5, ...budget(100n, "daily") })
+    for (let call = 0; call < 3; call++) count()
+    reserve("a", 60n)
+    settle("a", 60n)
+    change({ requestsPerMinute: 3, ...budget(200n, "daily") })
+    expect(count().kind).toBe("requests-exceeded")
+    expect(usage()).toBe(micro(60n))
+    change({ requestsPerMinute: undefined, budget: undefined })
+    expect(count()).toMatchObject({ kind: "active", view: { requests: undefined, budget: undefined } })
+  })
+
+  test("that comes while another is read is read after it, so that an old answer never wins", () => {
+    const { behaviour, loads } = key({})
+    for (let change = 0; change < 3; change++) behaviour.receive({ type: "changed" })
+    expect(loads()).toBe(1)
+    behaviour.receive({ type: "loaded", loaded: undefined })
+    expect(loads()).toBe(2)
+    behaviour.receive({ type: "loaded", loaded: undefined })
+    expect(loads()).toBe(2)
+  })
+
+  test("that cannot be read is tried again until it can", () => {
+    const { clock, behaviour, loads } = key({})
+    behaviour.receive({ type: "changed" })
+    expect(behaviour.idle()).toBe(false)
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      expect(loads()).toBe(attempt)
+      behaviour.receive({ type: "not-loaded" })
+      clock.advance(500)
+    }
+    expect(loads()).toBe(4)
+  })
+
+  test("that removes the key makes it unknown", () => {
+    const { behaviour, count } = key({ requestsPerMinute: 5 })
+    behaviour.receive({ type: "changed" })
+    behaviour.receive({ type: "loaded", loaded: undefined })
+    expect(count()).toEqual({ kind: "unknown" })
+  })
+})
+
+test("a key is idle only with nothing reserved and its windows empty", () => {
+  const { clock, behaviour, count, reserve, release } = key({ requestsPerMinute: 5 })
+  expect(behaviour.idle()).toBe(true)
+  count()
+  clock.advance(59_999)
+  expect(behaviour.idle()).toBe(false)
+  clock.advance(1)
+  expect(behaviour.idle()).toBe(true)
+  reserve("a", 0n)
+  clock.advance(3_600_000)
+  expect(behaviour.idle()).toBe(false)
+  release("a")
+  expect(behaviour.idle()).toBe(true)
+})
