@@ -1,7 +1,7 @@
 /**
  * The tool calls of one chat stream, put together from pieces. Backends are sloppy here, each in its own way: an index
  * that is missing, or 0 for every call; an id that is missing, repeated, or new with every piece; a name that comes
- * after the first arguments. What begins a call is a name or id where none was, or both where they differ.
+ * after the first arguments.
  */
 import type { ChatEvent } from "../../chat/event.ts"
 import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
@@ -46,7 +46,7 @@ export class CallReader {
     return call.name === "" ? [] : [...this.#announce(call, answerId), ...tell(call)]
   }
 
-  /** The answer is over: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
+  /** The answer is over, and this is asked once: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
   close(): ChatEvent[] {
     const events: ChatEvent[] = []
     for (const call of this.#calls) {
@@ -54,9 +54,6 @@ export class CallReader {
       if (index === undefined) continue
       const last = call.custom ? customInput(call.waiting) : call.toldArguments ? "" : "{}"
       if (last !== "") events.push({ type: "tool-call-delta", index, arguments: last })
-      call.toldArguments = true
-      call.waiting = ""
-      call.custom = false
     }
     return events
   }
@@ -65,8 +62,7 @@ export class CallReader {
     const known = id === "" ? undefined : this.#calls.find((call) => call.id === id)
     if (known !== undefined) return known
     const here = typeof index === "number" ? this.#byIndex.get(index) : undefined
-    const another = here !== undefined && here.name !== "" && name !== "" && id !== "" && here.id !== ""
-    if (here !== undefined && !another) return here
+    if (here !== undefined && !isAnother(here, id, name)) return here
     const last = this.#calls.at(-1)
     if (last !== undefined && name === "" && id === "") return last
     const call = { id: "", name: "", index: undefined, custom: false, waiting: "", toldArguments: false }
@@ -86,6 +82,10 @@ export class CallReader {
   }
 }
 
+/** A piece at a call's index is of another call when it has a name again, and another name or another id. */
+const isAnother = (call: Call, id: string, name: string): boolean =>
+  call.name !== "" && name !== "" && (name !== call.name || (id !== "" && call.id !== ""))
+
 /** A custom tool's text is wrapped in JSON, and can be unwrapped only when it is whole. */
 function tell(call: Call): ChatEvent[] {
   const { index, waiting } = call
@@ -96,7 +96,7 @@ function tell(call: Call): ChatEvent[] {
 }
 
 /** An id that is the same when the same answer is read again, and of another answer another; at most 40 characters. */
-export const madeId = (answerId: string, index: number): string =>
+const madeId = (answerId: string, index: number): string =>
   `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
 
 const textOr = (value: Json | undefined, otherwise: string): string => (typeof value === "string" ? value : otherwise)

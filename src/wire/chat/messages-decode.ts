@@ -44,7 +44,7 @@ export function readConversation(messages: readonly JsonObject[]): Conversation 
     } else {
       const texts = readTexts(message.content, field)
       if (texts instanceof Failure) return texts
-      if (turns.length === 0) instructions.push(...texts)
+      if (turns.length === 0) for (const text of texts) instructions.push(text)
       else if (texts.length > 0) turns.push({ role: "system", parts: texts })
     }
   }
@@ -70,7 +70,7 @@ function readAssistant(message: JsonObject, field: string, functionCallId: strin
   const thinking = [message.reasoning_content, message.reasoning].find(filled)
   const parts: AssistantPart[] =
     typeof thinking === "string" ? [{ type: "thinking", text: thinking, seal: undefined }] : []
-  parts.push(...said)
+  for (const part of said) parts.push(part)
   if (typeof message.refusal === "string" && message.refusal !== "")
     parts.push({ type: "refusal", text: message.refusal })
   for (const [index, call] of calls.entries()) {

@@ -24,10 +24,11 @@ const ERROR_MARK = "Error: "
 
 export function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure {
   const messages: JsonObject[] = []
-  const system = joined([
-    ...prompt.instructions,
-    ...prompt.turns.flatMap((turn) => (turn.role === "system" ? turn.parts : [])),
-  ])
+  const system = joined(
+    [...prompt.instructions, ...prompt.turns.flatMap((turn) => (turn.role === "system" ? turn.parts : []))].filter(
+      ({ text }) => !text.startsWith(BILLING_HEADER),
+    ),
+  )
   if (system !== "") messages.push({ role: "system", content: system })
   for (const run of runsOf(prompt)) {
     if (run.role === "assistant") {
@@ -36,7 +37,7 @@ export function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | 
     } else {
       const written = writeUser(run.parts)
       if (written instanceof Failure) return written
-      messages.push(...written)
+      for (const message of written) messages.push(message)
     }
   }
   return messages
@@ -46,7 +47,7 @@ export function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | 
 const joined = (texts: readonly TextPart[]): string =>
   texts
     .map(({ text }) => text)
-    .filter((text) => text !== "" && !text.startsWith(BILLING_HEADER))
+    .filter((text) => text !== "")
     .join("\n\n")
 
 type Run =
