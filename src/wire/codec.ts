@@ -7,11 +7,16 @@ import type { JsonObject } from "../chat/json.ts"
 import type { Prompt } from "../chat/prompt.ts"
 import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
 import type { Failure } from "../failure/failure.ts"
-import type { ClientView, Reply, StreamStep } from "./format.ts"
+import type { ClientView, Reply, StreamPosition, StreamStep } from "./format.ts"
 import type { SseEvent } from "./sse.ts"
 
 export interface WireCodec {
   readonly endpoint: Endpoint
+  /**
+   * The smallest answer limit that a backend of this format takes, where there is one. A client's smaller limit is raised
+   * to it, so that is what the call has to hold for.
+   */
+  readonly leastAnswerTokens?: number
 
   /** A client's request. `request.body` has passed this format's own `decodeRequest`. */
   decodePrompt(request: ChatRequest): Prompt | Failure
@@ -39,6 +44,8 @@ export interface EventDecoder {
 export interface EventEncoder {
   /** Bytes for the client. Nothing is written for an event that says nothing in this format. */
   encode(event: ChatEvent): StreamStep[]
+  /** Where the client's stream stands, for a failure that is told in it. Left out in formats that number nothing. */
+  position?(): StreamPosition
 }
 
 /** What an encoded answer says beside what the backend said. */
