@@ -26,6 +26,17 @@ const post = (lines: string, body: string | Uint8Array): Uint8Array =>
     Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nx-api-key: ${key}\r\n${lines}\r\n\r\n`),
     Buffer.from(body),
   ])
+/** One model as both SDK families read it. */
+const item = (model: string) => ({
+  id: model,
+  object: "model",
+  created: expect.any(Number),
+  owned_by: "Simulated",
+  context_window: 200_000,
+  type: "model",
+  display_name: model,
+  created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+})
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
 
 /** Sends a method that `fetch` may refuse, and reads what every answer has. */
@@ -128,16 +139,6 @@ describe(covers("endpoint.models"), () => {
 })
 
 describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
-  const item = (model: string) => ({
-    id: model,
-    object: "model",
-    created: expect.any(Number),
-    owned_by: "Simulated",
-    context_window: 200_000,
-    type: "model",
-    display_name: model,
-    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
-  })
   test("the list satisfies both SDK families", async () => {
     const model = await gateway.model({ format: "messages" })
     const response = await get("/v1/models")
