@@ -25,6 +25,15 @@ async function estimate(model: string, more: object = {}): Promise<number> {
   const response = await gateway.post("/v1/messages/count_tokens", await key(), { model, messages: hello, ...more })
   return ((await response.json()) as { input_tokens: number }).input_tokens
 }
+/** Seconds until the period ends in a time zone. */
+const left = (zone: string, period: "daily" | "monthly") => {
+  const now = Temporal.Now.zonedDateTimeISO(zone)
+  const day = now.startOfDay()
+  const end = period === "daily" ? day.add({ days: 1 }) : day.with({ day: 1 }).add({ months: 1 })
+  return (end.epochMilliseconds - now.epochMilliseconds) / 1_000
+}
+/** What was forwarded last. */
+const lastBody = () => gateway.simulator.calls.at(-1)?.body ?? {}
 const number = (response: Response, name: string) => Number(response.headers.get(name) ?? Number.NaN)
 const change = async (id: string, limits: object) => {
   const response = await gateway.dashboard(person, `/keys/${id}`, { method: "PATCH", body: JSON.stringify(limits) })
@@ -164,13 +173,6 @@ describe(covers("limit.budget", "5.period", "errors.rule1"), () => {
     expect(response.headers.get("x-key-limit-period")).toBe("daily")
   })
 
-  /** Seconds until the period ends in a time zone. */
-  const left = (zone: string, period: "daily" | "monthly") => {
-    const now = Temporal.Now.zonedDateTimeISO(zone)
-    const day = now.startOfDay()
-    const end = period === "daily" ? day.add({ days: 1 }) : day.with({ day: 1 }).add({ months: 1 })
-    return (end.epochMilliseconds - now.epochMilliseconds) / 1_000
-  }
   test.each(["Asia/Jakarta", "America/St_Johns", "Pacific/Kiritimati"])(
     "a period ends by the calendar of %s",
     async (zone) => {
@@ -291,7 +293,6 @@ describe(covers("10.live"), () => {
 
 describe(covers("3.large-limit", "12.2", "12.3"), () => {
   const RP_10_000 = 10_000_000_000
-  const lastBody = () => gateway.simulator.calls.at(-1)?.body ?? {}
 
   test("a large max_tokens alone gives no 402: the limit that is forwarded is what half of the balance pays for", async () => {
     const model = await gateway.model({ format: "messages", output_micro: 100_000_000, script: "input=10&output=5" })

@@ -1,0 +1,155 @@
+/** Bodies that are deep, wide, doubled or strange: what is understood is what is priced and forwarded (decisions §4.6, §7). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { bugs, expectFailure } from "./expect-failure.ts"
+import { covers } from "./rows.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  person = await gateway.person(1_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const paths = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/messages/count_tokens"]
+const many = (item: string) => Array.from({ length: 300_000 }, () => item).join(",")
+const withMetadata = (inner: string) =>
+  `{"model":"plain","messages":[{"role":"user","content":"Hello"}],"metadata":${inner}}`
+const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+const chat = (body: string) => gateway.post("/v1/chat/completions", key, body)
+const forwarded = () => gateway.simulator.calls.at(-1)?.body ?? {}
+
+describe(covers("4.6"), () => {
+  test("64 levels are read, 65 are not, and brackets inside of a string are no levels", async () => {
+    expect((await chat(withMetadata(nested(63)))).status).toBe(200)
+    await expectFailure(await chat(withMetadata(nested(64))), 400, "request.invalid")
+    expect((await chat(withMetadata(JSON.stringify(`\\"${nested(100)}`)))).status).toBe(200)
+  })
+  test("a million levels are refused in no time, open or closed, on each endpoint", async () => {
+    for (const path of paths) {
+      for (const body of [nested(1_000_000), "[".repeat(1_000_000), '{"a":'.repeat(1_000_000), "]".repeat(1_000_000)]) {
+        await expectFailure(await gateway.post(path, key, body), 400, "request.invalid")
+      }
+    }
+  })
+  test("a million members are no stack overflow", async () => {
+    const model = await gateway.model({ format: "chat", context_window: null })
+    const bodies = [
+      `{"model":"plain","messages":[${many("1")}]}`,
+      `{"model":"plain","messages":[${many("{}")}]}`,
+      `[${many("0")}]`,
+    ]
+    for (const body of bodies) await expectFailure(await chat(body), 400, "request.invalid_request")
+    const wide = JSON.stringify({
+      model,
+      messages: [{ role: "user", content: Array.from({ length: 100_000 }, () => ({ type: "text", text: "a" })) }],
+      metadata: Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`k${index}`, index])),
+    })
+    expect((await chat(wide)).status).toBe(200)
+  })
+})
+
+describe(covers("7.anew"), () => {
+  test("of duplicate keys the last one is what is understood, priced and forwarded", async () => {
+    const [dear, cheap] = await Promise.all([
+      gateway.model({ format: "messages", output_micro: 1_000_000, script: "input=1&output=1" }),
+      gateway.model({ format: "messages", output_micro: 7, script: "input=1&output=1" }),
+    ])
+    const body = `{"model":"${dear}","max_tokens":1000,"messages":[{"role":"user","content":"one"}],
+      "stream":true,"stream":false,"model":"${cheap}","max_tokens":5,"messages":[{"role":"user","content":"two"}]}`
+    const response = await gateway.post("/v1/messages", key, body)
+    expect(await response.json()).toMatchObject({ model: cheap })
+    expect(forwarded()).toMatchObject({ max_tokens: 5, messages: [{ role: "user", content: "two" }] })
+    const record = await gateway.usage(person, response.headers.get("x-request-id") ?? "")
+    expect(record).toMatchObject({ model: cheap, charge_micro: 1_000 + 7 })
+  })
+  test("a key named __proto__ is a key, and changes nothing of what is understood", async () => {
+    const inner = '{"stream":true,"n":50,"model":"nothing"}'
+    const body = `{"__proto__":${inner},"constructor":${inner},"model":"plain","messages":[{"role":"user","content":"Hello","__proto__":{"role":"system"}}]}`
+    const response = await chat(body)
+    expect(response.headers.get("content-type")).toBe("application/json")
+    expect(response.status).toBe(200)
+    expect(Object.hasOwn(forwarded(), "__proto__")).toBeTrue()
+    await expectFailure(await chat('{"__proto__":{"model":"plain","messages":[]}}'), 400, "request.invalid")
+    expect(Object.hasOwn(Object.prototype, "stream")).toBeFalse()
+  })
+  test("fields that the gateway does not know travel as they are", async () => {
+    const strange = { unknown_field: { deep: [1, null, "ü", true] }, seed: 7, big: 1e300, tiny: -0.5 }
+    const response = await chat(
+      JSON.stringify({ model: "plain", messages: [{ role: "user", content: "Hi" }], ...strange }),
+    )
+    expect(response.status).toBe(200)
+    expect(forwarded()).toMatchObject(strange)
+  })
+  test("a byte order mark, lone surrogates and a null character are read as JSON has them", async () => {
+    const body = String.raw`{"model":"plain","messages":[{"role":"user","content":"\ud800 \u0000 \udfff"}]}`
+    expect((await chat(body)).status).toBe(200)
+    expect((await chat(`\u{feff}${body}`)).status).toBe(200)
+  })
+})
+
+test(`${covers("12.7")} null in an optional field is an absent field`, async () => {
+  const [messages, responses] = await Promise.all([
+    gateway.model({ format: "messages" }),
+    gateway.model({ format: "responses" }),
+  ])
+  const user = [{ role: "user", content: "Hello" }]
+  const calls = [
+    [
+      "/v1/chat/completions",
+      {
+        model: "plain",
+        messages: user,
+        stream: null,
+        max_tokens: null,
+        tools: null,
+        n: null,
+        response_format: null,
+        web_search_options: null,
+        stream_options: null,
+      },
+    ],
+    [
+      "/v1/messages",
+      {
+        model: messages,
+        max_tokens: 5,
+        messages: user,
+        stream: null,
+        system: null,
+        tools: null,
+        thinking: null,
+        container: null,
+        mcp_servers: null,
+        output_config: null,
+      },
+    ],
+    [
+      "/v1/responses",
+      {
+        model: responses,
+        input: "Hello",
+        stream: null,
+        tools: null,
+        previous_response_id: null,
+        conversation: null,
+        background: null,
+        instructions: null,
+        max_output_tokens: null,
+      },
+    ],
+  ] as const
+  for (const [path, body] of calls) {
+    const response = await gateway.post(path, key, body)
+    expect([path, response.status]).toEqual([path, 200])
+    expect(response.headers.get("content-type")).toBe("application/json")
+  }
+})
+
+test("none of this was a bug", () => {
+  expect(bugs(gateway)).toEqual([])
+})
