@@ -1,0 +1,202 @@
+/** What every call comes to: its record's status, its charge, and when it is durable (decisions §3; "Usage record status"). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
+import { ask, callsOf, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
+import { expectFailure } from "./expect-failure.ts"
+import { covers } from "./rows.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  person = await gateway.person(10_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+describe.each(formats)("%s", (format) => {
+  describe(covers("status.ok", "header.cost"), () => {
+    test.each([true, false])("an answer is charged and takes one turn (stream: %p)", async (stream) => {
+      const model = await gateway.model({ format, script: "input=10&output=4" })
+      const response = await ask(gateway, key, format, model, { stream })
+      await response.text()
+      expect(response.headers.get("x-cost-rp")).toBe(stream ? null : "0.03")
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+        { status: "ok", charge_micro: 30_000n, turns: 1, attempts: 1, flagged: false },
+      ])
+    })
+  })
+
+  describe(covers("status.usage_missing", "2.hostile", "12.20"), () => {
+    const hostile = ["none", "null", "negative", "fraction", "string", "huge"]
+    test.each(hostile.flatMap((usage) => [true, false].map((stream) => [usage, stream] as const)))(
+      "counts that are %s (stream: %p) are not believed: nothing is charged, and the record is flagged",
+      async (usage, stream) => {
+        const model = await gateway.model({ format, script: `input=10&output=4&usage=${usage}` })
+        const before = await gateway.balance(person)
+        const response = await ask(gateway, key, format, model, { stream })
+        expect(response.status).toBe(200)
+        await response.text()
+        expect(response.headers.get("x-cost-rp")).toBe(stream ? null : "0")
+        const rows = await rowsOf(gateway, requestId(response))
+        expect(rows).toMatchObject([{ status: "usage_missing", charge_micro: 0n, flagged: true, turns: 1 }])
+        expect(await gateway.balance(person)).toEqual(before)
+        expect(await gateway.usage(person, requestId(response))).toMatchObject({
+          status: "usage_missing",
+          charge_micro: 0,
+          input_tokens: 0,
+          output_tokens: 0,
+        })
+      },
+    )
+
+    test("counts beyond the window and the answer's limit are not believed", async () => {
+      const model = await gateway.model({
+        format,
+        script: "input=1101&output=4",
+        context_window: 1_000,
+        max_output_tokens: 100,
+      })
+      const response = await ask(gateway, key, format, model)
+      await response.text()
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "usage_missing", flagged: true }])
+    })
+  })
+
+  test(`${covers("3.never-more")} an answer that costs more than is held and left is charged what there is`, async () => {
+    const poor = await gateway.person(10_000)
+    const { key } = await gateway.key(poor)
+    const model = await gateway.model({ format, script: "input=150000&output=4", input_micro: 100_000_000 })
+    const response = await ask(gateway, key, format, model)
+    expect(response.status).toBe(200)
+    await response.text()
+    expect(response.headers.get("x-cost-rp")).toBe("10000")
+    expect(await gateway.balance(poor)).toMatchObject({ balance_micro: 0, held_micro: 0 })
+    const [row] = await gateway.sql`select absorbed_micro from usage where request_id = ${requestId(response)}`
+    expect(row).toEqual({ absorbed_micro: 150_000n * 100_000_000n + 20_000n - 10_000_000_000n })
+  })
+
+  test(`${covers("12.5", "3.once")} each call that was forwarded has one final record, whatever became of it`, async () => {
+    const scripts = ["", "fault=status&status=400", "fault=cut&after=1", "usage=none", "fault=context", "fault=empty"]
+    for (const script of scripts) {
+      const model = await gateway.model({ format, script })
+      const response = await ask(gateway, key, format, model, { stream: true })
+      await response.text()
+      expect(await rowsOf(gateway, requestId(response))).toHaveLength(1)
+    }
+    expect((await gateway.balance(person)).held_micro).toBe(0)
+  })
+})
+
+describe(covers("3.durable", "3.deadline", "status.billing_error", "6.terminal"), () => {
+  const SETTLE_DEADLINE_MS = 700
+  let proxy: FaultProxy
+  let slow: TestGateway
+  let payer: Person
+  let paying: string
+
+  beforeAll(async () => {
+    slow = await startTestGateway({
+      env: { SETTLE_DEADLINE_MS: String(SETTLE_DEADLINE_MS), HEARTBEAT_MS: "100" },
+      databaseUrl: async (url) => (proxy = await openFaultProxy(url)).url,
+    })
+    payer = await slow.person(1_000_000)
+    paying = (await slow.key(payer)).key
+    // Key and account are in memory from here on.
+    const response = await ask(slow, paying, "chat", "plain")
+    await response.text()
+  })
+  afterAll(async () => {
+    await slow[Symbol.asyncDispose]()
+    await proxy.close()
+  })
+
+  /** The database is gone from now on until `back`. */
+  const gone = () => {
+    proxy.refuse()
+    proxy.cut()
+  }
+  const back = async () => {
+    proxy.accept()
+    await eventually(
+      "the database is back",
+      () => fetch(`${slow.url}/readyz`).then(({ status }) => status),
+      (status) => status === 200,
+    )
+  }
+
+  test.each(formats)(
+    "on %s the terminal event waits for a database that is away, and heartbeats go on",
+    async (format) => {
+      const model = await slow.model({ format, script: "output=4&pace=40&input=10" })
+      const reading = new Reading(await ask(slow, paying, format, model, { stream: true }))
+      await reading.until(/\n\n/)
+      gone()
+      await eventually(
+        "the backend has ended",
+        () => callsOf(slow, model)[0]?.outcome,
+        (end) => end === "finished",
+      )
+      const soFar = await reading.until(/: heartbeat\n/)
+      expect(soFar).not.toMatch(ending[format])
+      await back()
+      expect(await reading.rest()).toMatch(ending[format])
+      const look = () =>
+        slow.sql`select status, charge_micro from usage where model = ${model}`.then((rows) => [...rows])
+      const [row] = await eventually("the record is written", look, (rows) => rows.length === 1)
+      // Under load the deadline may pass first; then the same call is on the house, and its record says so.
+      expect([
+        { status: "ok", charge_micro: 30_000n },
+        { status: "billing_error", charge_micro: 0n },
+      ]).toContainEqual(row as { status: string; charge_micro: bigint })
+    },
+  )
+
+  test.each(["responses"] as const)(
+    "on %s a stream whose settlement is late ends well, and is charged nothing",
+    async (format) => {
+      const before = await slow.balance(payer)
+      const model = await slow.model({ format, script: "output=4&pace=40&input=10" })
+      const reading = new Reading(await ask(slow, paying, format, model, { stream: true }))
+      await reading.until(/\n\n/)
+      gone()
+      expect(await reading.rest()).toMatch(ending[format])
+      await back()
+      const look = () =>
+        slow.sql`select status, charge_micro, flagged from usage where model = ${model}`.then((rows) => [...rows])
+      const rows = await eventually("the record is written", look, (found) => found[0]?.["status"] === "billing_error")
+      expect(rows).toMatchObject([{ status: "billing_error", charge_micro: 0n, flagged: true }])
+      await eventually(
+        "nothing is held",
+        () => slow.balance(payer),
+        (now) => now.held_micro === 0,
+      )
+      expect(await slow.balance(payer)).toEqual(before)
+    },
+  )
+
+  test.each(["messages"] as const)(
+    "on %s an answer whose settlement is late is 503, nothing deducted",
+    async (format) => {
+      const before = await slow.balance(payer)
+      const model = await slow.model({ format, script: "ttft=120&input=10" })
+      const response = ask(slow, paying, format, model)
+      await eventually(
+        "the backend is called",
+        () => callsOf(slow, model),
+        (calls) => calls.length === 1,
+      )
+      gone()
+      await expectFailure(await response, 503, "billing.reconcile_failed")
+      await back()
+      const look = () =>
+        slow.sql`select status, charge_micro from usage where model = ${model}`.then((rows) => [...rows])
+      const rows = await eventually("the record is written", look, (found) => found[0]?.["status"] === "billing_error")
+      expect(rows).toMatchObject([{ status: "billing_error", charge_micro: 0n }])
+      expect(await slow.balance(payer)).toEqual(before)
+    },
+  )
+})
