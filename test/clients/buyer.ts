@@ -8,7 +8,7 @@ import type { Person, TestGateway } from "../gateway/harness.ts"
 /** The answer of seven tokens, the tokens as the tests' models are scripted, and what they cost at the tests' rates. */
 export const answer = "Your train leaves from platform nine now"
 export const script = `input=100&cached=40&written=20&output=7&text=${encodeURIComponent(answer)}`
-export const chargeMicro = 100 * 1_000 + 40 * 100 + 20 * 1_250 + 7 * 5_000
+const chargeMicro = 100 * 1_000 + 40 * 100 + 20 * 1_250 + 7 * 5_000
 export const costRp = "0.164"
 
 export class Buyer {
