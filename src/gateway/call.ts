@@ -135,6 +135,8 @@ class Story {
   readonly #understood: Understood
   readonly #outbox: Outbox
   readonly #startedAt = performance.now()
+  /** The client was told that nothing is charged, whatever the backend still answers. */
+  readonly #withdrawn = new AbortController()
   /** What the call holds now; after a reroute another than before. */
   #admission: Admission | undefined
   #relay: Relay | undefined
@@ -214,6 +216,7 @@ class Story {
   /** The head of an answer that has begun: it goes once the opening is durable. */
   async #head(opened: Promise<Outcome<"durable">>, patience: Patience): Promise<Response | Failure> {
     if ((await opened).kind !== "ok") {
+      this.#withdrawn.abort()
       patience.giveUp()
       this.#outbox.leave()
       return new Failure("dependency.database_unavailable")
@@ -286,6 +289,7 @@ class Story {
       ending,
       markers: routed.markers,
       deadlineMs: this.#ports.limits.settleDeadlineMs,
+      withdrawn: this.#withdrawn.signal,
     })
     this.#report(routed, ending, booked)
     return this.#delivery(routed, booked)

@@ -4,7 +4,7 @@
  */
 import type { Charged } from "../../actors/account.ts"
 import type { Opening, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { type Micro, minus, zero } from "../../actors/money/micro.ts"
+import { type Micro, minus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -46,10 +46,12 @@ export interface SettleTerms {
   readonly ending: Ending
   readonly markers: readonly Marker[]
   readonly deadlineMs: number
+  /** Aborts when the client has been told that its call failed and nothing is charged. */
+  readonly withdrawn: AbortSignal
 }
 
 export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked> {
-  const { keyHash, opening, admission, ending } = terms
+  const { keyHash, opening, admission, ending, withdrawn } = terms
   const { accountId, starts } = opening
   const charged = await chargeCustomer(actors, terms)
   const status = charged === "unknown" ? "billing_error" : ending.status
@@ -71,11 +73,9 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
     durationMs: ending.durationMs,
   }
   const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
-  const durable = await actors.ledger.insist<"durable">(
-    (reply) => ({ type: "settle", settlement, reply }),
-    terms.deadlineMs,
-  )
-  if (durable.kind === "ok") return { charge, absorbed, status, durable: true }
+  const durable = actors.ledger.insist<"durable">((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs)
+  const outcome = await Promise.race([durable, aborted(withdrawn)])
+  if (outcome.kind === "ok" && !withdrawn.aborted) return { charge, absorbed, status, durable: true }
 
   actors.ledger.tell({ type: "void", settlement })
   if (typeof charged !== "string") {
@@ -84,6 +84,13 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
   }
   return { charge: zero, absorbed: zero, status: "billing_error", durable: false }
 }
+
+const aborted = (signal: AbortSignal): Promise<{ readonly kind: "aborted" }> =>
+  new Promise((resolve) => {
+    const end = () => resolve({ kind: "aborted" })
+    if (signal.aborted) end()
+    else signal.addEventListener("abort", end)
+  })
 
 /**
  * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover; unknown when
@@ -105,8 +112,11 @@ async function chargeCustomer(
   const actual = price(ending.tokens, admission.offer.price.rates)
   const usage = { requestId, tokens: totalTokens(ending.tokens), actual, starts }
   const budgeted = await actors.keys.insist<Micro>(keyHash, (reply) => ({ type: "settle", usage, reply }))
-  // A key that cannot say has been lost with its hold; the account still bounds the charge.
-  const payable = budgeted.kind === "ok" ? budgeted.value : actual
+  // A key that did not say in time is told, and pays what it held.
+  const payable = budgeted.kind === "ok" ? budgeted.value : smaller(actual, admission.hold)
+  if (budgeted.kind !== "ok") {
+    actors.keys.tellIfActive(keyHash, { type: "settle", usage: { ...usage, actual: payable }, reply: () => {} })
+  }
   const outcome = await actors.accounts.insist<Charged>(accountId, (reply) => ({
     type: "settle",
     requestId,
