@@ -10,6 +10,7 @@ import type {
   ImagePart,
   Prompt,
   TextPart,
+  ThinkingPart,
   ToolCallPart,
   ToolResultPart,
   UserPart,
@@ -32,8 +33,7 @@ export function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | 
   if (system !== "") messages.push({ role: "system", content: system })
   for (const run of runsOf(prompt)) {
     if (run.role === "assistant") {
-      const message = writeAssistant(run.parts, names)
-      if (message !== undefined) messages.push(message)
+      messages.push(writeAssistant(run.parts, names))
     } else {
       const written = writeUser(run.parts)
       if (written instanceof Failure) return written
@@ -44,7 +44,7 @@ export function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | 
 }
 
 /** Texts as one, for the places where many backends take a string only. */
-const joined = (texts: readonly TextPart[]): string =>
+const joined = (texts: readonly { readonly text: string }[]): string =>
   texts
     .map(({ text }) => text)
     .filter((text) => text !== "")
@@ -54,11 +54,11 @@ type Run =
   | { readonly role: "user"; readonly parts: readonly UserPart[] }
   | { readonly role: "assistant"; readonly parts: readonly AssistantPart[] }
 
-/** The turns without the system's; those of the assistant that would say nothing part no neighbours. */
+/** The turns without the system's; those that would say nothing part no neighbours. */
 function runsOf(prompt: Prompt): Run[] {
   const runs: Run[] = []
   for (const turn of prompt.turns) {
-    if (turn.role === "system" || (turn.role === "assistant" && !turn.parts.some(says))) continue
+    if (turn.role === "system" || !turn.parts.some(says)) continue
     const last = runs.at(-1)
     if (turn.role === "user" && last?.role === "user")
       runs[runs.length - 1] = { role: "user", parts: [...last.parts, ...turn.parts] }
@@ -70,22 +70,26 @@ function runsOf(prompt: Prompt): Run[] {
 }
 
 /** Thinking alone is no answer: no backend takes a message of nothing else. */
-const says = (part: AssistantPart): boolean =>
-  part.type === "tool-call" || (part.type !== "thinking" && part.text !== "")
+function says(part: UserPart | AssistantPart): boolean {
+  if (part.type === "text" || part.type === "refusal") return part.text !== ""
+  if (part.type === "document" && part.source.kind === "text") return documentText(part, part.source.text).text !== ""
+  return part.type !== "thinking"
+}
 
-function writeAssistant(parts: readonly AssistantPart[], names: ToolNames): JsonObject | undefined {
+function writeAssistant(parts: readonly AssistantPart[], names: ToolNames): JsonObject {
   const content = joined(parts.filter((part) => part.type === "text"))
-  const refusals = parts.filter((part) => part.type === "refusal")
+  const refusal = joined(parts.filter((part) => part.type === "refusal"))
+  const thinking = joined(parts.filter((part) => part.type === "thinking").filter(isReadable))
   const calls = parts.filter((part) => part.type === "tool-call")
-  // A seal is another backend's, which alone can read it; what it seals is that backend's too.
-  const thinking = parts.filter((part) => part.type === "thinking" && part.seal === undefined && part.text !== "")
   const message: JsonObject = { role: "assistant", content: content === "" ? null : content }
-  if (refusals.length > 0) message.refusal = refusals.map(({ text }) => text).join("\n\n")
-  if (thinking.length > 0)
-    message.reasoning_content = thinking.map((part) => (part.type === "thinking" ? part.text : "")).join("\n\n")
+  if (refusal !== "") message.refusal = refusal
+  if (thinking !== "") message.reasoning_content = thinking
   if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, names))
   return message
 }
+
+/** A seal is another backend's, which alone can read it; what it seals is that backend's too. */
+const isReadable = ({ seal }: ThinkingPart): boolean => seal === undefined
 
 const writeCall = (call: ToolCallPart, names: ToolNames): JsonObject => ({
   id: call.id,
@@ -101,8 +105,7 @@ function writeUser(parts: readonly UserPart[]): JsonObject[] | Failure {
   const own = parts.filter((part) => part.type !== "tool-result")
   const media = results.flatMap((result) => result.parts.filter(isMedia))
   const content: JsonObject[] = []
-  for (const part of [...media, ...own]) {
-    if (part.type === "text" && part.text === "") continue
+  for (const part of [...media, ...own].filter(says)) {
     const written = writePart(part)
     if (written instanceof Failure) return written
     content.push(written)

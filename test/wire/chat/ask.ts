@@ -15,7 +15,7 @@ export const must = <T>(value: T | Failure): T => {
 }
 
 /** A client's chat request of these fields, as admission understands it. */
-export const understood = (fields: JsonObject): ChatRequest =>
+const understood = (fields: JsonObject): ChatRequest =>
   must(decodeRequest({ model: "m", messages: [{ role: "user", content: "Hi" }], ...fields }))
 
 export const decoded = (fields: JsonObject): Prompt => must(chatCodec.decodePrompt(understood(fields)))

@@ -41,10 +41,10 @@ describe("a tool's name towards a chat backend", () => {
     fc.assert(
       fc.property(fc.uniqueArray(anyName, { minLength: 1 }), (all) => {
         const names = toolNames(offering(...all))
-        const written = all.map(names.written)
+        const written = all.map((name) => names.written(name))
         for (const name of written) expect(name).toMatch(CHAT)
         expect(new Set(written).size).toBe(all.length)
-        expect(written.map(names.original)).toEqual(all)
+        expect(written.map((name) => names.original(name))).toEqual(all)
       }),
     )
   })
