@@ -29,13 +29,20 @@ const settings = {
   PAYMENT_PROVIDER: Type.Union([Type.Literal("simulated"), Type.Literal("midtrans")], { default: "simulated" }),
   PAYMENT_SERVICE_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
   PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
-  MIDTRANS_BASE_URL: Type.String({ pattern: "^https?://", default: "https://api.midtrans.com" }),
+  MIDTRANS_BASE_URL: Type.String({
+    pattern: "^https?://",
+    description: "an address that begins with http:// or https://",
+    default: "https://api.midtrans.com",
+  }),
 } as const satisfies Record<string, TSchema>
 
 /** Variables that may be absent. */
 const options = {
   METRICS_PORT: port,
-  DATABASE_URL: Type.String({ pattern: "^postgres(ql)?://" }),
+  DATABASE_URL: Type.String({
+    pattern: "^postgres(ql)?://",
+    description: "an address that begins with postgres:// or postgresql://",
+  }),
   CATALOGUE_FILE: text,
   PROVIDERS_FILE: text,
   PAYMENT_SIMULATED_SECRET: Type.String(),
@@ -59,7 +66,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     // PAYMENT_SIMULATED_SECRET="" is as good as none, and so is any other variable that is set to nothing.
     const value = found === undefined || found === "" ? schema.default : parse(schema, found)
     if (value === undefined || Value.Check(schema, value)) values[name] = value
-    else problems.push(`${name} is ${JSON.stringify(found)}; allowed is ${allowed(schema)}`)
+    else problems.push(`${name} is ${JSON.stringify(shown(found ?? ""))}; allowed is ${allowed(schema)}`)
   }
   if (problems.length > 0) return problems
   return { ...values, secret } as Config
@@ -68,9 +75,11 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 const parse = (schema: TSchema, found: string): unknown =>
   schema.type === "integer" ? (/^\d{1,15}$/.test(found) ? Number(found) : found) : found
 
+/** What was found, without the password that an address may hold: it goes to a terminal and into logs. */
+const shown = (found: string): string => found.replace(/:\/\/[^/@]*@/, "://***@")
+
 function allowed(schema: TSchema): string {
   if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
-  if (typeof schema.pattern === "string") return `text like ${schema.pattern}`
-  return "any text"
+  return schema.description ?? "any text"
 }
