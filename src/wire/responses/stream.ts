@@ -34,7 +34,7 @@ export const streamReader = (view: ClientView): StreamReader => {
   return { read, tokens: () => usageTokens(usage, view), position: () => position }
 }
 
-const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
+export const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
   // A named event's own `error` is about one of its tools, not about the stream.
   if (type === "error" || (present(body.error) && !type.startsWith("response."))) return classifyErrorObject(body)
   if (type === "response.failed") return classifyErrorObject({ error: response?.error })

@@ -4,7 +4,10 @@ import { isObject, type Json } from "../../chat/json.ts"
 import type { ClientView } from "../format.ts"
 import { inclusiveTokens } from "../tokens.ts"
 
-export const usageTokens = (usage: Json | undefined, view: ClientView): Tokens | undefined => {
+export const usageTokens = (
+  usage: Json | undefined,
+  view: Pick<ClientView, "contextWindow" | "maxOutputTokens">,
+): Tokens | undefined => {
   if (!isObject(usage)) return undefined
   const details = isObject(usage.input_tokens_details) ? usage.input_tokens_details : {}
   const counts = {

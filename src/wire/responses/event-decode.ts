@@ -1,0 +1,206 @@
+/**
+ * Reads a responses backend's stream as neutral events. Deltas are taken as they come; what a `done` or the finished
+ * item says beyond them is taken then, because compatible backends send some texts only whole.
+ */
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type { ChatEvent } from "../../chat/event.ts"
+import type { AssistantPart, Prompt } from "../../chat/prompt.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { EventDecoder } from "../codec.ts"
+import { eventObject, type SseEvent } from "../sse.ts"
+import { answerParts, backendSide, type Side } from "./items-decode.ts"
+import { finishOf, replyUsage } from "./reply-decode.ts"
+import { failureOf } from "./stream.ts"
+import { nameOf } from "./tool-names.ts"
+
+export const eventDecoder = (prompt: Prompt): EventDecoder => new ResponseDecoder(backendSide(prompt))
+
+/** What is streamed piece by piece, and how far it has come. */
+interface Piece {
+  readonly key: string
+  readonly kind: "text" | "refusal" | "thinking" | "call"
+  /** Of calls: their count in the answer. */
+  readonly index: number
+  length: number
+}
+
+class ResponseDecoder implements EventDecoder {
+  readonly #side: Side
+  readonly #pieces = new Map<string, Piece>()
+  /** The piece that began last, until it ends. */
+  #open: Piece | undefined
+  #calls = 0
+  /** Which of its two kinds of text a reasoning item is told in, by output index. */
+  readonly #reasoningIn = new Map<string, string>()
+  #events: ChatEvent[] = []
+
+  constructor(side: Side) {
+    this.#side = side
+  }
+
+  decode(event: SseEvent): ChatEvent[] {
+    const body = event.data === "" ? undefined : eventObject(event)
+    if (body === undefined) return []
+    this.#events = []
+    const type = typeof body["type"] === "string" ? body["type"] : event.event
+    const response = isObject(body["response"]) ? body["response"] : {}
+    const failure = failureOf(type, body, response)
+    if (failure) return [{ type: "failure", failure }]
+    this.#read(type, body, response)
+    return this.#events
+  }
+
+  #read(type: string, body: JsonObject, response: JsonObject): void {
+    const { item } = body
+    switch (type) {
+      case "response.created":
+        return this.#tell({
+          type: "start",
+          id: typeof response["id"] === "string" ? response["id"] : undefined,
+          usage: undefined,
+        })
+      case "response.output_text.delta":
+        return this.#more(this.#contentPiece("text", body), body["delta"])
+      case "response.output_text.done":
+        return this.#rest(this.#contentPiece("text", body), body["text"])
+      case "response.refusal.delta":
+        return this.#more(this.#contentPiece("refusal", body), body["delta"])
+      case "response.refusal.done":
+        return this.#rest(this.#contentPiece("refusal", body), body["refusal"])
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta":
+        return this.#think(type.slice(0, -".delta".length), body)
+      case "response.output_item.added":
+        if (isObject(item)) this.#beginCall(body, item)
+        return
+      case "response.function_call_arguments.delta":
+      case "response.custom_tool_call_input.delta":
+        return this.#more(this.#pieces.get(itemKey(body)), body["delta"])
+      case "response.function_call_arguments.done":
+        return this.#rest(this.#pieces.get(itemKey(body)), body["arguments"])
+      case "response.custom_tool_call_input.done":
+        return this.#rest(this.#pieces.get(itemKey(body)), body["input"])
+      case "response.output_item.done":
+        if (isObject(item)) this.#endItem(body, item)
+        return
+      case "response.completed":
+      case "response.incomplete":
+        return this.#endAnswer(response)
+    }
+  }
+
+  #tell(event: ChatEvent): void {
+    this.#events.push(event)
+  }
+
+  /** A message's piece; it begins where it is first spoken of. */
+  #contentPiece(kind: "text" | "refusal", body: JsonObject): Piece {
+    return this.#piece(`${itemKey(body)}/${numbered(body["content_index"])}/${kind}`, kind)
+  }
+
+  #piece(key: string, kind: Piece["kind"], index = 0): Piece {
+    const known = this.#pieces.get(key)
+    if (known) return known
+    const piece = { key, kind, index, length: 0 }
+    this.#pieces.set(key, piece)
+    return piece
+  }
+
+  #more(piece: Piece | undefined, delta: Json | undefined): void {
+    if (piece === undefined || typeof delta !== "string" || delta === "") return
+    this.#turnTo(piece)
+    piece.length += delta.length
+    if (piece.kind === "call") this.#tell({ type: "tool-call-delta", index: piece.index, arguments: delta })
+    else this.#tell({ type: `${piece.kind}-delta`, text: delta })
+  }
+
+  /** What the whole has beyond what has come of it; then the piece is over. */
+  #rest(piece: Piece | undefined, whole: Json | undefined): void {
+    if (piece === undefined) return
+    if (typeof whole === "string") this.#more(piece, whole.slice(piece.length))
+    this.#endPiece(piece)
+  }
+
+  /** Two pieces of one kind in a row are two parts. Calls tell themselves apart. */
+  #turnTo(piece: Piece): void {
+    if (this.#open === piece || piece.kind === "call") return
+    if (this.#open?.kind === piece.kind) this.#tell({ type: "part-end" })
+    this.#open = piece
+  }
+
+  #endPiece(piece: Piece): void {
+    if (this.#open !== piece) return
+    this.#tell({ type: "part-end" })
+    this.#open = undefined
+  }
+
+  /** A summary in several parts is one text; thinking told both as summary and as it was is told once. */
+  #think(kind: string, body: JsonObject): void {
+    const key = itemKey(body)
+    if ((this.#reasoningIn.get(key) ?? kind) !== kind) return
+    this.#reasoningIn.set(key, kind)
+    const piece = this.#piece(key, "thinking")
+    const partKey = `${key}/${numbered(body["summary_index"] ?? body["content_index"])}`
+    if (piece.length > 0 && !this.#reasoningIn.has(partKey)) this.#more(piece, "\n\n")
+    this.#reasoningIn.set(partKey, kind)
+    this.#more(piece, body["delta"])
+  }
+
+  /** Undefined where it is no call, or one that does not yet say what it calls. */
+  #beginCall(body: JsonObject, item: JsonObject): Piece | undefined {
+    const custom = item["type"] === "custom_tool_call"
+    if (!custom && item["type"] !== "function_call") return undefined
+    const key = itemKey(body)
+    const known = this.#pieces.get(key)
+    const name = nameOf(item)
+    const { call_id: id } = item
+    if (known || name === undefined || typeof id !== "string" || id === "") return known
+    const piece = this.#piece(key, "call", this.#calls++)
+    this.#open = piece
+    this.#tell({ type: "tool-call-start", index: piece.index, id, name: this.#side.callName(name), custom })
+    return piece
+  }
+
+  #endItem(body: JsonObject, item: JsonObject): void {
+    const call = this.#beginCall(body, item)
+    if (call) return this.#rest(call, item["arguments"] ?? item["input"])
+    if (item["type"] === "reasoning") return this.#endReasoning(body, item)
+    if (item["type"] !== "message" || !Array.isArray(item["content"])) return
+    for (const [content_index, part] of item["content"].entries()) {
+      if (!isObject(part)) continue
+      const kind = part["type"] === "refusal" ? "refusal" : "text"
+      this.#rest(this.#contentPiece(kind, { ...body, content_index }), part["refusal"] ?? part["text"])
+    }
+  }
+
+  #endReasoning(body: JsonObject, item: JsonObject): void {
+    const piece = this.#piece(itemKey(body), "thinking")
+    const whole = firstPart(item, this.#side)
+    if (whole?.type === "thinking" && piece.length === 0) this.#more(piece, whole.text)
+    const { encrypted_content: sealed } = item
+    if (typeof sealed !== "string" || sealed === "") return this.#endPiece(piece)
+    this.#turnTo(piece)
+    this.#tell({ type: "thinking-seal", seal: this.#side.seal(sealed) })
+    this.#open = undefined
+  }
+
+  #endAnswer(response: JsonObject): void {
+    // A backend that streams nothing but the end tells the whole answer there.
+    if (this.#pieces.size === 0 && Array.isArray(response["output"]))
+      for (const [output_index, item] of response["output"].entries())
+        if (isObject(item)) this.#endItem({ output_index }, item)
+    const usage = replyUsage(response["usage"])
+    if (usage) this.#tell({ type: "usage", usage })
+    this.#tell({ type: "finish", reason: finishOf(response, this.#calls > 0), stopSequence: undefined })
+    this.#tell({ type: "end" })
+  }
+}
+
+const itemKey = ({ output_index: index }: JsonObject): string => numbered(index)
+
+const numbered = (index: Json | undefined): string => (typeof index === "number" ? String(index) : "0")
+
+const firstPart = (item: JsonObject, side: Side): AssistantPart | undefined => {
+  const parts = answerParts(item, "output", side)
+  return parts instanceof Failure ? undefined : parts[0]
+}

@@ -1,0 +1,43 @@
+/** What the tests of the responses codec share: requests, prompts and views. */
+import type { JsonObject } from "../../../src/chat/json.ts"
+import type { Prompt } from "../../../src/chat/prompt.ts"
+import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
+import { Failure } from "../../../src/failure/failure.ts"
+import type { AnswerView } from "../../../src/wire/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { decodeRequest } from "../../../src/wire/responses/request.ts"
+import { view } from "../replay.ts"
+
+/** Fails the test where a Failure comes instead. */
+export function must<T>(value: T | Failure): T {
+  if (value instanceof Failure) throw new Error(`${value.code}: ${value.message}`)
+  return value
+}
+
+export const request = (fields: JsonObject = {}): ChatRequest =>
+  must(decodeRequest({ model: "m", input: "Hi", ...fields }))
+
+export const decoded = (fields: JsonObject): Prompt => must(responsesCodec.decodePrompt(request(fields)))
+
+export const emptyPrompt: Prompt = {
+  instructions: [],
+  turns: [{ role: "user", parts: [{ type: "text", text: "Hi" }] }],
+  tools: [],
+  toolChoice: undefined,
+  parallelTools: undefined,
+  stopSequences: [],
+  sampling: { temperature: undefined, topP: undefined, topK: undefined },
+  output: undefined,
+  reasoning: undefined,
+  endUser: undefined,
+}
+
+export const forwarding: Forwarding = { model: "vendor-m", maxOutputTokens: 4_000, strip: [] }
+
+export const answerView = (fields: JsonObject = {}): AnswerView => ({
+  ...view,
+  requestId: "req_1",
+  nowMs: 1_763_600_001_999,
+  inputTokens: 7,
+  request: request(fields),
+})
