@@ -1,5 +1,5 @@
 /**
- * Time, handed in. `now` is the wall clock in milliseconds since the epoch, for what people and calendars see;
+ * Time, handed in. `now` is the wall clock in whole milliseconds since the epoch, for what people and calendars see;
  * `monotonic` never goes back, and is what windows, deadlines and waits are measured with.
  */
 export interface Clock {
@@ -40,7 +40,7 @@ export class VirtualClock implements Clock {
   }
 
   now(): number {
-    return this.#wall + this.#elapsed
+    return Math.floor(this.#wall + this.#elapsed)
   }
   monotonic(): number {
     return this.#elapsed

@@ -16,19 +16,19 @@ function account(granted: bigint) {
     told,
     behaviour,
     growths: () => growths,
-    hold(requestId: string, least: bigint, target = least) {
+    hold: (requestId: string, least: bigint, target = least) => {
       const reply = (said: HoldReply) =>
         void told.push(`${requestId} ${said.kind === "held" ? `held ${said.hold}` : said.kind}`)
       behaviour.receive({ type: "hold", terms: { requestId, least: micro(least), target: micro(target) }, reply })
     },
-    settle(requestId: string, actual: bigint): Charged {
+    settle: (requestId: string, actual: bigint): Charged => {
       const charged: Charged[] = []
       behaviour.receive({ type: "settle", requestId, actual: micro(actual), reply: (c) => void charged.push(c) })
       return charged[0]!
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     grown: (to: bigint) => behaviour.receive({ type: "lease-grown", lease: lease(to) }),
-    available() {
+    available: () => {
       const views: AccountView[] = []
       behaviour.receive({ type: "view", reply: (view) => void views.push(view) })
       return views[0]!.available

@@ -23,6 +23,13 @@ const plain: KeyRecord = {
 }
 const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
 
+/** What a turn replies. */
+function answer<T>(send: (reply: (value: T) => void) => void): T {
+  const values: T[] = []
+  send((value) => void values.push(value))
+  return values[0]!
+}
+
 /** A key on a wall clock that starts at `at` (ISO 8601). */
 function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n } = {}) {
   const clock = new VirtualClock(Date.parse(at))
@@ -36,11 +43,6 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
     { clock, self: (command) => behaviour.receive(command), load: () => loads++ },
     loaded({}, spent),
   )
-  const answer = <T>(send: (reply: (value: T) => void) => void): T => {
-    const values: T[] = []
-    send((value) => void values.push(value))
-    return values[0]!
-  }
   const view = () => answer<KeyView>((reply) => behaviour.receive({ type: "view", reply }))
   return {
     clock,
@@ -62,7 +64,7 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
       ),
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     trim: (requestId: string, hold: bigint) => behaviour.receive({ type: "trim", requestId, hold: micro(hold) }),
-    change(changed: Partial<KeyRecord>, so = 0n) {
+    change: (changed: Partial<KeyRecord>, so = 0n) => {
       behaviour.receive({ type: "changed" })
       behaviour.receive({ type: "loaded", loaded: loaded(changed, so) })
     },

@@ -77,15 +77,15 @@ function ledger() {
       behaviour.receive({ type: "settle", settlement: settlement(id), reply: told(`settle ${id}`) }),
     voids: (id: string) => behaviour.receive({ type: "void", settlement: settlement(id) }),
     barrier: (name: string) => behaviour.receive({ type: "barrier", reply: told(name) }),
-    async committed() {
+    committed: async () => {
       commits.at(-1)?.end.resolve()
       await flush()
     },
-    async fails() {
+    fails: async () => {
       commits.at(-1)?.end.reject(new Error("cut"))
       await flush()
     },
-    view(): LedgerView {
+    view: (): LedgerView => {
       const views: LedgerView[] = []
       behaviour.receive({ type: "view", reply: (view) => views.push(view) })
       return views[0]!

@@ -9,7 +9,7 @@ import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key, type KeyCommand, type KeyRecord, type KeyView, type ReserveReply } from "../../actors/key.ts"
 import { type Batch, Ledger, type LedgerCommand, type LedgerView, type Settlement } from "../../actors/ledger.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
@@ -17,7 +17,7 @@ import { flush, type World, world } from "../kernel/world.ts"
 
 const ACCOUNTS = ["rich", "poor"]
 const GRANTED: Readonly<Record<string, bigint>> = { rich: 100_000n, poor: 900n }
-const BUDGET = 4_000n
+const BUDGET = 1_000n
 const CAP = 3
 const CALLS = 24
 const DEADLINE_MS = 400
@@ -62,7 +62,6 @@ export interface SimulationResult {
   readonly trace: string
   /** What did not hold, in words. */
   readonly violations: readonly string[]
-  readonly ended: ReadonlyMap<string, number>
   readonly kinds: ReadonlySet<string>
 }
 
@@ -86,7 +85,6 @@ class Simulation {
   readonly #ended = new Map<string, number>()
   readonly #kinds = new Set<string>()
   readonly #told = new Map<string, bigint>()
-  readonly #costs = new Map<string, { readonly actual: bigint; readonly absorbed: bigint }>()
   #inside = 0
 
   constructor(on: World) {
@@ -125,7 +123,8 @@ class Simulation {
       start: async (id, self) => {
         await this.#pause(20)
         const { starts } = calendarAt(on.clock.now(), "Asia/Jakarta")
-        const loaded = { record: record(id), starts, spent: { daily: zero, monthly: zero, total: zero } }
+        const total = micro(this.#store.settledBy(id.slice("key-".length)))
+        const loaded = { record: record(id), starts, spent: { daily: zero, monthly: zero, total } }
         return new Key({ clock: on.clock, self, load: () => self({ type: "loaded", loaded }) }, loaded)
       },
     })
@@ -136,35 +135,195 @@ class Simulation {
   }
 
   async run(): Promise<void> {
-    let running = CALLS
     for (let call = 0; call < CALLS; call++) {
       const account = ACCOUNTS[call % ACCOUNTS.length] ?? ""
-      void this.#call(account, `${account}-${call}`).then(() => running--)
+      void this.#call(account, `${account}-${call}`)
     }
     // Turns and timers in an order drawn from the seed, until everyone has ended and everything is written.
-    for (let step = 0; running > 0 || !(await this.#written()); step++) {
+    for (let step = 0; this.#ended.size < CALLS || !(await this.#written()); step++) {
       if (step > 100_000) throw new Error("does not come to rest")
       await flush()
       if (this.#random() < 0.8 && this.#on.scheduler.step()) continue
-      if (!this.#on.clock.runNext()) throw new Error("nothing will ever happen")
+      this.#on.clock.runNext()
     }
-    this.#on.scheduler.drain()
     await this.#check()
   }
 
   async #written(): Promise<boolean> {
-    await flush()
-    const view = await this.#look<LedgerView>(this.#ledger, (reply) => ({ type: "view", reply }))
-    return view.backlog === 0 && view.lagMs === 0
+    const { backlog, lagMs } = await this.#look(
+      this.#ledger.insist<LedgerView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
+    )
+    return backlog === 0 && lagMs === 0
   }
 
-  /** Asks outside of the story: every turn that is ready is taken until the answer is there. */
-  async #look<T>(actor: { insist: Actor<never>["insist"] } | Actor<never>, make: unknown): Promise<T>
-  async #look<T>(actor: Actor<never>, make: never): Promise<T> {
-    const asked = actor.insist<T>(make, 1_000_000)
-    this.#on.scheduler.drain()
+  /** Waits for an answer outside of the story: everyone takes the turns that are ready, then time moves on. */
+  async #look<T>(asked: Promise<Outcome<T>>): Promise<T> {
+    const heard: Outcome<T>[] = []
+    void asked.then((ended) => heard.push(ended))
+    for (await flush(); heard.length === 0; await flush()) if (!this.#on.scheduler.step()) this.#on.clock.runNext()
     const outcome = await asked
-    if (outcome.kind !== "ok") throw new Error(`no view: ${outcome.kind}`)
+    if (outcome.kind !== "ok") throw new Error("not to be seen", { cause: outcome })
     return outcome.value
   }
+
+  /** One call's money, as src/gateway tells it. */
+  async #call(account: string, requestId: string): Promise<void> {
+    await this.#pause(200)
+    const key = `key-${account}`
+    const least = micro(BigInt(Math.floor(this.#random() * 50)))
+    const worst = micro(least + BigInt(Math.floor(this.#random() * 400)))
+    const giveUp = (kind: string) => {
+      this.#accounts.tellIfActive(account, { type: "release", requestId })
+      this.#keys.tellIfActive(key, { type: "release", requestId })
+      this.#end(requestId, kind)
+    }
+    const reservation = { requestId, tokens: 1, least, worst }
+    const reserved = await this.#keys.ask<ReserveReply>(key, (reply) => ({ type: "reserve", reservation, reply }))
+    if (reserved.kind !== "ok" || reserved.value.kind !== "reserved") return giveUp(`key ${said(reserved)}`)
+    const { starts, hold: budgeted } = reserved.value
+    const terms = { requestId, least, target: budgeted ?? worst }
+    const held = await this.#accounts.ask<HoldReply>(account, (reply) => ({ type: "hold", terms, reply }))
+    if (held.kind !== "ok" || held.value.kind !== "held") return giveUp(`account ${said(held)}`)
+    const { hold, leaseId } = held.value
+    this.#keys.tellIfActive(key, { type: "trim", requestId, hold })
+    const slot = await this.#slots.ask<AcquireReply>(
+      (reply) => ({ type: "acquire", requestId, keyId: key, waitMs: 60, reply }),
+      100,
+    )
+    const free = () => this.#slots.tell({ type: "release", requestId })
+    if (slot.kind !== "ok" || slot.value.kind !== "acquired") {
+      free()
+      return giveUp(`slots ${said(slot)}`)
+    }
+    this.#must(++this.#inside <= CAP, `${this.#inside} calls are in ${CAP} slots`)
+    const common = { requestId, accountId: account, keyId: key, leaseId, hold, starts, priceId: 1n, openedAt: 0 }
+    const opening = { ...common, model: "m", endpoint: "chat", streamed: false }
+    void this.#open(opening)
+    await this.#pause(300)
+
+    const failed = this.#random() < 0.15
+    const over = this.#random() < 0.2 ? 3 : 1
+    const actual = failed ? zero : micro((hold * BigInt(Math.floor(this.#random() * 100)) * BigInt(over)) / 100n)
+    const usage = { requestId, tokens: 1, actual, starts }
+    const paid = await this.#keys.insist<Micro>(key, (reply) => ({ type: "settle", usage, reply }))
+    const payable = paid.kind === "ok" ? paid.value : smaller(actual, hold)
+    if (paid.kind !== "ok") {
+      this.#keys.tellIfActive(key, { type: "settle", usage: { ...usage, actual: payable }, reply: () => {} })
+    }
+    const settled = await this.#accounts.insist<Charged>(account, (reply) => ({
+      type: "settle",
+      requestId,
+      actual: payable,
+      reply,
+    }))
+    if (settled.kind !== "ok") this.#accounts.tellIfActive(account, { type: "release", requestId })
+    const charge = settled.kind === "ok" ? settled.value.charge : zero
+    const absorbed = settled.kind === "ok" ? minus(actual, charge) : zero
+    this.#must(charge >= 0n && absorbed >= 0n, `${requestId} is charged ${charge}, ${absorbed} absorbed`)
+    this.#must(actual > hold || settled.kind !== "ok" || charge === actual, `${requestId} held ${hold} for ${actual}`)
+    this.#keys.tellIfActive(key, { type: "unsettle", charge: minus(payable, charge), starts })
+    this.#inside--
+    free()
+
+    const settlement = settlementOf(opening, charge, absorbed)
+    const durable = await this.#ledger.insist<"durable">(
+      (reply) => ({ type: "settle", settlement, reply }),
+      DEADLINE_MS,
+    )
+    if (durable.kind === "ok") {
+      this.#must(this.#store.charges.get(requestId) === charge, `${requestId} was told ${charge} before it was durable`)
+      this.#told.set(requestId, charge)
+      return this.#end(requestId, "charged")
+    }
+    this.#ledger.tell({ type: "void", settlement })
+    if (settled.kind === "ok") this.#accounts.tellIfActive(account, { type: "unsettle", charged: settled.value })
+    this.#keys.tellIfActive(key, { type: "unsettle", charge, starts })
+    this.#told.set(requestId, 0n)
+    this.#end(requestId, "voided")
+  }
+
+  async #open(opening: Settlement["opening"]): Promise<void> {
+    const { requestId } = opening
+    const opened = await this.#ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), DEADLINE_MS)
+    const there = this.#store.opened.has(requestId) || this.#store.charges.has(requestId)
+    this.#must(opened.kind !== "ok" || there, `${requestId} was told that its opening is durable`)
+  }
+
+  #end(requestId: string, kind: string): void {
+    this.#ended.set(requestId, (this.#ended.get(requestId) ?? 0) + 1)
+    this.#kinds.add(kind)
+    this.#trace.push(`${this.#on.clock.monotonic()} ${requestId} ${kind} ${this.#told.get(requestId) ?? "-"}`)
+  }
+
+  #must(holds: boolean, otherwise: string): void {
+    if (!holds) this.#violations.push(otherwise)
+  }
+
+  /** At rest: nothing held, nobody waiting, and purse, budget, store and what was told agree. */
+  async #check(): Promise<void> {
+    for (const account of ACCOUNTS) {
+      const settled = this.#store.settledBy(account)
+      const purse = await this.#look(this.#accounts.insist<AccountView>(account, (reply) => ({ type: "view", reply })))
+      const left = (GRANTED[account] ?? 0n) - settled
+      this.#must(purse.held === 0n, `${account} still holds ${purse.held}`)
+      this.#must(purse.available === left && left >= 0n, `${account} has ${purse.available}, its books say ${left}`)
+      const key = await this.#look(this.#keys.insist<KeyView>(`key-${account}`, (reply) => ({ type: "view", reply })))
+      this.#must(key.budget?.usage === settled, `the key of ${account} used ${key.budget?.usage} of ${settled}`)
+      this.#must(settled <= BUDGET, `the key of ${account} spent ${settled} of ${BUDGET}`)
+    }
+    const { taken, waiting } = await this.#look(
+      this.#slots.insist<SlotsView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
+    )
+    this.#must(taken === 0 && waiting === 0, `${taken} slots are taken, ${waiting} wait`)
+    for (const [requestId, charge] of this.#told) {
+      const booked = this.#store.charges.get(requestId)
+      this.#must(booked === charge, `${requestId} was told ${charge}, and ${booked} is booked`)
+    }
+    for (const requestId of this.#store.charges.keys())
+      this.#must(this.#told.has(requestId), `${requestId} was charged and never told`)
+    for (const [requestId, times] of this.#ended) this.#must(times === 1, `${requestId} ended ${times} times`)
+    this.#must(this.#ended.size === CALLS, `${this.#ended.size} of ${CALLS} calls ended`)
+    for (const actor of [...this.#on.crashes, ...this.#on.fatals]) this.#violations.push(`${actor} crashed`)
+  }
+
+  result(): SimulationResult {
+    const trace = new Bun.CryptoHasher("sha256").update(this.#trace.join("\n")).digest("hex")
+    return { trace, violations: this.#violations, kinds: this.#kinds }
+  }
 }
+
+const said = (outcome: Outcome<{ readonly kind: string }>): string =>
+  outcome.kind === "ok" ? outcome.value.kind : `${outcome.kind} ${outcome.reason}`
+
+const record = (keyId: string): KeyRecord => ({
+  keyId,
+  accountId: keyId,
+  revoked: false,
+  accountDeleted: false,
+  timeZone: "Asia/Jakarta",
+  requestsPerMinute: undefined,
+  tokensPerMinute: undefined,
+  budget: { limit: micro(BUDGET), period: "total" },
+})
+
+const settlementOf = (opening: Settlement["opening"], charge: Micro, absorbed: Micro): Settlement => ({
+  opening,
+  records: [
+    {
+      part: 0,
+      model: "m",
+      priceId: 1n,
+      status: "ok",
+      tokens: noTokens,
+      charge,
+      absorbed,
+      turns: 1,
+      attempts: 1,
+      errorCode: undefined,
+      flagged: false,
+      firstTokenMs: undefined,
+      durationMs: 1,
+    },
+  ],
+  voided: false,
+})

@@ -15,13 +15,13 @@ function slots(cap: number) {
     granted,
     full,
     behaviour,
-    acquire(keyId: string, requestId: string, waitMs = WAIT_MS) {
+    acquire: (keyId: string, requestId: string, waitMs = WAIT_MS) => {
       const reply = ({ kind }: { kind: string }) => void (kind === "full" ? full : granted).push(requestId)
       behaviour.receive({ type: "acquire", requestId, keyId, waitMs, reply })
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     setCap: (to: number) => behaviour.receive({ type: "cap", cap: to }),
-    view(): SlotsView {
+    view: (): SlotsView => {
       const views: SlotsView[] = []
       behaviour.receive({ type: "view", reply: (view) => views.push(view) })
       return views[0]!
