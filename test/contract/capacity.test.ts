@@ -1,0 +1,225 @@
+/** Slots of a model and of the gateway: waits, fairness, and that none is ever lost (decisions §5, §12.15; "Limits"). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Endpoint } from "../../src/chat/request.ts"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { ask, callsOf, eventually, failureIn, formats, Reading, requestId, rowsOf } from "./calling.ts"
+import { expectFailure } from "./expect-failure.ts"
+import { covers } from "./rows.ts"
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    env: {
+      CAPACITY_WAIT_MS: "400",
+      HEARTBEAT_MS: "50",
+      UPSTREAM_START_TIMEOUT_MS: "1500",
+      UPSTREAM_IDLE_TIMEOUT_MS: "600",
+    },
+    limits: { drainLeftMs: 200 },
+  })
+  person = await gateway.person(10_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+/** A call that keeps its slot until it is left or its `ms` are over. */
+const occupy = async (model: string, format: Endpoint = "chat") => {
+  const leaving = new AbortController()
+  const response = ask(gateway, key, format, model, { stream: true }, { signal: leaving.signal })
+  response.then((answer) => answer.text()).catch(() => {})
+  await eventually(
+    "the slot is taken",
+    () => callsOf(gateway, model).at(-1)?.outcome,
+    (end) => end === "running",
+  )
+  return { leave: () => leaving.abort() }
+}
+
+describe(covers("5.capacity", "error.gateway.capacity"), () => {
+  test.each(formats)("on %s a call waits so long for a slot, and is then told to come again", async (format) => {
+    const model = await gateway.model({ format, script: "ttft=1000", max_concurrency: 1 })
+    await occupy(model, format)
+    const before = performance.now()
+    const response = await ask(gateway, key, format, model, { stream: true })
+    expect(performance.now() - before).toBeGreaterThanOrEqual(390)
+    expect((await expectFailure(response, 429, "gateway.capacity")).retryAfterS).toBe(1)
+    expect(callsOf(gateway, model)).toHaveLength(1)
+    expect(await rowsOf(gateway, requestId(response))).toEqual([])
+  })
+
+  test("a call that gets its slot in time is served", async () => {
+    const model = await gateway.model({ format: "chat", script: "ttft=150", max_concurrency: 1 })
+    const responses = await Promise.all([1, 2].map(() => ask(gateway, key, "chat", model)))
+    expect(responses.map(({ status }) => status)).toEqual([200, 200])
+    const [first, second] = callsOf(gateway, model)
+    expect(second?.startedAt).toBeGreaterThanOrEqual((first?.startedAt ?? 0) + 150)
+  })
+
+  test("the queue is four times the cap; who comes then is refused at once", async () => {
+    const model = await gateway.model({ format: "chat", script: "ttft=1000", max_concurrency: 1 })
+    await occupy(model)
+    const before = performance.now()
+    const late = Array.from({ length: 7 }, async () => {
+      const response = await ask(gateway, key, "chat", model)
+      await expectFailure(response, 429, "gateway.capacity")
+      return performance.now() - before
+    })
+    const waits = (await Promise.all(late)).toSorted((a, b) => a - b)
+    expect(waits.filter((ms) => ms < 390)).toHaveLength(3)
+  })
+
+  test("one key with many calls does not starve another", async () => {
+    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "20000" } })
+    const payer = await patient.person(1_000_000)
+    const [many, few] = await Promise.all([patient.key(payer), patient.key(payer)])
+    const model = await patient.model({ format: "chat", script: "ttft=40", max_concurrency: 20 })
+    const order: string[] = []
+    const call = async (by: string, name: string) => {
+      const response = await ask(patient, by, "chat", model)
+      await response.text()
+      order.push(`${name} ${response.status}`)
+    }
+    // 20 slots and a queue of 80; the calls of the second key come when that of the first is long.
+    const first = Array.from({ length: 88 }, () => call(many.key, "many"))
+    await eventually(
+      "the slots are taken",
+      () => callsOf(patient, model).length,
+      (calls) => calls >= 20,
+    )
+    await Promise.all([...first, ...Array.from({ length: 10 }, () => call(few.key, "few"))])
+    expect(order.filter((entry) => entry === "many 200")).toHaveLength(88)
+    expect(order.filter((entry) => entry === "few 200")).toHaveLength(10)
+    // Served in turn, they are done long before those who came before them.
+    expect(order.lastIndexOf("few 200")).toBeLessThan(80)
+  })
+})
+
+describe(covers("5.gate"), () => {
+  test("the whole gateway has a gate of its own", async () => {
+    await using small = await startTestGateway({ env: { MAX_CONCURRENCY: "2", CAPACITY_WAIT_MS: "50" } })
+    const payer = await small.person(1_000_000)
+    const { key } = await small.key(payer)
+    const models = await Promise.all([1, 2, 3].map(() => small.model({ format: "chat", script: "ttft=400" })))
+    const responses = await Promise.all(models.map((model) => ask(small, key, "chat", model)))
+    expect(responses.filter(({ status }) => status === 200)).toHaveLength(2)
+    for (const refused of responses.filter(({ status }) => status !== 200)) {
+      await expectFailure(refused, 429, "gateway.capacity")
+    }
+    expect((await small.balance(payer)).held_micro).toBe(0)
+  })
+})
+
+describe(covers("12.6", "12.5"), () => {
+  test("a client that leaves while it waits for a slot leaves no trace", async () => {
+    const model = await gateway.model({ format: "chat", script: "ttft=1000", max_concurrency: 1 })
+    await occupy(model)
+    const payer = await gateway.person(10_000)
+    const { key } = await gateway.key(payer)
+    const leaving = new AbortController()
+    const waiting = ask(gateway, key, "chat", model, {}, { signal: leaving.signal }).catch(() => "left")
+    // Nothing outside shows a call that waits; this is long enough to be there, and far from `CAPACITY_WAIT_MS`.
+    await Bun.sleep(150)
+    leaving.abort()
+    expect(await waiting).toBe("left")
+    // All that there is can be spent again.
+    const [whole] = await gateway.sql`select posted_micro from balances where account_id = ${payer.accountId}`
+    expect(whole).toEqual({ posted_micro: 10_000_000_000n })
+    expect(await gateway.sql`select from openings where account_id = ${payer.accountId}`).toHaveLength(0)
+    expect(await gateway.sql`select from usage where account_id = ${payer.accountId}`).toHaveLength(0)
+    expect(callsOf(gateway, model)).toHaveLength(1)
+  })
+})
+
+describe(covers("12.15", "events.capacity"), () => {
+  test("a wait that runs out before anything was forwarded has its status, however long it took", async () => {
+    const model = await gateway.model({ format: "chat", script: "ttft=1000", max_concurrency: 1 })
+    await occupy(model)
+    // Eight heartbeats would have been due in this time.
+    await expectFailure(await ask(gateway, key, "chat", model, { stream: true }), 429, "gateway.capacity")
+  })
+
+  test.each(formats)("on %s no room after a reroute is upstream_capacity in the stream", async (format) => {
+    const spare = await gateway.model({ format, script: "ttft=1400", max_concurrency: 1 })
+    await occupy(spare, format)
+    const model = await gateway.model({ format, script: "fault=status&status=429", fallback: [spare] })
+    const response = await ask(gateway, key, format, model, { stream: true })
+    expect(response.status).toBe(200)
+    const failure = failureIn(format, await response.text())
+    expect(failure?.message).toStartWith("The server is at capacity")
+    expect(failure?.type).toBe(format === "messages" ? "overloaded_error" : "server_error")
+    if (format !== "messages") expect(failure?.code).toBe("upstream_capacity")
+    expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+      { model, status: "upstream_error", error_code: "gateway.capacity", charge_micro: 0n },
+    ])
+  })
+})
+
+describe(covers("5.no-leak", "3.once"), () => {
+  test("after a storm of faults and of clients that leave, every slot and all money is there", async () => {
+    const payer = await gateway.person(1_000_000)
+    const { key } = await gateway.key(payer)
+    const cap = 3
+    const faults = [
+      "",
+      "usage=none",
+      "fault=status&status=400",
+      "fault=status&status=429",
+      "fault=status&status=500",
+      "fault=refuse",
+      "fault=silent",
+      "fault=cut&after=1",
+      "fault=cut&after=preamble",
+      "fault=reset&after=1",
+      "fault=garbage&after=0",
+      "fault=error-event&after=1",
+      "fault=stall&after=1&stall=60000",
+      "fault=context",
+      "output=500&pace=2",
+    ]
+    const models = await Promise.all(
+      formats.flatMap((format) =>
+        faults.map(async (script) => ({ format, id: await gateway.model({ format, script, max_concurrency: cap }) })),
+      ),
+    )
+    const storm = models.flatMap(({ format, id }) =>
+      [0, 1, 2, 3].map(async (turn) => {
+        const leaving = new AbortController()
+        if (turn > 0) setTimeout(() => leaving.abort(), turn * 60)
+        const response = await ask(gateway, key, format, id, { stream: turn !== 2 }, { signal: leaving.signal })
+        if (turn === 3) await new Reading(response).until(/\n\n/)
+        else await response.text()
+      }),
+    )
+    await Promise.allSettled(storm)
+    await eventually(
+      "nothing is held",
+      () => gateway.balance(payer),
+      ({ held_micro }) => held_micro === 0,
+    )
+    expect(await gateway.sql`select from openings where account_id = ${payer.accountId}`).toHaveLength(0)
+    const [sums] = await gateway.sql`
+      select (select posted_micro from balances where account_id = ${payer.accountId}) as posted,
+        (select coalesce(sum(charge_micro), 0)::bigint from usage where account_id = ${payer.accountId}) as charged`
+    expect(BigInt(sums?.["posted"]) + BigInt(sums?.["charged"])).toBe(1_000_000_000_000n)
+    // A cap that lost a slot does not serve so many at once any more.
+    for (const { format, id } of models) {
+      await gateway.model({ format, model: id, script: "ttft=300", max_concurrency: cap })
+    }
+    const again = await Promise.all(
+      models.flatMap(({ format, id }) => Array.from({ length: cap }, () => ask(gateway, key, format, id))),
+    )
+    expect(again.filter(({ status }) => status !== 200)).toEqual([])
+    const most = models.map(({ id }) => overlap(callsOf(gateway, id).filter(({ script }) => script?.ttftMs === 300)))
+    expect(most.filter((calls) => calls !== cap)).toEqual([])
+  })
+})
+
+/** The most calls that ran at one moment. */
+function overlap(calls: readonly { startedAt: number; endedAt: number | undefined }[]): number {
+  const at = (moment: number) =>
+    calls.filter((call) => call.startedAt <= moment && (call.endedAt ?? Infinity) > moment).length
+  return Math.max(0, ...calls.map(({ startedAt }) => at(startedAt)))
+}
