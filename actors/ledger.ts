@@ -3,7 +3,8 @@
  * each caller when its own is durable (group commit). Money in micro-rupiah, times in milliseconds.
  *
  * A commit whose outcome is unknown is sent again until it is known: every row is idempotent. Batches keep the order in
- * which their entries came, so a settlement never overtakes its opening.
+ * which their entries came, so a settlement never overtakes its opening. A batch that can never be committed is halved
+ * until the one entry is found that it is for; that one is not charged, and everybody else goes on.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
@@ -71,8 +72,16 @@ export interface Batch {
 }
 
 export interface LedgerStore {
-  /** Resolves once the batch is durable; rejects when that is not known. An empty batch asks whether the store is there. */
+  /**
+   * Resolves once the batch is durable; rejects when that is not known, or with `BatchRefused`. An empty batch asks
+   * whether the store is there.
+   */
   commit(batch: Batch): Promise<void>
+}
+
+/** The store says of the batch's own values that it will never take them. Nothing of it was booked. */
+export class BatchRefused extends Error {
+  override readonly name = "BatchRefused"
 }
 
 export interface LedgerView {
@@ -117,6 +126,8 @@ const PROBE_MS = 1_000
 export class Ledger implements Behaviour<LedgerCommand> {
   readonly #ports: LedgerPorts
   #queue: Entry[] = []
+  /** How many entries the next batch may have; few while a bad one is looked for. */
+  #batchLimit = BATCH_LIMIT
   #inFlight: { readonly batch: Batch; readonly entries: Entry[]; readonly since: number } | undefined
   #retries = 0
 
@@ -180,14 +191,33 @@ export class Ledger implements Behaviour<LedgerCommand> {
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
     this.#retries = 0
+    this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
     if (this.#queue.length > 0) this.#next()
     for (const entry of done.entries) entry.reply("durable")
   }
 
   #onFailed(cause: unknown): void {
     this.#ports.failed(cause)
+    if (cause instanceof BatchRefused) return this.#onRefused()
     const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** this.#retries++)
     this.#ports.clock.after(waitMs, () => this.#ports.self({ type: "retry" }))
+  }
+
+  /** Whoever waits for what is given up here is not answered, and so told that nothing is charged. */
+  #onRefused(): void {
+    const refused = this.#inFlight
+    if (refused === undefined) throw new Error("a commit was refused that nobody began")
+    this.#inFlight = undefined
+    const [only, ...others] = refused.entries.filter((entry) => entry.kind !== "barrier")
+    if (only !== undefined && others.length > 0) {
+      this.#batchLimit = Math.ceil(refused.entries.length / 2)
+      this.#queue.unshift(...refused.entries)
+    } else {
+      this.#queue.unshift(...refused.entries.filter((entry) => entry.kind === "barrier"))
+      if (only?.kind === "settle" && !only.settlement.voided)
+        this.#queue.unshift({ kind: "settle", settlement: voidOf(only.settlement), reply: () => {} })
+    }
+    if (this.#queue.length > 0) this.#next()
   }
 
   #onProbe(): void {
@@ -200,8 +230,8 @@ export class Ledger implements Behaviour<LedgerCommand> {
   }
 
   #next(): void {
-    const entries = this.#queue.slice(0, BATCH_LIMIT)
-    this.#queue = this.#queue.slice(BATCH_LIMIT)
+    const entries = this.#queue.slice(0, this.#batchLimit)
+    this.#queue = this.#queue.slice(this.#batchLimit)
     this.#inFlight = { batch: batchOf(entries), entries, since: this.#ports.clock.monotonic() }
     this.#commit()
   }

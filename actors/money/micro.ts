@@ -11,6 +11,8 @@ export const MICRO_PER_RUPIAH = 1_000_000n
 /** Says that a bare bigint is an amount of micro-rupiah. */
 export const micro = (value: bigint): Micro => value as Micro
 export const zero: Micro = micro(0n)
+/** The largest amount that a JSON integer says exactly: nine milliards of rupiah. */
+export const largestMicro: Micro = micro(BigInt(Number.MAX_SAFE_INTEGER))
 
 export const plus = (a: Micro, b: Micro): Micro => micro(a + b)
 export const minus = (a: Micro, b: Micro): Micro => micro(a - b)

@@ -6,7 +6,8 @@ import type { LedgerView, Opening, UsageRecord } from "../../actors/ledger.ts"
 import type { KeyView } from "../../actors/key.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import type { Outcome } from "../../actors/kernel/actor.ts"
-import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
+import { largestMicro, type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
+import { price } from "../../actors/money/price.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { JsonObject } from "../chat/json.ts"
@@ -360,11 +361,13 @@ class Story {
     return end
   }
 
-  #ending({ end, attempts }: Routed, patience: Patience): Ending {
+  #ending({ end, attempts, admission }: Routed, patience: Patience): Ending {
     const common = { attempts, firstTokenMs: this.#firstTokenMs, durationMs: this.#elapsedMs() }
     if (end.kind === "answered") {
-      const status = end.tokens === undefined ? "usage_missing" : "ok"
-      return { ...common, status, tokens: end.tokens, errorCode: undefined }
+      const { rates } = admission.offer.price
+      // Without a context window counts are bounded by little; a price that cannot even be said is not believed.
+      const tokens = end.tokens && price(end.tokens, rates) <= largestMicro ? end.tokens : undefined
+      return { ...common, status: tokens === undefined ? "usage_missing" : "ok", tokens, errorCode: undefined }
     }
     const { fault, usable } = end
     // A drain that ran out: the backend answered, and nobody read what it counted.

@@ -5,7 +5,8 @@
  * whenever its outcome is unknown. Rows are locked in one order (leases by id, then balances by account), so that two
  * processes cannot deadlock.
  */
-import type { Batch, LedgerStore, Settlement } from "../../actors/ledger.ts"
+import postgres from "postgres"
+import { type Batch, BatchRefused, type LedgerStore, type Settlement } from "../../actors/ledger.ts"
 import type { Database, Sql } from "./database.ts"
 
 /** How long one batch may take before it is given up and sent again on a fresh connection. */
@@ -25,10 +26,18 @@ export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions)
       await database.run((sql) => sql`select 1`, options)
       return
     }
-    const rows = await database.run((sql) => statement(sql, processId, batch), options)
+    const rows = await database.run((sql) => statement(sql, processId, batch), options).catch(refusal)
     if (rows.length > 0) fenced(rows.map((row) => row.request_id))
   },
 })
+
+/** SQLSTATE classes 22 and 23 blame the values: out of range, a constraint violated. All else may pass. */
+function refusal(error: unknown): never {
+  if (error instanceof postgres.PostgresError && /^2[23]/.test(error.code)) {
+    throw new BatchRefused(error.message, { cause: error })
+  }
+  throw error
+}
 
 const statement = (sql: Sql, processId: string, batch: Batch) => {
   const opening = columns(sql, batch.openings)
