@@ -55,10 +55,13 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
 const notExpressible = (message: string, hint: string): Failure =>
   new Failure("request.unsupported_feature", { message, hint })
 
-/** An empty input is refused, so instructions without anything else are sent as the input. */
-function conversation({ instructions, turns }: Prompt): JsonObject {
+/**
+ * Instructions go into the input where that is needed: it may not be empty, and for an answer in any JSON the backend
+ * looks for the word "JSON" in the input alone, while clients say it in their system prompt.
+ */
+function conversation({ instructions, turns, output }: Prompt): JsonObject {
   const input = encodeItems(turns)
-  if (input.length === 0) return { input: developerItem(instructions) }
+  if (input.length === 0 || output?.kind === "json") return { input: [...developerItem(instructions), ...input] }
   const text = instructions.map(({ text }) => text).join("\n\n")
   return text === "" ? { input } : { instructions: text, input }
 }

@@ -190,7 +190,17 @@ const written: readonly (readonly [fact: string, prompt: Partial<Prompt>, body: 
     { output: { kind: "schema", name: undefined, description: undefined, schema, strict: undefined } },
     { text: { format: { type: "json_schema", name: "answer", schema } } },
   ],
-  ["any JSON", { output: { kind: "json" } }, { text: { format: { type: "json_object" } } }],
+  [
+    "any JSON, and the word that the backend looks for in the input alone",
+    { output: { kind: "json" }, instructions: [{ type: "text", text: "Answer in JSON" }] },
+    {
+      text: { format: { type: "json_object" } },
+      input: [
+        { type: "message", role: "developer", content: [{ type: "input_text", text: "Answer in JSON" }] },
+        { type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] },
+      ],
+    },
+  ],
   [
     "reasoning asks for its sealed form, which is all that comes back of it",
     { reasoning: { enabled: true, effort: "high", budgetTokens: undefined, visible: true } },
