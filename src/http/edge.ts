@@ -47,7 +47,8 @@ interface Handler {
 /** Wraps the controllers into the one function that the server calls. */
 export function edgeHandler(app: Handler, options: EdgeOptions) {
   const allowedMethods = methodTable(app.routes)
-  return async (request: Request, address: string): Promise<Response> => {
+  return async (received: Request, address: string): Promise<Response> => {
+    const request = withHost(received)
     const requestId = newRequestId(options.now())
     contexts.set(request, { requestId, address, arrivedAt: performance.now() })
     return named(await answer(request, requestId), requestId)
@@ -93,6 +94,15 @@ export function failureOf(error: unknown, requestId: string, log: Log): Failure 
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),
   })
   return new Failure("internal.panic")
+}
+
+/**
+ * HTTP/1.0 has no `Host`, and health checks of load balancers still speak it. A name that is reserved for nobody makes a
+ * URL of their path, so that such a caller is on no trusted host either.
+ */
+function withHost(request: Request): Request {
+  if (request.headers.has("host") || !request.url.startsWith("/")) return request
+  return new Request(`http://none.invalid${request.url}`, request)
 }
 
 /** The path of a request, or undefined when its `Host` header makes no URL. */

@@ -261,6 +261,15 @@ describe("over a raw socket", () => {
     const target = `GET http://${host}/healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`
     expect(await raw(gateway.url, target)).toStartWith("HTTP/1.1 200")
   })
+  test("HTTP/1.0 without a Host is served, as load balancers' checks are sent", async () => {
+    expect(await raw(gateway.url, "GET /healthz HTTP/1.0\r\n\r\n")).toStartWith("HTTP/1.1 200")
+    expect(await raw(gateway.url, "OPTIONS / HTTP/1.0\r\n\r\n")).toStartWith("HTTP/1.1 404")
+    const body = JSON.stringify({ model: "plain", messages: hello })
+    const call = `POST /v1/chat/completions HTTP/1.0\r\nx-api-key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    const answer = await raw(gateway.url, call, 1_000)
+    expect(answer).toStartWith("HTTP/1.1 200")
+    expect(answer).toMatch(/^X-Request-Id: req_/im)
+  })
   test("what is no HTTP gets no page, no stack, and at most a bare 400", async () => {
     for (const bytes of [
       "\x16\x03\x01\x02\x00 hello\r\n\r\n",
