@@ -1,5 +1,6 @@
 /** The rows of the error catalogue that take a broken gateway: a database that is away, and bugs. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { createApiKey } from "../../src/accounts/api-key.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
 import { expectFailure } from "./expect-failure.ts"
@@ -46,6 +47,25 @@ describe("with a database that goes away", () => {
     },
     20_000,
   )
+
+  test(`${covers("auth.checksum", "endpoint.models", "11.health")} what needs no database is answered without it`, async () => {
+    const madeUp = createApiKey()
+    const mistyped = madeUp.slice(0, -1) + (madeUp.endsWith("0") ? "1" : "0")
+    proxy.refuse()
+    proxy.cut()
+    const [refused, catalogue, health, ready] = await Promise.all([
+      fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": mistyped } }),
+      fetch(`${gateway.url}/models`),
+      fetch(`${gateway.url}/healthz`),
+      fetch(`${gateway.url}/readyz`),
+    ])
+    comeBack()
+    await expectFailure(refused, 401, "auth.api_key_invalid")
+    expect(catalogue.status).toBe(200)
+    expect(health.status).toBe(200)
+    expect(ready.status).toBe(503)
+    expect(await ready.json()).toMatchObject({ status: "not ready", database: false })
+  }, 20_000)
 
   test(`${covers("error.billing.reconcile_failed")} an answer that cannot be booked costs nothing`, async () => {
     const person = await gateway.person(10_000)
