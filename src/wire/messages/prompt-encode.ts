@@ -24,7 +24,7 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
   const limit = answerLimit(request, forwarding)
   const limits = { asked: request.maxOutputTokens ?? limit, limit }
   const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
-  const isThinking = thinks(thinking)
+  const isThinking = traits.off === "never" || thinks(thinking)
   const body = filled({
     system: encodeSystem(prompt),
     tools: encodeTools(prompt.tools),

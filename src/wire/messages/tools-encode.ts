@@ -17,7 +17,7 @@ export const encodeTools = (tools: readonly Tool[]): JsonObject[] =>
     return {
       name: writtenName(tool.name),
       ...described(tool.description),
-      input_schema: tool.type === "custom" ? FREE_TEXT : objectSchema(tool.parameters),
+      input_schema: tool.type === "custom" ? freeTextSchema(tool.grammar) : objectSchema(tool.parameters),
       ...(tool.type === "function" && cacheControl(tool.cache)),
     }
   })
@@ -32,7 +32,16 @@ const objectSchema = (parameters: JsonObject): JsonObject =>
 const searchOptions = (options: JsonObject): JsonObject =>
   Object.fromEntries(SEARCH_OPTIONS.filter((key) => present(options[key])).map((key) => [key, options[key]]))
 
-const FREE_TEXT: JsonObject = { type: "object", properties: { input: { type: "string" } }, required: ["input"] }
+function freeTextSchema(grammar: JsonObject | undefined): JsonObject {
+  const { syntax, definition } = grammar ?? {}
+  const follows =
+    typeof definition === "string"
+      ? {
+          description: `Text that follows this ${typeof syntax === "string" ? `${syntax} ` : ""}grammar:\n${definition}`,
+        }
+      : {}
+  return { type: "object", properties: { input: { type: "string", ...follows } }, required: ["input"] }
+}
 
 /**
  * A demand for a tool is lowered to a free choice where the backend would refuse it: while it thinks, and on models that
