@@ -112,9 +112,16 @@ export interface LedgerPorts {
   readonly failed: (cause: unknown) => void
 }
 
+interface SettleEntry {
+  readonly kind: "settle"
+  /** Replaced by its reversal when it is voided before it was sent. */
+  settlement: Settlement
+  readonly reply: Reply<"durable">
+}
+
 type Entry =
   | { readonly kind: "open"; readonly opening: Opening; readonly reply: Reply<"durable"> }
-  | { readonly kind: "settle"; settlement: Settlement; readonly reply: Reply<"durable"> }
+  | SettleEntry
   | { readonly kind: "barrier"; readonly reply: Reply<"durable"> }
 
 const BATCH_LIMIT = 1_000
@@ -128,7 +135,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
   #queue: Entry[] = []
   /** How many entries the next batch may have; few while a bad one is looked for. */
   #batchLimit = BATCH_LIMIT
-  #inFlight: { readonly batch: Batch; readonly entries: Entry[]; readonly since: number } | undefined
+  #inFlight: { readonly entries: Entry[]; readonly since: number } | undefined
   #retries = 0
 
   constructor(ports: LedgerPorts) {
@@ -170,12 +177,16 @@ export class Ledger implements Behaviour<LedgerCommand> {
   #onVoid(settlement: Settlement): void {
     const voided = voidOf(settlement)
     const { requestId } = settlement.opening
-    for (const entry of this.#queue) {
-      if (entry.kind === "settle" && entry.settlement.opening.requestId === requestId) {
-        entry.settlement = voided
-        return
-      }
+    const isIts = (entry: Entry): entry is SettleEntry =>
+      entry.kind === "settle" && entry.settlement.opening.requestId === requestId
+    const queued = this.#queue.find(isIts)
+    if (queued !== undefined) {
+      queued.settlement = voided
+      return
     }
+    // If the commit under way fails, its next try must not book what the caller was told is not charged.
+    const sent = this.#inFlight?.entries.find(isIts)
+    if (sent !== undefined) sent.settlement = voided
     this.#add({ kind: "settle", settlement: voided, reply: () => {} })
   }
 
@@ -232,14 +243,14 @@ export class Ledger implements Behaviour<LedgerCommand> {
   #next(): void {
     const entries = this.#queue.slice(0, this.#batchLimit)
     this.#queue = this.#queue.slice(this.#batchLimit)
-    this.#inFlight = { batch: batchOf(entries), entries, since: this.#ports.clock.monotonic() }
+    this.#inFlight = { entries, since: this.#ports.clock.monotonic() }
     this.#commit()
   }
 
   #commit(): void {
     if (this.#inFlight === undefined) throw new Error("there is nothing to commit")
     const { self, store } = this.#ports
-    store.commit(this.#inFlight.batch).then(
+    store.commit(batchOf(this.#inFlight.entries)).then(
       () => self({ type: "committed" }),
       (cause: unknown) => self({ type: "failed", cause }),
     )

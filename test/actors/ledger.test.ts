@@ -186,6 +186,20 @@ describe("the ledger", () => {
     ])
   })
 
+  test("never tries a settlement again that was voided while its commit was under way", async () => {
+    const { clock, settle, voids, fails, committed, batches } = ledger()
+    settle("a")
+    voids("a")
+    await fails()
+    clock.advance(1_000)
+    await committed()
+    expect(batches().slice(0, 3)).toEqual([
+      ["", "a 5"],
+      ["", "a void 0 billing_error"],
+      ["", "a void 0 billing_error"],
+    ])
+  })
+
   test("answers a barrier when all that was sent before is durable, without a commit of its own", async () => {
     const { open, settle, barrier, committed, durable, commits } = ledger()
     barrier("idle")
