@@ -11,7 +11,7 @@ import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import type { TestDatabase } from "../store/harness.ts"
 
-export const rates: Rates = {
+const rates: Rates = {
   input: micro(1_000n),
   output: micro(5_000n),
   cacheRead: micro(100n),
