@@ -19,6 +19,8 @@ export interface AdmissionTerms {
   readonly caller: Caller
   readonly request: ChatRequest
   readonly offer: Offer
+  /** The smallest answer limit that the model's backend takes; a client's smaller one is paid for as this. */
+  readonly leastAnswerTokens: number
   readonly capacityWaitMs: number
   /** The client went away: whoever waits gives up its place. */
   readonly left: AbortSignal
@@ -78,7 +80,7 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
   const { model } = offer
   const quoted = quote({
     inputTokens: request.inputTokens,
-    clientLimit: request.maxOutputTokens,
+    clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
     modelLimit: model.maxOutputTokens,
     choices: request.choices,
     rates: offer.price.rates,

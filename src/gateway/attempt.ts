@@ -5,21 +5,23 @@
 import type { Tokens } from "../../actors/money/tokens.ts"
 import { type JsonObject, isObject } from "../chat/json.ts"
 import type { ChatRequest } from "../chat/request.ts"
-import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { brokenFault, connectionFault, type Fault, send } from "../upstream/client.ts"
-import type { Backend } from "../upstream/providers.ts"
-import type { ClientView, StreamPosition, WireFormat } from "../wire/format.ts"
+import type { AnswerView } from "../wire/codec.ts"
+import type { StreamPosition } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
+import type { Candidate } from "./candidates.ts"
 import type { Outbox } from "./outbox.ts"
 import type { Patience } from "./patience.ts"
 import { Relay } from "./relay.ts"
+import { forwardingTo } from "./understand.ts"
 
 export interface AttemptTerms {
-  readonly format: WireFormat
+  readonly requestId: string
+  /** Wall clock at the call's opening. */
+  readonly nowMs: number
   readonly request: ChatRequest
-  readonly model: Model
-  readonly backend: Backend
+  readonly candidate: Candidate
   readonly answerLimit: number
   readonly clientHeaders: Headers
   readonly outbox: Outbox
@@ -48,31 +50,33 @@ export interface Failed {
 }
 
 export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
-  const { format, request, model, patience } = terms
-  const body = format.encodeRequest(request, {
-    model: model.upstream.model,
-    maxOutputTokens: terms.answerLimit,
-    strip: model.strip,
-  })
-  const { backend, clientHeaders } = terms
+  const { request, candidate, clientHeaders, patience } = terms
+  const { backend, exchange, offer } = candidate
+  const { model } = offer
+  const body = exchange.encodeRequest(forwardingTo(model, terms.answerLimit))
+  if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = patience
   const response = await patience.during(
-    send({ backend, format: format.endpoint, path: format.path, body, clientHeaders, signal }),
+    send({ backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal }),
   )
   if (!(response instanceof Response)) return failed(numbered(patience.blame(response), terms))
-  const view: ClientView = {
+  const view: AnswerView = {
     model: model.id,
     includeUsage: request.includeUsage,
     contextWindow: model.contextWindow,
     maxOutputTokens: model.maxOutputTokens,
+    requestId: terms.requestId,
+    nowMs: terms.nowMs,
+    inputTokens: request.inputTokens,
+    request,
   }
   return request.stream ? await streamed(terms, response, view) : await whole(terms, response, view)
 }
 
-async function streamed(terms: AttemptTerms, response: Response, view: ClientView): Promise<Answered | Failed> {
-  const { format, outbox, patience } = terms
+async function streamed(terms: AttemptTerms, response: Response, view: AnswerView): Promise<Answered | Failed> {
+  const { outbox, patience } = terms
   if (response.body === null) return failed(connectionFault(true))
-  const reader = format.streamReader(view)
+  const reader = terms.candidate.exchange.streamReader(view)
   const relay = new Relay(reader, outbox, terms.onContent)
   terms.onRelay(relay)
   const end = await relay.run(patience.watch(response.body))
@@ -84,7 +88,7 @@ async function streamed(terms: AttemptTerms, response: Response, view: ClientVie
   })
 }
 
-async function whole(terms: AttemptTerms, response: Response, view: ClientView): Promise<Answered | Failed> {
+async function whole(terms: AttemptTerms, response: Response, view: AnswerView): Promise<Answered | Failed> {
   let text: string
   try {
     text = await terms.patience.during(response.text())
@@ -93,7 +97,7 @@ async function whole(terms: AttemptTerms, response: Response, view: ClientView):
   }
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
-  const reply = terms.format.readReply(body, view)
+  const reply = terms.candidate.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(numbered(brokenFault(reply), terms))
   terms.onContent()
   return { kind: "answered", tokens: reply.tokens, last: reply.body }
@@ -115,7 +119,8 @@ const unreadable: Fault = { ...connectionFault(true), alert: true }
  * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend told none,
  * they are ours; an estimate that says the prompt fits is wrong by at least one token.
  */
-function numbered(fault: Fault, { model, request }: AttemptTerms): Fault {
+function numbered(fault: Fault, { candidate, request }: AttemptTerms): Fault {
+  const { model } = candidate.offer
   const { code, detail } = fault.failure
   if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
   if (model.contextWindow === null) return fault

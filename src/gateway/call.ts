@@ -23,7 +23,8 @@ import { Outbox } from "./outbox.ts"
 import { Patience } from "./patience.ts"
 import { rateHeaders } from "./rate-headers.ts"
 import type { Relay } from "./relay.ts"
-import { candidates, type Candidate, type Routed, route } from "./route.ts"
+import { candidates, type Candidate } from "./candidates.ts"
+import { type Routed, route } from "./route.ts"
 import { type Booked, type Ending, settle } from "./settle.ts"
 import { understand, type Understood } from "./understand.ts"
 
@@ -176,9 +177,8 @@ class Story {
 
   async tell(): Promise<Response | Failure> {
     const { actors, catalogue, backends, limits } = this.#ports
-    const { request, offer } = this.#understood
     const openedAt = this.#ports.now()
-    const chain = candidates(offer, request, catalogue, backends, openedAt)
+    const chain = candidates(this.#understood, catalogue, backends, openedAt)
     if (chain instanceof Failure) return chain
     const [first] = chain.fitting
     if (first === undefined) throw new Error("a chain that fits has a first model")
@@ -237,6 +237,7 @@ class Story {
       caller: this.#caller,
       request: this.#understood.request,
       offer: candidate.offer,
+      leastAnswerTokens: candidate.exchange.leastAnswerTokens,
       capacityWaitMs: this.#ports.limits.capacityWaitMs,
       left: this.#outbox.left,
     })
@@ -337,10 +338,10 @@ class Story {
 
   async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
     const end = await attempt({
-      format: this.#format,
+      requestId: this.#requestId,
+      nowMs: this.#ports.now(),
       request: this.#understood.request,
-      model: candidate.offer.model,
-      backend: candidate.backend,
+      candidate,
       answerLimit: admission.answerLimit,
       clientHeaders: this.#request.headers,
       outbox: this.#outbox,

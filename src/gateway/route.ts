@@ -3,59 +3,16 @@
  * §12.9). Each model of the chain is admitted anew, because it has its own price and its own slots. Milliseconds.
  */
 import type { Random } from "../../actors/kernel/random.ts"
-import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
-import type { ChatRequest } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
-import type { Backend } from "../upstream/providers.ts"
-import { tooLong } from "../wire/overflow.ts"
 import type { Admission } from "./admit.ts"
 import type { Answered, Failed } from "./attempt.ts"
+import type { Candidate } from "./candidates.ts"
 import type { Patience } from "./patience.ts"
 import type { Marker } from "./settle.ts"
-import { unsuitable } from "./understand.ts"
 
 const MAX_ATTEMPTS = 3
 const BACK_OFF_MS = 200
-
-/** A model that a call may go to, and its backend. */
-export interface Candidate {
-  readonly offer: Offer
-  readonly backend: Backend
-}
-
-/**
- * The models that may answer, in order: the one asked for and its chain, without those that cannot do what is asked. A
- * model whose window is too small for the estimate is passed over with a marker (decisions §4.11).
- */
-export function candidates(
-  asked: Offer,
-  request: ChatRequest,
-  catalogue: LiveCatalogue,
-  backends: ReadonlyMap<string, Backend>,
-  nowMs: number,
-): { readonly fitting: readonly Candidate[]; readonly markers: readonly Marker[] } | Failure {
-  const first = backends.get(asked.model.upstream.provider)
-  if (first === undefined) return new Failure("dependency.upstream_unconfigured")
-  const chain = [{ offer: asked, backend: first }]
-  for (const id of asked.model.fallback) {
-    const offer = catalogue.find(id, nowMs)
-    const backend = offer && backends.get(offer.model.upstream.provider)
-    if (offer === undefined || backend === undefined || unsuitable(offer.model, request) !== undefined) continue
-    if (chain.every((known) => known.offer.model.id !== offer.model.id)) chain.push({ offer, backend })
-  }
-  const fits = ({ offer }: Candidate) =>
-    offer.model.contextWindow === null || request.inputTokens <= offer.model.contextWindow
-  const from = chain.findIndex(fits)
-  if (from < 0) {
-    const message = tooLong({ count: request.inputTokens, limit: asked.model.contextWindow ?? 0 })
-    return new Failure("upstream.context_length_exceeded", { message })
-  }
-  const markers = chain
-    .slice(0, from)
-    .map(({ offer }) => ({ offer, status: "fallback_oversize", attempts: 0, durationMs: 0 }) as const)
-  return { fitting: chain.slice(from).filter(fits), markers }
-}
 
 export interface Routed {
   readonly admission: Admission

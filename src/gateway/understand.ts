@@ -4,14 +4,16 @@
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Offer, LiveCatalogue } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
-import type { ChatRequest, Endpoint, Feature } from "../chat/request.ts"
+import type { ChatRequest, Endpoint, Feature, Forwarding } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { parseBody, readModel } from "../wire/body.ts"
+import { type Exchange, exchange } from "../wire/exchange.ts"
 import type { WireFormat } from "../wire/format.ts"
 
 export interface Understood {
   readonly request: ChatRequest
   readonly offer: Offer
+  readonly exchange: Exchange
 }
 
 export function understand(
@@ -32,19 +34,30 @@ export function understand(
   }
   const request = format.decodeRequest(body)
   if (request instanceof Failure) return request
-  return unsuitable(offer.model, request) ?? { request, offer }
+  const suited = suit(offer.model, request)
+  return suited instanceof Failure ? suited : { request, offer, exchange: suited }
 }
 
-/** Why a model cannot serve a request on its endpoint, if it cannot. */
-export function unsuitable(model: Model, request: ChatRequest): Failure | undefined {
+/** How a model's backend can be asked what a request asks, or why the model cannot serve it. */
+export function suit(model: Model, request: ChatRequest): Exchange | Failure {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
   for (const feature of request.features) {
     if (serves(model, feature, request.endpoint)) continue
     const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
     return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
   }
-  return undefined
+  const met = exchange(request, model.upstream.format)
+  if (met instanceof Failure) return met
+  // What the backend's format cannot say is refused before anything is held.
+  const body = met.encodeRequest(forwardingTo(model, model.maxOutputTokens))
+  return body instanceof Failure ? body : met
 }
+
+export const forwardingTo = ({ upstream, strip }: Model, maxOutputTokens: number): Forwarding => ({
+  model: upstream.model,
+  maxOutputTokens,
+  strip,
+})
 
 const words: Record<Feature, string> = {
   vision: "image input",
