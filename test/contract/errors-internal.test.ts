@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createApiKey } from "../../src/accounts/api-key.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
+import { eventually } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -70,9 +71,13 @@ describe("with a database that goes away", () => {
   test(`${covers("error.billing.reconcile_failed")} an answer that cannot be booked costs nothing`, async () => {
     const person = await gateway.person(10_000)
     const { key } = await gateway.key(person)
-    const model = await gateway.model({ format: "chat", script: "ttft=500" })
+    const model = await gateway.model({ format: "chat", script: "ttft=800" })
     const call = gateway.post("/v1/chat/completions", key, { model, messages: hello })
-    await Bun.sleep(250)
+    await eventually(
+      "not opened",
+      () => gateway.sql`select 1 from openings`,
+      (rows) => rows.length > 0,
+    )
     proxy.freeze()
     proxy.cut()
     const response = await call

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createApiKey } from "../../src/accounts/api-key.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { callsOf, eventually } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -252,7 +253,11 @@ test(`${covers("error.auth.api_key_revoked")} a revoked key is refused on every 
   const revoked = await gateway.key(person)
   await chat("plain", {}, revoked.key)
   expect((await gateway.dashboard(person, `/keys/${revoked.id}/revoke`, { method: "POST" })).status).toBe(200)
-  await Bun.sleep(100)
+  await eventually(
+    "not revoked",
+    () => chat("plain", {}, revoked.key),
+    ({ status }) => status === 401,
+  )
   await expectFailure(await chat("plain", {}, revoked.key), 401, "auth.api_key_revoked")
   await expectFailure(await get("/v1/models", { "x-api-key": revoked.key }), 401, "auth.api_key_revoked")
 })
@@ -293,7 +298,11 @@ test(`${covers("error.auth.account_deleted")} the key of a deleted account`, asy
     body: JSON.stringify({ password: "correct horse battery" }),
   })
   expect(deleted.status).toBe(204)
-  await Bun.sleep(100)
+  await eventually(
+    "not deleted",
+    () => chat(model, {}, orphan),
+    ({ status }) => status === 403,
+  )
   await expectFailure(await chat(model, {}, orphan), 403, "auth.account_deleted")
   await expectFailure(await get("/v1/models", { "x-api-key": orphan }), 403, "auth.account_deleted")
 })
@@ -357,9 +366,13 @@ test(`${covers("error.rate_limit.tpm_exceeded")} a call whose tokens are over wh
 })
 
 test(`${covers("error.gateway.capacity", "5.capacity")} a model whose slots are taken longer than the wait`, async () => {
-  const model = await gateway.model({ format: "chat", script: "ttft=600", max_concurrency: 1 })
+  const model = await gateway.model({ format: "chat", script: "ttft=800", max_concurrency: 1 })
   const first = chat(model)
-  await Bun.sleep(150)
+  await eventually(
+    "not forwarded",
+    () => callsOf(gateway, model).length,
+    (calls) => calls === 1,
+  )
   const { retryAfterS } = await expectFailure(await chat(model), 429, "gateway.capacity")
   expect(retryAfterS).toBe(1)
   expect((await first).status).toBe(200)

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createApiKey } from "../../src/accounts/api-key.ts"
 import type { ModelWish, Person, TestGateway } from "../gateway/harness.ts"
 import { startTestGateway } from "../gateway/harness.ts"
+import { callsOf, eventually } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -18,7 +19,7 @@ beforeAll(async () => {
   const wishes: Record<string, ModelWish> = {
     unconfigured: { format: "chat", provider: "nobody", context_window: 3 },
     small: { format: "chat", context_window: 3 },
-    busy: { format: "chat", script: "ttft=800", max_concurrency: 1 },
+    busy: { format: "chat", script: "ttft=1000", max_concurrency: 1 },
     onMessages: { format: "messages", supports_vision: false },
   }
   for (const [name, wish] of Object.entries(wishes)) models[name] = await gateway.model(wish)
@@ -53,9 +54,14 @@ const exhausted = async (by: string) => {
 
 /** The busy model's one slot is taken for as long as this is in scope. */
 async function occupied(): Promise<AsyncDisposable> {
-  const ask = { model: models["busy"], messages: hello }
+  const ask = { model: models["busy"] ?? "", messages: hello }
+  const before = callsOf(gateway, ask.model).length
   const first = chat(await key(rich), ask)
-  await Bun.sleep(100)
+  await eventually(
+    "not forwarded",
+    () => callsOf(gateway, ask.model).length,
+    (calls) => calls > before,
+  )
   await expectFailure(await chat(await key(rich), ask), 429, "gateway.capacity")
   return { [Symbol.asyncDispose]: () => first.then(({ status }) => expect(status).toBe(200)) }
 }
