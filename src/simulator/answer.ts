@@ -92,6 +92,8 @@ type Calling = readonly { readonly name: string; readonly args: JsonObject; read
 /** A call is made when the request offers tools, and as many rounds of results as are scripted have not come back. */
 const callOf = (ask: Ask, script: Script): Calling | undefined => {
   const { tool } = script
+  const step = script.steps?.[ask.allToolResults]
+  if (step !== undefined && ask.tools.includes(step.tool)) return [{ name: step.tool, args: step.args, index: 0 }]
   if (tool === undefined) return undefined
   const name = tool.name === "*" ? ask.tools[0] : ask.tools.find((offered) => offered === tool.name)
   if (name === undefined || Math.ceil(ask.toolResults / tool.parallel) >= tool.rounds) return undefined
@@ -105,7 +107,7 @@ const planCall = (call: Calling[number], serial: string, spend: (tokens: number)
 
 /** A script that names a tool which the request does not offer is a mistake, or a tool that got lost on the way here. */
 export const missingTool = (ask: Ask, script: Script): string | undefined => {
-  const name = script.tool?.name
+  const name = script.steps?.[ask.allToolResults]?.tool ?? script.tool?.name
   if (name === undefined || name === "*" || ask.tools.length === 0 || ask.tools.includes(name)) return undefined
   return `the script calls "${name}", the request offers ${ask.tools.join(", ")}`
 }

@@ -19,6 +19,8 @@ export interface Ask {
   readonly tools: readonly string[]
   /** Tool results since the user last said something. */
   readonly toolResults: number
+  /** Tool results in the whole conversation: how far a script of steps has come, whatever the client says between them. */
+  readonly allToolResults: number
 }
 
 const imageTokens = 1000
@@ -59,14 +61,17 @@ export const numberOf = (value: Json | undefined): number | undefined => (typeof
 export const readEnd = (
   turns: readonly JsonObject[],
   read: (turn: JsonObject) => { readonly results: number; readonly userText: string },
-): { readonly lastUserText: string; readonly toolResults: number } => {
+): Pick<Ask, "lastUserText" | "toolResults" | "allToolResults"> => {
+  let lastUserText = ""
   let toolResults = 0
-  for (let index = turns.length - 1; index >= 0; index -= 1) {
-    const turn = turns[index]
-    if (turn === undefined) break
+  let allToolResults = 0
+  for (const turn of turns) {
     const { results, userText } = read(turn)
-    toolResults += results
-    if (results === 0 && userText !== "") return { lastUserText: userText, toolResults }
+    allToolResults += results
+    if (results === 0 && userText !== "") {
+      lastUserText = userText
+      toolResults = 0
+    } else toolResults += results
   }
-  return { lastUserText: "", toolResults }
+  return { lastUserText, toolResults, allToolResults }
 }

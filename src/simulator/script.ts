@@ -23,6 +23,8 @@ export interface Script {
   readonly delta: number | undefined
   readonly think: number
   readonly tool: ToolScript | undefined
+  /** Tool calls in a row, one an answer: as many as results have come back are behind it. Then comes the text. */
+  readonly steps: readonly StepScript[] | undefined
   readonly usage: UsageScript
   readonly fault: Fault | undefined
   /** How many calls of this very script the fault hits. */
@@ -36,6 +38,11 @@ interface ToolScript {
   readonly parallel: number
   /** How often in a row the answer is a tool call, counted by the results that came back. */
   readonly rounds: number
+}
+
+interface StepScript {
+  readonly tool: string
+  readonly args: JsonObject
 }
 
 interface UsageScript {
@@ -68,6 +75,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
     delta: parameters.integer("delta", 1),
     think: parameters.integer("think") ?? 0,
     tool: readTool(parameters),
+    steps: readSteps(parameters),
     usage: {
       report: parameters.oneOf("usage", reports) ?? "honest",
       input: parameters.integer("input"),
@@ -93,6 +101,20 @@ const readTool = (parameters: Parameters): ToolScript | undefined => {
     parallel: parameters.integer("tools", 1) ?? 1,
     rounds: parameters.integer("rounds", 1) ?? 1,
   }
+}
+
+/** `[["read",{"path":"a"}],["write",{"path":"b"}]]`: names and arguments. */
+const readSteps = (parameters: Parameters): StepScript[] | undefined => {
+  const value = parameters.json("steps")
+  if (value === undefined) return undefined
+  const steps = (Array.isArray(value) ? value : [value]).map((step: unknown): StepScript | undefined => {
+    const [tool, args]: readonly unknown[] = Array.isArray(step) ? step : []
+    return typeof tool === "string" && isObject(args) ? { tool, args } : undefined
+  })
+  const known = steps.filter((step) => step !== undefined)
+  if (known.length < steps.length)
+    parameters.complain("steps must be an array of pairs, a tool's name and its arguments")
+  return known
 }
 
 /** `claude-sim?ttft=200` is the model `claude-sim` with a script. */

@@ -204,6 +204,29 @@ describe.each(formats)("%s: tools", (format) => {
     const rounds = [0, 1, 2].map(async (results) => callsIn(await jsonOf(format, "tool=look&rounds=2", after(results))))
     expect(await Promise.all(rounds)).toEqual([1, 1, 0])
   })
+
+  test("steps go on with the results of the whole conversation, whatever is said between them", async () => {
+    const result = {
+      chat: { role: "tool", tool_call_id: "call_1", content: "seen" },
+      messages: { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", content: "seen" }] },
+      responses: { type: "function_call_output", call_id: "call_1", output: "seen" },
+    }[format]
+    const field = format === "responses" ? "input" : "messages"
+    const reminder = { role: "user", content: "Remember the time." }
+    const ask = (results: number) => ({
+      tools,
+      [field]: [reminder, ...Array.from({ length: results }, () => [result, reminder]).flat()],
+    })
+    const script = `text=done&steps=${encodeURIComponent('[["look",{"at":"first"}],["look",{"at":"second"}]]')}`
+    const replies = await Promise.all([0, 1, 2].map((results) => jsonOf(format, script, ask(results))))
+    expect(replies.map(callsIn)).toEqual([1, 1, 0])
+    expect(replies.map((reply) => /first|second/.exec(JSON.stringify(reply))?.[0])).toEqual([
+      "first",
+      "second",
+      undefined,
+    ])
+    expect(textOfReply(replies[2]!)).toBe("done")
+  })
 })
 
 describe("usage", () => {
