@@ -19,7 +19,7 @@ const streaming = async (gateway: TestGateway, key: string, format: (typeof form
   return { response, reading }
 }
 
-describe(covers("11.drain"), () => {
+describe.concurrent(covers("11.drain"), () => {
   test("streams run to their end and are billed, new calls are refused, and the lease is given back", async () => {
     const { gateway, person, key } = await started()
     await using _ = gateway
