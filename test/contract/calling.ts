@@ -8,7 +8,7 @@ import type { TestGateway } from "../gateway/harness.ts"
 
 export const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
 
-export const paths: Record<Endpoint, string> = {
+const paths: Record<Endpoint, string> = {
   chat: "/v1/chat/completions",
   messages: "/v1/messages",
   responses: "/v1/responses",
@@ -17,7 +17,7 @@ export const paths: Record<Endpoint, string> = {
 type Json = Readonly<Record<string, unknown>>
 
 /** A small request. `more` is laid over it. */
-export function asking(format: Endpoint, model: string, more: Json = {}): Json {
+function asking(format: Endpoint, model: string, more: Json = {}): Json {
   if (format === "responses") return { model, input: "Hello", ...more }
   return {
     model,
