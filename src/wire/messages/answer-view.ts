@@ -8,10 +8,10 @@ export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView
   id?.startsWith("msg_") === true ? id : `msg_${requestId.replace(/^req_/, "")}`
 
 /**
- * Whether the client is to read thinking. A client that has turned thinking off, or asked for none to be shown, gets
- * none even from a model that cannot be kept from it.
+ * Whether the client is to read thinking. Only one that asked for it is: others read the answer's text in its first
+ * block (specification, "POST /v1/messages"), also from a model that cannot be kept from thinking.
  */
 export function tellsThinking({ body }: ChatRequest): boolean {
   const { thinking } = body
-  return !isObject(thinking) || (thinking["type"] !== "disabled" && thinking["display"] !== "omitted")
+  return isObject(thinking) && thinking["type"] !== "disabled" && thinking["display"] !== "omitted"
 }

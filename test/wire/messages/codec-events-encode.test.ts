@@ -231,8 +231,8 @@ test("a failure ends the stream, and is not told here", () => {
 
 const asks = (thinkingField: Json | undefined) => view({ request: request({ body: { thinking: thinkingField } }) })
 const shows: readonly (readonly [Json | undefined, boolean])[] = [
-  [undefined, true],
-  [null, true],
+  [undefined, false],
+  [null, false],
   [{ type: "enabled", budget_tokens: 2000 }, true],
   [{ type: "adaptive" }, true],
   [{ type: "adaptive", display: "omitted" }, false],

@@ -75,7 +75,8 @@ export const view = (changes: Partial<AnswerView> = {}): AnswerView => ({
   requestId: "req_abc-123",
   nowMs: 1_790_000_000_000,
   inputTokens: 77,
-  request: request({ endpoint: "messages" }),
+  // One that wants to see thinking.
+  request: request({ endpoint: "messages", body: { thinking: { type: "adaptive" } } }),
   ...changes,
 })
 
