@@ -1,0 +1,90 @@
+/**
+ * Each agent at work through the gateway: it reads a file, writes another and says what it did, on models of the format
+ * that it speaks and on models that are translated for it. The backend plays the model; everything else is the agent's
+ * own doing. Run by `bun run test:agents`, because the agents are large and are installed for it alone.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { join } from "node:path"
+import type { Endpoint } from "../../src/chat/request.ts"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Agent, agents, Desk, run, type Step } from "./agents.ts"
+
+const prompt = "Read ticket.txt, then write its number to copy.txt."
+const contextWindow = 400_000
+const timeoutMs = 60_000
+const backends: readonly Endpoint[] = ["chat", "messages", "responses"]
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  person = await gateway.person(1_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const scripted = (steps: readonly Step[]): string =>
+  `think=3&text=The+copy+is+made.&steps=${encodeURIComponent(JSON.stringify(steps))}`
+
+interface Row {
+  readonly status: string
+  readonly charge_micro: number
+  readonly output_tokens: number
+}
+
+/** The page of usage that a customer sees of one model. */
+const usagePage = async (model: string): Promise<readonly Row[]> => {
+  const response = await gateway.dashboard(person, `/usage?model=${model}&limit=100`)
+  return ((await response.json()) as { data: Row[] }).data
+}
+
+/** Does the task on a model of that backend, and holds the receipts against the balance. */
+async function works(agent: Agent, format: Endpoint, backend: Endpoint): Promise<void> {
+  await using desk = await Desk.clear()
+  const ticket = join(desk.work, "ticket.txt")
+  const copy = join(desk.work, "copy.txt")
+  const number = crypto.randomUUID()
+  await Bun.write(ticket, number)
+  const model = await gateway.model({
+    format: backend,
+    endpoints: [format],
+    script: scripted([agent.read(ticket), agent.write(copy, number)]),
+    context_window: contextWindow,
+    max_output_tokens: 128_000,
+    features: ["web_search"],
+  })
+  const before = await gateway.balance(person)
+  gateway.simulator.reset()
+
+  const target = { url: gateway.url, key, model, format, contextWindow }
+  const { exitCode, stdout, stderr } = await run(agent, target, desk, { prompt, timeoutMs })
+
+  expect({ exitCode, stdout, stderr }).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining("The copy is made."),
+  })
+  expect(await Bun.file(copy).text()).toBe(number)
+
+  const calls = gateway.simulator.calls
+  // The number is in the script too, and so in the model's name.
+  const seen = calls.filter(({ body }) => JSON.stringify({ ...body, model: "" }).includes(number))
+  expect(seen.length).toBe(2)
+  const rows = await usagePage(model)
+  expect(rows.map(({ status }) => status)).toEqual(calls.map(() => "ok"))
+  const after = await gateway.balance(person)
+  expect(rows.reduce((sum, row) => sum + row.charge_micro, 0)).toBe(before.balance_micro - after.balance_micro)
+  expect(rows.every((row) => row.charge_micro > 0 && row.output_tokens > 0)).toBeTrue()
+  expect(after.held_micro).toBe(0)
+}
+
+const pairs = agents.flatMap((agent) =>
+  agent.formats.flatMap((format) => backends.map((backend) => ({ name: agent.name, agent, format, backend }))),
+)
+
+test.each(pairs)(
+  "$name reads and writes files, in $format on a backend of $backend, and pays for each call",
+  ({ agent, format, backend }) => works(agent, format, backend),
+  timeoutMs,
+)
