@@ -16,6 +16,10 @@ export interface Answer {
   readonly model: string
   readonly thinking: Deltas
   readonly text: Deltas
+  /** The text is a refusal. */
+  readonly refused: boolean
+  /** The client's stop sequence that ended the text. */
+  readonly stoppedBy: string | undefined
   readonly calls: readonly ToolCall[]
   /** The client's limit ended it. */
   readonly cut: boolean
@@ -30,7 +34,9 @@ export interface Deltas {
 export interface ToolCall {
   readonly serial: string
   readonly name: string
-  /** The arguments' JSON in pieces; cut off where the limit is. */
+  /** It takes free text: `args.input`, or the arguments' JSON where there is none. */
+  readonly custom: boolean
+  /** What the tool is given, in pieces; cut off where the limit is. */
   readonly pieces: readonly string[]
   readonly args: JsonObject
 }
@@ -60,12 +66,14 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
   const thought = occasion.mute ? 0 : script.think
   const reasoning = spend(Math.max(thought, occasion.mute ? 0 : (script.usage.reasoning ?? thought)))
   const thinking = limited(filler(occasion.seed, script.delta), Math.min(thought, reasoning))
-  const calling = occasion.mute ? undefined : callOf(ask, script)
-  const said = occasion.mute || saysNothing(calling, script) ? nothing : sentence(ask, script, occasion.seed)
+  const calling = occasion.mute || script.refusal !== undefined ? undefined : callOf(ask, script)
+  const meant = occasion.mute || saysNothing(calling, script) ? nothing : sentence(ask, script, occasion.seed)
+  const { said, stoppedBy } = stoppedAt(meant, ask.stops)
   const text = limited(said, spend(said.count))
-  const calls = calling === undefined ? [] : calling.map((call) => planCall(call, occasion.serial, spend))
+  const called = stoppedBy === undefined ? (calling ?? []) : []
+  const calls = called.map((call, index) => planCall(call, `${occasion.serial}${index}`, spend))
   const kept = calls.filter((call) => call.pieces.length > 0)
-  const called = kept.reduce((sum, call) => sum + call.pieces.length, 0)
+  const callTokens = kept.reduce((sum, call) => sum + call.pieces.length, 0)
 
   const { report, cached, written } = script.usage
   return {
@@ -74,6 +82,8 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
     model: occasion.model,
     thinking,
     text,
+    refused: script.refusal !== undefined,
+    stoppedBy: cut ? undefined : stoppedBy,
     calls: kept,
     cut,
     usage: {
@@ -81,28 +91,31 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
       input: script.usage.input ?? Math.max(0, ask.promptTokens - cached - written),
       cached,
       written,
-      output: (reasoning + text.count + called) * ask.choices,
+      output: (reasoning + text.count + callTokens) * ask.choices,
       reasoning: reasoning * ask.choices,
     },
   }
 }
 
-type Calling = readonly { readonly name: string; readonly args: JsonObject; readonly index: number }[]
+type Calling = readonly Pick<ToolCall, "name" | "args" | "custom">[]
 
 /** A call is made when the request offers tools, and as many rounds of results as are scripted have not come back. */
 const callOf = (ask: Ask, script: Script): Calling | undefined => {
   const { tool } = script
   const step = script.steps?.[ask.allToolResults]
-  if (step !== undefined && ask.tools.includes(step.tool)) return [{ name: step.tool, args: step.args, index: 0 }]
+  if (step !== undefined && ask.tools.includes(step.tool))
+    return [{ name: step.tool, args: step.args, custom: ask.customTools.includes(step.tool) }]
   if (tool === undefined) return undefined
   const name = tool.name === "*" ? ask.tools[0] : ask.tools.find((offered) => offered === tool.name)
   if (name === undefined || Math.ceil(ask.toolResults / tool.parallel) >= tool.rounds) return undefined
-  return Array.from({ length: tool.parallel }, (_, index) => ({ name, args: tool.args, index }))
+  const custom = ask.customTools.includes(name)
+  return Array.from({ length: tool.parallel }, () => ({ name, args: tool.args, custom }))
 }
 
 const planCall = (call: Calling[number], serial: string, spend: (tokens: number) => number): ToolCall => {
-  const pieces = slices(JSON.stringify(call.args), 8)
-  return { ...call, serial: `${serial}${call.index}`, pieces: pieces.slice(0, spend(pieces.length)) }
+  const { input } = call.args
+  const pieces = slices(call.custom && typeof input === "string" ? input : JSON.stringify(call.args), 8)
+  return { ...call, serial, pieces: pieces.slice(0, spend(pieces.length)) }
 }
 
 /** A script that names a tool which the request does not offer is a mistake, or a tool that got lost on the way here. */
@@ -137,7 +150,8 @@ const limited = (deltas: Deltas, count: number): Deltas => ({
 
 /** What is said: the literal text, or filler where a length is scripted, or a friendly echo. */
 const sentence = (ask: Ask, script: Script, seed: number): Deltas => {
-  const { text, output, delta } = script
+  const { output, delta } = script
+  const text = script.refusal ?? script.text
   if (text === undefined && (output !== undefined || delta !== undefined)) {
     return limited(filler(seed, delta), output ?? 8)
   }
@@ -145,6 +159,20 @@ const sentence = (ask: Ask, script: Script, seed: number): Deltas => {
   if (whole === "") return nothing
   const pieces = delta === undefined ? (whole.match(/\s*\S+\s*$|\s*\S+/g) ?? [whole]) : slices(whole, delta)
   return { count: output ?? pieces.length, at: (index) => pieces[index % pieces.length] ?? "" }
+}
+
+/** A vendor ends the text right before the stop sequence that it would have come to first. */
+const stoppedAt = (
+  meant: Deltas,
+  stops: readonly string[],
+): { readonly said: Deltas; readonly stoppedBy: string | undefined } => {
+  if (stops.length === 0 || meant.count === 0) return { said: meant, stoppedBy: undefined }
+  const text = whole(meant)
+  const found = stops.flatMap((stop) => (text.includes(stop) ? [{ stop, at: text.indexOf(stop) }] : []))
+  const [first] = found.toSorted((one, other) => one.at - other.at)
+  if (first === undefined) return { said: meant, stoppedBy: undefined }
+  const pieces = text.slice(0, first.at).match(/\s*\S+\s*$|\s*\S+/g) ?? []
+  return { said: { count: pieces.length, at: (index) => pieces[index] ?? "" }, stoppedBy: first.stop }
 }
 
 const greeting = (ask: Ask): string => {

@@ -17,6 +17,10 @@ export interface Ask {
   readonly promptTokens: number
   /** Names that may be called; none where the request forbids calls. */
   readonly tools: readonly string[]
+  /** Those of them that take free text and not JSON. */
+  readonly customTools: readonly string[]
+  /** Texts that end the answer where it comes to one of them. */
+  readonly stops: readonly string[]
   /** Tool results since the user last said something. */
   readonly toolResults: number
   /** Tool results in the whole conversation: how far a script of steps has come, whatever the client says between them. */
@@ -56,6 +60,10 @@ export const objects = (value: Json | undefined): JsonObject[] => (Array.isArray
 
 /** A limit that the client set, if it is a number at all. */
 export const numberOf = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined)
+
+/** A string, or those in a list. */
+export const stringsOf = (value: Json | undefined): string[] =>
+  (Array.isArray(value) ? value : [value]).filter((each) => typeof each === "string")
 
 /** What the conversation's end says: the user's last words, and the tool results that came after them. */
 export const readEnd = (

@@ -3,8 +3,8 @@
  * reason, the usage chunk when it was asked for (`usage` is null on all others), `[DONE]`.
  */
 import { isObject, type Json, type JsonObject } from "../chat/json.ts"
-import { type Answer, whole } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
+import { type Answer, type ToolCall, whole } from "./answer.ts"
+import { type Ask, countTokens, numberOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat } from "./format.ts"
 import { told, usageField } from "./usage.ts"
 import { chatComplaints, openaiError, openaiStatus } from "./vendor-error.ts"
@@ -19,16 +19,21 @@ const readAsk = (body: JsonObject): Ask | string => {
     choices: numberOf(body["n"]) ?? 1,
     includeUsage: isObject(options) && options["include_usage"] === true,
     promptTokens: countTokens(body["messages"], body["tools"]),
-    tools: offered.flatMap((tool) => {
-      const inner = tool["function"]
-      return isObject(inner) && typeof inner["name"] === "string" ? [inner["name"]] : []
-    }),
+    tools: [...namesIn(offered, "function"), ...namesIn(offered, "custom")],
+    customTools: namesIn(offered, "custom"),
+    stops: stringsOf(body["stop"]),
     ...readEnd(objects(body["messages"]), (turn) => ({
       results: turn["role"] === "tool" ? 1 : 0,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
     })),
   }
 }
+
+const namesIn = (tools: readonly JsonObject[], kind: "function" | "custom"): string[] =>
+  tools.flatMap((tool) => {
+    const inner = tool[kind]
+    return isObject(inner) && typeof inner["name"] === "string" ? [inner["name"]] : []
+  })
 
 const finishReason = (answer: Answer): string => {
   if (answer.cut) return "length"
@@ -74,19 +79,20 @@ function* frames(answer: Answer, ask: Ask): Generator<Frame> {
     return { kind, bytes }
   }
 
-  const content = answer.calls.length > 0 && answer.text.count === 0 ? "null" : `""`
+  const content = answer.refused || (answer.calls.length > 0 && answer.text.count === 0) ? "null" : `""`
   yield chunk("preamble", `{"role":"assistant","content":${content},"refusal":null}`)
   for (let index = 0; index < answer.thinking.count; index += 1) {
     yield chunk("content", `{"reasoning_content":${JSON.stringify(answer.thinking.at(index))}}`)
   }
   for (let index = 0; index < answer.text.count; index += 1) {
-    yield chunk("content", `{"content":${JSON.stringify(answer.text.at(index))}}`)
+    yield chunk("content", `{"${answer.refused ? "refusal" : "content"}":${JSON.stringify(answer.text.at(index))}}`)
   }
   for (const [index, call] of answer.calls.entries()) {
-    const opening = { index, id: `call_${call.serial}`, type: "function", function: { name: call.name, arguments: "" } }
+    const opening = { index, ...written(call, "", { name: call.name }) }
     yield chunk("preamble", JSON.stringify({ tool_calls: [opening] }))
     for (const piece of call.pieces) {
-      yield chunk("content", JSON.stringify({ tool_calls: [{ index, function: { arguments: piece } }] }))
+      const { id: _id, type: _type, ...delta } = written(call, piece, {})
+      yield chunk("content", JSON.stringify({ tool_calls: [{ index, ...delta }] }))
     }
   }
   yield chunk("trailer", "{}", `"${finishReason(answer)}"`)
@@ -97,17 +103,20 @@ function* frames(answer: Answer, ask: Ask): Generator<Frame> {
   yield { kind: "terminal", bytes: "data: [DONE]\n\n" }
 }
 
+/** A call, or a piece of one: what the tool is given is called otherwise where that is free text. */
+const written = (call: ToolCall, given: string, named: { readonly name?: string }): JsonObject => ({
+  id: `call_${call.serial}`,
+  type: call.custom ? "custom" : "function",
+  [call.custom ? "custom" : "function"]: { ...named, [call.custom ? "input" : "arguments"]: given },
+})
+
 const reply = (answer: Answer, ask: Ask): JsonObject => {
-  const calls: Json[] = answer.calls.map((call) => ({
-    id: `call_${call.serial}`,
-    type: "function",
-    function: { name: call.name, arguments: call.pieces.join("") },
-  }))
+  const calls: Json[] = answer.calls.map((call) => written(call, call.pieces.join(""), { name: call.name }))
   const message: JsonObject = {
     role: "assistant",
-    content: answer.text.count === 0 && calls.length > 0 ? null : whole(answer.text),
+    content: answer.refused || (answer.text.count === 0 && calls.length > 0) ? null : whole(answer.text),
     ...(answer.thinking.count > 0 ? { reasoning_content: whole(answer.thinking) } : {}),
-    refusal: null,
+    refusal: answer.refused ? whole(answer.text) : null,
     annotations: [],
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
   }

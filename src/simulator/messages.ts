@@ -5,7 +5,7 @@
  */
 import { isObject, type Json, type JsonObject } from "../chat/json.ts"
 import { type Answer, type Deltas, whole } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
+import { type Ask, countTokens, numberOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat, VendorError } from "./format.ts"
 import { told, usageField } from "./usage.ts"
 import { anthropicStatus, messagesComplaints } from "./vendor-error.ts"
@@ -24,6 +24,8 @@ const readAsk = (body: JsonObject): Ask | string => {
     includeUsage: true,
     promptTokens: countTokens(body["system"], body["messages"], body["tools"]),
     tools: offered.flatMap((tool) => (typeof tool["name"] === "string" ? [tool["name"]] : [])),
+    customTools: [],
+    stops: stringsOf(body["stop_sequences"]),
     ...readEnd(objects(body["messages"]), (turn) => ({
       results: objects(turn["content"]).filter((block) => block["type"] === "tool_result").length,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
@@ -33,6 +35,8 @@ const readAsk = (body: JsonObject): Ask | string => {
 
 const stopReason = (answer: Answer): string => {
   if (answer.cut) return "max_tokens"
+  if (answer.refused) return "refusal"
+  if (answer.stoppedBy !== undefined) return "stop_sequence"
   return answer.calls.length > 0 ? "tool_use" : "end_turn"
 }
 
@@ -44,14 +48,14 @@ const usageOf = ({ usage }: Answer, output: number): JsonObject => ({
   output_tokens: told(output, usage.report),
 })
 
-const message = (answer: Answer, content: Json[], output: number, stop: string | null): JsonObject => ({
+const message = (answer: Answer, content: Json[], output: number, ended: boolean): JsonObject => ({
   id: `msg_${answer.serial}`,
   type: "message",
   role: "assistant",
   model: answer.model,
   content,
-  stop_reason: stop,
-  stop_sequence: null,
+  stop_reason: ended ? stopReason(answer) : null,
+  stop_sequence: ended ? (answer.stoppedBy ?? null) : null,
   ...usageField(answer.usage.report, () => ({
     ...usageOf(answer, output),
     cache_creation: { ephemeral_5m_input_tokens: answer.usage.written, ephemeral_1h_input_tokens: 0 },
@@ -68,7 +72,7 @@ const frame = (kind: Frame["kind"], type: string, fields: JsonObject): Frame => 
 })
 
 function* frames(answer: Answer): Generator<Frame> {
-  yield frame("preamble", "message_start", { message: message(answer, [], Math.min(1, answer.usage.output), null) })
+  yield frame("preamble", "message_start", { message: message(answer, [], Math.min(1, answer.usage.output), false) })
   yield frame("preamble", "ping", {})
   let index = 0
   const delta = (type: string, key: string, text: string): Frame => ({
@@ -94,7 +98,7 @@ function* frames(answer: Answer): Generator<Frame> {
     yield* block(start, pieces, "input_json_delta", "partial_json")
   }
   yield frame("trailer", "message_delta", {
-    delta: { stop_reason: stopReason(answer), stop_sequence: null },
+    delta: { stop_reason: stopReason(answer), stop_sequence: answer.stoppedBy ?? null },
     ...usageField(answer.usage.report, () => usageOf(answer, answer.usage.output)),
   })
   yield frame("terminal", "message_stop", {})
@@ -109,7 +113,7 @@ const reply = (answer: Answer): JsonObject => {
   for (const { serial, name, args } of answer.calls) {
     content.push({ type: "tool_use", id: `toolu_${serial}`, name, input: args })
   }
-  return message(answer, content, answer.usage.output, stopReason(answer))
+  return message(answer, content, answer.usage.output, true)
 }
 
 const errorBody = ({ type, message }: VendorError, serial: string): JsonObject => ({

@@ -1,5 +1,5 @@
 /**
- * The items in the output of a response, whole or just begun: reasoning, the message, function calls. A stream shows
+ * The items in the output of a response, whole or just begun: reasoning, the message, calls of tools. A stream shows
  * each twice, empty when it is added and full when it is done, so the two must come from one place.
  */
 import type { Json } from "../chat/json.ts"
@@ -22,13 +22,13 @@ export const messageItem = (answer: Answer, content: Json[], status: Status) => 
   content,
 })
 
-export const textPart = (text: string) => ({ type: "output_text", annotations: [], logprobs: [], text })
+export const saidPart = (answer: Answer, text: string) =>
+  answer.refused ? { type: "refusal", refusal: text } : { type: "output_text", annotations: [], logprobs: [], text }
 
-export const functionItem = (call: ToolCall, args: string, status: Status) => ({
-  id: `fc_${call.serial}`,
-  type: "function_call",
-  status,
-  arguments: args,
-  call_id: `call_${call.serial}`,
-  name: call.name,
-})
+export const callItem = (call: ToolCall, given: string, status: Status) => {
+  const { serial, name } = call
+  const item = { status, call_id: `call_${serial}`, name }
+  return call.custom
+    ? { id: `ctc_${serial}`, type: "custom_tool_call", ...item, input: given }
+    : { id: `fc_${serial}`, type: "function_call", ...item, arguments: given }
+}

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from "../chat/json.ts"
 import { type Answer, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
-import { functionItem, messageItem, reasoningItem, textPart } from "./response-items.ts"
+import { callItem, messageItem, reasoningItem, saidPart } from "./response-items.ts"
 import { told } from "./usage.ts"
 import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
 
@@ -20,19 +20,21 @@ const readAsk = (body: JsonObject): Ask | string => {
     choices: 1,
     includeUsage: true,
     promptTokens: countTokens(body["instructions"], input, body["tools"]),
-    tools: body["tool_choice"] === "none" ? [] : toolNames(objects(body["tools"])),
+    tools: body["tool_choice"] === "none" ? [] : toolNames(objects(body["tools"]), "function", "custom"),
+    customTools: toolNames(objects(body["tools"]), "custom"),
+    stops: [],
     ...readEnd(turns, (turn) => ({
-      results: turn["type"] === "function_call_output" ? 1 : 0,
+      results: turn["type"] === "function_call_output" || turn["type"] === "custom_tool_call_output" ? 1 : 0,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
     })),
   }
 }
 
-/** Functions, and those that a `namespace` tool holds. Only they are called: hosted tools are the vendor's own. */
-const toolNames = (tools: readonly JsonObject[]): string[] =>
+/** Functions and custom tools, and those that a `namespace` tool holds. Hosted tools are the vendor's own to call. */
+const toolNames = (tools: readonly JsonObject[], ...types: readonly Json[]): string[] =>
   tools.flatMap((tool) => {
-    if (tool["type"] === "namespace") return toolNames(objects(tool["tools"]))
-    return tool["type"] === "function" && typeof tool["name"] === "string" ? [tool["name"]] : []
+    if (tool["type"] === "namespace") return toolNames(objects(tool["tools"]), ...types)
+    return types.includes(tool["type"] ?? null) && typeof tool["name"] === "string" ? [tool["name"]] : []
   })
 
 const usageOf = ({ usage }: Answer): JsonObject => {
@@ -120,30 +122,30 @@ const stream = (answer: Answer): AnswerStream => {
   function* text(output_index: number): Generator<Frame, Json> {
     const empty = messageItem(answer, [], "in_progress")
     const place = { item_id: empty.id, output_index, content_index: 0 }
+    const [kind, field] = answer.refused ? (["refusal", "refusal"] as const) : (["output_text", "text"] as const)
+    const logprobs = answer.refused ? {} : { logprobs: [] }
     yield frame("preamble", "response.output_item.added", { output_index, item: empty })
-    yield frame("preamble", "response.content_part.added", { ...place, part: textPart("") })
+    yield frame("preamble", "response.content_part.added", { ...place, part: saidPart(answer, "") })
     for (let index = 0; index < answer.text.count; index += 1) {
-      yield frame("content", "response.output_text.delta", { ...place, delta: answer.text.at(index), logprobs: [] })
+      yield frame("content", `response.${kind}.delta`, { ...place, delta: answer.text.at(index), ...logprobs })
     }
     const said = whole(answer.text)
-    const item = messageItem(answer, [textPart(said)], endOf(answer))
-    yield frame("trailer", "response.output_text.done", { ...place, text: said, logprobs: [] })
-    yield frame("trailer", "response.content_part.done", { ...place, part: textPart(said) })
+    const item = messageItem(answer, [saidPart(answer, said)], endOf(answer))
+    yield frame("trailer", `response.${kind}.done`, { ...place, [field]: said, ...logprobs })
+    yield frame("trailer", "response.content_part.done", { ...place, part: saidPart(answer, said) })
     yield frame("trailer", "response.output_item.done", { output_index, item })
     return item
   }
 
   function* call(call: Answer["calls"][number], output_index: number): Generator<Frame, Json> {
-    const item = functionItem(call, call.pieces.join(""), endOf(answer))
+    const given = call.pieces.join("")
+    const item = callItem(call, given, endOf(answer))
     const place = { item_id: item.id, output_index }
-    yield frame("preamble", "response.output_item.added", { output_index, item: functionItem(call, "", "in_progress") })
-    for (const delta of call.pieces)
-      yield frame("content", "response.function_call_arguments.delta", { ...place, delta })
-    yield frame("trailer", "response.function_call_arguments.done", {
-      ...place,
-      name: call.name,
-      arguments: item.arguments,
-    })
+    const kind = call.custom ? "custom_tool_call_input" : "function_call_arguments"
+    const done = call.custom ? { input: given } : { name: call.name, arguments: given }
+    yield frame("preamble", "response.output_item.added", { output_index, item: callItem(call, "", "in_progress") })
+    for (const delta of call.pieces) yield frame("content", `response.${kind}.delta`, { ...place, delta })
+    yield frame("trailer", `response.${kind}.done`, { ...place, ...done })
     yield frame("trailer", "response.output_item.done", { output_index, item })
     return item
   }
@@ -169,8 +171,8 @@ const stream = (answer: Answer): AnswerStream => {
 const reply = (answer: Answer): JsonObject => {
   const output: Json[] = []
   if (answer.thinking.count > 0) output.push(reasoningItem(answer, whole(answer.thinking)))
-  if (answer.text.count > 0) output.push(messageItem(answer, [textPart(whole(answer.text))], endOf(answer)))
-  for (const call of answer.calls) output.push(functionItem(call, call.pieces.join(""), endOf(answer)))
+  if (answer.text.count > 0) output.push(messageItem(answer, [saidPart(answer, whole(answer.text))], endOf(answer)))
+  for (const call of answer.calls) output.push(callItem(call, call.pieces.join(""), endOf(answer)))
   return response(answer, endOf(answer), output)
 }
 

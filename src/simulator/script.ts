@@ -19,6 +19,8 @@ export interface Script {
   readonly paceMs: number
   readonly output: number | undefined
   readonly text: string | undefined
+  /** Said instead of an answer, and told as the format tells a refusal. */
+  readonly refusal: string | undefined
   /** Characters per content event. */
   readonly delta: number | undefined
   readonly think: number
@@ -72,6 +74,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
     paceMs: parameters.integer("pace") ?? 0,
     output: parameters.integer("output"),
     text: parameters.text("text"),
+    refusal: parameters.text("refusal"),
     delta: parameters.integer("delta", 1),
     think: parameters.integer("think") ?? 0,
     tool: readTool(parameters),
