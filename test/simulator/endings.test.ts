@@ -9,12 +9,18 @@ const asked = async (format: (typeof formats)[number], script: string, more: Jso
   events: eventsOf(await (await ask(simulator, format, script, { ...more, ...stream })).text()),
 })
 
+/** The pieces of a text that stand at this place of the events. */
+const joined = (events: readonly (JsonObject | string)[], ...path: readonly (string | number)[]): string =>
+  events
+    .map((event) => at(event, ...path))
+    .filter((piece) => typeof piece === "string")
+    .join("")
+
 describe("a stop sequence", () => {
   test("on chat ends the text before it, and is not told", async () => {
     const { whole, events } = await asked("chat", "text=one+two+END+three", { stop: ["three", "END"] })
     expect(whole).toMatchObject({ choices: [{ message: { content: "one two " }, finish_reason: "stop" }] })
-    const said = events.map((event) => at(event, "choices", 0, "delta", "content") ?? "").join("")
-    expect(said).toBe("one two ")
+    expect(joined(events, "choices", 0, "delta", "content")).toBe("one two ")
   })
 
   test("on messages ends the text before it, and is told", async () => {
@@ -37,7 +43,7 @@ describe("a refusal", () => {
     const { whole, events } = await asked("chat", script)
     const message = { content: null, refusal: "I would rather not" }
     expect(whole).toMatchObject({ choices: [{ message, finish_reason: "stop" }] })
-    expect(events.map((event) => at(event, "choices", 0, "delta", "refusal") ?? "").join("")).toBe(message.refusal)
+    expect(joined(events, "choices", 0, "delta", "refusal")).toBe(message.refusal)
   })
 
   test("is a stop reason on messages", async () => {
@@ -63,8 +69,7 @@ describe("a tool that takes free text is given it as it is", () => {
     const { whole, events } = await asked("chat", script, { tools })
     const call = { type: "custom", custom: { name: "patch", input: "*** Begin" } }
     expect(whole).toMatchObject({ choices: [{ message: { tool_calls: [call] } }] })
-    const pieces = events.map((event) => at(event, "choices", 0, "delta", "tool_calls", 0, "custom", "input") ?? "")
-    expect(pieces.join("")).toBe("*** Begin")
+    expect(joined(events, "choices", 0, "delta", "tool_calls", 0, "custom", "input")).toBe("*** Begin")
   })
 
   test("on responses", async () => {
