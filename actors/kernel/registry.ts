@@ -64,6 +64,11 @@ export class Registry<Command> {
     this.#actors.get(id)?.tell(command)
   }
 
+  /** Puts an actor away at once if it holds nothing: for ids that turn out to name nothing. */
+  putAway(id: string): void {
+    if (this.#actors.get(id)?.passivate(0) === true) this.#actors.delete(id)
+  }
+
   metrics(): RegistryMetrics {
     let depth = 0
     let deepest = 0

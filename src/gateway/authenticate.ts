@@ -29,6 +29,8 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
   if (reply instanceof Failure) return reply
   switch (reply.kind) {
     case "unknown":
+      // Guesses must not fill the memory, and a key that is made a moment later must be known.
+      actors.keys.putAway(keyHash)
       return new Failure("auth.api_key_invalid")
     case "requests-exceeded":
       return new Failure("rate_limit.rpm_exceeded", {

@@ -164,3 +164,17 @@ test("the metrics say how many actors there are, and how full and how old their 
   await loaded()
   expect(registry.metrics()).toEqual({ actors: 2, depth: 0, deepest: 0, oldestMs: 0 })
 })
+
+test("an actor that holds nothing can be put away at once, and the next ask starts it anew", async () => {
+  const on = world()
+  const { registry, starts, loaded } = counters(on)
+  const first = registry.ask("a", add)
+  await loaded()
+  expect(await first).toEqual({ kind: "ok", value: 1 })
+  registry.putAway("a")
+  expect(registry.metrics().actors).toBe(0)
+  const second = registry.ask("a", add)
+  await loaded()
+  expect(await second).toEqual({ kind: "ok", value: 1 })
+  expect(starts).toEqual(["a", "a"])
+})
