@@ -1,7 +1,7 @@
 /**
  * A key: its windows of requests and tokens per minute, its state, and its budget of the calendar period (decisions
- * §4.3–4, §4.12–13, §5). Money in micro-rupiah. The actor exists for unknown keys too, so that guessing costs one query
- * per key and idle time, not one per call.
+ * §4.3–4, §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for
+ * as long as someone asks for it.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
