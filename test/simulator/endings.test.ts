@@ -1,10 +1,10 @@
 /** How an answer ends other than by being said: a stop sequence, a refusal; and tools that take free text. */
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../src/chat/json.ts"
-import { ask, at, eventsOf, formats, simulatorForFile, stream } from "./ask.ts"
+import { ask, at, eventsOf, type Format, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()
-const asked = async (format: (typeof formats)[number], script: string, more: JsonObject = {}) => ({
+const asked = async (format: Format, script: string, more: JsonObject = {}) => ({
   whole: (await (await ask(simulator, format, script, more)).json()) as JsonObject,
   events: eventsOf(await (await ask(simulator, format, script, { ...more, ...stream })).text()),
 })
