@@ -98,6 +98,9 @@ async function seedFiles(config: Config) {
   if (isProblems(catalogueFile) || isProblems(providersFile)) return stopWith(problems.map(describeProblem).join("\n"))
   const mismatched = providerProblems(config.CATALOGUE_FILE ?? "seeds/catalogue.json", catalogueFile, providersFile)
   if (mismatched.length > 0) return stopWith(mismatched.map(describeProblem).join("\n"))
+  for (const problem of [...catalogueFile.passedOver, ...providersFile.passedOver]) {
+    console.error(`passed over: ${describeProblem(problem)}`)
+  }
   return { catalogueFile, providers: providersFile.providers }
 }
 

@@ -3,6 +3,7 @@
  * asks again. Without a path it is the file built into the binary: imported as JSON, because a compiled executable has
  * no `seeds/` beside it.
  */
+import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import builtInCatalogue from "../../seeds/catalogue.json" with { type: "json" }
 import builtInProviders from "../../seeds/providers.json" with { type: "json" }
@@ -15,13 +16,16 @@ export interface ProvidersFile {
   readonly providers: readonly Provider[]
 }
 
-export async function readCatalogueFile(path?: string): Promise<CatalogueFile | CatalogueProblem[]> {
+/** A file that can be used, and what was in it that this version does not know. */
+type Read<File> = File & { readonly passedOver: readonly CatalogueProblem[] }
+
+export async function readCatalogueFile(path?: string): Promise<Read<CatalogueFile> | CatalogueProblem[]> {
   if (path === undefined) return parseCatalogue("seeds/catalogue.json", builtInCatalogue)
   const json = await readJson(path)
   return "problem" in json ? [json.problem] : parseCatalogue(path, json.value)
 }
 
-export async function readProvidersFile(path?: string): Promise<ProvidersFile | CatalogueProblem[]> {
+export async function readProvidersFile(path?: string): Promise<Read<ProvidersFile> | CatalogueProblem[]> {
   if (path === undefined) return parseProviders("seeds/providers.json", builtInProviders)
   const json = await readJson(path)
   return "problem" in json ? [json.problem] : parseProviders(path, json.value)
@@ -46,27 +50,30 @@ export function providerProblems(
 }
 
 /** The same for JSON that is at hand; `file` is the name that problems give. */
-export function parseCatalogue(file: string, json: unknown): CatalogueFile | CatalogueProblem[] {
-  if (!Value.Check(CatalogueSchema, json)) return shapeProblems(file, CatalogueSchema, json)
-  const catalogue: CatalogueFile = {
-    models: json.models.map((model) => ({
+export function parseCatalogue(file: string, json: unknown): Read<CatalogueFile> | CatalogueProblem[] {
+  const known = knownFields(file, CatalogueSchema, json)
+  if (Array.isArray(known)) return known
+  const catalogue: Read<CatalogueFile> = {
+    models: known.value.models.map((model) => ({
       ...model,
       fallback: model.fallback ?? [],
       strip: model.strip ?? [],
       unsupported: model.unsupported ?? [],
       features: model.features ?? [],
     })),
-    aliases: json.aliases ?? [],
+    aliases: known.value.aliases ?? [],
+    passedOver: known.passedOver,
   }
   const problems = referenceProblems(file, catalogue)
   return problems.length > 0 ? problems : catalogue
 }
 
-export function parseProviders(file: string, json: unknown): ProvidersFile | CatalogueProblem[] {
-  if (!Value.Check(ProvidersSchema, json)) return shapeProblems(file, ProvidersSchema, json)
+export function parseProviders(file: string, json: unknown): Read<ProvidersFile> | CatalogueProblem[] {
+  const known = knownFields(file, ProvidersSchema, json)
+  if (Array.isArray(known)) return known
   const problems: CatalogueProblem[] = []
   const providers = new Map<string, Provider>()
-  for (const { id, label, base_url, api_key_env, headers } of json.providers) {
+  for (const { id, label, base_url, api_key_env, headers } of known.value.providers) {
     const at = { file, entry: `provider ${shown(id)}` }
     if (providers.has(id)) {
       problems.push({
@@ -83,7 +90,20 @@ export function parseProviders(file: string, json: unknown): ProvidersFile | Cat
     }
     providers.set(id, { id, label, baseUrl, apiKeyEnv: api_key_env, headers: headers ?? {} })
   }
-  return problems.length > 0 ? problems : { providers: [...providers.values()] }
+  return problems.length > 0 ? problems : { providers: [...providers.values()], passedOver: known.passedOver }
+}
+
+/** What the schema knows of a file, apart from what it does not know, or what is wrong with it. */
+function knownFields<S extends TSchema>(
+  file: string,
+  schema: S,
+  json: unknown,
+): { readonly value: Static<S>; readonly passedOver: readonly CatalogueProblem[] } | CatalogueProblem[] {
+  const problems = shapeProblems(file, schema, json)
+  const value = Value.Clean(schema, structuredClone(json))
+  return Value.Check(schema, value)
+    ? { value, passedOver: problems }
+    : problems.filter(({ unknown }) => unknown !== true)
 }
 
 async function readJson(path: string): Promise<{ readonly value: unknown } | { readonly problem: CatalogueProblem }> {

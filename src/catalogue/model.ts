@@ -26,8 +26,8 @@ export interface Model {
   readonly fallback: readonly string[]
   /** Top-level request parameters that are removed before forwarding. */
   readonly strip: readonly string[]
-  /** Refused for this model on every endpoint, whatever the `supports…` flags say. */
-  readonly unsupported: readonly ModelFeature[]
+  /** Refused for this model on every endpoint: a feature ("tools"), or a top-level request parameter by its name. */
+  readonly unsupported: readonly string[]
   /** Served for this model where the endpoint allows it; what is not listed is not served. */
   readonly features: readonly SoldFeature[]
   readonly createdAt: Date
@@ -43,7 +43,6 @@ interface Upstream {
 
 /** What a model sells only where the catalogue lists it. */
 export type SoldFeature = "structured_outputs" | "web_search"
-export type ModelFeature = SoldFeature | "tools" | "vision"
 
 export interface PriceVersion {
   readonly id: bigint

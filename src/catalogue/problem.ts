@@ -16,6 +16,8 @@ export interface CatalogueProblem {
   readonly found: string
   /** What would have been right, as a phrase that follows "allowed". */
   readonly allowed: string
+  /** A field that this version does not know. It is passed over, so that a file may serve two versions at once. */
+  readonly unknown?: true
 }
 
 export const describeProblem = ({ file, entry, field, found, allowed }: CatalogueProblem): string =>
@@ -39,6 +41,7 @@ export function shapeProblems(file: string, schema: TSchema, value: unknown): Ca
       ...place(value, error.path),
       found: unknownField ? `a field that is not known, ${shown(error.value)}` : shown(error.value),
       allowed: error.schema.description ?? error.message,
+      ...(unknownField ? { unknown: true } : {}),
     })
   }
   return [...problems.values()]

@@ -1,7 +1,6 @@
 /**
- * What a schema cannot say of a catalogue: ids that must be unique, exist, share an endpoint, and not go in circles.
- * A circle of fallbacks is refused although a call would stop at the end of its own chain: it says that each of two
- * models is the lesser one, and whoever wrote it meant something else.
+ * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
+ * each other: a call follows only the chain of the model that it asked for.
  */
 import { type CatalogueProblem, shown } from "./problem.ts"
 import type { AliasSeed, CatalogueFile, ModelSeed } from "./schema.ts"
@@ -24,13 +23,6 @@ export function referenceProblems(file: string, catalogue: CatalogueFile): Catal
       allowed: "an id that no other alias has",
     })),
     ...catalogue.models.flatMap((model) => modelProblems(file, model, models)),
-    ...circles(catalogue.models, models).map((circle) => ({
-      file,
-      entry: `model ${shown(circle[0])}`,
-      field: "fallback",
-      found: `a circle, ${circle.join(" → ")}`,
-      allowed: "chains that never come back",
-    })),
     ...catalogue.aliases.flatMap((alias) => aliasProblems(file, alias, models)),
   ]
 }
@@ -89,18 +81,3 @@ function timeProblems(file: string, entry: string, field: string, value: string)
 const repeated = (ids: readonly string[]): string[] => [
   ...new Set(ids.filter((id, index) => ids.indexOf(id) !== index)),
 ]
-
-/** Each circle once, from its first model in file order. A model that names itself has been told already. */
-function circles(all: readonly ModelSeed[], models: Models): string[][] {
-  const found: string[][] = []
-  const done = new Set<string>()
-  const walk = (id: string, path: readonly string[]): void => {
-    const start = path.indexOf(id)
-    if (start >= 0) found.push([...path.slice(start), id])
-    if (start >= 0 || done.has(id)) return
-    for (const next of models.get(id)?.fallback ?? []) if (next !== id) walk(next, [...path, id])
-    done.add(id)
-  }
-  for (const model of all) walk(model.model, [])
-  return found
-}

@@ -65,7 +65,7 @@ const ModelEntry = object({
   max_concurrency: count,
   fallback: Type.Optional(list(modelId)),
   strip: Type.Optional(list(text)),
-  unsupported: Type.Optional(list(oneOf(["tools", "vision", "structured_outputs", "web_search"]))),
+  unsupported: Type.Optional(list(text)),
   features: Type.Optional(list(oneOf(["structured_outputs", "web_search"]))),
   effective_at: Type.Optional(time),
 })

@@ -4,6 +4,7 @@
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Offer, LiveCatalogue } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
+import { present } from "../chat/json.ts"
 import type { ChatRequest, Endpoint, Feature, Forwarding } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { parseBody, readModel } from "../wire/body.ts"
@@ -46,6 +47,10 @@ export function suit(model: Model, request: ChatRequest): Exchange | Failure {
     const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
     return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
   }
+  const parameter = model.unsupported.find((name) => present(request.body[name]) && !emptyList(request.body[name]))
+  if (parameter !== undefined) {
+    return new Failure("request.unsupported_feature", { message: `${model.id} does not serve '${parameter}'.` })
+  }
   const met = exchange(request, model.upstream.format)
   if (met instanceof Failure) return met
   // What the backend's format cannot say is refused before anything is held.
@@ -58,6 +63,9 @@ export const forwardingTo = ({ upstream, strip }: Model, maxOutputTokens: number
   maxOutputTokens,
   strip,
 })
+
+/** An empty list of tools asks for none. */
+const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0
 
 const words: Record<Feature, string> = {
   vision: "image input",

@@ -3,7 +3,7 @@
  * It adds and changes, and never deletes a model or a price: usage records refer to both for as long as they are kept.
  */
 import { micro } from "../../actors/money/micro.ts"
-import type { Alias, Catalogue, Model, ModelFeature, PriceVersion, SoldFeature } from "../catalogue/model.ts"
+import type { Alias, Catalogue, Model, PriceVersion, SoldFeature } from "../catalogue/model.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
 import type { Endpoint } from "../chat/request.ts"
 import type { Sql } from "./database.ts"
@@ -142,7 +142,7 @@ interface ModelRow {
   readonly max_concurrency: number
   readonly fallback: string[]
   readonly strip: string[]
-  readonly unsupported: ModelFeature[]
+  readonly unsupported: string[]
   readonly features: SoldFeature[]
   readonly created_at: Date
 }

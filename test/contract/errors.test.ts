@@ -155,6 +155,12 @@ describe(covers("error.request.unsupported_feature", "8.web-search", "8.state"),
       await expectFailure(await chat(model, { tools: [tool] }), 400, "request.unsupported_feature")
     }
   })
+  test("a parameter that the catalogue lists as unsupported is refused by its name, unless it asks for nothing", async () => {
+    const model = await gateway.model({ format: "chat", unsupported: ["logprobs", "logit_bias"] })
+    const { message } = await expectFailure(await chat(model, { logprobs: true }), 400, "request.unsupported_feature")
+    expect(message).toContain("logprobs")
+    expect((await chat(model, { logprobs: null })).status).toBe(200)
+  })
   test.each([
     { previous_response_id: "resp_1" },
     { conversation: "conv_1" },
