@@ -5,13 +5,14 @@
  */
 import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
 import { notServed } from "../../chat/shape.ts"
-import type { Failure } from "../../failure/failure.ts"
+import { Failure } from "../../failure/failure.ts"
 
 const STATE = ["container", "thread", "mcp_servers", "user_profile_id", "workspace_id"]
 const REROUTES = ["fallbacks", "fallback_credit_token", "billing_policy"]
 
 export function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[]): Failure | undefined {
   const state = STATE.find((field) => asksFor(body[field]))
+  if (state === "thread") return threads
   if (state !== undefined) return notServed(`'${state}' names state or servers at the backend; leave it out.`)
   const reroute = REROUTES.find((field) => asksFor(body[field]))
   if (reroute !== undefined) return notServed(`'${reroute}' changes what the call costs at the backend; leave it out.`)
@@ -19,6 +20,12 @@ export function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[])
   if (blocks.some(namesFile)) return notServed("File ids name state kept at the backend; send the data itself instead.")
   return undefined
 }
+
+/** The vendor's SDK asks for one by default wherever it runs tools, and its users have never heard of it. */
+const threads = new Failure("request.unsupported_feature", {
+  message: "'thread' would keep the conversation at the backend, which is not served; send all of it with each call.",
+  hint: "With the vendor's SDK, pass `thread: false` to its tool runner.",
+})
 
 /** Absent, null and an empty list ask for nothing. */
 const asksFor = (value: Json | undefined): boolean => present(value) && !(Array.isArray(value) && value.length === 0)
