@@ -88,3 +88,39 @@ test.each(pairs)(
   ({ agent, format, backend }) => works(agent, format, backend),
   timeoutMs,
 )
+
+test(
+  "Claude Code compacts a conversation that its model's window no longer holds, and goes on",
+  async () => {
+    await using desk = await Desk.clear()
+    const claudeCode = agents.find(({ name }) => name === "Claude Code")!
+    const parts = [0, 1].map((part) => join(desk.work, `part-${part}.txt`))
+    const mark = crypto.randomUUID()
+    const lines = Array.from({ length: 400 }, () => `a line of the log that is read, under the mark ${mark}`)
+    for (const part of parts) await Bun.write(part, lines.join("\n"))
+
+    const wide = await gateway.model({
+      format: "messages",
+      script: scripted(parts.map((part) => claudeCode.read(part))),
+    })
+    const narrow = await gateway.model({ format: "messages", script: "text=The+log+is+long.", context_window: 40_000 })
+    const target = { url: gateway.url, key, format: "messages" as const, contextWindow }
+    const first = await run(claudeCode, { ...target, model: wide }, desk, { prompt: "Read both parts.", timeoutMs })
+    expect(first.exitCode).toBe(0)
+
+    gateway.simulator.reset()
+    const goingOn: Agent = {
+      ...claudeCode,
+      setUp(...asked) {
+        const setUp = claudeCode.setUp(...asked)
+        return { ...setUp, command: [...setUp.command, "--continue"] }
+      },
+    }
+    const second = await run(goingOn, { ...target, model: narrow }, desk, { prompt: "What is it like?", timeoutMs })
+    expect(second).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("The log is long.") })
+    const asked = gateway.simulator.calls.map(({ body }) => JSON.stringify(body).split(mark).length - 1)
+    expect(asked.length).toBeGreaterThan(1)
+    expect(asked.at(-1)).toBeLessThan(parts.length * lines.length)
+  },
+  timeoutMs,
+)

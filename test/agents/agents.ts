@@ -223,7 +223,11 @@ export async function run(
     timeout: timeoutMs,
     killSignal: "SIGKILL",
   })
-  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  const [stdout, stderr, exitCode] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   const seconds = (performance.now() - startedAt) / 1_000
   return { exitCode, stopped: child.signalCode === "SIGKILL", stdout, stderr, seconds }
 }
