@@ -73,7 +73,8 @@ export function parseProviders(file: string, json: unknown): Read<ProvidersFile>
   if (Array.isArray(known)) return known
   const problems: CatalogueProblem[] = []
   const providers = new Map<string, Provider>()
-  for (const { id, label, base_url, api_key_env, headers } of known.value.providers) {
+  for (const entry of known.value.providers) {
+    const { id, label, base_url, api_key_env, headers } = entry
     const at = { file, entry: `provider ${shown(id)}` }
     if (providers.has(id)) {
       problems.push({
@@ -88,9 +89,24 @@ export function parseProviders(file: string, json: unknown): Read<ProvidersFile>
       const { description } = ProvidersSchema.properties.providers.items.properties.base_url
       problems.push({ ...at, field: "base_url", found: shown(base_url), allowed: description ?? "an address" })
     }
-    providers.set(id, { id, label, baseUrl, apiKeyEnv: api_key_env, headers: headers ?? {} })
+    const signing = providerSigning(entry)
+    if (signing !== undefined && "missing" in signing)
+      problems.push({ ...at, field: signing.missing, found: "nothing", allowed: 'what "auth": "sigv4" signs with' })
+    else providers.set(id, { id, label, baseUrl, apiKeyEnv: api_key_env, signing, headers: headers ?? {} })
   }
   return problems.length > 0 ? problems : { providers: [...providers.values()], passedOver: known.passedOver }
+}
+
+/** Calls are signed only where the entry says so; the fields that this takes mean nothing otherwise. */
+function providerSigning({
+  auth,
+  region,
+  secret_key_env: secretKeyEnv,
+  session_token_env: sessionTokenEnv,
+}: Static<typeof ProvidersSchema>["providers"][number]): Provider["signing"] | { readonly missing: string } {
+  if (auth !== "sigv4") return undefined
+  if (region === undefined) return { missing: "region" }
+  return secretKeyEnv === undefined ? { missing: "secret_key_env" } : { region, secretKeyEnv, sessionTokenEnv }
 }
 
 /** What the schema knows of a file, apart from what it does not know, or what is wrong with it. */

@@ -3,6 +3,7 @@
  * Prices are kept apart from models because a model has many over time, and a record names the one it was charged at.
  */
 import type { Rates } from "../../actors/money/price.ts"
+import type { BackendFormat } from "../chat/backend-format.ts"
 import type { Endpoint } from "../chat/request.ts"
 
 export interface Model {
@@ -36,7 +37,7 @@ export interface Model {
 interface Upstream {
   /** Id of a provider in the providers file. */
   readonly provider: string
-  readonly format: Endpoint
+  readonly format: BackendFormat
   /** The backend's own name of the model. */
   readonly model: string
 }
@@ -77,6 +78,16 @@ export interface Provider {
   /** Without `/v1` and without a trailing slash. */
   readonly baseUrl: string
   readonly apiKeyEnv: string
+  /** Where calls are signed (AWS SigV4) and carry no key: `apiKeyEnv` then holds the access key's id. */
+  readonly signing?: ProviderSigning | undefined
   /** Sent with every call; they override the credentials that the gateway would send. */
   readonly headers: Readonly<Record<string, string>>
+}
+
+interface ProviderSigning {
+  readonly region: string
+  /** The variable of the secret access key. */
+  readonly secretKeyEnv: string
+  /** The variable of the session token, for temporary credentials. */
+  readonly sessionTokenEnv: string | undefined
 }

@@ -43,8 +43,9 @@ const list = <Item extends TSchema>(item: Item, minItems = 0) =>
 const object = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields) =>
   Type.Object(fields, { additionalProperties: false, description: `an object with ${Object.keys(fields).join(", ")}` })
 
-/** The wire formats, as both `endpoints` and `upstream.format` name them. */
+/** The wire formats of clients, as `endpoints` names them, and those of backends, as `upstream.format` does. */
 const format = oneOf(["chat", "messages", "responses"])
+const backendFormat = oneOf(["chat", "messages", "responses", "bedrock"])
 
 const ModelEntry = object({
   model: modelId,
@@ -61,7 +62,7 @@ const ModelEntry = object({
   context_window: Type.Union([count, Type.Null()], { description: `null, or ${count.description}` }),
   max_output_tokens: count,
   endpoints: list(format, 1),
-  upstream: object({ provider: text, format, model: text }),
+  upstream: object({ provider: text, format: backendFormat, model: text }),
   max_concurrency: count,
   fallback: Type.Optional(list(modelId)),
   strip: Type.Optional(list(text)),
@@ -77,6 +78,11 @@ export const CatalogueSchema = object({
   aliases: Type.Optional(Type.Array(AliasEntry, { description: "a list of retired ids" })),
 })
 
+const variable = Type.String({
+  pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
+  description: "the name of an environment variable",
+})
+
 const ProviderEntry = object({
   id: text,
   label: text,
@@ -84,10 +90,13 @@ const ProviderEntry = object({
     pattern: String.raw`^https?://[^/?#\s]+(/[^?#\s]*)?$`,
     description: "an http or https address without query, and without /v1 at its end",
   }),
-  api_key_env: Type.String({
-    pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
-    description: "the name of an environment variable",
-  }),
+  api_key_env: variable,
+  auth: Type.Optional(oneOf(["bearer", "sigv4"])),
+  region: Type.Optional(
+    Type.String({ pattern: "^[a-z]{2}(-[a-z]+)+-[0-9]+$", description: "a region, such as ap-southeast-3" }),
+  ),
+  secret_key_env: Type.Optional(variable),
+  session_token_env: Type.Optional(variable),
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ description: "a text" }), { description: "an object of texts" }),
   ),

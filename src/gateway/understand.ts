@@ -8,7 +8,7 @@ import { present } from "../chat/json.ts"
 import type { ChatRequest, Endpoint, Feature, Forwarding } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { parseBody, readModel } from "../wire/body.ts"
-import { type Exchange, exchange } from "../wire/exchange.ts"
+import { type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { WireFormat } from "../wire/format.ts"
 
 export interface Understood {
@@ -51,7 +51,7 @@ export function suit(model: Model, request: ChatRequest): Exchange | Failure {
   if (parameter !== undefined) {
     return new Failure("request.unsupported_feature", { message: `${model.id} does not serve '${parameter}'.` })
   }
-  const met = exchange(request, model.upstream.format)
+  const met = exchange(request, model.upstream)
   if (met instanceof Failure) return met
   // What the backend's format cannot say is refused before anything is held.
   const body = met.encodeRequest(forwardingTo(model, model.maxOutputTokens))
@@ -83,7 +83,7 @@ function serves(model: Model, feature: Feature, endpoint: Endpoint): boolean {
       return model.supportsTools
     // The vendor family has these on its own format alone (specification, "POST /v1/messages").
     case "structured_outputs":
-      return model.features.includes(feature) && (endpoint === "messages" || model.upstream.format !== "messages")
+      return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(model.upstream))
     // Forwarded where the backend searches itself. On messages the gateway would have to search.
     case "web_search":
       return model.features.includes(feature) && endpoint === "responses"

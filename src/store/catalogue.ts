@@ -5,6 +5,7 @@
 import { micro } from "../../actors/money/micro.ts"
 import type { Alias, Catalogue, Model, PriceVersion, SoldFeature } from "../catalogue/model.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
+import type { BackendFormat } from "../chat/backend-format.ts"
 import type { Endpoint } from "../chat/request.ts"
 import type { Sql } from "./database.ts"
 
@@ -137,7 +138,7 @@ interface ModelRow {
   readonly max_output_tokens: number
   readonly endpoints: Endpoint[]
   readonly upstream_provider: string
-  readonly upstream_format: Endpoint
+  readonly upstream_format: BackendFormat
   readonly upstream_model: string
   readonly max_concurrency: number
   readonly fallback: string[]

@@ -2,16 +2,20 @@
  * One call to a backend: what travels, and what its answer or its failure means (decisions §7, §12.13). A backend's text
  * is read to classify it and goes no further.
  */
-import type { Endpoint } from "../chat/request.ts"
 import type { JsonObject } from "../chat/json.ts"
 import { Failure } from "../failure/failure.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
+import { bedrockError } from "../wire/bedrock/error.ts"
+import { invokeBody } from "../wire/bedrock/invoke.ts"
+import type { Manner } from "../wire/exchange.ts"
+import { signedHeaders } from "./bedrock-signature.ts"
+import { FRAMED, unframed } from "./bedrock-stream.ts"
 import type { Backend } from "./providers.ts"
 
 export interface UpstreamCall {
   readonly backend: Backend
-  readonly format: Endpoint
-  /** With its `/v1`. */
+  readonly format: Manner
+  /** With its `/v1`, where it has one. */
   readonly path: string
   readonly body: JsonObject
   /** The client's headers, of which only an allow-list travels. */
@@ -38,12 +42,15 @@ const SHORT_RETRY_AFTER_S = 2
 const ERROR_BODY_BYTES = 65_536
 
 export async function send(call: UpstreamCall): Promise<Response | Fault> {
+  const url = call.backend.provider.baseUrl + call.path
+  const body = JSON.stringify(bodyFor(call))
+  const headers = await signedFor(call, url, body)
   let response: Response
   try {
-    response = await fetch(call.backend.provider.baseUrl + call.path, {
+    response = await fetch(url, {
       method: "POST",
-      headers: headersFor(call),
-      body: JSON.stringify(call.body),
+      headers,
+      body,
       signal: call.signal,
       redirect: "manual",
       timeout: false,
@@ -51,8 +58,7 @@ export async function send(call: UpstreamCall): Promise<Response | Fault> {
   } catch {
     return connectionFault(false)
   }
-  if (response.ok) return response
-  return await refusal(response)
+  return response.ok ? unframed(response) : await refusal(response, call)
 }
 
 /** A connection that could not be made, or broke: `opened` when the head of the answer had come. */
@@ -71,10 +77,12 @@ export const brokenFault = (failure: Failure): Fault => ({
   retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
 })
 
-async function refusal(response: Response): Promise<Fault> {
-  const { status } = response
+async function refusal(response: Response, { format }: UpstreamCall): Promise<Fault> {
   const text = await firstBytes(response)
-  const { failure, alert } = classifyBackendError(status, parsed(text), response.headers, Date.now())
+  const told = { status: response.status, body: parsed(text) }
+  const isBedrock = format === "bedrock-invoke" || format === "bedrock-converse"
+  const { status, body } = isBedrock ? bedrockError(told.status, told.body, response.headers) : told
+  const { failure, alert } = classifyBackendError(status, body, response.headers, Date.now())
   return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status }
 }
 
@@ -112,6 +120,20 @@ function parsed(text: string) {
   }
 }
 
+/** In the envelope of InvokeModel the client's betas stand in the body. */
+const bodyFor = ({ format, body, clientHeaders }: UpstreamCall): JsonObject =>
+  format === "bedrock-invoke" ? invokeBody(body, clientHeaders.get("anthropic-beta")) : body
+
+/** A provider whose calls are signed gets no key of another kind: the signature is of everything else that is sent. */
+async function signedFor(call: UpstreamCall, url: string, body: string): Promise<Headers> {
+  const headers = headersFor(call)
+  const { signing: key } = call.backend
+  if (key === undefined) return headers
+  headers.delete("x-api-key")
+  headers.delete("Authorization")
+  return await signedHeaders({ url, headers, body, key, now: new Date() })
+}
+
 /** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
 function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
   const headers = new Headers({ "Content-Type": "application/json", Accept: "application/json, text/event-stream" })
@@ -121,6 +143,8 @@ function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
     const beta = clientHeaders.get("anthropic-beta")
     if (beta) headers.set("anthropic-beta", beta)
   } else {
+    if (format === "bedrock-invoke") headers.set("Accept", "application/json")
+    if (format === "bedrock-converse") headers.set("Accept", `application/json, ${FRAMED}`)
     headers.set("Authorization", `Bearer ${backend.apiKey}`)
   }
   for (const [name, value] of Object.entries(backend.provider.headers)) headers.set(name, value)

@@ -28,13 +28,15 @@ export class FrameReader {
   #pieces: Uint8Array[] = []
   #size = 0
   /** The frame's own length, once its first bytes are there. */
-  #wanted: number | undefined
+  #wanted: number | undefined;
 
-  /** The frames that these bytes complete. Throws where a length or a checksum is wrong: nothing after it is to be read. */
-  push(bytes: Uint8Array): Frame[] {
+  /**
+   * The frames that these bytes complete, one after the other. Throws where a length or a checksum is wrong, when the
+   * frames before it have been handed out: nothing after it is to be read.
+   */
+  *push(bytes: Uint8Array): Generator<Frame, void> {
     this.#pieces.push(bytes)
     this.#size += bytes.byteLength
-    const frames: Frame[] = []
     while (this.#size >= (this.#wanted ?? LENGTH_BYTES)) {
       const whole = this.#joined()
       const wanted = this.#wanted ?? frameLength(whole)
@@ -42,11 +44,10 @@ export class FrameReader {
         this.#wanted = wanted
         break
       }
-      frames.push(decodeFrame(whole.subarray(0, wanted)))
       this.#wanted = undefined
       this.#keep(whole.subarray(wanted))
+      yield decodeFrame(whole.subarray(0, wanted))
     }
-    return frames
   }
 
   #joined(): Uint8Array {

@@ -37,6 +37,9 @@ export interface WireCodec {
   encodeReply(reply: ChatReply, view: AnswerView): JsonObject
 }
 
+/** The backend's side of a codec: all that a format needs which no client speaks. */
+export type BackendCodec = Pick<WireCodec, "leastAnswerTokens" | "encodePrompt" | "eventDecoder" | "decodeReply">
+
 export interface EventDecoder {
   decode(event: SseEvent): ChatEvent[]
 }

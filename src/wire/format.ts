@@ -35,6 +35,9 @@ export interface WireFormat {
   readonly failedReply: ((failure: Failure, context: FailureContext) => JsonObject) | undefined
 }
 
+/** What of a format reads a backend's answers: all that a format needs which no client speaks. */
+export type BackendReader = Pick<WireFormat, "readReply" | "streamReader">
+
 /** What a report of a failure inside an answer says beside the failure. */
 export interface FailureContext {
   readonly requestId: string

@@ -133,8 +133,8 @@ describe("a bad catalogue is refused with its place, what was found and what is 
     ],
     [
       "an unknown backend format",
-      { models: [model("a", { upstream: { provider: "first", format: "bedrock", model: "m" } })] },
-      'c.json: model "a": upstream.format: found "bedrock"; allowed: one of chat, messages, responses',
+      { models: [model("a", { upstream: { provider: "first", format: "gemini", model: "m" } })] },
+      'c.json: model "a": upstream.format: found "gemini"; allowed: one of chat, messages, responses, bedrock',
     ],
     [
       "an unknown feature",
@@ -232,6 +232,21 @@ describe("a bad providers file is refused the same way", () => {
       'p.json: provider "first": api_key_env: found "sk-1"; allowed: the name of an environment variable',
     ],
     [
+      "a signed provider without a region",
+      { providers: [provider({ auth: "sigv4", secret_key_env: "SECRET" })] },
+      'p.json: provider "first": region: found nothing; allowed: what "auth": "sigv4" signs with',
+    ],
+    [
+      "a signed provider without a secret",
+      { providers: [provider({ auth: "sigv4", region: "us-east-1" })] },
+      'p.json: provider "first": secret_key_env: found nothing; allowed: what "auth": "sigv4" signs with',
+    ],
+    [
+      "a zone instead of a region",
+      { providers: [provider({ region: "us-east-1a" })] },
+      'p.json: provider "first": region: found "us-east-1a"; allowed: a region, such as ap-southeast-3',
+    ],
+    [
       "a header that is no text",
       { providers: [provider({ headers: { "x-team": 7 } })] },
       'p.json: provider "first": headers.x-team: found 7; allowed: a text',
@@ -264,6 +279,14 @@ test("lists that a model leaves out are empty, and so are aliases", () => {
 test("two models may fall back to a third that falls back no further", () => {
   const shared = { models: [model("a", { fallback: ["b", "c"] }), model("b", { fallback: ["c"] }), model("c")] }
   expect(catalogue(shared).models).toHaveLength(3)
+})
+
+test("only an entry that says so has its calls signed", () => {
+  const signing = { region: "us-east-1", secret_key_env: "SECRET", session_token_env: "TOKEN" }
+  const read = (auth: string) => parseProviders("p.json", { providers: [provider({ ...signing, auth })] })
+  const expected = { region: "us-east-1", secretKeyEnv: "SECRET", sessionTokenEnv: "TOKEN" }
+  expect(read("sigv4")).toMatchObject({ providers: [{ signing: expected }] })
+  expect(read("bearer")).toMatchObject({ providers: [{ signing: undefined }] })
 })
 
 test("a trailing slash of a base address is cut", () => {

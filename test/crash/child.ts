@@ -173,7 +173,7 @@ async function listening(stdout: ReadableStream<Uint8Array>, stderr: ReadableStr
 /** A model of the simulator's provider, with rates that are easy to reckon with. */
 export const modelSeed = (
   model: string,
-  format: ModelSeed["upstream"]["format"],
+  format: ModelSeed["endpoints"][number],
   script: string,
   rates: Partial<Pick<ModelSeed, "input_micro" | "output_micro" | "max_output_tokens">> = {},
 ): ModelSeed => ({

@@ -28,7 +28,7 @@ export interface GatewayOptions {
 }
 
 /** A model to make: its format, how its backend behaves, and whatever else differs from a plain one. */
-export interface ModelWish extends Partial<Omit<ModelSeed, "upstream">> {
+export interface ModelWish extends Partial<ModelSeed> {
   readonly format: Endpoint
   /** A script of the simulator: "ttft=100&fault=status&status=503". */
   readonly script?: string

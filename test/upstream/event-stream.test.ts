@@ -6,7 +6,7 @@ const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 const read = (pieces: readonly Uint8Array[]) => {
   const reader = new FrameReader()
   return pieces
-    .flatMap((piece) => reader.push(piece))
+    .flatMap((piece) => [...reader.push(piece)])
     .map(({ headers, payload }) => [headers.get(":event-type"), text(payload)])
 }
 const joined = (...frames: Uint8Array[]) => new Uint8Array(Buffer.concat(frames))
@@ -42,10 +42,10 @@ describe("frames of an event stream", () => {
 
   // awslabs/aws-c-event-stream, encoded/positive: what the vendor's other codecs are tested against.
   test("of the vendor's own examples are read", () => {
-    const empty = Buffer.from("0000001000000000" + "05c248eb" + "7d98c8ff", "hex")
-    expect(new FrameReader().push(empty)).toEqual([{ headers: new Map(), payload: new Uint8Array() }])
-    const noHeaders = Buffer.from("0000001d00000000" + "fd528c5a" + "7b27666f6f273a27626172277d" + "c3653936", "hex")
-    const [read] = new FrameReader().push(noHeaders)
+    const empty = Buffer.from("000000100000000005c248eb7d98c8ff", "hex")
+    expect([...new FrameReader().push(empty)]).toEqual([{ headers: new Map(), payload: new Uint8Array() }])
+    const noHeaders = Buffer.from("0000001d00000000fd528c5a7b27666f6f273a27626172277dc3653936", "hex")
+    const [read] = [...new FrameReader().push(noHeaders)]
     expect(text(read?.payload ?? new Uint8Array())).toBe("{'foo':'bar'}")
   })
 
@@ -54,13 +54,26 @@ describe("frames of an event stream", () => {
     for (let at = 4; at < good.length; at++) {
       const bad = good.slice()
       bad[at] = (bad[at] ?? 0) ^ 1
-      expect(() => new FrameReader().push(bad)).toThrow()
+      expect(() => [...new FrameReader().push(bad)]).toThrow()
     }
   })
 
+  test("before a damaged one are handed out all the same", () => {
+    const [first, second] = [event("messageStart", {}), event("messageStop", {})]
+    const reading = new FrameReader().push(
+      joined(
+        first,
+        second.map((byte, at) => (at === 20 ? byte ^ 1 : byte)),
+      ),
+    )
+    const { value } = reading.next()
+    expect(value?.headers.get(":event-type")).toBe("messageStart")
+    expect(() => reading.next()).toThrow()
+  })
+
   test("of an impossible length are refused at their first bytes", () => {
-    expect(() => new FrameReader().push(Uint8Array.of(0, 0, 0, 15))).toThrow("15 bytes")
-    expect(() => new FrameReader().push(Uint8Array.of(255, 255, 255, 255))).toThrow("4294967295 bytes")
+    expect(() => [...new FrameReader().push(Uint8Array.of(0, 0, 0, 15))]).toThrow("15 bytes")
+    expect(() => [...new FrameReader().push(Uint8Array.of(255, 255, 255, 255))]).toThrow("4294967295 bytes")
   })
 
   test("that are cut off are not handed out", () => {

@@ -19,7 +19,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { ToolNames } from "./tool-names.ts"
 
 /** Said by one coding agent to its vendor alone; its changing value defeats every other backend's cache. */
-const BILLING_HEADER = "x-anthropic-billing-header"
+export const BILLING_HEADER = "x-anthropic-billing-header"
 const MEDIA_FOLLOWS = "[The images and files of this result follow in the next user message.]"
 const ERROR_MARK = "Error: "
 

@@ -40,7 +40,7 @@ function writeTool(tool: CallableTool, names: ToolNames): JsonObject {
   return { type: "function", function: written }
 }
 
-function inputSchema(grammar: JsonObject | undefined): JsonObject {
+export function inputSchema(grammar: JsonObject | undefined): JsonObject {
   const input: JsonObject = { type: "string" }
   if (typeof grammar?.definition === "string") {
     const syntax = typeof grammar.syntax === "string" ? `${grammar.syntax} ` : ""

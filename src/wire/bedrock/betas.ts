@@ -1,0 +1,37 @@
+/**
+ * The betas that Bedrock knows, out of those that a client asks for: one that it does not know is a 400 for the whole
+ * request. Coding agents send their vendor's betas to whatever gateway they are pointed at, so the others are left out.
+ */
+import { isObject, type JsonObject } from "../../chat/json.ts"
+
+/** Bedrock user guide, "Anthropic Claude Messages API: request and response", and what agents were seen to use there. */
+const TAKEN = new Set([
+  "computer-use-2024-10-22",
+  "computer-use-2025-01-24",
+  "computer-use-2025-11-24",
+  "token-efficient-tools-2025-02-19",
+  "output-128k-2025-02-19",
+  "interleaved-thinking-2025-05-14",
+  "dev-full-thinking-2025-05-14",
+  "fine-grained-tool-streaming-2025-05-14",
+  "context-management-2025-06-27",
+  "context-1m-2025-08-07",
+  "tool-search-tool-2025-10-19",
+  "tool-examples-2025-10-29",
+  "effort-2025-11-24",
+  "compact-2026-01-12",
+])
+
+/** What goes by other names there. */
+const RENAMED: Readonly<Record<string, readonly string[]>> = {
+  "advanced-tool-use-2025-11-20": ["tool-search-tool-2025-10-19", "tool-examples-2025-10-29"],
+}
+
+/** In the order asked for, each once. */
+export function takenBetas(header: string | null, { model, output_config: output }: JsonObject): readonly string[] {
+  const asked = (header ?? "").split(",").map((beta) => beta.trim())
+  // The one model on which an effort is still a beta.
+  if (isObject(output) && output["effort"] !== undefined && typeof model === "string" && model.includes("opus-4-5"))
+    asked.push("effort-2025-11-24")
+  return [...new Set(asked.flatMap((beta) => RENAMED[beta] ?? [beta]))].filter((beta) => TAKEN.has(beta))
+}

@@ -1,0 +1,75 @@
+/**
+ * A ConverseStream as neutral events. Its own reader (stream.ts) sees every event before, so a broken one is its to
+ * report. Calls of tools are put together by the reader that chat has: pieces of arguments under an index.
+ */
+import type { ChatEvent } from "../../chat/event.ts"
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type { Prompt } from "../../chat/prompt.ts"
+import { CallReader } from "../chat/calls-decode.ts"
+import { toolNames } from "../chat/tool-names.ts"
+import type { EventDecoder } from "../codec.ts"
+import { eventObject, type SseEvent } from "../sse.ts"
+import { readFinish } from "./stop-reason.ts"
+import { readUsage } from "./usage.ts"
+
+export const eventDecoder = (prompt: Prompt): EventDecoder => new ConverseEventDecoder(prompt)
+
+class ConverseEventDecoder implements EventDecoder {
+  readonly #stopSequences: readonly string[]
+  readonly #calls: CallReader
+
+  constructor(prompt: Prompt) {
+    this.#stopSequences = prompt.stopSequences
+    this.#calls = new CallReader(toolNames(prompt))
+  }
+
+  decode(event: SseEvent): ChatEvent[] {
+    const body = eventObject(event) ?? {}
+    switch (event.event) {
+      case "messageStart":
+        return [{ type: "start", id: undefined, usage: undefined }]
+      case "contentBlockStart":
+        return this.#start(body)
+      case "contentBlockDelta":
+        return this.#delta(body)
+      case "contentBlockStop":
+        return [{ type: "part-end" }]
+      case "messageStop": {
+        const last = this.#calls.close()
+        return [...last, { type: "finish", ...readFinish(body["stopReason"], this.#calls.called, this.#stopSequences) }]
+      }
+      case "metadata": {
+        const usage = readUsage(body["usage"])
+        return usage === undefined ? [{ type: "end" }] : [{ type: "usage", usage }, { type: "end" }]
+      }
+      default:
+        return []
+    }
+  }
+
+  #start({ start, contentBlockIndex: index }: JsonObject): ChatEvent[] {
+    const call = isObject(start) ? start["toolUse"] : undefined
+    if (!isObject(call)) return []
+    return this.#calls.take({ index, id: call["toolUseId"], function: { name: call["name"] } }, "")
+  }
+
+  #delta({ delta, contentBlockIndex: index }: JsonObject): ChatEvent[] {
+    if (!isObject(delta)) return []
+    const { text, toolUse, reasoningContent } = delta
+    if (isObject(toolUse)) return this.#calls.take({ index, function: { arguments: toolUse["input"] } }, "")
+    if (isObject(reasoningContent)) return thinkingEvents(reasoningContent)
+    return isText(text) ? [{ type: "text-delta", text }] : []
+  }
+}
+
+/** The vendor that signs its thinking signs it the same in each of its formats; other vendors here sign nothing. */
+function thinkingEvents({ text, signature, redactedContent }: JsonObject): ChatEvent[] {
+  const events: ChatEvent[] = []
+  if (isText(text)) events.push({ type: "thinking-delta", text })
+  if (isText(signature)) events.push({ type: "thinking-seal", seal: { by: "messages", data: signature } })
+  if (isText(redactedContent))
+    events.push({ type: "thinking-seal", seal: { by: "messages-redacted", data: redactedContent } })
+  return events
+}
+
+const isText = (value: Json | undefined): value is string => typeof value === "string" && value !== ""

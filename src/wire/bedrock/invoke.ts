@@ -1,0 +1,96 @@
+/**
+ * A messages request in the envelope of InvokeModel: the model stands in the path, the version and the betas in the body,
+ * and what Bedrock does not know is a 400 there, so only what it is known to take travels. What is left out changes no
+ * answer; docs/formats.md lists it. `system` and thinking blocks are kept as they are but for their cache marks.
+ */
+import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { notServed } from "../../chat/shape.ts"
+import type { Failure } from "../../failure/failure.ts"
+import { family } from "../messages/tools.ts"
+import { takenBetas } from "./betas.ts"
+
+const VERSION = "bedrock-2023-05-31"
+
+/** Fields of the body that travel as they are. */
+const PLAIN = ["max_tokens", "stop_sequences", "temperature", "top_p", "top_k", "tool_choice", "thinking"]
+const OUTPUT = ["effort", "format"]
+const OWN_TOOL = ["type", "name", "description", "input_schema", "cache_control", "strict"]
+/** What a tool may say beside that, with the beta that makes it known. */
+const BETA_TOOL = [
+  ["defer_loading", "tool-search-tool-2025-10-19"],
+  ["input_examples", "tool-examples-2025-10-29"],
+  ["eager_input_streaming", "fine-grained-tool-streaming-2025-05-14"],
+] as const
+
+/** What a request asks for that Bedrock has no way to do: it fetches nothing. */
+export function refuseInvoke(body: JsonObject): Failure | undefined {
+  return contentOf(body).some(byAddress)
+    ? notServed("Images and documents by address are not served for this model; send the data itself in base64.")
+    : undefined
+}
+
+/** `anthropicBeta` is the client's header. */
+export function invokeBody(body: JsonObject, anthropicBeta: string | null): JsonObject {
+  const betas = takenBetas(anthropicBeta, body)
+  const written: JsonObject = { anthropic_version: VERSION }
+  if (betas.length > 0) written["anthropic_beta"] = [...betas]
+  for (const field of PLAIN) if (body[field] !== undefined) written[field] = body[field]
+  const output = outputConfig(body)
+  if (output !== undefined) written["output_config"] = output
+  if (betas.includes("context-management-2025-06-27") && isObject(body["context_management"]))
+    written["context_management"] = body["context_management"]
+  const { system, messages, tools } = body
+  if (system !== undefined) written["system"] = Array.isArray(system) ? system.map(marked) : system
+  if (Array.isArray(messages)) written["messages"] = messages.filter(isObject).map(message)
+  if (Array.isArray(tools)) written["tools"] = tools.filter(isObject).map((tool) => knownTool(tool, betas))
+  return written
+}
+
+/** The answer's schema also under the name that it had while it was new. */
+function outputConfig({ output_config: config, output_format: format }: JsonObject): JsonObject | undefined {
+  const written = isObject(config) ? only(config, OUTPUT) : {}
+  if (isObject(format) && written["format"] === undefined) written["format"] = format
+  return Object.keys(written).length > 0 ? written : undefined
+}
+
+/** System text in mid-conversation is refused for most models here; it is the user's, marked as what it is. */
+function message({ role, content }: JsonObject): JsonObject {
+  const blocks = Array.isArray(content) ? content.map(marked) : content
+  return role === "system" ? { role: "user", content: asNote(blocks) } : { role, content: blocks }
+}
+
+const asNote = (content: Json | undefined): Json =>
+  Array.isArray(content) ? content.map(noted) : note(typeof content === "string" ? content : "")
+const noted = (block: Json): Json =>
+  isObject(block) && typeof block["text"] === "string" ? { ...block, text: note(block["text"]) } : block
+const note = (text: string): string => `<system>\n${text}\n</system>`
+
+/** A block with a cache mark that says no more than Bedrock knows, and so within the result of a tool. */
+function marked(block: Json): Json {
+  if (!isObject(block)) return block
+  const { cache_control: mark, content } = block
+  const known = isObject(mark) ? { ...block, cache_control: only(mark, ["type", "ttl"]) } : block
+  return block["type"] === "tool_result" && Array.isArray(content)
+    ? { ...known, content: content.map((inner) => marked(inner)) }
+    : known
+}
+
+/** The vendor's own tools are told apart by their type, and travel with all that they say. */
+function knownTool(tool: JsonObject, betas: readonly string[]): Json {
+  const { allowed_callers: _, ...said } = tool
+  if (family(tool) !== undefined) return marked(said)
+  const more = BETA_TOOL.flatMap(([field, beta]) => (betas.includes(beta) ? [field] : []))
+  return marked(only(tool, [...OWN_TOOL, ...more]))
+}
+
+const only = (object: JsonObject, fields: readonly string[]): JsonObject =>
+  Object.fromEntries(fields.flatMap((field) => (object[field] === undefined ? [] : [[field, object[field]]])))
+
+function contentOf({ messages }: JsonObject): JsonObject[] {
+  const contents = Array.isArray(messages) ? messages.filter(isObject).map(({ content }) => content) : []
+  const blocks = contents.flatMap((content) => (Array.isArray(content) ? content.filter(isObject) : []))
+  const results = blocks.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []))
+  return [...blocks, ...results]
+}
+
+const byAddress = ({ source }: JsonObject): boolean => isObject(source) && source["type"] === "url"
