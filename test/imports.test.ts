@@ -15,6 +15,7 @@ const ranks: readonly (readonly string[])[] = [
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
   ["src/failure", "src/config.ts", "src/log.ts", "src/request-limit.ts"],
   ["src/chat"],
+  ["src/search"],
   ["src/catalogue", "src/wire", "src/simulator"],
   ["src/upstream", "src/store"],
   ["src/accounts", "src/payments"],
