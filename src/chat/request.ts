@@ -25,6 +25,18 @@ export interface ChatRequest {
   readonly features: ReadonlySet<Feature>
   /** Chat only: the client asked for the stream's usage chunk. */
   readonly includeUsage: boolean
+  /** Messages only: a web search that the gateway is to run for the model. */
+  readonly webSearch?: WebSearchWish | undefined
+}
+
+/** What a client says of the web search that it offers to the model. */
+export interface WebSearchWish {
+  /** The most searches of one call. */
+  readonly maxUses: number | undefined
+  /** Domains stand for their subdomains too; `allowed` undefined is every site. */
+  readonly domains: { readonly allowed: readonly string[] | undefined; readonly blocked: readonly string[] }
+  /** Where results come from that the client itself gave, whose citations are told as they are. */
+  readonly clientSources: ReadonlySet<string>
 }
 
 /** What the gateway changes in a body before it forwards it. */

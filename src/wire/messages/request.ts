@@ -3,13 +3,21 @@
  * blocks are never touched on the way: the vendor's signatures are bound to them.
  */
 import { isObject, type JsonObject } from "../../chat/json.ts"
-import { answerLimit, type ChatRequest, type Feature, type Forwarding, forwardedBody } from "../../chat/request.ts"
+import {
+  answerLimit,
+  type ChatRequest,
+  type Feature,
+  type Forwarding,
+  forwardedBody,
+  type WebSearchWish,
+} from "../../chat/request.ts"
 import { misshapen, readCount, readFlag, readObject } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
 import { estimateInputTokens } from "../estimate/estimate.ts"
 import { readMessages, readSystem } from "./content.ts"
 import { refuseNotServed } from "./not-served.ts"
+import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
@@ -37,6 +45,7 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
     choices: 1,
     features: prompt.features,
     includeUsage: false,
+    ...(prompt.webSearch && { webSearch: prompt.webSearch }),
   }
 }
 
@@ -49,12 +58,14 @@ export function countInputTokens(body: JsonObject): number | Failure {
 
 export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
   const limit = answerLimit(request, forwarding)
-  const body = lowerThinking(forwardedBody(request, forwarding), request.maxOutputTokens ?? limit, limit)
+  const plain = withPlainSearch(forwardedBody(request, forwarding))
+  const body = lowerThinking(plain, request.maxOutputTokens ?? limit, limit)
   body["max_tokens"] = limit
   return body
 }
 
 interface Prompt {
+  readonly webSearch: WebSearchWish | undefined
   readonly features: ReadonlySet<Feature>
   /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */
   readonly refusal: Failure | undefined
@@ -67,12 +78,14 @@ function decodePrompt(body: JsonObject): Prompt | Failure {
   if (system instanceof Failure) return system
   const tools = checkTools(body["tools"])
   if (tools instanceof Failure) return tools
+  const webSearch = readWebSearch(body, blocks)
+  if (webSearch instanceof Failure) return webSearch
   const format = readFormat(body)
   if (format instanceof Failure) return format
   const features = new Set<Feature>(tools.features)
   if (blocks.some((block) => block["type"] === "image")) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
-  return { features, refusal: refuseNotServed(body, blocks) ?? tools.refusal }
+  return { webSearch, features, refusal: refuseNotServed(body, blocks) ?? tools.refusal }
 }
 
 /** The answer's schema: `output_config.format`, or `output_format` as it was called while it was new. */
