@@ -43,6 +43,7 @@ const options = {
     pattern: "^postgres(ql)?://",
     description: "an address that begins with postgres:// or postgresql://",
   }),
+  SEARCH_URL: Type.String({ pattern: "^https?://", description: "an address that begins with http:// or https://" }),
   CATALOGUE_FILE: text,
   PROVIDERS_FILE: text,
   PAYMENT_SIMULATED_SECRET: Type.String(),

@@ -36,6 +36,7 @@ import type { Log } from "./log.ts"
 import { midtransProvider } from "./payments/midtrans.ts"
 import { simulatedProvider } from "./payments/simulated.ts"
 import { TopUps } from "./payments/top-ups.ts"
+import { searx } from "./search/searx.ts"
 import { accountStore } from "./store/accounts.ts"
 import { apiKeyStore } from "./store/api-keys.ts"
 import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
@@ -126,6 +127,10 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       readerStallMs: READER_STALL_MS,
       ...limits,
     },
+    search:
+      config.SEARCH_URL === undefined
+        ? undefined
+        : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
     random: Math.random,
     now: () => clock.now(),
     finished: (call) => {
@@ -308,6 +313,7 @@ const callFields = ({ ending, booked, ...call }: FinishedCall) => ({
   cache_read_tokens: ending.tokens?.cacheRead,
   cache_write_tokens: ending.tokens?.cacheWrite,
   charge_micro: microToJson(booked.charge),
+  turns: ending.turns,
   attempts: ending.attempts,
   first_token_ms: ending.firstTokenMs,
   duration_ms: ending.durationMs,

@@ -5,6 +5,7 @@
  */
 import { larger, type Micro, micro, minus } from "./micro.ts"
 import { holdingRates, price, type Rates } from "./price.ts"
+import { noTokens, type Tokens } from "./tokens.ts"
 
 /** Tokens of a minimal answer (decisions §3). */
 const MINIMAL_ANSWER_TOKENS = 16
@@ -19,6 +20,15 @@ export interface QuoteTerms {
   /** How many answers are asked for (`n`). */
   readonly choices: number
   readonly rates: Rates
+  /** Where one answer may take several turns of a backend; left out, it takes one. */
+  readonly loop?: Loop | undefined
+}
+
+/** Each turn reads again what came before it: the prompt, what was answered so far, and what each turn added. */
+export interface Loop {
+  readonly turns: number
+  /** Tokens that each turn but the last adds beside its answer. */
+  readonly addedTokens: number
 }
 
 export interface Quote {
@@ -41,11 +51,29 @@ export function quote(terms: QuoteTerms): Quote {
   return {
     input: cost(0),
     least: cost(minimal * terms.choices),
-    worst: cost(answerLimit * terms.choices),
+    worst: price({ ...noTokens, input: inputOfAll(terms, answerLimit), output: answerLimit * terms.choices }, rates),
     perAnswerToken: micro(rates.output * BigInt(terms.choices)),
     answerLimit,
     minimalTokens: minimal * terms.choices,
   }
+}
+
+/** The answer limit is for all turns together, so no turn reads more of it than that. */
+function inputOfAll({ inputTokens, loop }: QuoteTerms, answerLimit: number): number {
+  if (loop === undefined) return inputTokens
+  const { turns, addedTokens } = loop
+  return turns * inputTokens + (turns - 1) * answerLimit + ((turns * (turns - 1)) / 2) * addedTokens
+}
+
+/**
+ * The answer limit of a further turn: what is left of the hold after `spent`. Undefined when that does not pay for a
+ * minimal answer.
+ */
+export function furtherLimit(hold: Micro, spent: Tokens, terms: QuoteTerms): number | undefined {
+  const charged = price(spent, terms.rates)
+  const quoted = quote(terms)
+  if (charged > hold || minus(hold, charged) < quoted.least) return undefined
+  return affordableLimit(minus(hold, charged), quoted)
 }
 
 /**

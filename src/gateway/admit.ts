@@ -5,7 +5,7 @@
 import type { HoldReply } from "../../actors/account.ts"
 import type { ReserveReply } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import { affordableLimit, quote } from "../../actors/money/quote.ts"
+import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -13,6 +13,9 @@ import type { ChatRequest } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Actors, valueOf } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
+
+/** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
+export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 
 export interface AdmissionTerms {
   readonly requestId: string
@@ -84,6 +87,7 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
     modelLimit: model.maxOutputTokens,
     choices: request.choices,
     rates: offer.price.rates,
+    loop: request.webSearch && SEARCH_LOOP,
   })
   const undo = new Undo()
   using guard = undo

@@ -37,6 +37,10 @@ export interface Answered {
   readonly tokens: Tokens | undefined
   /** A stream's terminal bytes, or a reply's body. */
   readonly last: string | JsonObject
+  /** How many turns of the backend it took: one, unless the gateway ran tools in between. */
+  readonly turns: number
+  /** Tries of later turns beyond the first of each. */
+  readonly retries?: number
 }
 
 export interface Failed {
@@ -47,6 +51,7 @@ export interface Failed {
   /** It gave usable output. */
   readonly usable: boolean
   readonly position: StreamPosition | undefined
+  readonly retries?: number
 }
 
 export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
@@ -80,7 +85,7 @@ async function streamed(terms: AttemptTerms, response: Response, view: AnswerVie
   const relay = new Relay(reader, outbox, terms.onContent)
   terms.onRelay(relay)
   const end = await relay.run(patience.watch(response.body))
-  if ("terminal" in end) return { kind: "answered", tokens: reader.tokens(), last: end.terminal }
+  if ("terminal" in end) return { kind: "answered", tokens: reader.tokens(), last: end.terminal, turns: 1 }
   return failed(numbered(patience.blame(end), terms), {
     told: relay.told,
     usable: relay.usable,
@@ -100,7 +105,7 @@ async function whole(terms: AttemptTerms, response: Response, view: AnswerView):
   const reply = terms.candidate.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(numbered(brokenFault(reply), terms))
   terms.onContent()
-  return { kind: "answered", tokens: reply.tokens, last: reply.body }
+  return { kind: "answered", tokens: reply.tokens, last: reply.body, turns: 1 }
 }
 
 const failed = (fault: Fault, relayed: Partial<Omit<Failed, "kind" | "fault">> = {}): Failed => ({

@@ -12,11 +12,12 @@ import { noTokens } from "../../actors/money/tokens.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { JsonObject } from "../chat/json.ts"
 import { Failure } from "../failure/failure.ts"
+import type { Search } from "../search/searx.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { StreamPosition, WireFormat } from "../wire/format.ts"
 import { type Actors, valueOf } from "./actors.ts"
 import { type Admission, admit } from "./admit.ts"
-import { type Answered, attempt, type Failed } from "./attempt.ts"
+import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
 import { authenticate, type Caller } from "./authenticate.ts"
 import { readBody } from "./read-body.ts"
 import { Outbox } from "./outbox.ts"
@@ -25,6 +26,7 @@ import { rateHeaders } from "./rate-headers.ts"
 import type { Relay } from "./relay.ts"
 import { candidates, type Candidate } from "./candidates.ts"
 import { type Routed, route } from "./route.ts"
+import { toolLoop } from "./tool-loop.ts"
 import { type Booked, type Ending, settle } from "./settle.ts"
 import { understand, type Understood } from "./understand.ts"
 
@@ -47,6 +49,8 @@ export interface GatewayPorts {
   readonly catalogue: LiveCatalogue
   readonly backends: ReadonlyMap<string, Backend>
   readonly limits: CallLimits
+  /** Undefined without a search server: then web search on messages is not served. */
+  readonly search: Search | undefined
   readonly random: Random
   readonly now: () => number
   readonly finished: (call: FinishedCall) => void
@@ -122,7 +126,7 @@ export async function call(
 
   const bytes = await readBody(request, limits.maxBodyBytes)
   if (bytes instanceof Failure) return await withRates(bytes)
-  const understood = understand(bytes, format, ports.catalogue, ports.now())
+  const understood = understand(bytes, format, ports.catalogue, ports.now(), ports.search !== undefined)
   if (understood instanceof Failure) return await withRates(understood)
   const story = new Story(ports, format, request, requestId, caller, understood)
   return await withRates(await story.tell())
@@ -176,9 +180,9 @@ class Story {
   }
 
   async tell(): Promise<Response | Failure> {
-    const { actors, catalogue, backends, limits } = this.#ports
+    const { actors, catalogue, backends, limits, search } = this.#ports
     const openedAt = this.#ports.now()
-    const chain = candidates(this.#understood, catalogue, backends, openedAt)
+    const chain = candidates(this.#understood, catalogue, backends, openedAt, search !== undefined)
     if (chain instanceof Failure) return chain
     const [first] = chain.fitting
     if (first === undefined) throw new Error("a chain that fits has a first model")
@@ -337,10 +341,12 @@ class Story {
   }
 
   async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
-    const end = await attempt({
+    const { request } = this.#understood
+    const { search, random } = this.#ports
+    const terms: AttemptTerms = {
       requestId: this.#requestId,
       nowMs: this.#ports.now(),
-      request: this.#understood.request,
+      request,
       candidate,
       answerLimit: admission.answerLimit,
       clientHeaders: this.#request.headers,
@@ -351,7 +357,13 @@ class Story {
         patience.started()
         this.#firstTokenMs ??= this.#elapsedMs()
       },
-    })
+    }
+    const { webSearch: wish } = request
+    const wanted = () => !this.#outbox.left.aborted
+    const end =
+      wish === undefined || search === undefined
+        ? await attempt(terms)
+        : await toolLoop({ attempt: terms, wish, search, hold: admission.hold, random, wanted })
     // Told at once: a retry or another model of the chain may hide it from everyone else.
     if (end.kind === "failed" && end.fault.alert) {
       this.#alerted = true
@@ -363,7 +375,8 @@ class Story {
   }
 
   #ending({ end, attempts, admission }: Routed, patience: Patience): Ending {
-    const common = { attempts, firstTokenMs: this.#firstTokenMs, durationMs: this.#elapsedMs() }
+    const turns = end.kind === "answered" ? end.turns : 1
+    const common = { turns, attempts, firstTokenMs: this.#firstTokenMs, durationMs: this.#elapsedMs() }
     if (end.kind === "answered") {
       const { rates } = admission.offer.price
       // Without a context window counts are bounded by little; a price that cannot even be said is not believed.

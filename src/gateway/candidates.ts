@@ -26,6 +26,7 @@ export function candidates(
   catalogue: LiveCatalogue,
   backends: ReadonlyMap<string, Backend>,
   nowMs: number,
+  searches: boolean,
 ): { readonly fitting: readonly Candidate[]; readonly markers: readonly Marker[] } | Failure {
   const first = backends.get(asked.model.upstream.provider)
   if (first === undefined) return new Failure("dependency.upstream_unconfigured")
@@ -35,7 +36,7 @@ export function candidates(
     const backend = offer && backends.get(offer.model.upstream.provider)
     if (offer === undefined || backend === undefined) continue
     if (chain.some((known) => known.offer.model.id === offer.model.id)) continue
-    const suited = suit(offer.model, request)
+    const suited = suit(offer.model, request, searches)
     if (!(suited instanceof Failure)) chain.push({ offer, backend, exchange: suited })
   }
   const fits = ({ offer }: Candidate) =>

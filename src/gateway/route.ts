@@ -74,16 +74,25 @@ function rerouteOn(fault: Fault): Marker["status"] | undefined {
 }
 
 async function tries(terms: RouteTerms, candidate: Candidate, admission: Admission): Promise<Omit<Routed, "markers">> {
-  for (let attempts = 1; ; attempts++) {
-    const end = await terms.attempt(candidate, admission)
-    if (end.kind === "answered" || end.told || attempts === MAX_ATTEMPTS) return { admission, end, attempts }
+  return { admission, ...(await tried(() => terms.attempt(candidate, admission), terms)) }
+}
+
+/** Tries with back-off until there is an answer, something was told of it, or more tries are of no use. */
+export async function tried(
+  attempt: () => Promise<Answered | Failed>,
+  terms: Pick<RouteTerms, "patience" | "random" | "wanted">,
+): Promise<Pick<Routed, "end" | "attempts">> {
+  for (let tries = 1; ; tries++) {
+    const end = await attempt()
+    const attempts = tries + (end.retries ?? 0)
+    if (end.kind === "answered" || end.told || tries === MAX_ATTEMPTS) return { end, attempts }
     const { retryAfterMs } = end.fault
-    if (retryAfterMs === undefined || !terms.wanted()) return { admission, end, attempts }
+    if (retryAfterMs === undefined || !terms.wanted()) return { end, attempts }
     // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
-    const backOff = terms.random() * BACK_OFF_MS * 2 ** (attempts - 1)
+    const backOff = terms.random() * BACK_OFF_MS * 2 ** (tries - 1)
     const waitMs = Math.max(backOff, retryAfterMs)
-    if (waitMs >= terms.patience.startLeftMs) return { admission, end, attempts }
+    if (waitMs >= terms.patience.startLeftMs) return { end, attempts }
     await Bun.sleep(waitMs)
-    if (!terms.wanted()) return { admission, end, attempts }
+    if (!terms.wanted()) return { end, attempts }
   }
 }

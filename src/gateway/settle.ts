@@ -15,7 +15,9 @@ import type { Admission } from "./admit.ts"
 /** What became of a call. */
 export interface Ending {
   readonly status: UsageStatus
+  /** Of all turns together. */
   readonly tokens: Tokens | undefined
+  readonly turns: number
   readonly attempts: number
   readonly errorCode: FailureCode | undefined
   readonly firstTokenMs: number | undefined
@@ -65,7 +67,7 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
     tokens: ending.tokens ?? noTokens,
     charge,
     absorbed,
-    turns: 1,
+    turns: ending.turns,
     attempts: ending.attempts,
     errorCode: ending.errorCode,
     flagged: status === "usage_missing" || status === "billing_error",

@@ -22,6 +22,7 @@ export function understand(
   format: WireFormat,
   catalogue: LiveCatalogue,
   nowMs: number,
+  searches: boolean,
 ): Understood | Failure {
   const body = parseBody(bytes)
   if (body instanceof Failure) return body
@@ -35,15 +36,18 @@ export function understand(
   }
   const request = format.decodeRequest(body)
   if (request instanceof Failure) return request
-  const suited = suit(offer.model, request)
+  const suited = suit(offer.model, request, searches)
   return suited instanceof Failure ? suited : { request, offer, exchange: suited }
 }
 
-/** How a model's backend can be asked what a request asks, or why the model cannot serve it. */
-export function suit(model: Model, request: ChatRequest): Exchange | Failure {
+/**
+ * How a model's backend can be asked what a request asks, or why the model cannot serve it. `searches` says whether the
+ * gateway has a search server to run web searches with.
+ */
+export function suit(model: Model, request: ChatRequest, searches: boolean): Exchange | Failure {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
   for (const feature of request.features) {
-    if (serves(model, feature, request.endpoint)) continue
+    if (serves(model, feature, request.endpoint, searches)) continue
     const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
     return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
   }
@@ -74,7 +78,7 @@ const words: Record<Feature, string> = {
   web_search: "web search",
 }
 
-function serves(model: Model, feature: Feature, endpoint: Endpoint): boolean {
+function serves(model: Model, feature: Feature, endpoint: Endpoint, searches: boolean): boolean {
   if (model.unsupported.includes(feature)) return false
   switch (feature) {
     case "vision":
@@ -84,9 +88,10 @@ function serves(model: Model, feature: Feature, endpoint: Endpoint): boolean {
     // The vendor family has these on its own format alone (specification, "POST /v1/messages").
     case "structured_outputs":
       return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(model.upstream))
-    // Forwarded where the backend searches itself. On messages the gateway would have to search.
+    // Forwarded on responses, where the backend searches itself. On messages the gateway does.
     case "web_search":
-      return model.features.includes(feature) && endpoint === "responses"
+      if (!model.features.includes(feature)) return false
+      return endpoint === "responses" || (searches && endpoint === "messages" && speaksMessages(model.upstream))
     default:
       return unreachable(feature)
   }

@@ -1,0 +1,209 @@
+/**
+ * The server-side tool loop: a model that asks for a web search is answered by the gateway, which searches and calls its
+ * backend again, until the model is done (decisions §8). The client is told one answer. Every turn is priced on its own
+ * tokens and their sum is charged, so a turn is only begun when the hold still pays for it.
+ */
+import type { Random } from "../../actors/kernel/random.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import { furtherLimit } from "../../actors/money/quote.ts"
+import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import type { JsonObject } from "../chat/json.ts"
+import type { ChatRequest, WebSearchWish } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import type { Search } from "../search/searx.ts"
+import { estimateInputTokens } from "../wire/estimate/estimate.ts"
+import type { Exchange } from "../wire/exchange.ts"
+import { freeChoice } from "../wire/messages/server-tools.ts"
+import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-answer.ts"
+import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
+import { type Turn, TurnReader, turnOfReply } from "../wire/messages/server-tools-turn.ts"
+import { SEARCH_LOOP } from "./admit.ts"
+import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
+import { tried } from "./route.ts"
+import { suit } from "./understand.ts"
+
+/** Where the client names no limit of its own; a model may ask for several at once. */
+const MOST_SEARCHES = 20
+/** In UTF-16 units. */
+const LONGEST_QUERY = 1_000
+
+export interface LoopTerms {
+  /** The first turn's. */
+  readonly attempt: AttemptTerms
+  readonly wish: WebSearchWish
+  readonly search: Search
+  /** What all turns together may cost. */
+  readonly hold: Micro
+  readonly random: Random
+  /** The client is still there, so that another turn is worth its while. */
+  readonly wanted: () => boolean
+}
+
+export async function toolLoop(terms: LoopTerms): Promise<Answered | Failed> {
+  return await new ToolLoop(terms).run()
+}
+
+class ToolLoop {
+  readonly #terms: LoopTerms
+  readonly #answer = new SearchedAnswer()
+  /** What was withheld of a stream until there was something to tell. */
+  #held = ""
+  /** Of all turns; undefined once one could not be read. */
+  #tokens: Tokens | undefined = noTokens
+  #retries = 0
+
+  constructor(terms: LoopTerms) {
+    this.#terms = terms
+  }
+
+  async run(): Promise<Answered | Failed> {
+    let { request, answerLimit } = this.#terms.attempt
+    for (let turns = 1; ; turns++) {
+      const played = await this.#play(request, answerLimit, turns)
+      // A later turn's failure is the answer's: what was told cannot be taken back, and nothing is begun anew.
+      if (played.kind === "failed")
+        return turns === 1 ? played : { ...played, told: true, usable: true, retries: this.#retries }
+      const { turn, tokens } = played
+      this.#answer.take(turn)
+      this.#tokens = sum(this.#tokens, tokens)
+      if (turn.searches.length === 0 || turn.end["stop_reason"] !== "tool_use") return this.#done(turns)
+      await this.#search(turn, turns)
+      // The client's own tools are its to run; it has the searches' results when it comes back with theirs.
+      if (turn.blocks.some(({ type }) => type === "tool_use")) return this.#done(turns)
+      const next = this.#next(request, tokens, turns)
+      if (typeof next === "string") return this.#done(turns, next)
+      request = next.request
+      answerLimit = next.answerLimit
+    }
+  }
+
+  /** One turn; a later one is tried again by itself. */
+  async #play(
+    request: ChatRequest,
+    answerLimit: number,
+    turn: number,
+  ): Promise<Failed | { readonly kind: "played"; readonly turn: Turn; readonly tokens: Tokens | undefined }> {
+    const { attempt: first, random, wanted } = this.#terms
+    let read: (() => Turn) | undefined
+    const once = () => {
+      const exchange = this.#exchange(request, (reading) => (read = reading))
+      return attempt({ ...first, request, answerLimit, candidate: { ...first.candidate, exchange } })
+    }
+    let end: Answered | Failed
+    if (turn === 1) end = await once()
+    else {
+      const { patience } = first
+      const { end: last, attempts } = await tried(once, { patience, random, wanted })
+      this.#retries += attempts - 1
+      end = last
+    }
+    if (end.kind === "failed") return end
+    if (typeof end.last === "string") this.#held += end.last
+    if (read === undefined) throw new Error("an answer that nobody has read")
+    return { kind: "played", turn: read(), tokens: end.tokens }
+  }
+
+  /** The model's own exchange, of which a turn is withheld what only the whole answer can say. */
+  #exchange(request: ChatRequest, onRead: (turn: () => Turn) => void): Exchange {
+    const { blocksTold } = this.#answer
+    const exchange = suit(this.#terms.attempt.candidate.offer.model, request, true)
+    if (exchange instanceof Failure)
+      throw new Error(`a model that served a first turn refuses a later one: ${exchange.code}`)
+    const reading = { blocksTold, clientSources: this.#terms.wish.clientSources }
+    return {
+      ...exchange,
+      readReply(body, view) {
+        const reply = exchange.readReply(body, view)
+        if (!(reply instanceof Failure)) onRead(() => turnOfReply(reply.body, reading))
+        return reply
+      },
+      streamReader(view) {
+        const reader = new TurnReader(exchange.streamReader(view), reading)
+        onRead(() => reader.turn())
+        return reader
+      },
+    }
+  }
+
+  /** Runs a turn's searches side by side, and tells of each when those before it are told. */
+  async #search({ searches }: Turn, turn: number): Promise<void> {
+    const { requestId, onContent } = this.#terms.attempt
+    onContent()
+    const running = searches.map((input) => this.#run(input))
+    for (const [place, input] of searches.entries()) {
+      const id = searchId(requestId, turn, place)
+      await this.#tell(this.#answer.ask(id, input))
+      await this.#tell(this.#answer.found(id, (await running[place]) ?? "unavailable"))
+    }
+  }
+
+  /** Nothing that goes wrong with a search is a failure of the call: the model is told, and goes on. */
+  async #run({ query }: JsonObject): Promise<readonly FoundPage[] | SearchErrorCode> {
+    const { wish, search, attempt: first } = this.#terms
+    if (typeof query !== "string" || query.trim() === "") return "invalid_tool_input"
+    if (query.length > LONGEST_QUERY) return "query_too_long"
+    if (this.#answer.searches >= Math.min(wish.maxUses ?? MOST_SEARCHES, MOST_SEARCHES)) return "max_uses_exceeded"
+    this.#answer.countSearch()
+    return await search(query, wish.domains, first.patience.signal)
+  }
+
+  /** The next turn, or why there is none: the format's own reasons, after which a client may go on. */
+  #next(
+    request: ChatRequest,
+    tokens: Tokens | undefined,
+    turns: number,
+  ): { readonly request: ChatRequest; readonly answerLimit: number } | GatewayEnd {
+    const { attempt: first, hold, wanted } = this.#terms
+    const { model, price } = first.candidate.offer
+    const spent = this.#tokens
+    if (turns === SEARCH_LOOP.turns || !wanted() || tokens === undefined || spent === undefined) return "pause_turn"
+    const answerLeft =
+      Math.min(first.request.maxOutputTokens ?? model.maxOutputTokens, model.maxOutputTokens) - spent.output
+    if (answerLeft < 1) return "max_tokens"
+    const message = this.#answer.message()
+    // What was counted and what was found since; a backend that counts shyly is not believed.
+    const counted = totalTokens(tokens) + estimate(this.#answer.newest())
+    const inputTokens = Math.max(first.request.inputTokens + estimate([message]), counted)
+    if (model.contextWindow !== null && inputTokens > model.contextWindow) return "model_context_window_exceeded"
+    const answerLimit = furtherLimit(hold, spent, {
+      inputTokens,
+      clientLimit: answerLeft,
+      modelLimit: model.maxOutputTokens,
+      choices: 1,
+      rates: price.rates,
+    })
+    if (answerLimit === undefined) return "pause_turn"
+    const { messages: asked } = first.request.body
+    const body: JsonObject = { ...first.request.body, messages: [...(Array.isArray(asked) ? asked : []), message] }
+    if (body["tool_choice"] !== undefined) body["tool_choice"] = freeChoice(body["tool_choice"])
+    return { request: { ...request, body, inputTokens }, answerLimit }
+  }
+
+  async #tell(events: string): Promise<void> {
+    if (!this.#terms.attempt.request.stream) return
+    const held = this.#held
+    this.#held = ""
+    await this.#terms.attempt.outbox.write(held + events)
+  }
+
+  #done(turns: number, end?: GatewayEnd): Answered {
+    const last = this.#terms.attempt.request.stream
+      ? this.#held + this.#answer.lastEvents(this.#tokens, end)
+      : this.#answer.reply(this.#tokens, end)
+    return { kind: "answered", tokens: this.#tokens, last, turns, retries: this.#retries }
+  }
+}
+
+const estimate = (messages: JsonObject[]): number => estimateInputTokens({ messages, tools: [], schemas: [] })
+
+/** Undefined where one is, or where the sum is past what counts can be. */
+function sum(one: Tokens | undefined, other: Tokens | undefined): Tokens | undefined {
+  if (one === undefined || other === undefined) return undefined
+  const both = {
+    input: one.input + other.input,
+    cacheRead: one.cacheRead + other.cacheRead,
+    cacheWrite: one.cacheWrite + other.cacheWrite,
+    output: one.output + other.output,
+  }
+  return Number.isSafeInteger(totalTokens(both)) ? both : undefined
+}

@@ -1,0 +1,620 @@
+/** Web search on messages: the gateway searches, the model goes on, the client is told one answer and pays each turn. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import Anthropic from "@anthropic-ai/sdk"
+import { startTestGateway, type Person, type TestGateway } from "../gateway/harness.ts"
+import { kyoto, pages, type SearxServer, startSearx } from "../search/searx-server.ts"
+import {
+  call,
+  counts,
+  search,
+  startTurnsBackend,
+  text,
+  type TurnAnswer,
+  type TurnsBackend,
+} from "../search/turns-backend.ts"
+import { requestId } from "./calling.ts"
+import { expectFailure } from "./expect-failure.ts"
+
+type Json = Record<string, unknown>
+type Block = Json & { readonly type: string }
+
+let gateway: TestGateway
+let searx: SearxServer
+let backend: TurnsBackend
+let person: Person
+let key: string
+let model: string
+
+beforeAll(async () => {
+  searx = startSearx()
+  backend = startTurnsBackend()
+  gateway = await startTestGateway({ env: { SEARCH_URL: searx.url, HEARTBEAT_MS: "100" }, backends: [backend.backend] })
+  person = await gateway.person(100_000)
+  key = (await gateway.key(person)).key
+  model = await gateway.model({ format: "messages", provider: "turns", features: ["web_search"] })
+})
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await searx[Symbol.asyncDispose]()
+  await backend[Symbol.asyncDispose]()
+})
+beforeEach(() => {
+  searx.answer = () => pages(kyoto)
+  searx.asked.length = 0
+  backend.asked.length = 0
+  backend.turns = []
+})
+
+const tool = { type: "web_search_20250305", name: "web_search" }
+const weather = { name: "weather", input_schema: { type: "object" } }
+const question = { role: "user", content: "When do the maples turn red?" }
+
+const asking = (more: Json = {}): Json => ({ model, max_tokens: 1_000, messages: [question], tools: [tool], ...more })
+const ask = (more: Json = {}, withKey = key) => gateway.post("/v1/messages", withKey, asking(more))
+const play = (...turns: TurnAnswer[]) => (backend.turns = turns)
+
+interface Told {
+  readonly response: Response
+  readonly content: readonly Block[]
+  readonly stop: unknown
+  readonly usage: Json
+}
+
+/** The same call in both ways of answering; the SDK's own reading of a stream is tested apart. */
+const ways = [
+  ["not streaming", false],
+  ["streaming", true],
+] as const
+
+async function told(stream: boolean, more: Json = {}, withKey = key): Promise<Told> {
+  const response = await ask({ stream, ...more }, withKey)
+  expect(response.status).toBe(200)
+  const message = stream ? await gather(response) : ((await response.json()) as Json)
+  const { content, stop_reason: stop, usage } = message
+  return { response, content: content as Block[], stop, usage: usage as Json }
+}
+
+/** Puts a stream together again, and checks the order of its events as it goes. */
+async function gather(response: Response): Promise<Json> {
+  const content: Json[] = []
+  let message: Json = {}
+  let json = ""
+  let ended = false
+  for (const event of (await response.text()).replaceAll(/^: .*\n/gm, "").split("\n\n")) {
+    const data = /^data: (.*)$/m.exec(event)?.[1]
+    if (data === undefined) continue
+    const body = JSON.parse(data) as Json & { index: number; delta: Json; content_block: Json; message: Json }
+    expect(event).toStartWith(`event: ${String(body["type"])}\n`)
+    expect(ended).toBe(false)
+    const block = content.at(-1) ?? {}
+    switch (body["type"]) {
+      case "message_start":
+        expect(message).toEqual({})
+        message = body.message
+        break
+      case "content_block_start":
+        expect(body.index).toBe(content.length)
+        content.push({ ...body.content_block })
+        json = ""
+        break
+      case "content_block_delta":
+        expect(body.index).toBe(content.length - 1)
+        if (body.delta["type"] === "text_delta") block["text"] = `${String(block["text"])}${String(body.delta["text"])}`
+        if (body.delta["type"] === "thinking_delta") block["thinking"] = body.delta["thinking"]
+        if (body.delta["type"] === "signature_delta") block["signature"] = body.delta["signature"]
+        if (body.delta["type"] === "input_json_delta") json += String(body.delta["partial_json"])
+        if (body.delta["type"] === "citations_delta")
+          block["citations"] = [...((block["citations"] as Json[] | undefined) ?? []), body.delta["citation"]]
+        break
+      case "content_block_stop":
+        expect(body.index).toBe(content.length - 1)
+        if (json !== "") block["input"] = JSON.parse(json)
+        break
+      case "message_delta":
+        message = { ...message, ...body.delta, usage: { ...(message["usage"] as Json), ...(body["usage"] as Json) } }
+        break
+      case "message_stop":
+        ended = true
+    }
+  }
+  expect(ended).toBe(true)
+  return { ...message, content }
+}
+
+const types = ({ content }: Told) => content.map(({ type }) => type)
+const found = ({ content }: Told) =>
+  content.flatMap(({ type, content: inner }) => (type === "web_search_tool_result" ? [inner] : []))
+const usageOf = ({ response }: Told) => gateway.usage(person, requestId(response))
+/** 1,000 an input token, 5,000 an output token, 100 and 1,250 for the cache. */
+const priced = (input: number, output: number, read = 0, write = 0) =>
+  input * 1_000 + output * 5_000 + read * 100 + write * 1_250
+
+describe.each(ways)("a web search, %s", (_way, stream) => {
+  test("is one answer of two turns, and both are charged", async () => {
+    play(
+      { blocks: [text("Let me look."), search("toolu_1", "maples kyoto")], usage: counts(100, 20, 7, 3) },
+      { blocks: [text("In November.")], usage: counts(300, 30) },
+    )
+    const before = await gateway.balance(person)
+    const answer = await told(stream)
+    expect(types(answer)).toEqual(["text", "server_tool_use", "web_search_tool_result", "text"])
+    const [, asked, result] = answer.content
+    expect(asked).toMatchObject({ name: "web_search", input: { query: "maples kyoto" } })
+    expect(asked?.["id"]).toMatch(/^srvtoolu_[a-zA-Z0-9_]+$/)
+    expect(result).toMatchObject({
+      tool_use_id: asked?.["id"],
+      content: [
+        {
+          type: "web_search_result",
+          url: kyoto.url,
+          title: kyoto.title,
+          page_age: kyoto.publishedDate,
+          encrypted_content: expect.any(String),
+        },
+      ],
+    })
+    expect(answer.stop).toBe("end_turn")
+    expect(answer.usage).toMatchObject({
+      input_tokens: 400,
+      output_tokens: 50,
+      cache_read_input_tokens: 7,
+      cache_creation_input_tokens: 3,
+      server_tool_use: { web_search_requests: 1 },
+    })
+    expect(searx.asked.map((asked) => asked.get("q"))).toEqual(["maples kyoto"])
+
+    const charge = priced(400, 50, 7, 3)
+    expect(await usageOf(answer)).toMatchObject({
+      input_tokens: 400,
+      output_tokens: 50,
+      cache_read_tokens: 7,
+      cache_write_tokens: 3,
+      charge_micro: charge,
+      status: "ok",
+      turns: 2,
+    })
+    const after = await gateway.balance(person)
+    expect(before.balance_micro - after.balance_micro).toBe(charge)
+    expect(after.held_micro).toBe(0)
+    if (!stream) expect(answer.response.headers.get("x-cost-rp")).toBe(String(charge / 1_000_000))
+  })
+
+  test("is told to the backend as a plain tool, its result and an excerpt to cite", async () => {
+    const thought = { type: "thinking", thinking: "hm", signature: "sealed" }
+    play({ blocks: [thought, search("toolu_1", "q")] }, { blocks: [text("So.")] })
+    await told(stream, { tools: [{ ...tool, user_location: { type: "approximate", city: "Bandung" } }, weather] })
+    const [first, second] = backend.asked
+    expect(first?.["tools"]).toMatchObject([{ name: "web_search", input_schema: { required: ["query"] } }, weather])
+    expect(JSON.stringify(first)).toContain("Bandung")
+    expect(JSON.stringify(backend.asked)).not.toContain("web_search_20250305")
+    const messages = second?.["messages"] as Json[]
+    expect(messages.slice(0, 1)).toEqual([question])
+    const id = expect.stringMatching(/^toolu_/) as unknown
+    expect(messages.slice(1)).toEqual([
+      { role: "assistant", content: [thought, { type: "tool_use", id, name: "web_search", input: { query: "q" } }] },
+      {
+        role: "user",
+        content: [
+          {
+            type: "tool_result",
+            tool_use_id: id,
+            content: [
+              {
+                type: "search_result",
+                source: kyoto.url,
+                title: kyoto.title,
+                content: [{ type: "text", text: `Published: ${kyoto.publishedDate}\n${kyoto.content}` }],
+                citations: { enabled: true },
+              },
+            ],
+          },
+        ],
+      },
+    ])
+  })
+
+  test("is cited in the format's words for what was found on the web", async () => {
+    const citation = {
+      type: "search_result_location",
+      source: kyoto.url,
+      title: kyoto.title,
+      cited_text: "The maples",
+      search_result_index: 0,
+      start_block_index: 0,
+      end_block_index: 1,
+    }
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("November.", [citation])] })
+    const { content } = await told(stream)
+    expect(content.at(-1)).toMatchObject({
+      text: "November.",
+      citations: [
+        {
+          type: "web_search_result_location",
+          url: kyoto.url,
+          title: kyoto.title,
+          cited_text: "The maples",
+          encrypted_index: expect.any(String),
+        },
+      ],
+    })
+  })
+
+  test("that is not asked for costs one turn", async () => {
+    play({ blocks: [text("I know.")], usage: counts(10, 2) })
+    const answer = await told(stream)
+    expect(types(answer)).toEqual(["text"])
+    expect(answer.usage["server_tool_use"]).toMatchObject({ web_search_requests: 0 })
+    expect(await usageOf(answer)).toMatchObject({ turns: 1, charge_micro: priced(10, 2) })
+  })
+
+  test("may be two in one turn, and stays one turn when it comes back", async () => {
+    play({ blocks: [search("toolu_1", "one"), search("toolu_2", "two")] }, { blocks: [text("Both.")] })
+    const answer = await told(stream)
+    const pair = ["server_tool_use", "web_search_tool_result"]
+    expect(types(answer)).toEqual([...pair, ...pair, "text"])
+    expect(answer.usage["server_tool_use"]).toMatchObject({ web_search_requests: 2 })
+    expect(await usageOf(answer)).toMatchObject({ turns: 2 })
+    play({ blocks: [text("Again.")] })
+    await told(stream, { messages: [question, { role: "assistant", content: answer.content }, question] })
+    const messages = backend.asked.at(-1)?.["messages"] as { role: string; content: Block[] }[]
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant", "user"])
+    expect(messages[1]?.content.map(({ type }) => type)).toEqual(["tool_use", "tool_use"])
+    expect(messages[2]?.content.map(({ type }) => type)).toEqual(["tool_result", "tool_result"])
+    expect(messages.slice(0, 3)).toEqual(backend.asked[1]?.["messages"] as typeof messages)
+  })
+
+  test("over max_uses is not run, and the model goes on", async () => {
+    play({ blocks: [search("toolu_1", "a")] }, { blocks: [search("toolu_2", "b")] }, { blocks: [text("Enough.")] })
+    const answer = await told(stream, { tools: [{ ...tool, max_uses: 1 }] })
+    expect(found(answer)).toMatchObject([
+      [{ type: "web_search_result" }],
+      { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" },
+    ])
+    expect(searx.asked).toHaveLength(1)
+    expect(answer.usage["server_tool_use"]).toMatchObject({ web_search_requests: 1 })
+    expect(answer.content.at(-1)).toMatchObject({ text: "Enough." })
+    expect(JSON.stringify(backend.asked[2])).toContain('"is_error":true')
+  })
+
+  test("goes on for five turns and no more; the client may go on from there", async () => {
+    play(...Array.from({ length: 6 }, (_, at) => ({ blocks: [search(`toolu_${at}`, `q${at}`)], usage: counts(10, 1) })))
+    const answer = await told(stream)
+    expect(answer.stop).toBe("pause_turn")
+    expect(backend.asked).toHaveLength(5)
+    expect(found(answer)).toHaveLength(5)
+    expect(await usageOf(answer)).toMatchObject({ turns: 5, charge_micro: priced(50, 5), status: "ok" })
+    play({ blocks: [text("At last.")] })
+    const resumed = await told(stream, { messages: [question, { role: "assistant", content: answer.content }] })
+    expect(types(resumed)).toEqual(["text"])
+    const messages = backend.asked.at(-1)?.["messages"] as { role: string }[]
+    expect(messages).toHaveLength(11)
+    expect(messages.at(-1)?.role).toBe("user")
+  })
+
+  test("beside a call of the client's own tool ends the answer with that call, and with what was found", async () => {
+    play({ blocks: [call("toolu_w", "weather", { city: "Kyoto" }), search("toolu_1", "q")], usage: counts(9, 9) })
+    const answer = await told(stream, { tools: [weather, tool] })
+    expect(types(answer)).toEqual(["tool_use", "server_tool_use", "web_search_tool_result"])
+    expect(answer.content[0]).toMatchObject({ id: "toolu_w", name: "weather", input: { city: "Kyoto" } })
+    expect(answer.stop).toBe("tool_use")
+    expect(await usageOf(answer)).toMatchObject({ turns: 1, charge_micro: priced(9, 9) })
+    play({ blocks: [text("Sunny.")] })
+    const result = { type: "tool_result", tool_use_id: "toolu_w", content: "sunny" }
+    const messages = [question, { role: "assistant", content: answer.content }, { role: "user", content: [result] }]
+    await told(stream, { tools: [weather, tool], messages })
+    const sent = backend.asked.at(-1)?.["messages"] as { content: Block[] }[]
+    expect(sent.slice(1).map(({ content }) => content.map(({ type }) => type))).toEqual([
+      ["tool_use", "tool_use"],
+      ["tool_result", "tool_result"],
+    ])
+  })
+
+  test("keeps to the domains that the client allows", async () => {
+    searx.answer = () => pages({ url: "https://other.org/" }, kyoto, { url: "https://www.example.com/b" })
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("Ok.")] })
+    const answer = await told(stream, { tools: [{ ...tool, allowed_domains: ["example.com"] }] })
+    expect(found(answer)).toMatchObject([[{ url: kyoto.url }, { url: "https://www.example.com/b" }]])
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("Ok.")] })
+    const blocked = await told(stream, { tools: [{ ...tool, blocked_domains: ["example.com"] }] })
+    expect(found(blocked)).toMatchObject([[{ url: "https://other.org/" }]])
+  })
+
+  test.each([
+    ["down", () => new Response("", { status: 502 }), "unavailable"],
+    ["throttled", () => new Response("", { status: 429 }), "too_many_requests"],
+    ["not speaking JSON", () => new Response("<html>"), "unavailable"],
+  ] as const)("whose server is %s is no failure of the call", async (_, answering, code) => {
+    searx.answer = answering
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("Without, then.")], usage: counts(5, 5) })
+    const answer = await told(stream)
+    expect(found(answer)).toEqual([{ type: "web_search_tool_result_error", error_code: code }])
+    expect(answer.content.at(-1)).toMatchObject({ text: "Without, then." })
+    expect(await usageOf(answer)).toMatchObject({ status: "ok", turns: 2 })
+  })
+
+  test.each([
+    ["nothing", {}, "invalid_tool_input"],
+    ["no text", { query: 7 }, "invalid_tool_input"],
+    ["a book", { query: "x".repeat(5_000) }, "query_too_long"],
+  ] as const)("for %s is not run", async (_, input, code) => {
+    play({ blocks: [call("toolu_1", "web_search", input)] }, { blocks: [text("Sorry.")] })
+    expect(found(await told(stream))).toMatchObject([{ error_code: code }])
+    expect(searx.asked).toHaveLength(0)
+  })
+
+  test("whose call was cut off by the limit is not run, and not told", async () => {
+    play({ blocks: [text("Let"), search("toolu_1", "q")], stop: "max_tokens" })
+    const answer = await told(stream)
+    expect(types(answer)).toEqual(["text"])
+    expect(answer.stop).toBe("max_tokens")
+    expect(searx.asked).toHaveLength(0)
+  })
+
+  test("leaves what is left of the client's limit to the next turn, and ends when nothing is", async () => {
+    play({ blocks: [search("toolu_1", "q")], usage: counts(10, 60) }, { blocks: [text("So.")] })
+    await told(stream, { max_tokens: 100 })
+    expect(backend.asked.map((body) => body["max_tokens"])).toEqual([100, 40])
+    play({ blocks: [search("toolu_1", "q")], usage: counts(10, 100) })
+    expect((await told(stream, { max_tokens: 100 })).stop).toBe("max_tokens")
+  })
+
+  test("is asked for once where it is demanded", async () => {
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("So.")] })
+    await told(stream, { tool_choice: { type: "tool", name: "web_search", disable_parallel_tool_use: true } })
+    expect(backend.asked.map((body) => body["tool_choice"])).toEqual([
+      { type: "tool", name: "web_search", disable_parallel_tool_use: true },
+      { type: "auto", disable_parallel_tool_use: true },
+    ])
+  })
+
+  test("with counts in any turn that cannot be believed is charged nothing, and does not go on", async () => {
+    play({ blocks: [search("toolu_1", "q")], usage: counts(-1, 5) }, { blocks: [text("Never.")] })
+    const first = await told(stream)
+    expect(first.stop).toBe("pause_turn")
+    expect(await usageOf(first)).toMatchObject({ status: "usage_missing", charge_micro: 0 })
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("Ok.")], usage: counts(1.5, 5) })
+    const second = await told(stream)
+    expect(second.content.at(-1)).toMatchObject({ text: "Ok." })
+    expect(await usageOf(second)).toMatchObject({ status: "usage_missing", charge_micro: 0, turns: 2 })
+  })
+
+  test("pauses when the balance does not pay for another turn, and costs no more than there was", async () => {
+    const poor = await gateway.person(10_000)
+    const { key: poorKey } = await gateway.key(poor)
+    // The prompt of the next turn alone would cost Rp 9,000 of the Rp 10,000 that there are.
+    play({ blocks: [search("toolu_1", "q")], usage: counts(5_000, 10) }, { blocks: [text("Never.")] })
+    const dear = await gateway.model({
+      format: "messages",
+      provider: "turns",
+      features: ["web_search"],
+      input_micro: 1_000_000,
+      output_micro: 1_000_000,
+      cache_read_micro: 0,
+      cache_write_micro: 0,
+    })
+    const answer = await told(stream, { model: dear, max_tokens: 50 }, poorKey)
+    expect(answer.stop).toBe("pause_turn")
+    expect(types(answer)).toEqual(["server_tool_use", "web_search_tool_result"])
+    expect(await gateway.usage(poor, requestId(answer.response))).toMatchObject({
+      turns: 1,
+      charge_micro: 5_010 * 1_000_000,
+      status: "ok",
+    })
+    expect(await gateway.balance(poor)).toMatchObject({ balance_micro: 4_990 * 1_000_000, held_micro: 0 })
+  })
+
+  test("tries a later turn again that nothing was told of", async () => {
+    play({ blocks: [search("toolu_1", "q")] }, { status: 503 }, { blocks: [text("So.")] })
+    const answer = await told(stream)
+    expect(answer.content.at(-1)).toMatchObject({ text: "So." })
+    expect(searx.asked).toHaveLength(1)
+    expect(await usageOf(answer)).toMatchObject({ status: "ok", turns: 2, charge_micro: priced(20, 10) })
+  })
+})
+
+describe("a turn that fails after a search", () => {
+  test("ends a stream with the format's error, and nothing is charged", async () => {
+    play({ blocks: [search("toolu_1", "q")] }, { status: 400 })
+    const response = await ask({ stream: true })
+    expect(response.status).toBe(200)
+    const body = await response.text()
+    expect(body).toContain("web_search_tool_result")
+    expect(body).toMatch(/event: error\ndata: .*\n\n$/)
+    expect(body).not.toContain("message_stop")
+    expect(await gateway.usage(person, requestId(response))).toMatchObject({
+      status: "upstream_error",
+      charge_micro: 0,
+    })
+  })
+
+  test("in the middle of its words does too", async () => {
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("Half a")], breaks: true })
+    const response = await ask({ stream: true })
+    expect(await response.text()).toMatch(/event: error\ndata: .*\n\n$/)
+    expect(await gateway.usage(person, requestId(response))).toMatchObject({
+      status: "upstream_error",
+      charge_micro: 0,
+    })
+  })
+
+  test("is the failure of a call that does not stream, and is not begun anew", async () => {
+    play({ blocks: [search("toolu_1", "q")] }, { status: 400 })
+    const response = await ask()
+    await expectFailure(response, 400, "upstream.invalid_request")
+    expect(backend.asked).toHaveLength(2)
+    expect(await gateway.usage(person, requestId(response))).toMatchObject({
+      status: "upstream_error",
+      charge_micro: 0,
+    })
+  })
+})
+
+describe("an earlier search", () => {
+  const earlier = [
+    text("Let me look."),
+    { type: "server_tool_use", id: "srvtoolu_01ab", name: "web_search", input: { query: "q" } },
+    {
+      type: "web_search_tool_result",
+      tool_use_id: "srvtoolu_01ab",
+      content: [
+        { type: "web_search_result", url: "https://a.b/", title: "A", encrypted_content: "EqgB", page_age: null },
+      ],
+    },
+    text("In November.", [
+      { type: "web_search_result_location", url: "https://a.b/", title: "A", encrypted_index: "x", cited_text: "y" },
+    ]),
+  ]
+  const messages = [question, { role: "assistant", content: earlier }, { role: "user", content: "Sure?" }]
+
+  test("is understood where the tool is not offered any more, the vendor's own too", async () => {
+    play({ blocks: [text("Sure.")] })
+    const response = await ask({ tools: undefined, messages })
+    expect(response.status).toBe(200)
+    const [body] = backend.asked
+    expect(body).toMatchObject({ tools: [{ name: "web_search" }], tool_choice: { type: "none" } })
+    const page = { type: "search_result", source: "https://a.b/", title: "A", content: [{ type: "text", text: "A" }] }
+    expect(body?.["messages"]).toEqual([
+      question,
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: "Let me look." },
+          { type: "tool_use", id: "toolu_01ab", name: "web_search", input: { query: "q" } },
+        ],
+      },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_01ab", content: [page] }] },
+      { role: "assistant", content: [{ type: "text", text: "In November." }] },
+      { role: "user", content: "Sure?" },
+    ])
+  })
+
+  test("is left out for a model of another format, to which the words after it say what was found", async () => {
+    const other = await gateway.model({ format: "chat", endpoints: ["chat", "messages"] })
+    const response = await ask({ model: other, tools: undefined, messages })
+    expect(response.status).toBe(200)
+    const sent = JSON.stringify(gateway.simulator.calls.at(-1)?.body)
+    expect(sent).toContain("In November.")
+    expect(sent).not.toContain("web_search")
+  })
+
+  test("without its result is told as one that was not run", async () => {
+    play({ blocks: [text("Well.")] })
+    expect((await ask({ messages: [question, { role: "assistant", content: earlier.slice(0, 2) }] })).status).toBe(200)
+    expect(backend.asked[0]).toMatchObject({
+      messages: [question, {}, { role: "user", content: [{ type: "tool_result", is_error: true }] }],
+    })
+  })
+})
+
+describe("what a web search may not ask for", () => {
+  test.each([
+    ["a client's tool of its name", { tools: [tool, { name: "web_search", input_schema: { type: "object" } }] }],
+    ["no searches", { tools: [{ ...tool, max_uses: 0 }] }],
+    ["domains that are no list", { tools: [{ ...tool, allowed_domains: "a.b" }] }],
+    ["both lists of domains", { tools: [{ ...tool, allowed_domains: ["a.b"], blocked_domains: ["c.d"] }] }],
+  ] as const)("%s: request.invalid_request", async (_, more) => {
+    await expectFailure(await ask(more), 400, "request.invalid_request")
+  })
+
+  test("a model that does not have it", async () => {
+    const without = await gateway.model({ format: "messages" })
+    await expectFailure(await ask({ model: without }), 400, "request.unsupported_feature")
+  })
+})
+
+describe("results and citations", () => {
+  const uncited = { role: "user", content: [{ type: "document", source: { type: "text", data: "x" } }, text("?")] }
+  test.each([
+    ["a document that is not cited", { messages: [uncited] }],
+    ["an answer in JSON", { output_config: { format: { type: "json_schema", schema: { type: "object" } } } }],
+  ] as const)("are not enabled beside %s, which the vendor refuses", async (_, more) => {
+    const both = await gateway.model({
+      format: "messages",
+      provider: "turns",
+      features: ["web_search", "structured_outputs"],
+    })
+    play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("So.")] })
+    expect((await ask({ model: both, ...more })).status).toBe(200)
+    expect(JSON.stringify(backend.asked[1])).toContain(kyoto.url)
+    expect(JSON.stringify(backend.asked[1])).not.toContain('"citations"')
+  })
+})
+
+test("a search that takes its time is kept company by heartbeats", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  searx.answer = async () => {
+    await promise
+    return pages(kyoto)
+  }
+  play({ blocks: [search("toolu_1", "q")] }, { blocks: [text("So.")] })
+  const response = await ask({ stream: true })
+  const reader = response.body?.getReader()
+  const decoder = new TextDecoder()
+  let heard = ""
+  while (!/server_tool_use[^]*: heartbeat\n/.test(heard)) heard += decoder.decode((await reader?.read())?.value)
+  expect(heard).not.toContain("web_search_tool_result")
+  resolve()
+  for (let read = await reader?.read(); read?.done === false; read = await reader?.read())
+    heard += decoder.decode(read.value)
+  expect(heard).toMatch(/web_search_tool_result[^]*message_stop/)
+})
+
+test("a client that leaves in the middle is charged for the turns that were taken, and no more are", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  searx.answer = async () => {
+    await promise
+    return pages(kyoto)
+  }
+  play({ blocks: [text("Let me look."), search("toolu_1", "q")], usage: counts(10, 5) }, { blocks: [text("Never.")] })
+  const leaving = new AbortController()
+  const response = await gateway.post("/v1/messages", key, asking({ stream: true }), { signal: leaving.signal })
+  const reader = response.body?.getReader()
+  let heard = ""
+  while (!heard.includes("server_tool_use")) heard += new TextDecoder().decode((await reader?.read())?.value)
+  leaving.abort()
+  await Bun.sleep(50)
+  resolve()
+  expect(await gateway.usage(person, requestId(response))).toMatchObject({
+    status: "ok",
+    turns: 1,
+    charge_micro: priced(10, 5),
+  })
+  expect(backend.asked).toHaveLength(1)
+})
+
+test("the vendor's SDK reads the stream as it reads the vendor's own", async () => {
+  const simulated = await gateway.model({
+    format: "messages",
+    features: ["web_search"],
+    script: 'tool=web_search&args={"query":"maples"}&rounds=2',
+  })
+  const client = new Anthropic({ baseURL: gateway.url, apiKey: key, maxRetries: 0 })
+  const stream = client.messages.stream({
+    model: simulated,
+    max_tokens: 1_000,
+    messages: [{ role: "user", content: "When?" }],
+    tools: [{ type: "web_search_20250305", name: "web_search" }],
+  })
+  const message = await stream.finalMessage()
+  const pair = ["server_tool_use", "web_search_tool_result"] as const
+  expect(message.content.map(({ type }) => type)).toEqual([...pair, ...pair, "text"])
+  expect(message.content[0]).toMatchObject({ name: "web_search", input: { query: "maples" } })
+  expect(message.model).toBe(simulated)
+  expect(message.stop_reason).toBe("end_turn")
+  expect(message.usage.server_tool_use?.web_search_requests).toBe(2)
+  expect(await gateway.usage(person, stream.request_id ?? "")).toMatchObject({
+    turns: 3,
+    input_tokens: message.usage.input_tokens,
+    output_tokens: message.usage.output_tokens,
+  })
+  const again = await client.messages.create({
+    model: simulated,
+    max_tokens: 1_000,
+    messages: [
+      { role: "user", content: "When?" },
+      { role: "assistant", content: message.content },
+      { role: "user", content: "Sure?" },
+    ],
+  })
+  expect(again.content[0]?.type).toBe("text")
+})
