@@ -14,14 +14,15 @@ const readAsk = (body: JsonObject): Ask | string => {
   const { input } = body
   const turns = typeof input === "string" ? [{ role: "user", content: input }] : objects(input)
   if (turns.length === 0) return "Missing required parameter: 'input'."
+  const tools = [...objects(body["tools"]), ...turns.flatMap(addedTools)]
   return {
     stream: body["stream"] === true,
     limit: numberOf(body["max_output_tokens"]),
     choices: 1,
     includeUsage: true,
     promptTokens: countTokens(body["instructions"], input, body["tools"]),
-    tools: body["tool_choice"] === "none" ? [] : toolNames(objects(body["tools"]), "function", "custom"),
-    customTools: toolNames(objects(body["tools"]), "custom"),
+    tools: body["tool_choice"] === "none" ? [] : toolNames(tools, "function", "custom"),
+    customTools: toolNames(tools, "custom"),
     stops: [],
     ...readEnd(turns, (turn) => ({
       results: turn["type"] === "function_call_output" || turn["type"] === "custom_tool_call_output" ? 1 : 0,
@@ -29,6 +30,10 @@ const readAsk = (body: JsonObject): Ask | string => {
     })),
   }
 }
+
+/** Tools may come in the midst of the input, too. */
+const addedTools = (turn: JsonObject): JsonObject[] =>
+  turn["type"] === "additional_tools" ? objects(turn["tools"]) : []
 
 /** Functions and custom tools, and those that a `namespace` tool holds. Hosted tools are the vendor's own to call. */
 const toolNames = (tools: readonly JsonObject[], ...types: readonly Json[]): string[] =>

@@ -15,13 +15,9 @@ const timeoutMs = 60_000
 const backends: readonly Endpoint[] = ["chat", "messages", "responses"]
 
 let gateway: TestGateway
-let person: Person
-let key: string
 
 beforeAll(async () => {
   gateway = await startTestGateway()
-  person = await gateway.person(1_000_000)
-  key = (await gateway.key(person)).key
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
@@ -34,20 +30,23 @@ interface Row {
   readonly output_tokens: number
 }
 
-/** The page of usage that a customer sees of one model. */
-const usagePage = async (model: string): Promise<readonly Row[]> => {
-  const response = await gateway.dashboard(person, `/usage?model=${model}&limit=100`)
+/** The page of usage that a customer sees. */
+const usagePage = async (person: Person): Promise<readonly Row[]> => {
+  const response = await gateway.dashboard(person, "/usage?limit=100")
   return ((await response.json()) as { data: Row[] }).data
 }
 
 /** Does the task on a model of that backend, and holds the receipts against the balance. */
-async function works(agent: Agent, format: Endpoint, backend: Endpoint): Promise<void> {
+async function works(agent: Agent, format: Endpoint, backend: Endpoint, modelId?: string): Promise<void> {
   await using desk = await Desk.clear()
+  const person = await gateway.person(100_000)
+  const { key } = await gateway.key(person)
   const ticket = join(desk.work, "ticket.txt")
   const copy = join(desk.work, "copy.txt")
   const number = crypto.randomUUID()
   await Bun.write(ticket, number)
   const model = await gateway.model({
+    ...(modelId !== undefined && { model: modelId }),
     format: backend,
     endpoints: [format],
     script: scripted([agent.read(ticket), agent.write(copy, number)]),
@@ -71,7 +70,7 @@ async function works(agent: Agent, format: Endpoint, backend: Endpoint): Promise
   // The number is in the script too, and so in the model's name.
   const seen = calls.filter(({ body }) => JSON.stringify({ ...body, model: "" }).includes(number))
   expect(seen.length).toBe(2)
-  const rows = await usagePage(model)
+  const rows = await usagePage(person)
   expect(rows.map(({ status }) => status)).toEqual(calls.map(() => "ok"))
   const after = await gateway.balance(person)
   expect(rows.reduce((sum, row) => sum + row.charge_micro, 0)).toBe(before.balance_micro - after.balance_micro)
@@ -89,10 +88,32 @@ test.each(pairs)(
   timeoutMs,
 )
 
+const codex = agents.find(({ name }) => name === "Codex")!
+const inCode = ([tool, args]: Step, prefix: string): Step => [
+  `${prefix}exec`,
+  { input: `text(await tools.${tool}(${JSON.stringify(args)}))` },
+]
+
+test.each(backends)(
+  "Codex knows a model of its vendor, and calls its tools in code: on a backend of %s",
+  (backend) => {
+    // A name within a namespace becomes one name where the backend's format has no namespaces.
+    const prefix = backend === "responses" ? "" : "functions__"
+    const agent: Agent = {
+      ...codex,
+      read: (path) => inCode(codex.read(path), prefix),
+      write: (path, content) => inCode(codex.write(path, content), prefix),
+    }
+    return works(agent, "responses", backend, "gpt-6.1-sol")
+  },
+  timeoutMs,
+)
+
 test(
   "Claude Code compacts a conversation that its model's window no longer holds, and goes on",
   async () => {
     await using desk = await Desk.clear()
+    const { key } = await gateway.key(await gateway.person(100_000))
     const claudeCode = agents.find(({ name }) => name === "Claude Code")!
     const parts = [0, 1].map((part) => join(desk.work, `part-${part}.txt`))
     const mark = crypto.randomUUID()
