@@ -83,6 +83,7 @@ const decisions = [
   ["5.capacity", "waits up to CAPACITY_WAIT_MS in a bounded queue, then 429 with Retry-After 1"],
   ["7.anew", "of duplicate keys what is forwarded is what was parsed and priced"],
   ["8.web-search", "web search is forwarded on responses and unsupported on chat"],
+  ["8.search-loop", "web search on messages: at most five turns, each charged, one answer; 12.22 adds /search"],
   ["8.state", "whatever names state at the backend is unsupported; store is forwarded as false"],
   ["9.environment", "a wrong value names the variable, what was found and what is allowed, and exits 1"],
   ["9.start", "start refuses without a configured provider"],

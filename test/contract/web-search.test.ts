@@ -14,6 +14,7 @@ import {
 } from "../search/turns-backend.ts"
 import { requestId } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
+import { covers } from "./rows.ts"
 
 type Json = Record<string, unknown>
 type Block = Json & { readonly type: string }
@@ -129,7 +130,7 @@ const usageOf = ({ response }: Told) => gateway.usage(person, requestId(response
 const priced = (input: number, output: number, read = 0, write = 0) =>
   input * 1_000 + output * 5_000 + read * 100 + write * 1_250
 
-describe.each(ways)("a web search, %s", (_way, stream) => {
+describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, stream) => {
   test("is one answer of two turns, and both are charged", async () => {
     play(
       { blocks: [text("Let me look."), search("toolu_1", "maples kyoto")], usage: counts(100, 20, 7, 3) },
@@ -401,6 +402,46 @@ describe.each(ways)("a web search, %s", (_way, stream) => {
       status: "ok",
     })
     expect(await gateway.balance(poor)).toMatchObject({ balance_micro: 4_990 * 1_000_000, held_micro: 0 })
+  })
+
+  test("does not begin a turn whose prompt is past the model's window", async () => {
+    const small = await gateway.model({
+      format: "messages",
+      provider: "turns",
+      features: ["web_search"],
+      context_window: 1_000,
+    })
+    play({ blocks: [search("toolu_1", "q")], usage: counts(980, 10) }, { blocks: [text("Never.")] })
+    const answer = await told(stream, { model: small })
+    expect(answer.stop).toBe("model_context_window_exceeded")
+    expect(types(answer)).toEqual(["server_tool_use", "web_search_tool_result"])
+    expect(await usageOf(answer)).toMatchObject({ status: "ok", turns: 1 })
+  })
+
+  test("is forwarded with a limit that the hold pays for, turn by turn", async () => {
+    const small = await gateway.person(10_000)
+    const { key: smallKey } = await gateway.key(small)
+    const dear = await gateway.model({
+      format: "messages",
+      provider: "turns",
+      features: ["web_search"],
+      input_micro: 1_000_000,
+      output_micro: 1_000_000,
+      cache_read_micro: 0,
+      cache_write_micro: 0,
+    })
+    play(
+      { blocks: [search("toolu_1", "q")], usage: counts(1_000, 100) },
+      { blocks: [text("So.")], usage: counts(2_000, 9) },
+    )
+    const answer = await told(stream, { model: dear, max_tokens: 8_000 }, smallKey)
+    expect(answer.stop).toBe("end_turn")
+    const [first, second] = backend.asked.map((body) => Number(body["max_tokens"]))
+    // Half of the balance is held, Rp 5,000, at Rp 1 a token; the second turn has what the first one's tokens leave of it.
+    expect(first).toBeLessThan(5_000)
+    expect(second).toBeLessThan(5_000 - 1_100 - 1_100)
+    expect(second).toBeGreaterThan(2_000)
+    expect(await gateway.balance(small)).toMatchObject({ balance_micro: (10_000 - 3_109) * 1_000_000, held_micro: 0 })
   })
 
   test("tries a later turn again that nothing was told of", async () => {

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { type Micro, micro, microToJson, microToRupiah, smaller, zero } from "../../actors/money/micro.ts"
 import { inForce, price, type Rates } from "../../actors/money/price.ts"
-import { affordableLimit, holdFrom, quote } from "../../actors/money/quote.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import { affordableLimit, furtherLimit, holdFrom, quote } from "../../actors/money/quote.ts"
+import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
 
 const amount = (max: bigint): fc.Arbitrary<Micro> => fc.bigInt({ min: 0n, max }).map(micro)
 const rate = fc.oneof(fc.constant(zero), amount(5_000_000n))
@@ -132,6 +132,59 @@ describe("a hold", () => {
         expect(ofBoth).toBe(holdFrom(smaller(budget, balance), worst, least))
       }),
       { numRuns: 1_000 },
+    )
+  })
+})
+
+describe("a loop of turns", () => {
+  const share = fc.double({ min: 0, max: 1, noNaN: true })
+  const single = terms.map((of) => ({ ...of, choices: 1 }))
+
+  test("never costs more than its hold, whatever of its limits each turn uses, and each turn can answer something", () => {
+    const added = fc.array(fc.tuple(count, share), { minLength: 4, maxLength: 4 })
+    fc.assert(
+      fc.property(single, money, fc.nat(20_000), share, added, (of, available, addedTokens, first, later) => {
+        const quoted = quote({ ...of, loop: { turns: 5, addedTokens } })
+        const hold = holdFrom(available, quoted.worst, quoted.least)
+        fc.pre(hold !== undefined)
+        let spent: Tokens = {
+          ...noTokens,
+          input: of.inputTokens,
+          output: Math.floor(affordableLimit(hold, quoted) * first),
+        }
+        let { inputTokens } = of
+        for (const [found, used] of later) {
+          const clientLimit = quoted.answerLimit - spent.output
+          if (clientLimit < 1) break
+          inputTokens += found
+          const limit = furtherLimit(hold, spent, { ...of, inputTokens, clientLimit })
+          if (limit === undefined) break
+          expect(limit).toBeGreaterThanOrEqual(1)
+          expect(limit).toBeLessThanOrEqual(clientLimit)
+          spent = { ...spent, input: spent.input + inputTokens, output: spent.output + Math.floor(limit * used) }
+        }
+        expect(price(spent, of.rates) <= hold).toBe(true)
+        expect(spent.output).toBeLessThanOrEqual(quoted.answerLimit)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test("is held for in full when all is used of what it may: the least is that of one turn", () => {
+    fc.assert(
+      fc.property(single, fc.nat(20_000), (of, addedTokens) => {
+        const one = quote(of)
+        const five = quote({ ...of, loop: { turns: 5, addedTokens } })
+        expect(five.least).toBe(one.least)
+        // All of the answer in the first turn, which every later one reads again, and what each turn adds.
+        const input = [0, 1, 2, 3, 4].reduce(
+          (sum, turn) => sum + of.inputTokens + turn * addedTokens + (turn > 0 ? one.answerLimit : 0),
+          0,
+        )
+        const used: Tokens = { ...noTokens, input, output: one.answerLimit }
+        expect(price(used, of.rates) <= five.worst).toBe(true)
+        expect(quote({ ...of, loop: { turns: 1, addedTokens } }).worst).toBe(one.worst)
+      }),
     )
   })
 })
