@@ -14,7 +14,8 @@ export interface Frame {
 /** The format's own bound on a payload is 16 MiB; what says more of itself is broken. */
 const LONGEST_FRAME = 17 * 1024 * 1024
 const SHORTEST_FRAME = 16
-const LENGTH_BYTES = 4
+/** Two lengths, and a checksum of them. */
+const PRELUDE_BYTES = 12
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -37,7 +38,7 @@ export class FrameReader {
   *push(bytes: Uint8Array): Generator<Frame, void> {
     this.#pieces.push(bytes)
     this.#size += bytes.byteLength
-    while (this.#size >= (this.#wanted ?? LENGTH_BYTES)) {
+    while (this.#size >= (this.#wanted ?? PRELUDE_BYTES)) {
       const whole = this.#joined()
       const wanted = this.#wanted ?? frameLength(whole)
       if (whole.byteLength < wanted) {
@@ -63,8 +64,11 @@ export class FrameReader {
   }
 }
 
+/** Checked as soon as it is there: a damaged length would be waited for until the stream ends. */
 function frameLength(bytes: Uint8Array): number {
-  const length = new DataView(bytes.buffer, bytes.byteOffset, LENGTH_BYTES).getUint32(0)
+  const prelude = new DataView(bytes.buffer, bytes.byteOffset, PRELUDE_BYTES)
+  const length = prelude.getUint32(0)
+  if (Bun.hash.crc32(bytes.subarray(0, 8)) !== prelude.getUint32(8)) throw new Error("a damaged prelude")
   if (length < SHORTEST_FRAME || length > LONGEST_FRAME) throw new Error(`a frame of ${length} bytes`)
   return length
 }

@@ -3,6 +3,7 @@
  * request. Coding agents send their vendor's betas to whatever gateway they are pointed at, so the others are left out.
  */
 import { isObject, type JsonObject } from "../../chat/json.ts"
+import { beginsWith } from "../../chat/shape.ts"
 
 /** Bedrock user guide, "Anthropic Claude Messages API: request and response", and what agents were seen to use there. */
 const TAKEN = new Set([
@@ -27,11 +28,13 @@ const RENAMED: Readonly<Record<string, readonly string[]>> = {
   "advanced-tool-use-2025-11-20": ["tool-search-tool-2025-10-19", "tool-examples-2025-10-29"],
 }
 
-/** In the order asked for, each once. */
-export function takenBetas(header: string | null, { model, output_config: output }: JsonObject): readonly string[] {
+/** In the order asked for, each once. What is no beta any more with the vendor itself may still be one here. */
+export function takenBetas(header: string | null, body: JsonObject): readonly string[] {
+  const { model, output_config: output, tools } = body
   const asked = (header ?? "").split(",").map((beta) => beta.trim())
-  // The one model on which an effort is still a beta.
   if (isObject(output) && output["effort"] !== undefined && typeof model === "string" && model.includes("opus-4-5"))
     asked.push("effort-2025-11-24")
+  if (Array.isArray(tools) && tools.some((tool) => isObject(tool) && beginsWith(tool["type"], "tool_search_tool")))
+    asked.push("tool-search-tool-2025-10-19")
   return [...new Set(asked.flatMap((beta) => RENAMED[beta] ?? [beta]))].filter((beta) => TAKEN.has(beta))
 }

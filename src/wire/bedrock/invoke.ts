@@ -41,9 +41,23 @@ export function invokeBody(body: JsonObject, anthropicBeta: string | null): Json
     written["context_management"] = body["context_management"]
   const { system, messages, tools } = body
   if (system !== undefined) written["system"] = Array.isArray(system) ? system.map(marked) : system
-  if (Array.isArray(messages)) written["messages"] = messages.filter(isObject).map(message)
+  if (Array.isArray(messages)) {
+    const objects = messages.filter(isObject)
+    const whole = isObject(body["cache_control"]) ? cachedWhole(objects, body["cache_control"]) : objects
+    written["messages"] = whole.map(message)
+  }
   if (Array.isArray(tools)) written["tools"] = tools.filter(isObject).map((tool) => knownTool(tool, betas))
   return written
+}
+
+/** A mark on the request as a whole, which Bedrock does not know, is one on its last block. */
+function cachedWhole(messages: readonly JsonObject[], mark: JsonObject): JsonObject[] {
+  const last = messages.at(-1)
+  const content = typeof last?.["content"] === "string" ? [{ type: "text", text: last["content"] }] : last?.["content"]
+  const block = Array.isArray(content) ? content.at(-1) : undefined
+  if (last === undefined || !Array.isArray(content) || !isObject(block)) return [...messages]
+  const cached = [...content.slice(0, -1), { cache_control: mark, ...block }]
+  return [...messages.slice(0, -1), { ...last, content: cached }]
 }
 
 /** The answer's schema also under the name that it had while it was new. */
