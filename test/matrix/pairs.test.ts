@@ -1,0 +1,346 @@
+/**
+ * What holds for every request and every answer that two formats can both say, and for a translated stream that is cut
+ * at any byte: in memory, through the gateway's own exchange and relay.
+ */
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import type { ChatEvent, ChatReply, FinishReason } from "../../src/chat/event.ts"
+import type { JsonObject } from "../../src/chat/json.ts"
+import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/chat/prompt.ts"
+import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { Outbox } from "../../src/gateway/outbox.ts"
+import { Relay } from "../../src/gateway/relay.ts"
+import { chatCodec } from "../../src/wire/chat/codec.ts"
+import { chatFormat } from "../../src/wire/chat/format.ts"
+import type { AnswerView, WireCodec } from "../../src/wire/codec.ts"
+import { type Exchange, exchange } from "../../src/wire/exchange.ts"
+import type { StreamReader, WireFormat } from "../../src/wire/format.ts"
+import { messagesCodec } from "../../src/wire/messages/codec.ts"
+import { messagesFormat } from "../../src/wire/messages/format.ts"
+import { responsesCodec } from "../../src/wire/responses/codec.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
+import { bytesOf, fixture, parse, sent } from "../wire/replay.ts"
+import { chat } from "./chat.ts"
+import { messages } from "./messages.ts"
+import { responses } from "./responses.ts"
+import type { Speaker } from "./speaker.ts"
+
+const endpoints = ["chat", "messages", "responses"] as const
+const formats: Readonly<Record<Endpoint, WireFormat>> = {
+  chat: chatFormat,
+  messages: messagesFormat,
+  responses: responsesFormat,
+}
+const codecs: Readonly<Record<Endpoint, WireCodec>> = {
+  chat: chatCodec,
+  messages: messagesCodec,
+  responses: responsesCodec,
+}
+const speakers: Readonly<Record<Endpoint, Speaker>> = { chat, messages, responses }
+const pairs = endpoints.flatMap((client) =>
+  endpoints.flatMap((backend) => (client === backend ? [] : [[client, backend] as const])),
+)
+const forwarding = { model: "backend-model", maxOutputTokens: 8_000, strip: [] }
+
+function must<T>(value: T | Failure): T {
+  if (value instanceof Failure) throw new Error(`${value.code}: ${value.message} ${value.detail.message ?? ""}`)
+  return value
+}
+
+const meets = (request: ChatRequest, backend: Endpoint): Exchange =>
+  must(exchange(request, { format: backend, model: "backend-model" }))
+
+/** As it goes over the network. */
+const travelled = (body: JsonObject): JsonObject => JSON.parse(JSON.stringify(body)) as JsonObject
+
+const asking = (endpoint: Endpoint, body: JsonObject): ChatRequest => ({
+  endpoint,
+  body,
+  model: "m",
+  stream: false,
+  inputTokens: 10,
+  maxOutputTokens: 4_000,
+  choices: 1,
+  features: new Set(),
+  includeUsage: true,
+})
+
+const view = (request: ChatRequest): AnswerView => ({
+  model: "catalogue/model",
+  includeUsage: true,
+  contextWindow: null,
+  maxOutputTokens: 1_000_000,
+  requestId: "req_1",
+  nowMs: 1_790_000_000_000,
+  inputTokens: 10,
+  request,
+})
+
+/** Text that says something and neither begins nor ends in white space: what every format keeps as it is. */
+const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 }).map((said) => `(${said})`)
+const name = fc.stringMatching(/^[a-z][a-z_]{0,19}$/)
+const args = fc
+  .dictionary(name, fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null)), { maxKeys: 3 })
+  .map((given) => JSON.stringify(given))
+const image = fc.oneof(
+  fc
+    .base64String({ minLength: 4, maxLength: 12 })
+    .map((base64) => ({ kind: "data", mediaType: "image/png", base64 }) as const),
+  fc.webUrl().map((url) => ({ kind: "url", url }) as const),
+)
+
+const said: fc.Arbitrary<UserPart[]> = fc
+  .record({ texts: fc.array(text, { minLength: 1, maxLength: 2 }), images: fc.array(image, { maxLength: 2 }) })
+  .map(({ texts, images }) => [
+    ...texts.map((each): UserPart => ({ type: "text", text: each })),
+    ...images.map((source): UserPart => ({ type: "image", source })),
+  ])
+/** What the assistant said and called, and what came back. */
+const exchanged = fc
+  .record({
+    said: fc.option(text, { nil: undefined }),
+    calls: fc.array(fc.record({ name, args, result: text }), { maxLength: 3 }),
+    next: said,
+  })
+  .map(({ said: spoken, calls, next }) => ({
+    spoken: spoken ?? (calls.length === 0 ? "(Yes)" : undefined),
+    calls,
+    next,
+  }))
+
+const turns: fc.Arbitrary<Turn[]> = fc
+  .record({ first: said, rest: fc.array(exchanged, { maxLength: 3 }) })
+  .map(({ first, rest }) => [
+    { role: "user", parts: first },
+    ...rest.flatMap(({ spoken, calls, next }, round): Turn[] => {
+      const id = (at: number) => `call_${round}_${at}`
+      const results = calls.map(({ result }, at): UserPart => ({
+        type: "tool-result",
+        callId: id(at),
+        parts: [{ type: "text", text: result }],
+        isError: false,
+      }))
+      const called = calls.map((call, at): AssistantPart => ({
+        type: "tool-call",
+        id: id(at),
+        name: call.name,
+        arguments: call.args,
+        custom: false,
+      }))
+      return [
+        {
+          role: "assistant",
+          parts: [...(spoken === undefined ? [] : [{ type: "text" as const, text: spoken }]), ...called],
+        },
+        { role: "user", parts: [...results, ...next] },
+      ]
+    }),
+  ])
+
+const tool: fc.Arbitrary<Tool> = fc.record({
+  type: fc.constant("function" as const),
+  name,
+  description: fc.option(text, { nil: undefined }),
+  parameters: fc
+    .dictionary(name, fc.constantFrom({ type: "string" }, { type: "integer" }), { maxKeys: 3 })
+    .map((properties): JsonObject => ({ type: "object", properties })),
+  strict: fc.constant(undefined),
+})
+
+/** What all three formats can say. */
+const common: fc.Arbitrary<Prompt> = fc
+  .record({
+    instructions: fc.array(
+      text.map((each) => ({ type: "text" as const, text: each })),
+      { maxLength: 1 },
+    ),
+    turns,
+    tools: fc.uniqueArray(tool, { maxLength: 3, selector: (each) => ("name" in each ? each.name : "") }),
+    choice: fc.constantFrom("auto", "none", "required", "named", undefined),
+    oneCall: fc.boolean(),
+    sampling: fc.record({
+      temperature: fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: undefined }),
+      topP: fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: undefined }),
+      topK: fc.constant(undefined),
+    }),
+    endUser: fc.option(name, { nil: undefined }),
+  })
+  .map(({ choice, oneCall, tools, ...rest }) => {
+    const [first] = tools
+    const named = first !== undefined && "name" in first ? { kind: "tool" as const, name: first.name } : undefined
+    const wanted = choice === "named" ? named : choice && { kind: choice }
+    const parallelTools = oneCall && tools.length > 0 && wanted?.kind !== "none" ? false : undefined
+    const toolChoice =
+      tools.length === 0 ? undefined : (wanted ?? (parallelTools === false ? { kind: "auto" } : undefined))
+    return { ...rest, tools, toolChoice, parallelTools, stopSequences: [], output: undefined, reasoning: undefined }
+  })
+
+/** Neighbours of one role are one turn, negative zero is zero in JSON, and a strict that is false is one that is absent. */
+function plain(prompt: Prompt): unknown {
+  const turns: { role: string; parts: unknown[] }[] = []
+  for (const { role, parts } of prompt.turns) {
+    const last = turns.at(-1)
+    if (last?.role === role) last.parts.push(...parts)
+    else turns.push({ role, parts: [...parts] })
+  }
+  const text = JSON.stringify({ ...prompt, turns }, (key: string, value: unknown) => {
+    if (key === "detail" || key === "cache") return undefined
+    return key === "strict" && value === false ? undefined : value
+  })
+  return JSON.parse(text)
+}
+
+describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
+  test("what both can ask for is asked for", () => {
+    fc.assert(
+      fc.property(common, (prompt) => {
+        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), forwarding))
+        const request = must(formats[client].decodeRequest(travelled(written)))
+        const heard = must(meets(request, backend).encodeRequest(forwarding))
+        const asked = must(formats[backend].decodeRequest(travelled(heard)))
+        expect(plain(must(codecs[backend].decodePrompt(asked)))).toEqual(plain(prompt))
+        expect(asked.maxOutputTokens).toBe(4_000)
+      }),
+    )
+  })
+
+  test("what both can answer is answered, streamed in any pieces and in one", () => {
+    fc.assert(
+      fc.property(answered, fc.integer({ min: 1, max: 9 }), (reply, size) => {
+        const request = must(formats[client].decodeRequest(hello[client]))
+        const met = meets(request, backend)
+        const other = view(asking(backend, hello[backend]))
+
+        const encoder = codecs[backend].eventEncoder(other)
+        const told = sent(eventsOf(reply, size).flatMap((event) => encoder.encode(event)))
+        const reader = met.streamReader(view(request))
+        const steps = parse([bytesOf(told)]).map((event) => reader.read(event))
+        expect(speakers[client].answer(speakers[client].added(sent(steps)))).toMatchObject(meant(reply))
+        expect(reader.tokens()).toEqual(reply.usage?.tokens)
+
+        const whole = must(met.readReply(travelled(codecs[backend].encodeReply(reply, other)), view(request)))
+        expect(speakers[client].answer(travelled(whole.body))).toMatchObject(meant(reply))
+        expect(whole.tokens).toEqual(reply.usage?.tokens)
+      }),
+    )
+  })
+})
+
+/** A client of each format that wants to see thinking. */
+const hello: Readonly<Record<Endpoint, JsonObject>> = {
+  chat: { model: "m", messages: [{ role: "user", content: "Hi" }] },
+  messages: {
+    model: "m",
+    max_tokens: 4_000,
+    thinking: { type: "adaptive" },
+    messages: [{ role: "user", content: "Hi" }],
+  },
+  responses: { model: "m", input: "Hi" },
+}
+
+const count = fc.nat({ max: 100_000 })
+const answered = fc
+  .record({
+    thinking: fc.option(text, { nil: undefined }),
+    text: fc.option(text, { nil: undefined }),
+    calls: fc.uniqueArray(fc.record({ id: name, name, args }), { maxLength: 3, selector: ({ id }) => id }),
+    reason: fc.constantFrom<FinishReason>("stop", "length", "content-filter"),
+    // A prompt of no tokens at all is one that nobody counted.
+    tokens: fc.record({ input: count.map((tokens) => tokens + 1), cacheRead: count, cacheWrite: count, output: count }),
+  })
+  .map(({ thinking, text: spoken, calls, reason, tokens }): ChatReply => {
+    const parts: AssistantPart[] = [
+      ...(thinking === undefined ? [] : [{ type: "thinking" as const, text: thinking, seal: undefined }]),
+      ...(spoken === undefined ? [] : [{ type: "text" as const, text: spoken }]),
+      ...calls.map((call) => ({
+        type: "tool-call" as const,
+        id: call.id,
+        name: call.name,
+        arguments: call.args,
+        custom: false,
+      })),
+    ]
+    const finish = calls.length > 0 ? "tool-calls" : reason
+    return { id: undefined, parts, finish, stopSequence: undefined, usage: { tokens, reasoning: undefined } }
+  })
+
+const pieces = (whole: string, size: number): string[] =>
+  Array.from({ length: Math.ceil(whole.length / size) }, (_, at) => whole.slice(at * size, (at + 1) * size))
+
+function eventsOf(reply: ChatReply, size: number): ChatEvent[] {
+  const events: ChatEvent[] = [{ type: "start", id: undefined, usage: undefined }]
+  let index = 0
+  for (const part of reply.parts) {
+    if (part.type === "tool-call") {
+      events.push({ type: "tool-call-start", index, id: part.id, name: part.name, custom: false })
+      for (const piece of pieces(part.arguments, size))
+        events.push({ type: "tool-call-delta", index, arguments: piece })
+      index++
+    } else for (const piece of pieces(part.text, size)) events.push({ type: `${part.type}-delta`, text: piece })
+    events.push({ type: "part-end" })
+  }
+  const usage: ChatEvent[] = reply.usage ? [{ type: "usage", usage: reply.usage }] : []
+  return [...events, { type: "finish", reason: reply.finish, stopSequence: undefined }, ...usage, { type: "end" }]
+}
+
+/** What the client must read; how it is ended is the matrix's to say. */
+function meant({ parts, usage }: ChatReply): object {
+  const joined = (type: "text" | "thinking") => parts.map((part) => (part.type === type ? part.text : "")).join("")
+  const calls = parts.flatMap((part) =>
+    part.type === "tool-call" ? [{ id: part.id, name: part.name, given: part.arguments }] : [],
+  )
+  return { thinking: joined("thinking"), text: joined("text"), refusal: "", calls, usage: usage?.tokens }
+}
+
+describe("a translated stream that is cut at any byte is a whole answer or a failure that is told", () => {
+  const recorded: Readonly<Record<Endpoint, readonly string[]>> = {
+    chat: ["parallel-tools", "reasoning"],
+    messages: ["parallel-tools", "thinking-cache"],
+    responses: ["reasoning-tools", "text"],
+  }
+  const rows = pairs.flatMap(([client, backend]) => recorded[backend].map((file) => [client, backend, file] as const))
+
+  test.each(rows)("%s from %s/%s", async (client, backend, file) => {
+    const bytes = await fixture(`${backend}/${file}.sse`)
+    const request = { ...must(formats[client].decodeRequest(hello[client])), stream: true, includeUsage: true }
+    const met = meets(request, backend)
+    const complete = await relayed(met.streamReader(view(request)), bytes)
+    const whole = speakers[client].added(complete.told)
+    let wholes = 0
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      const { told, failure, started, reader } = await relayed(met.streamReader(view(request)), bytes.subarray(0, cut))
+      if (failure === undefined) {
+        expect(speakers[client].added(told)).toEqual(whole)
+        wholes++
+        continue
+      }
+      const position = reader.position()
+      const report = formats[client].streamFailure(failure, { requestId: "req_1", model: "m", position, started })
+      const shown = speakers[client].failure(told + report)
+      if (shown === undefined) throw new Error(`a plain end after ${cut} bytes: ${told}${report}`)
+    }
+    // Only what the terminal event's own end of line leaves out is no loss.
+    expect(wholes).toBeGreaterThan(0)
+    expect(wholes).toBeLessThan(5)
+  })
+})
+
+/** What a client was sent of a backend's stream, as the gateway sends it. */
+async function relayed(reader: StreamReader, bytes: Uint8Array) {
+  const outbox = new Outbox({ heartbeat: undefined, heartbeatMs: 0, stallMs: 3_600_000, beforeHeartbeat: () => {} })
+  const relay = new Relay(reader, outbox, () => {})
+  const chunks = [bytes]
+  const end = await relay.run({
+    read: () => {
+      const value = chunks.shift()
+      return Promise.resolve(value === undefined ? { done: true } : { done: false, value })
+    },
+    close: () => {},
+  })
+  const failure = "terminal" in end ? undefined : end.failure
+  if ("terminal" in end) await outbox.write(end.terminal)
+  outbox.end()
+  const told = await new Response(outbox.stream()).text()
+  return { told, failure, started: relay.told, reader }
+}
