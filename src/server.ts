@@ -15,7 +15,8 @@ import { LiveCatalogue } from "./catalogue/live.ts"
 import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
-import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/call.ts"
+import { Calibration } from "./gateway/calibration.ts"
+import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/ports.ts"
 import { startActors } from "./gateway/start-actors.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
@@ -131,6 +132,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       config.SEARCH_URL === undefined
         ? undefined
         : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
+    calibration: new Calibration(),
     random: Math.random,
     now: () => clock.now(),
     finished: (call) => {

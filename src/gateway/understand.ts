@@ -2,7 +2,7 @@
  * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
  */
 import { unreachable } from "../../actors/unreachable.ts"
-import type { Offer, LiveCatalogue } from "../catalogue/live.ts"
+import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { present } from "../chat/json.ts"
 import type { ChatRequest, Endpoint, Feature, Forwarding } from "../chat/request.ts"
@@ -10,34 +10,37 @@ import { Failure } from "../failure/failure.ts"
 import { parseBody, readModel } from "../wire/body.ts"
 import { type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { WireFormat } from "../wire/format.ts"
+import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {
   readonly request: ChatRequest
   readonly offer: Offer
   readonly exchange: Exchange
+  /** Input tokens as the estimator has them; `request.inputTokens` is corrected by what is known of the model. */
+  readonly estimated: number
 }
 
 export function understand(
   bytes: Uint8Array,
   format: WireFormat,
-  catalogue: LiveCatalogue,
-  nowMs: number,
-  searches: boolean,
+  { catalogue, calibration, now, search }: Pick<GatewayPorts, "catalogue" | "calibration" | "now" | "search">,
 ): Understood | Failure {
   const body = parseBody(bytes)
   if (body instanceof Failure) return body
   const id = readModel(body)
   if (id instanceof Failure) return id
-  const offer = catalogue.find(id, nowMs)
+  const offer = catalogue.find(id, now())
   if (offer === undefined) return new Failure("model.unknown")
   if (!offer.model.endpoints.has(format.endpoint)) {
     const served = [...offer.model.endpoints].join(", ")
     return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
   }
-  const request = format.decodeRequest(body)
-  if (request instanceof Failure) return request
-  const suited = suit(offer.model, request, searches)
-  return suited instanceof Failure ? suited : { request, offer, exchange: suited }
+  const decoded = format.decodeRequest(body)
+  if (decoded instanceof Failure) return decoded
+  const estimated = decoded.inputTokens
+  const request = { ...decoded, inputTokens: Math.ceil(estimated * calibration.factor(offer.model.id)) }
+  const suited = suit(offer.model, request, search !== undefined)
+  return suited instanceof Failure ? suited : { request, offer, exchange: suited, estimated }
 }
 
 /**

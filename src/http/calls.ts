@@ -1,7 +1,8 @@
 /** The three endpoints that call models, and the free token count of the messages format. */
 import { Elysia } from "elysia"
 import { authenticate } from "../gateway/authenticate.ts"
-import { call, type GatewayPorts } from "../gateway/call.ts"
+import { call } from "../gateway/call.ts"
+import type { GatewayPorts } from "../gateway/ports.ts"
 import { Failure } from "../failure/failure.ts"
 import type { WireFormat } from "../wire/format.ts"
 import { parseBody, readModel } from "../wire/body.ts"
@@ -35,7 +36,8 @@ export const countTokensController = (ports: GatewayPorts, messages: WireFormat)
       if (!offer.model.endpoints.has(messages.endpoint))
         return new Failure("request.invalid", { message: "The model is not served on this endpoint." })
       const decoded = messages.decodeRequest({ ...body, max_tokens: 1 })
-      return decoded instanceof Failure ? decoded : { input_tokens: decoded.inputTokens }
+      if (decoded instanceof Failure) return decoded
+      return { input_tokens: Math.ceil(decoded.inputTokens * ports.calibration.factor(offer.model.id)) }
     },
     { parse: "none" },
   )

@@ -8,7 +8,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import type { LedgerView } from "../../actors/ledger.ts"
 import type { SlotsView } from "../../actors/slots.ts"
 import type { Actors } from "../gateway/actors.ts"
-import type { FinishedCall } from "../gateway/call.ts"
+import type { FinishedCall } from "../gateway/ports.ts"
 
 /** From a short answer's first token to a long agent turn. */
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]

@@ -8,7 +8,7 @@ import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { KeyView } from "../../actors/key.ts"
 import { authenticate } from "../gateway/authenticate.ts"
-import type { GatewayPorts } from "../gateway/call.ts"
+import type { GatewayPorts } from "../gateway/ports.ts"
 import { rateHeaders } from "../gateway/rate-headers.ts"
 import { edge } from "./edge.ts"
 

@@ -1,0 +1,312 @@
+/**
+ * The story of a call that is understood: admit, forward, relay, settle. Nothing is told to the client before Postgres
+ * has it: the head waits for the opening, the last byte for the settlement (decisions §3).
+ */
+import type { LedgerView, Opening } from "../../actors/ledger.ts"
+import type { Outcome } from "../../actors/kernel/actor.ts"
+import { microToRupiah } from "../../actors/money/micro.ts"
+import { Failure } from "../failure/failure.ts"
+import type { WireFormat } from "../wire/format.ts"
+import { valueOf } from "./actors.ts"
+import { type Admission, admit } from "./admit.ts"
+import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
+import type { Caller } from "./authenticate.ts"
+import { candidates, type Candidate } from "./candidates.ts"
+import { crashRecord, type Delivery, deliveryOf, endingOf } from "./ending.ts"
+import { Outbox } from "./outbox.ts"
+import { Patience } from "./patience.ts"
+import type { GatewayPorts } from "./ports.ts"
+import type { Relay } from "./relay.ts"
+import { type Routed, route } from "./route.ts"
+import { type Booked, type Ending, settle } from "./settle.ts"
+import { toolLoop } from "./tool-loop.ts"
+import type { Understood } from "./understand.ts"
+
+/** How long the ledger may fail before nothing more is forwarded (decisions §3). */
+const LEDGER_PATIENCE_MS = 2_000
+
+export class Story {
+  readonly #ports: GatewayPorts
+  readonly #format: WireFormat
+  readonly #request: Request
+  readonly #requestId: string
+  readonly #caller: Caller
+  readonly #understood: Understood
+  readonly #outbox: Outbox
+  readonly #startedAt = performance.now()
+  /** The client was told that nothing is charged, whatever the backend still answers. */
+  readonly #withdrawn = new AbortController()
+  /** What the call holds now; after a reroute another than before. */
+  #admission: Admission | undefined
+  #relay: Relay | undefined
+  #firstTokenMs: number | undefined
+  #alerted = false
+
+  constructor(
+    ports: GatewayPorts,
+    format: WireFormat,
+    request: Request,
+    requestId: string,
+    caller: Caller,
+    understood: Understood,
+  ) {
+    this.#ports = ports
+    this.#format = format
+    this.#request = request
+    this.#requestId = requestId
+    this.#caller = caller
+    this.#understood = understood
+    this.#outbox = new Outbox({
+      heartbeat: this.#heartbeat,
+      heartbeatMs: ports.limits.heartbeatMs,
+      stallMs: ports.limits.readerStallMs,
+      beforeHeartbeat: () => this.#relay?.release(),
+    })
+    if (request.signal.aborted) this.#outbox.leave()
+    request.signal.addEventListener("abort", () => this.#outbox.leave())
+  }
+
+  /** A comment between events, white space before a JSON body, or nothing (decisions §6). */
+  get #heartbeat(): string | undefined {
+    if (this.#understood.request.stream) return ": heartbeat\n"
+    return this.#format.failedReply === undefined ? undefined : " "
+  }
+
+  async tell(): Promise<Response | Failure> {
+    const { actors, catalogue, backends, limits, search } = this.#ports
+    const openedAt = this.#ports.now()
+    const chain = candidates(this.#understood, catalogue, backends, openedAt, search !== undefined)
+    if (chain instanceof Failure) return chain
+    const [first] = chain.fitting
+    if (first === undefined) throw new Error("a chain that fits has a first model")
+    const ledger = valueOf(
+      await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), limits.settleDeadlineMs),
+    )
+    if (ledger instanceof Failure) return ledger
+    if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
+    const admitted = await this.#admit(first)
+    if (admitted instanceof Failure) return admitted
+    // Checked in the turn in which the call is put under way, so that a drain that has begun sees every call.
+    if (this.#outbox.left.aborted || this.#ports.draining.aborted) {
+      admitted[Symbol.dispose]()
+      return new Failure("gateway.capacity", { retryAfterS: 1 })
+    }
+
+    const opening = this.#opening(admitted, openedAt)
+    const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
+    const patience = new Patience({ startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
+    this.#outbox.watchSilence()
+    const delivered = this.#forward(chain.fitting, chain.markers, admitted, patience, opening)
+      .catch((error: unknown) => this.#crash(error, opening))
+      .then((delivery) => this.#deliver(delivery))
+      .finally(() => this.#ports.underWay.delete(this.#requestId))
+    const giveUp = () => {
+      patience.giveUp()
+      this.#outbox.hurry()
+    }
+    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp })
+
+    const early = await Promise.race([delivered, this.#outbox.started])
+    if (early !== undefined) return early
+    return await this.#head(opened, patience)
+  }
+
+  /** The head of an answer that has begun: it goes once the opening is durable. */
+  async #head(opened: Promise<Outcome<"durable">>, patience: Patience): Promise<Response | Failure> {
+    if ((await opened).kind !== "ok") {
+      this.#withdrawn.abort()
+      patience.giveUp()
+      this.#outbox.leave()
+      return new Failure("dependency.database_unavailable")
+    }
+    const streamed = this.#understood.request.stream
+    const headers = {
+      "Content-Type": streamed ? "text/event-stream; charset=utf-8" : "application/json",
+      "Cache-Control": "no-store",
+      ...(streamed && { "X-Accel-Buffering": "no" }),
+    }
+    return new Response(this.#outbox.stream(), { headers })
+  }
+
+  async #admit(candidate: Candidate): Promise<Admission | Failure> {
+    const admitted = await admit(this.#ports.actors, {
+      requestId: this.#requestId,
+      caller: this.#caller,
+      request: this.#understood.request,
+      offer: candidate.offer,
+      leastAnswerTokens: candidate.exchange.leastAnswerTokens,
+      capacityWaitMs: this.#ports.limits.capacityWaitMs,
+      left: this.#outbox.left,
+    })
+    if (!(admitted instanceof Failure)) this.#admission = admitted
+    return admitted
+  }
+
+  #opening(admission: Admission, openedAt: number): Opening {
+    const { request, offer } = this.#understood
+    const { record } = this.#caller
+    return {
+      requestId: this.#requestId,
+      accountId: record.accountId,
+      keyId: record.keyId,
+      leaseId: admission.leaseId,
+      model: offer.model.id,
+      endpoint: request.endpoint,
+      streamed: request.stream,
+      hold: admission.hold,
+      priceId: admission.offer.price.id,
+      openedAt,
+      starts: admission.starts,
+    }
+  }
+
+  async #forward(
+    chain: readonly Candidate[],
+    markers: Routed["markers"],
+    admitted: Admission,
+    patience: Patience,
+    opening: Opening,
+  ): Promise<Delivery> {
+    using _ = patience
+    using _drain = this.#drainWhenLeft(patience)
+    const routed = await route({
+      candidates: chain,
+      markers,
+      patience,
+      random: this.#ports.random,
+      admitted,
+      admit: (candidate) => this.#admit(candidate),
+      attempt: (candidate, admission) => this.#attempt(candidate, admission, patience),
+      wanted: () => !this.#outbox.left.aborted,
+    })
+    using admission = routed.admission
+    const ending = endingOf(routed, {
+      streamed: this.#understood.request.stream,
+      drainedOut: patience.givenUp && this.#outbox.left.aborted,
+      firstTokenMs: this.#firstTokenMs,
+      durationMs: this.#elapsedMs(),
+    })
+    const booked = await settle(this.#ports.actors, {
+      keyHash: this.#caller.keyHash,
+      opening: { ...opening, leaseId: admission.leaseId, starts: admission.starts },
+      admission,
+      ending,
+      markers: routed.markers,
+      deadlineMs: this.#ports.limits.settleDeadlineMs,
+      withdrawn: this.#withdrawn.signal,
+    })
+    this.#report(routed, ending, booked)
+    this.#learn(routed, ending)
+    return deliveryOf(routed, booked)
+  }
+
+  /** A client that goes away leaves its backend to be read on for a while, and no longer. */
+  #drainWhenLeft(patience: Patience): Disposable {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const drain = () => {
+      timer = setTimeout(() => patience.giveUp(), this.#ports.limits.drainLeftMs)
+    }
+    this.#outbox.left.addEventListener("abort", drain)
+    return {
+      [Symbol.dispose]: () => {
+        this.#outbox.left.removeEventListener("abort", drain)
+        clearTimeout(timer)
+      },
+    }
+  }
+
+  /** A bug of ours ended the story: the client is told, nothing is charged, and the record says whose fault it was. */
+  #crash(error: unknown, opening: Opening): Delivery {
+    this.#admission?.[Symbol.dispose]()
+    this.#ports.crashed(this.#requestId, error)
+    const { offer } = this.#understood
+    const final = crashRecord(offer, this.#firstTokenMs, this.#elapsedMs())
+    this.#ports.actors.ledger.tell({ type: "void", settlement: { opening, records: [final], voided: true } })
+    return { kind: "failure", failure: new Failure("internal.panic"), model: offer.model.id, position: undefined }
+  }
+
+  async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
+    const { request } = this.#understood
+    const { search, random } = this.#ports
+    const terms: AttemptTerms = {
+      requestId: this.#requestId,
+      nowMs: this.#ports.now(),
+      request,
+      candidate,
+      answerLimit: admission.answerLimit,
+      clientHeaders: this.#request.headers,
+      outbox: this.#outbox,
+      patience,
+      onRelay: (relay) => (this.#relay = relay),
+      onContent: () => {
+        patience.started()
+        this.#firstTokenMs ??= this.#elapsedMs()
+      },
+    }
+    const { webSearch: wish } = request
+    const wanted = () => !this.#outbox.left.aborted
+    const end =
+      wish === undefined || search === undefined
+        ? await attempt(terms)
+        : await toolLoop({ attempt: terms, wish, search, hold: admission.hold, random, wanted })
+    // Told at once: a retry or another model of the chain may hide it from everyone else.
+    if (end.kind === "failed" && end.fault.alert) {
+      this.#alerted = true
+      const { model } = candidate.offer
+      const { status } = end.fault
+      this.#ports.alerted({ requestId: this.#requestId, model: model.id, provider: model.upstream.provider, status })
+    }
+    return end
+  }
+
+  /** Tells what is left to tell; the whole answer where nothing has been sent yet, undefined where the head has gone. */
+  async #deliver(delivery: Delivery): Promise<Response | Failure | undefined> {
+    if (delivery.kind === "failure" && !this.#outbox.isStarted) {
+      this.#outbox.end()
+      return delivery.failure
+    }
+    if (delivery.kind === "reply" && !this.#outbox.isStarted) {
+      this.#outbox.end()
+      const headers = { "Content-Type": "application/json", "X-Cost-Rp": microToRupiah(delivery.charge) }
+      return new Response(JSON.stringify(delivery.body), { headers })
+    }
+    await this.#outbox.write(this.#lastBytes(delivery))
+    this.#outbox.end()
+    return undefined
+  }
+
+  #lastBytes(delivery: Delivery): string {
+    if (delivery.kind === "stream") return delivery.last
+    if (delivery.kind === "reply") return JSON.stringify(delivery.body)
+    const { failure, model, position } = delivery
+    const context = { requestId: this.#requestId, model, position, nowMs: this.#ports.now() }
+    if (this.#understood.request.stream) {
+      return this.#format.streamFailure(failure, { ...context, started: this.#relay?.told ?? false })
+    }
+    return JSON.stringify(this.#format.failedReply?.(failure, context) ?? failure.body(this.#requestId))
+  }
+
+  /** What the backend counted of the prompt corrects the estimates of its model; one turn says it exactly. */
+  #learn({ admission }: Routed, { status, tokens, turns }: Ending): void {
+    if (status !== "ok" || tokens === undefined || turns > 1) return
+    const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
+    this.#ports.calibration.learn(admission.offer.model.id, this.#understood.estimated, counted)
+  }
+
+  #report({ admission }: Routed, ending: Ending, booked: Booked): void {
+    this.#ports.finished({
+      requestId: this.#requestId,
+      accountId: this.#caller.record.accountId,
+      keyId: this.#caller.record.keyId,
+      model: admission.offer.model.id,
+      endpoint: this.#understood.request.endpoint,
+      booked,
+      ending,
+      alert: this.#alerted,
+    })
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startedAt)
+  }
+}
