@@ -12,7 +12,7 @@ import { takenBetas } from "./betas.ts"
 const VERSION = "bedrock-2023-05-31"
 
 /** Fields of the body that travel as they are. */
-const PLAIN = ["max_tokens", "stop_sequences", "temperature", "top_p", "top_k", "tool_choice", "thinking"]
+const PLAIN = ["max_tokens", "stop_sequences", "temperature", "top_p", "top_k", "thinking"]
 const OUTPUT = ["effort", "format"]
 const OWN_TOOL = ["type", "name", "description", "input_schema", "cache_control", "strict"]
 /** What a tool may say beside that, with the beta that makes it known. */
@@ -39,15 +39,14 @@ export function invokeBody(body: JsonObject, anthropicBeta: string | null): Json
   if (output !== undefined) written["output_config"] = output
   if (betas.includes("context-management-2025-06-27") && isObject(body["context_management"]))
     written["context_management"] = body["context_management"]
-  const { system, messages, tools } = body
+  const { system, messages } = body
   if (system !== undefined) written["system"] = Array.isArray(system) ? system.map(marked) : system
   if (Array.isArray(messages)) {
     const objects = messages.filter(isObject)
     const whole = isObject(body["cache_control"]) ? cachedWhole(objects, body["cache_control"]) : objects
     written["messages"] = whole.map(message)
   }
-  if (Array.isArray(tools)) written["tools"] = tools.filter(isObject).map((tool) => knownTool(tool, betas))
-  return written
+  return { ...written, ...toolUse(body, betas) }
 }
 
 /** A mark on the request as a whole, which Bedrock does not know, is one on its last block. */
@@ -87,6 +86,17 @@ function marked(block: Json): Json {
   return block["type"] === "tool_result" && Array.isArray(content)
     ? { ...known, content: content.map((inner) => marked(inner)) }
     : known
+}
+
+/**
+ * Without web search, which Bedrock does not run: it comes this far only from coding agents that offer it with every
+ * request (decisions §8). A choice without tools would be refused.
+ */
+function toolUse({ tools, tool_choice: choice }: JsonObject, betas: readonly string[]): JsonObject {
+  if (!Array.isArray(tools)) return {}
+  const known = tools.filter(isObject).filter((tool) => family(tool) !== "web_search")
+  if (known.length === 0) return {}
+  return { tools: known.map((tool) => knownTool(tool, betas)), ...(choice !== undefined && { tool_choice: choice }) }
 }
 
 /** The vendor's own tools are told apart by their type, and travel with all that they say. */

@@ -111,6 +111,14 @@ describe("the envelope of InvokeModel", () => {
     ])
   })
 
+  test("leaves out a web search, and with the last tool the choice among them", () => {
+    const search = { type: "web_search_20250305", name: "web_search" }
+    const own = { name: "t", input_schema: { type: "object" } }
+    const tool_choice = { type: "auto" }
+    expect(body({ tools: [search, own], tool_choice })).toMatchObject({ tools: [own], tool_choice })
+    expect(Object.keys(body({ tools: [search], tool_choice }))).toEqual(["anthropic_version", "max_tokens", "messages"])
+  })
+
   test("leaves thinking and system as they are", () => {
     const thinking = { type: "thinking", thinking: "Hm.", signature: "c2ln" }
     const messages = [...hello, { role: "assistant", content: [thinking] }, ...hello]
