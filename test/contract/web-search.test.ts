@@ -453,6 +453,17 @@ describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, strea
   })
 })
 
+test("counts in detail are told of one turn, and not of a sum", async () => {
+  const details = { cache_creation: { ephemeral_5m_input_tokens: 3 } }
+  const usage = { ...counts(10, 2, 0, 3), ...details, service_tier: "standard" }
+  play({ blocks: [text("I know.")], usage })
+  expect((await told(false)).usage).toMatchObject({ ...details, service_tier: "standard" })
+  play({ blocks: [search("toolu_1", "q")], usage }, { blocks: [text("So.")], usage })
+  const sum = (await told(false)).usage
+  expect(sum).toMatchObject({ cache_creation_input_tokens: 6, service_tier: "standard" })
+  expect(sum["cache_creation"]).toBeUndefined()
+})
+
 describe("a turn that fails after a search", () => {
   test("ends a stream with the format's error, and nothing is charged", async () => {
     play({ blocks: [search("toolu_1", "q")] }, { status: 400 })
@@ -477,6 +488,39 @@ describe("a turn that fails after a search", () => {
       charge_micro: 0,
     })
   })
+
+  test("is a failure of the backend, whatever was not said of it", async () => {
+    const silent = { blocks: [], breaks: true }
+    play({ blocks: [search("toolu_1", "q")] }, silent, silent, silent)
+    const response = await ask({ stream: true })
+    expect(await response.text()).toMatch(/event: error\ndata: .*\n\n$/)
+    expect(backend.asked).toHaveLength(4)
+    expect(await gateway.usage(person, requestId(response))).toMatchObject({
+      status: "upstream_error",
+      charge_micro: 0,
+    })
+  })
+
+  test.each([
+    ["out of order", 503, 4, 502],
+    ["throttled", 429, 2, 429],
+  ] as const)(
+    "because its backend is %s is not played again from the first turn, nor rerouted",
+    async (_, status, calls, answered) => {
+      const other = await gateway.model({ format: "messages", features: ["web_search"] })
+      const chained = await gateway.model({
+        format: "messages",
+        provider: "turns",
+        features: ["web_search"],
+        fallback: [other],
+      })
+      play({ blocks: [search("toolu_1", "q")] }, { status }, { status }, { status })
+      const simulated = gateway.simulator.calls.length
+      expect((await ask({ model: chained })).status).toBe(answered)
+      expect(backend.asked).toHaveLength(calls)
+      expect(gateway.simulator.calls).toHaveLength(simulated)
+    },
+  )
 
   test("is the failure of a call that does not stream, and is not begun anew", async () => {
     play({ blocks: [search("toolu_1", "q")] }, { status: 400 })
