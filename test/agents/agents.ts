@@ -220,14 +220,20 @@ export async function run(
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
+    detached: true,
   })
+  let stopped = false
+  const timer = setTimeout(() => {
+    stopped = true
+    // The whole group, because an agent may be a process that starts the agent.
+    process.kill(-child.pid, "SIGKILL")
+  }, timeoutMs)
   const [stdout, stderr, exitCode] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
     child.exited,
   ])
+  clearTimeout(timer)
   const seconds = (performance.now() - startedAt) / 1_000
-  return { exitCode, stopped: child.signalCode === "SIGKILL", stdout, stderr, seconds }
+  return { exitCode, stopped, stdout, stderr, seconds }
 }
