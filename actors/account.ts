@@ -1,27 +1,17 @@
 /**
  * An account's purse: holds, settlements and releases under this process's lease, one at a time (decisions §3). Money in
  * micro-rupiah. When the purse is short, the lease is asked to grow before anyone is told 402: money may have come in
- * elsewhere.
+ * elsewhere, or a neighbour may have some to spare.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { Clock } from "./kernel/clock.ts"
+import { type HoldTerms, type LeaseNews, LeasedPurse, type LeasePorts } from "./lease.ts"
 import type { Micro } from "./money/micro.ts"
-import { Purse, type Settled } from "./money/purse.ts"
-import { holdFrom } from "./money/quote.ts"
+import type { Lease, Settled } from "./money/purse.ts"
 import { unreachable } from "./unreachable.ts"
 
-/** A lease as the database has it; sums are cumulative over its life. */
-export interface Lease {
+/** The id is the lease's epoch: charges are booked under it, while it is open. */
+export interface AccountLease extends Lease {
   readonly id: bigint
-  readonly granted: Micro
-  readonly settled: Micro
-}
-
-export interface HoldTerms {
-  readonly requestId: string
-  readonly least: Micro
-  /** What to hold if it is at most half of what is available: the worst case, or what the key's budget allowed of it. */
-  readonly target: Micro
 }
 
 export type HoldReply =
@@ -46,44 +36,22 @@ export type AccountCommand =
   | { readonly type: "release"; readonly requestId: string }
   /** Takes a charge back that could not be booked. */
   | { readonly type: "unsettle"; readonly charged: Charged }
-  /** Money was credited: the lease may grow. */
-  | { readonly type: "credited" }
-  | { readonly type: "lease-grown"; readonly lease: Lease }
-  /** The growth failed: nothing is known of the lease. */
-  | { readonly type: "lease-not-grown" }
+  | { readonly type: "lease"; readonly news: LeaseNews }
   | { readonly type: "view"; readonly reply: Reply<AccountView> }
 
-export interface AccountPorts {
-  readonly clock: Clock
-  /** Begins to grow the lease by all that is free; the outcome comes back as `lease-grown` or `lease-not-grown`. */
-  readonly growLease: () => void
-}
-
-/** How long the answer "there is no more" is believed before the database is asked again. */
-const ASK_AGAIN_MS = 250
-/** How many calls may wait for one growth of the lease. */
-const WAITING_LIMIT = 10_000
-
 export class Account implements Behaviour<AccountCommand> {
-  readonly #ports: AccountPorts
-  readonly #lease: Lease
-  readonly #purse: Purse
+  readonly #leaseId: bigint
+  readonly #purse: LeasedPurse
   readonly #purseId = Symbol("purse")
-  #growing = false
-  #growAgain = false
-  #askedAt = -Infinity
-  #waiting: { readonly terms: HoldTerms; readonly reply: Reply<HoldReply> }[] = []
 
-  constructor(ports: AccountPorts, lease: Lease) {
-    this.#ports = ports
-    this.#lease = lease
-    this.#purse = new Purse(lease.granted, lease.settled)
-    // What was just read is fresh.
-    this.#askedAt = ports.clock.monotonic()
+  /** `more`: there was more to be had than the lease has. */
+  constructor(ports: LeasePorts, lease: AccountLease, more: boolean) {
+    this.#leaseId = lease.id
+    this.#purse = new LeasedPurse(ports, lease, more)
   }
 
   idle(): boolean {
-    return this.#purse.isEmpty && !this.#growing && this.#waiting.length === 0
+    return this.#purse.isIdle
   }
 
   receive(command: AccountCommand): void {
@@ -93,15 +61,11 @@ export class Account implements Behaviour<AccountCommand> {
       case "settle":
         return command.reply({ ...this.#purse.settle(command.requestId, command.actual), purse: this.#purseId })
       case "release":
-        return this.#onRelease(command.requestId)
+        return this.#purse.release(command.requestId)
       case "unsettle":
         return this.#onUnsettle(command.charged)
-      case "credited":
-        return this.#grow()
-      case "lease-grown":
-        return this.#onLeaseGrown(command.lease)
-      case "lease-not-grown":
-        return this.#onGrowthEnded("unavailable")
+      case "lease":
+        return this.#purse.receive(command.news)
       case "view":
         return command.reply({ held: this.#purse.held, available: this.#purse.available })
       default:
@@ -110,63 +74,14 @@ export class Account implements Behaviour<AccountCommand> {
   }
 
   #onHold(terms: HoldTerms, reply: Reply<HoldReply>): void {
-    if (this.#tryHold(terms, reply)) return
-    const asked = this.#ports.clock.monotonic() - this.#askedAt
-    if (!this.#growing && asked < ASK_AGAIN_MS) return reply({ kind: "insufficient" })
-    if (this.#waiting.length >= WAITING_LIMIT) return reply({ kind: "unavailable" })
-    this.#waiting.push({ terms, reply })
-    if (!this.#growing) this.#grow()
-  }
-
-  #tryHold(terms: HoldTerms, reply: Reply<HoldReply>): boolean {
-    const hold = holdFrom(this.#purse.available, terms.target, terms.least)
-    if (hold === undefined) return false
-    this.#purse.hold(terms.requestId, hold)
-    reply({ kind: "held", hold, leaseId: this.#lease.id })
-    return true
-  }
-
-  #onRelease(requestId: string): void {
-    this.#purse.release(requestId)
-    const index = this.#waiting.findIndex((waiting) => waiting.terms.requestId === requestId)
-    if (index >= 0) this.#waiting.splice(index, 1)[0]?.reply({ kind: "insufficient" })
+    this.#purse.hold(terms, (outcome) => {
+      if (typeof outcome === "string") reply({ kind: outcome })
+      else reply({ kind: "held", hold: outcome, leaseId: this.#leaseId })
+    })
   }
 
   /** A purse made after the charge was read from the database; the ledger takes the charge back there. */
   #onUnsettle({ purse, charge }: Charged): void {
     if (purse === this.#purseId) this.#purse.unsettle(charge)
-  }
-
-  #grow(): void {
-    if (this.#growing) {
-      // The growth under way may have been computed before the credit.
-      this.#growAgain = true
-      return
-    }
-    this.#growing = true
-    this.#ports.growLease()
-  }
-
-  #onLeaseGrown(lease: Lease): void {
-    if (lease.id !== this.#lease.id) throw new Error(`lease ${this.#lease.id} was replaced by ${lease.id} while in use`)
-    this.#purse.grantedIs(lease.granted)
-    this.#askedAt = this.#ports.clock.monotonic()
-    this.#onGrowthEnded("insufficient")
-  }
-
-  /** Serves who waited for the growth; those who are still short are told why. */
-  #onGrowthEnded(short: "insufficient" | "unavailable"): void {
-    this.#growing = false
-    const waiting = this.#waiting
-    this.#waiting = []
-    if (this.#growAgain) {
-      this.#growAgain = false
-      this.#grow()
-    }
-    for (const { terms, reply } of waiting) {
-      if (this.#tryHold(terms, reply)) continue
-      if (this.#growing) this.#waiting.push({ terms, reply })
-      else reply({ kind: short })
-    }
   }
 }

@@ -3,10 +3,11 @@
  * §4.3–4, §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for
  * as long as someone asks for it.
  */
+import { Budget, type BudgetPorts } from "./budget.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import { larger, type Micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
-import { holdFrom } from "./money/quote.ts"
+import type { LeaseNews } from "./lease.ts"
+import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { type Calendar, calendarAt, type PeriodStarts, type SpendingPeriod } from "./period.ts"
 import { unreachable } from "./unreachable.ts"
 import { SlidingWindow } from "./window.ts"
@@ -57,6 +58,8 @@ export type ReserveReply =
   | { readonly kind: "reserved"; readonly hold: Micro | undefined; readonly starts: PeriodStarts }
   /** `retryAfterS` is undefined when no wait helps. */
   | { readonly kind: "tokens-exceeded" | "budget-exceeded"; readonly retryAfterS: number | undefined }
+  /** The budget is short here, and whether there is more could not be found out. */
+  | { readonly kind: "unavailable" }
 
 export interface Reservation {
   readonly requestId: string
@@ -88,13 +91,16 @@ export type KeyCommand =
   /** Some of a charge, or all of it, that was not booked after all. */
   | { readonly type: "unsettle"; readonly charge: Micro; readonly starts: PeriodStarts }
   | { readonly type: "view"; readonly reply: Reply<KeyView> }
+  /** Of one budget's lease; `elsewhere` is what was spent of it and not under this lease. */
+  | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews; readonly elsewhere?: Micro }
+  /** Of the current budget, if there is one. */
+  | { readonly type: "lease"; readonly news: LeaseNews }
   /** Durable state has changed: read it again. */
   | { readonly type: "changed" }
   | { readonly type: "loaded"; readonly loaded: LoadedKey | undefined }
   | { readonly type: "not-loaded" }
 
-export interface KeyPorts {
-  readonly clock: Clock
+export interface KeyPorts extends Omit<BudgetPorts, "self"> {
   readonly self: (command: KeyCommand) => void
   /** Begins to read the key; the outcome comes back as `loaded` or `not-loaded`. */
   readonly load: () => void
@@ -103,14 +109,12 @@ export interface KeyPorts {
 interface Reserved {
   readonly atMs: number
   readonly tokens: number
-  readonly starts: PeriodStarts
-  readonly hold: Micro
+  /** The budget that holds money for it. */
+  readonly budget: Budget | undefined
 }
 
 /** A change that could not be read is tried again after so long: a revoked key must not live on. */
 const LOAD_AGAIN_MS = 500
-
-const periods = ["daily", "monthly", "total"] as const
 
 export class Key implements Behaviour<KeyCommand> {
   readonly #ports: KeyPorts
@@ -120,9 +124,11 @@ export class Key implements Behaviour<KeyCommand> {
   #requests: SlidingWindow | undefined
   #tokens: SlidingWindow | undefined
   #calendar: Calendar | undefined
-  #spent: Record<SpendingPeriod, Micro> = { daily: zero, monthly: zero, total: zero }
-  /** What the calls admitted in the current periods hold. */
-  #held: Record<SpendingPeriod, Micro> = { daily: zero, monthly: zero, total: zero }
+  #loaded: LoadedKey | undefined
+  /** By period and start: the current one, and those that calls under way were admitted in. */
+  readonly #budgets = new Map<string, Budget>()
+  #budget: Budget | undefined
+  #draining = false
 
   /** Reads one at a time, so that an older answer never overtakes a newer one. */
   #loading = false
@@ -136,8 +142,9 @@ export class Key implements Behaviour<KeyCommand> {
 
   idle(): boolean {
     const now = this.#clock.monotonic()
+    const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
     const quiet = (window: SlidingWindow | undefined) => window === undefined || window.used(now) === 0
-    return this.#reserved.size === 0 && !this.#loading && quiet(this.#requests) && quiet(this.#tokens)
+    return this.#reserved.size === 0 && !this.#loading && shared && quiet(this.#requests) && quiet(this.#tokens)
   }
 
   receive(command: KeyCommand): void {
@@ -145,18 +152,21 @@ export class Key implements Behaviour<KeyCommand> {
       case "count":
         return command.reply(this.#onCount(command.counted))
       case "reserve":
-        return command.reply(this.#onReserve(command.reservation))
+        return this.#onReserve(command.reservation, command.reply)
       case "trim":
-        return this.#onTrim(command.requestId, command.hold)
+        return this.#reserved.get(command.requestId)?.budget?.purse.trim(command.requestId, command.hold)
       case "settle":
         return command.reply(this.#onSettle(command.usage))
       case "release":
-        this.#end(command.requestId, 0)
-        return
+        return this.#end(command.requestId, 0)?.budget?.purse.release(command.requestId)
       case "unsettle":
-        return this.#count(this.#spent, minus(zero, command.charge), command.starts)
+        return this.#budgetOf(command.starts)?.unsettle(command.charge)
       case "view":
         return command.reply(this.#view())
+      case "budget":
+        return command.budget.receive(command.news, command.elsewhere)
+      case "lease":
+        return this.#onLease(command.news)
       case "changed":
         return this.#onChanged()
       case "loaded":
@@ -183,32 +193,24 @@ export class Key implements Behaviour<KeyCommand> {
     return { kind: "active", record, view: this.#view() }
   }
 
-  #onReserve(wanted: Reservation): ReserveReply {
-    if (this.#reserved.has(wanted.requestId)) throw new Error(`${wanted.requestId} reserved twice`)
+  #onReserve(wanted: Reservation, reply: Reply<ReserveReply>): void {
+    const { requestId, tokens, least, worst } = wanted
+    if (this.#reserved.has(requestId)) throw new Error(`${requestId} reserved twice`)
     const now = this.#clock.monotonic()
-    if (this.#tokens !== undefined && !this.#tokens.fits(wanted.tokens, now)) {
-      return { kind: "tokens-exceeded", retryAfterS: this.#tokens.waitS(wanted.tokens, now) }
+    if (this.#tokens !== undefined && !this.#tokens.fits(tokens, now)) {
+      return reply({ kind: "tokens-exceeded", retryAfterS: this.#tokens.waitS(tokens, now) })
     }
+    this.#tokens?.add(tokens, now)
     const { starts } = this.#currentCalendar()
-    const budget = this.#record?.budget
-    let hold: Micro | undefined
-    if (budget !== undefined) {
-      const available = notNegative(minus(budget.limit, this.#usage(budget.period)))
-      hold = holdFrom(available, wanted.worst, wanted.least)
-      if (hold === undefined) return { kind: "budget-exceeded", retryAfterS: this.#rollsOverInS(budget.period) }
-    }
-    this.#tokens?.add(wanted.tokens, now)
-    const reserved = { atMs: now, tokens: wanted.tokens, starts, hold: hold ?? zero }
-    this.#reserved.set(wanted.requestId, reserved)
-    this.#count(this.#held, reserved.hold, starts)
-    return { kind: "reserved", hold, starts }
-  }
-
-  #onTrim(requestId: string, hold: Micro): void {
-    const reserved = this.#reserved.get(requestId)
-    if (reserved === undefined || hold >= reserved.hold) return
-    this.#count(this.#held, minus(hold, reserved.hold), reserved.starts)
-    this.#reserved.set(requestId, { ...reserved, hold })
+    const budget = this.#currentBudget()
+    this.#reserved.set(requestId, { atMs: now, tokens, budget })
+    if (budget === undefined) return reply({ kind: "reserved", hold: undefined, starts })
+    budget.purse.hold({ requestId, least, target: worst }, (outcome) => {
+      if (typeof outcome === "bigint") return reply({ kind: "reserved", hold: outcome, starts })
+      this.#end(requestId, 0)
+      if (outcome === "unavailable") reply({ kind: "unavailable" })
+      else reply({ kind: "budget-exceeded", retryAfterS: this.#rollsOverInS(budget.period) })
+    })
   }
 
   /**
@@ -216,30 +218,64 @@ export class Key implements Behaviour<KeyCommand> {
    * the hold and what is left of the budget (decisions §12.3).
    */
   #onSettle({ requestId, tokens, actual, starts }: CallUsage): Micro {
-    const hold = this.#end(requestId, tokens)
-    const charge = smaller(actual, this.#payable(hold, starts) ?? actual)
-    this.#count(this.#spent, charge, starts)
-    return charge
+    const held = this.#end(requestId, tokens)?.budget
+    if (held === undefined) {
+      this.#budgetOf(starts)?.count(actual)
+      return actual
+    }
+    const { charge } = held.purse.settle(requestId, actual)
+    return this.#record?.budget === undefined ? actual : charge
   }
 
-  /** What the budget pays of a call whose hold has just ended. Undefined: all of it. */
-  #payable(hold: Micro | undefined, starts: PeriodStarts): Micro | undefined {
-    const budget = this.#record?.budget
-    if (budget === undefined) return undefined
-    // What was left of a period that is over is not known any more; the hold was part of it.
-    if (starts[budget.period] !== this.#currentCalendar().starts[budget.period]) return hold
-    const available = notNegative(minus(budget.limit, this.#usage(budget.period)))
-    return larger(hold ?? zero, available)
-  }
-
-  /** Ends a reservation for which `tokens` were used after all; answers what it held. */
-  #end(requestId: string, tokens: number): Micro | undefined {
+  /** Ends a reservation for which `tokens` were used after all. */
+  #end(requestId: string, tokens: number): Reserved | undefined {
     const reserved = this.#reserved.get(requestId)
     if (reserved === undefined) return undefined
     this.#reserved.delete(requestId)
     this.#tokens?.correct(tokens - reserved.tokens, reserved.atMs)
-    this.#count(this.#held, minus(zero, reserved.hold), reserved.starts)
-    return reserved.hold
+    return reserved
+  }
+
+  #onLease(news: LeaseNews): void {
+    if (news.type === "drain") this.#draining = true
+    this.#currentBudget()?.purse.receive(news)
+  }
+
+  /** The budget in force. One that no longer is keeps only what calls under way hold. */
+  #currentBudget(): Budget | undefined {
+    const { starts } = this.#currentCalendar()
+    const wanted = this.#record?.budget?.period
+    const known = this.#budget
+    if (known?.period === wanted && (known === undefined || known.start === starts[known.period])) return known
+    known?.purse.drain(true)
+    for (const [name, { purse }] of this.#budgets) if (purse.isIdle) this.#budgets.delete(name)
+    this.#budget = wanted && this.#openBudget(wanted, starts[wanted])
+    return this.#budget
+  }
+
+  #openBudget(period: SpendingPeriod, start: number): Budget {
+    const name = `${period} ${start}`
+    const loaded = this.#loaded
+    const budget =
+      this.#budgets.get(name) ??
+      new Budget(
+        { ...this.#ports, self: (budget, news) => this.#ports.self({ type: "budget", budget, news }) },
+        {
+          keyId: this.#record?.keyId ?? "",
+          period,
+          start,
+          spent: loaded?.starts[period] === start ? loaded.spent[period] : zero,
+        },
+      )
+    budget.purse.drain(this.#draining)
+    this.#budgets.set(name, budget)
+    return budget
+  }
+
+  /** The current budget, if a call that was admitted in these periods counts in it. */
+  #budgetOf(starts: PeriodStarts): Budget | undefined {
+    const budget = this.#currentBudget()
+    return budget && starts[budget.period] === budget.start ? budget : undefined
   }
 
   #onChanged(): void {
@@ -262,22 +298,17 @@ export class Key implements Behaviour<KeyCommand> {
   /** New limits act at once; what was counted and spent under the old ones stays. */
   #onLoaded(loaded: LoadedKey | undefined): void {
     this.#onLoadEnded()
-    if (this.#record === undefined || loaded === undefined || loaded.record.timeZone !== this.#record.timeZone) {
-      if (loaded === undefined) this.#record = undefined
-      else this.#load(loaded)
-      return
-    }
-    this.#setRecord(loaded.record)
+    if (loaded === undefined) this.#record = undefined
+    else this.#load(loaded)
   }
 
   #load(loaded: LoadedKey): void {
+    const before = this.#record
+    this.#loaded = loaded
     this.#setRecord(loaded.record)
-    this.#calendar = undefined
-    const { starts } = this.#currentCalendar()
-    const of = (period: SpendingPeriod) => (loaded.starts[period] === starts[period] ? loaded.spent[period] : zero)
-    this.#spent = { daily: of("daily"), monthly: of("monthly"), total: of("total") }
-    this.#held = { daily: zero, monthly: zero, total: zero }
-    for (const reserved of this.#reserved.values()) this.#count(this.#held, reserved.hold, reserved.starts)
+    if (before?.timeZone !== loaded.record.timeZone) this.#calendar = undefined
+    const budget = this.#currentBudget()
+    if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
   }
 
   #setRecord(record: KeyRecord): void {
@@ -286,31 +317,13 @@ export class Key implements Behaviour<KeyCommand> {
     this.#tokens = limited(this.#tokens, record.tokensPerMinute)
   }
 
-  /** Amounts count in the periods in which their call was admitted. */
-  #count(sums: Record<SpendingPeriod, Micro>, amount: Micro, starts: PeriodStarts): void {
-    const current = this.#currentCalendar().starts
-    for (const period of periods) {
-      if (starts[period] === current[period]) sums[period] = notNegative(plus(sums[period], amount))
-    }
-  }
-
-  #usage(period: SpendingPeriod): Micro {
-    this.#currentCalendar()
-    return plus(this.#spent[period], this.#held[period])
-  }
-
   #currentCalendar(): Calendar {
     const now = this.#clock.now()
     const known = this.#calendar
     if (known !== undefined && now >= known.starts.daily && now < known.dayEnds) return known
     const next = calendarAt(now, this.#record?.timeZone ?? "UTC")
-    if (known !== undefined) {
-      // A wall clock that is set back an hour over midnight must not open a fresh budget.
-      if (next.starts.daily < known.starts.daily) return known
-      for (const period of periods) {
-        if (next.starts[period] > known.starts[period]) this.#spent[period] = this.#held[period] = zero
-      }
-    }
+    // A wall clock that is set back an hour over midnight must not open a fresh budget.
+    if (known !== undefined && next.starts.daily < known.starts.daily) return known
     this.#calendar = next
     return next
   }
@@ -327,7 +340,7 @@ export class Key implements Behaviour<KeyCommand> {
     const window = (of: SlidingWindow | undefined): WindowView | undefined =>
       of && { limit: of.limit, remaining: of.remaining(now), resetS: of.resetS(now) }
     const budget = this.#record?.budget
-    const usage = budget === undefined ? zero : this.#usage(budget.period)
+    const usage = this.#currentBudget()?.usage ?? zero
     return {
       requests: window(this.#requests),
       tokens: window(this.#tokens),

@@ -17,6 +17,7 @@ import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { Calibration } from "./gateway/calibration.ts"
 import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/ports.ts"
+import { drainLeases, hear, hearAll } from "./gateway/neighbours.ts"
 import { startActors } from "./gateway/start-actors.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
@@ -43,6 +44,7 @@ import { apiKeyStore } from "./store/api-keys.ts"
 import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
 import type { Database } from "./store/database.ts"
 import { ledgerStore } from "./store/ledger.ts"
+import { Notices } from "./store/notices.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
 import { topUpStore } from "./store/top-ups.ts"
@@ -111,6 +113,15 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     maxConcurrency: config.MAX_CONCURRENCY,
     capacityWaitMs: config.CAPACITY_WAIT_MS,
   })
+  const { DATABASE_URL: sharedUrl } = config
+  const notices =
+    sharedUrl === undefined
+      ? undefined
+      : await Notices.listen({
+          url: sharedUrl,
+          heard: (notice) => hear(actors, process.id, notice),
+          missed: () => hearAll(actors),
+        })
   const draining = new AbortController()
   const events = new Events()
   const ports: GatewayPorts = {
@@ -179,7 +190,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: zero },
     },
     credited: (accountId, topUpId) => {
-      actors.accounts.tellIfActive(accountId, { type: "credited" })
+      actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
       events.credited(accountId, topUpId)
     },
   })
@@ -267,6 +278,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     refreshCatalogue,
     async stop() {
       draining.abort()
+      drainLeases(actors)
       clearInterval(refresh)
       clearInterval(succession)
       events.close()
@@ -281,6 +293,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       await actors.ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), config.SETTLE_DEADLINE_MS)
       await Promise.all([actors.keys.stop(), actors.accounts.stop(), actors.models.stop()])
       await actors.ledger.stop()
+      await notices?.stop()
       await metricsServer?.stop(true)
       await store.close()
     },

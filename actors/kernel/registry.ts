@@ -69,6 +69,11 @@ export class Registry<Command> {
     if (this.#actors.get(id)?.passivate(0) === true) this.#actors.delete(id)
   }
 
+  /** Sends to every actor that is there. */
+  tellAll(command: Command): void {
+    for (const actor of this.#actors.values()) actor.tell(command)
+  }
+
   metrics(): RegistryMetrics {
     let depth = 0
     let deepest = 0

@@ -1,9 +1,17 @@
 /**
  * A purse: what one process may spend of one account, under one lease. Micro-rupiah.
- * `granted` and `settled` are cumulative over the lease's life, as in the database, so that learning either twice, or
- * late, is harmless. Holds are by request id, and each ends exactly once: settled or released.
+ * `granted`, `returned` and `settled` are cumulative over the lease's life, as in the database, so that learning one twice,
+ * or late, is harmless. Holds are by request id, and each ends exactly once: settled or released.
  */
 import { type Micro, micro, minus, notNegative, plus, smaller, zero } from "./micro.ts"
+
+/** A lease as the database has it; sums are cumulative over its life. */
+export interface Lease {
+  readonly granted: Micro
+  /** Given back unspent. */
+  readonly returned: Micro
+  readonly settled: Micro
+}
 
 export interface Settled {
   readonly charge: Micro
@@ -13,21 +21,32 @@ export interface Settled {
 
 export class Purse {
   #granted: Micro
+  #returned: Micro
   #settled: Micro
   #held: Micro = zero
   readonly #holds = new Map<string, Micro>()
 
-  constructor(granted: Micro, settled: Micro) {
-    if (settled < 0n || settled > granted) throw new RangeError(`a lease cannot have settled ${settled} of ${granted}`)
+  constructor({ granted, returned, settled }: Lease) {
+    const left = granted - returned - settled
+    if (settled < 0n || returned < 0n || left < 0n) {
+      throw new RangeError(`a lease cannot have settled ${settled} and returned ${returned} of ${granted}`)
+    }
     this.#granted = granted
+    this.#returned = returned
     this.#settled = settled
   }
 
+  get returned(): Micro {
+    return this.#returned
+  }
+  get settled(): Micro {
+    return this.#settled
+  }
   get held(): Micro {
     return this.#held
   }
   get available(): Micro {
-    return micro(this.#granted - this.#settled - this.#held)
+    return micro(this.#granted - this.#returned - this.#settled - this.#held)
   }
   get isEmpty(): boolean {
     return this.#holds.size === 0
@@ -38,11 +57,30 @@ export class Purse {
     if (granted > this.#granted) this.#granted = granted
   }
 
+  /** Gives up some of what is available. Whether the database knows is not asked: it may be spent by others at once. */
+  giveBack(amount: Micro): void {
+    if (amount < 0n || amount > this.available) throw new RangeError(`cannot give back ${amount} of ${this.available}`)
+    this.#returned = plus(this.#returned, amount)
+  }
+
+  /** What the database took back, when that is less than it was offered: a charge is about to be taken back there. */
+  returnedIs(returned: Micro): void {
+    if (returned < this.#returned) this.#returned = returned
+  }
+
   hold(requestId: string, amount: Micro): void {
     if (amount < 0n || amount > this.available) throw new RangeError(`cannot hold ${amount} of ${this.available}`)
     if (this.#holds.has(requestId)) throw new Error(`${requestId} holds already`)
     this.#holds.set(requestId, amount)
     this.#held = plus(this.#held, amount)
+  }
+
+  /** Lowers a hold; it is never raised. */
+  trim(requestId: string, amount: Micro): void {
+    const held = this.#holds.get(requestId)
+    if (held === undefined || amount >= held) return
+    this.#holds.set(requestId, amount)
+    this.#held = minus(this.#held, minus(held, amount))
   }
 
   /** Ends a hold without a charge. Without a hold it does nothing, so a release may be sent whenever in doubt. */

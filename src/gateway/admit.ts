@@ -99,6 +99,7 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
     await actors.keys.ask<ReserveReply>(keyHash, (reply) => ({ type: "reserve", reservation, reply })),
   )
   if (reserved instanceof Failure) return reserved
+  if (reserved.kind === "unavailable") return new Failure("dependency.database_unavailable")
   if (reserved.kind !== "reserved") {
     const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
     return new Failure(code, reserved.retryAfterS === undefined ? {} : { retryAfterS: reserved.retryAfterS })

@@ -3,16 +3,20 @@
  * is not written yet, so each start waits for the ledger first.
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
+import type { Budget } from "../../actors/budget.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { supervisor } from "../../actors/kernel/supervision.ts"
 import { Key, type KeyCommand } from "../../actors/key.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
+import type { LeaseNews } from "../../actors/lease.ts"
+import type { Micro } from "../../actors/money/micro.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Log } from "../log.ts"
 import { type Database, DatabaseUnavailable } from "../store/database.ts"
-import { growLease } from "../store/leases.ts"
+import { growBudget, returnBudget } from "../store/budget-leases.ts"
+import { growLease, returnLease } from "../store/leases.ts"
 import { loadKey } from "../store/live-keys.ts"
 import type { Actors } from "./actors.ts"
 
@@ -68,6 +72,11 @@ export function startActors(parts: ActorsParts): Actors {
     if (barrier.kind !== "ok") throw new DatabaseUnavailable("the ledger is behind")
   }
 
+  const failed = (what: string, tell: () => void) => (error: unknown) => {
+    log.warn(what, { error: String(error) })
+    tell()
+  }
+
   const keys = new Registry<KeyCommand>(runtime, {
     ...common,
     kind: "key",
@@ -83,7 +92,26 @@ export function startActors(parts: ActorsParts): Actors {
           },
         )
       }
-      return new Key({ clock, self, load }, await read())
+      const heard = (budget: Budget, news: LeaseNews, elsewhere?: Micro) =>
+        self({ type: "budget", budget, news, ...(elsewhere !== undefined && { elsewhere }) })
+      const grow = async (budget: Budget, short: Micro) => {
+        if (!budget.opened) await written()
+        const grown = await growBudget(database, processId, budget, short)
+        if (grown === undefined) throw new Error("this process was closed by another")
+        heard(budget, { type: "grown", lease: grown.lease, more: grown.more }, grown.elsewhere)
+      }
+      const giveBack = async (budget: Budget, returned: Micro) => {
+        const lease = await returnBudget(database, processId, budget, returned)
+        if (lease === undefined) throw new Error("this process was closed by another")
+        heard(budget, { type: "returned", lease })
+      }
+      const growBudgetOf = (budget: Budget, short: Micro) =>
+        void grow(budget, short).catch(failed("budget not leased", () => heard(budget, { type: "not-grown" })))
+      const returnBudgetOf = (budget: Budget, returned: Micro) =>
+        void giveBack(budget, returned).catch(
+          failed("budget not given back", () => heard(budget, { type: "not-returned" })),
+        )
+      return new Key({ clock, self, load, growBudget: growBudgetOf, returnBudget: returnBudgetOf }, await read())
     },
   })
   const accounts = new Registry<AccountCommand>(runtime, {
@@ -91,15 +119,29 @@ export function startActors(parts: ActorsParts): Actors {
     kind: "account",
     start: async (accountId, tell) => {
       await written()
-      const lease = await growLease(database, processId, accountId)
-      if (lease === undefined) throw new Error(`no lease on ${accountId} can be had by ${processId}`)
-      const grow = () => {
-        growLease(database, processId, accountId).then(
-          (grown) => tell(grown === undefined ? { type: "lease-not-grown" } : { type: "lease-grown", lease: grown }),
-          () => tell({ type: "lease-not-grown" }),
-        )
+      const opened = await growLease(database, processId, accountId)
+      if (opened === undefined) throw new Error(`no lease on ${accountId} can be had by ${processId}`)
+      const { id } = opened.lease
+      const self = (news: LeaseNews) => tell({ type: "lease", news })
+      const grow = async (short: Micro) => {
+        const grown = await growLease(database, processId, accountId, short)
+        // Charges are booked under the lease that this actor began with; another one is not its own.
+        if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
+        self({ type: "grown", ...grown })
       }
-      return new Account({ clock, growLease: grow }, lease)
+      const giveBack = async (returned: Micro) => {
+        const lease = await returnLease(database, id, returned)
+        if (lease === undefined) throw new Error(`the lease ${id} is not open any more`)
+        self({ type: "returned", lease })
+      }
+      const ports = {
+        clock,
+        self,
+        grow: (short: Micro) => void grow(short).catch(failed("lease not grown", () => self({ type: "not-grown" }))),
+        giveBack: (returned: Micro) =>
+          void giveBack(returned).catch(failed("lease not given back", () => self({ type: "not-returned" }))),
+      }
+      return new Account(ports, opened.lease, opened.more)
     },
   })
   const models = new Registry<SlotsCommand>(runtime, {

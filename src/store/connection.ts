@@ -14,6 +14,8 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs: number
   /** After this the server itself ends a statement that was abandoned here, so that it cannot hold locks for long. 0 is never. */
   readonly statementTimeoutMs: number
+  /** Told of what is notified on the channels that this connection listens on. */
+  readonly onNotify?: (channel: string, payload: string) => void
 }
 
 export class Connection {
@@ -34,10 +36,12 @@ export class Connection {
       types: { bigint: postgres.BigInt },
       connection: { application_name: "loket", statement_timeout: options.statementTimeoutMs },
       onnotice: () => {},
+      // Not among postgres.js' documented options: it is how its own `listen` hears, which reconnects.
+      onnotify: options.onNotify,
       onclose: () => this.discard(),
       // Our own socket, because postgres.js only ever half-closes its own, which a dead network never answers.
       socket: (parsed: { host: string[]; port: number[] }) => this.#dial(parsed, socketPath),
-    } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown }
+    } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown; onnotify: unknown }
     this.sql = postgres(url, settings)
     teachArrays(this.sql)
   }

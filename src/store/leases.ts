@@ -1,18 +1,48 @@
 /**
- * Leases: how much of an account one process may spend without asking again (decisions §3). Micro-rupiah, cumulative.
+ * Leases: how much of an account one process may spend without asking again (decisions §3). Micro-rupiah, cumulative. A
+ * process that is alone leases all there is; where others live it takes half of what is free, so that they do not fight.
  */
-import type { Lease } from "../../actors/account.ts"
-import { micro } from "../../actors/money/micro.ts"
+import type { AccountLease } from "../../actors/account.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
 
+/** A lease that was asked to grow. */
+export interface Grown<L> {
+  readonly lease: L
+  /** There is more, free or with other processes. */
+  readonly more: boolean
+}
+
+interface Row {
+  readonly id: bigint
+  readonly granted_micro: bigint
+  readonly returned_micro: bigint
+  readonly settled_micro: bigint
+}
+
+const again = { retry: true } as const
+
+const toLease = (row: Row): AccountLease => ({
+  id: row.id,
+  granted: micro(row.granted_micro),
+  returned: micro(row.returned_micro),
+  settled: micro(row.settled_micro),
+})
+
 /**
- * Opens this process's lease on an account, or grows the open one, by all that is free, in one statement. Sent twice it
- * does no harm: the second time nothing is free, and the sums that come back are cumulative. Undefined when there is no
- * such account, or when this process has been closed by another and may lease nothing any more.
+ * Opens this process's lease on an account, or grows the open one, in one statement: by `short` if there is as much, and
+ * by more if nobody else needs it. Neighbours that have some left are asked for what is still short. Sent twice it
+ * does no harm: the sums that come back are cumulative. Undefined when there is no such account, or when this process has
+ * been closed by another and may lease nothing any more.
  */
-export async function growLease(database: Database, processId: string, accountId: string): Promise<Lease | undefined> {
+export async function growLease(
+  database: Database,
+  processId: string,
+  accountId: string,
+  short: Micro = zero,
+): Promise<Grown<AccountLease> | undefined> {
   const rows = await database.run(
-    (sql) => sql<{ id: bigint; granted_micro: bigint; settled_micro: bigint }[]>`
+    (sql) => sql<(Row & { more: boolean })[]>`
 with alive as (
   select id from processes where id = ${processId} and closed_at is null for share
 ),
@@ -25,17 +55,67 @@ free as (
   from balances b
   where b.account_id = ${accountId} and exists (select 1 from alive) and (select count(*) from mine) >= 0 for update
 ),
+share as (
+  select account_id, amount as free, case when exists (select from processes where id <> ${processId} and closed_at is null)
+    then least(amount, greatest(${short}::bigint, amount / 2)) else amount end as amount
+  from free
+),
 taken as (
-  update balances b set leased_micro = b.leased_micro + f.amount
-  from free f where b.account_id = f.account_id and f.amount > 0
+  -- The least of the two is what was just locked. Postgres checks constraints also on the row as it was when the statement
+  -- began, before it finds that there is a newer one, and would refuse a share of money that came in between.
+  update balances b set leased_micro = b.leased_micro + least(s.amount, b.posted_micro - b.leased_micro)
+  from share s where b.account_id = s.account_id and s.amount > 0
+),
+lease as (
+  insert into leases (account_id, process_id, granted_micro)
+  select s.account_id, ${processId}, s.amount from share s
+  on conflict (account_id, process_id) where closed_at is null
+  do update set granted_micro = leases.granted_micro + excluded.granted_micro
+  returning id, granted_micro, returned_micro, settled_micro
+),
+answer as materialized (
+  select l.*, s.free > s.amount as rest, ${short}::bigint - s.amount as short, exists (
+    select from leases o where o.account_id = ${accountId} and o.process_id <> ${processId} and o.closed_at is null
+      and o.granted_micro > o.returned_micro + o.settled_micro
+  ) as neighbours
+  from lease l, share s
 )
-insert into leases (account_id, process_id, granted_micro)
-select f.account_id, ${processId}, f.amount from free f
-on conflict (account_id, process_id) where closed_at is null
-do update set granted_micro = leases.granted_micro + excluded.granted_micro
-returning id, granted_micro, settled_micro`,
-    { retry: true },
+select id, granted_micro, returned_micro, settled_micro, neighbours or rest as more,
+  case when neighbours and short > 0
+    then pg_notify('loket', concat_ws(' ', 'short account', ${accountId}::text, ${processId}::text, short))::text end as asked
+from answer`,
+    again,
   )
   const row = rows[0]
-  return row && { id: row.id, granted: micro(row.granted_micro), settled: micro(row.settled_micro) }
+  return row && { lease: toLease(row), more: row.more }
+}
+
+/**
+ * Gives back what of a lease is not needed. `returned` is what was given back over the lease's whole life, so that the
+ * statement may come twice, or late. Less is taken back while a charge has still to be taken back from the lease: what
+ * comes back says how much it was. Undefined when the lease is not open any more.
+ */
+export async function returnLease(
+  database: Database,
+  leaseId: bigint,
+  returned: Micro,
+): Promise<AccountLease | undefined> {
+  const rows = await database.run(
+    (sql) => sql<Row[]>`
+with mine as (
+  select id, account_id, greatest(0, least(${returned}::bigint, granted_micro - settled_micro) - returned_micro) as back
+  from leases where id = ${leaseId} and closed_at is null for update
+),
+freed as (
+  -- Bounded for the row as it was when the statement began, as in growing.
+  update balances b set leased_micro = greatest(0, b.leased_micro - m.back)
+  from mine m where b.account_id = m.account_id and m.back > 0
+)
+update leases l set returned_micro = l.returned_micro + least(m.back, l.granted_micro - l.settled_micro - l.returned_micro)
+from mine m where l.id = m.id
+returning l.id, l.granted_micro, l.returned_micro, l.settled_micro`,
+    again,
+  )
+  const row = rows[0]
+  return row && toLease(row)
 }

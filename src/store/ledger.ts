@@ -2,8 +2,8 @@
  * Commits a batch of openings and settlements in one autocommit statement (decisions §3). Micro-rupiah.
  *
  * Idempotent: what moves money is what is inserted into `usage` for the first time, so the same batch may be sent again
- * whenever its outcome is unknown. Rows are locked in one order (leases by id, then balances by account), so that two
- * processes cannot deadlock.
+ * whenever its outcome is unknown. Rows are locked in one order (leases by id, balances by account, budgets and then
+ * spending by key and period), so that two processes cannot deadlock.
  */
 import postgres from "postgres"
 import { type Batch, BatchRefused, type LedgerStore, type Settlement } from "../../actors/ledger.ts"
@@ -147,17 +147,41 @@ spent_balances as (
   ) c join locked_balances using (account_id)
   where b.account_id = c.account_id
 ),
-spent_keys as (
-  insert into key_spend (key_id, period, period_start, spent_micro)
-  select c.key_id, p.period, p.period_start, sum(c.amount)::bigint
+key_changes as (
+  select c.key_id, p.period, p.period_start, sum(c.amount)::bigint as amount
   from changes c
   join settled_rows s on s.request_id = c.request_id and s.part = 0
   cross join lateral (values
     ('daily', to_timestamp(s.daily_ms / 1000)), ('monthly', to_timestamp(s.monthly_ms / 1000)), ('total', to_timestamp(0))
   ) as p(period, period_start)
   group by c.key_id, p.period, p.period_start
+),
+locked_budgets as (
+  select b.key_id, b.period, b.period_start, b.settled_micro, b.granted_micro - b.returned_micro - b.settled_micro as left_micro
+  from budget_leases b
+  where b.process_id = ${processId}
+    and (b.key_id, b.period, b.period_start) in (select key_id, period, period_start from key_changes)
+  order by b.key_id, b.period, b.period_start for update
+),
+-- What of the spending was leased of the key's budget; a call that was admitted before there was a budget has no part in it.
+of_budgets as (
+  select key_id, period, period_start, greatest(-b.settled_micro, least(b.left_micro, c.amount)) as amount
+  from key_changes c join locked_budgets b using (key_id, period, period_start)
+),
+spent_budgets as (
+  update budget_leases b set settled_micro = b.settled_micro + o.amount
+  from of_budgets o
+  where b.process_id = ${processId}
+    and b.key_id = o.key_id and b.period = o.period and b.period_start = o.period_start
+),
+spent_keys as (
+  insert into key_spend (key_id, period, period_start, spent_micro, leased_micro)
+  select c.key_id, c.period, c.period_start, c.amount, -coalesce(o.amount, 0)
+  from key_changes c left join of_budgets o using (key_id, period, period_start)
   order by 1, 2, 3
-  on conflict (key_id, period, period_start) do update set spent_micro = key_spend.spent_micro + excluded.spent_micro
+  on conflict (key_id, period, period_start) do update set
+    spent_micro = key_spend.spent_micro + excluded.spent_micro,
+    leased_micro = key_spend.leased_micro + excluded.leased_micro
 ),
 opened as (
   insert into openings (request_id, process_id, account_id, key_id, lease_id, model, endpoint, streamed, hold_micro,

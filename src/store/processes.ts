@@ -67,18 +67,20 @@ function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: 
       select id from processes where id <> ${own} and closed_at is null
       union select process_id from openings where process_id <> ${own}
       union select process_id from leases where process_id <> ${own} and closed_at is null
+      union select process_id from budget_leases where process_id <> ${own}
     )
     select id from unfinished where case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
 }
 
 /**
- * In three statements, each idempotent. The fence waits for what the process has under way (leasing locks its row, settling
+ * In four statements, each idempotent. The fence waits for what the process has under way (leasing locks its row, settling
  * its leases); what it waited for is seen only by a statement that begins after it. The lock is tried in the fence itself,
  * so that the owner cannot take it again in between.
  */
 async function closeProcess(db: Database, id: string, exclusive: boolean): Promise<Closed> {
   await db.run((sql) => fence(sql, id, exclusive), again)
   const [returned] = await db.run((sql) => returnLeases(sql, id), again)
+  await db.run((sql) => returnBudgets(sql, id), again)
   const [recorded] = await db.run((sql) => recordOpenings(sql, id), again)
   return { leases: returned?.count ?? 0, openings: recorded?.count ?? 0 }
 }
@@ -98,7 +100,7 @@ function returnLeases(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
       order by l.id for update of l
     ), closed as (
       update leases l set closed_at = now() from open where l.id = open.id
-      returning l.account_id, l.granted_micro - l.settled_micro as back
+      returning l.account_id, l.granted_micro - l.returned_micro - l.settled_micro as back
     ), returned as materialized (
       select account_id, sum(back)::bigint as back from closed group by account_id
     ), locked as materialized (
@@ -110,6 +112,26 @@ function returnLeases(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
       where b.account_id = r.account_id
     )
     select count(*)::int as count from closed`
+}
+
+/** After the leases: without one nothing is spent of a budget any more. */
+function returnBudgets(sql: Sql, id: string): PromiseLike<unknown> {
+  return sql`
+    with open as materialized (
+      select b.key_id, b.period, b.period_start from budget_leases b join processes p on p.id = b.process_id
+      where p.id = ${id} and p.closed_at is not null
+      order by 1, 2, 3 for update of b
+    ), closed as (
+      delete from budget_leases b using open o
+      where b.process_id = ${id} and b.key_id = o.key_id and b.period = o.period and b.period_start = o.period_start
+      returning b.key_id, b.period, b.period_start, b.granted_micro - b.returned_micro - b.settled_micro as back
+    ), locked as materialized (
+      select s.key_id, s.period, s.period_start, c.back
+      from key_spend s join closed c using (key_id, period, period_start)
+      order by 1, 2, 3 for update of s
+    )
+    update key_spend s set leased_micro = s.leased_micro - l.back
+    from locked l where s.key_id = l.key_id and s.period = l.period and s.period_start = l.period_start`
 }
 
 function recordOpenings(sql: Sql, id: string): PromiseLike<{ count: number }[]> {

@@ -1,21 +1,46 @@
 import { describe, expect, test } from "bun:test"
+import type { LeaseNews } from "../../actors/lease.ts"
 import { Account, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { micro } from "../../actors/money/micro.ts"
 
-const lease = (granted: bigint, settled = 0n) => ({ id: 1n, granted: micro(granted), settled: micro(settled) })
+const lease = (granted: bigint, returned = 0n) => ({
+  id: 1n,
+  granted: micro(granted),
+  returned: micro(returned),
+  settled: micro(0n),
+})
+
+const short = (amount: bigint, yields = false): LeaseNews => ({ type: "recalled", amount: micro(amount), yields })
 
 /** An account whose growths end when the test says so. */
 function account(granted: bigint) {
   const clock = new VirtualClock()
   const told: string[] = []
   let growths = 0
-  const behaviour = new Account({ clock, growLease: () => growths++ }, lease(granted))
+  const shorts: bigint[] = []
+  const returns: bigint[] = []
+  const behaviour: Account = new Account(
+    {
+      clock,
+      self: (news) => behaviour.receive({ type: "lease", news }),
+      grow: (short) => {
+        growths++
+        shorts.push(short)
+      },
+      giveBack: (returned) => void returns.push(returned),
+    },
+    lease(granted),
+    false,
+  )
   return {
     clock,
     told,
     behaviour,
     growths: () => growths,
+    shorts,
+    returns,
+    hear: (news: LeaseNews) => behaviour.receive({ type: "lease", news }),
     hold: (requestId: string, least: bigint, target = least) => {
       const reply = (said: HoldReply) =>
         void told.push(`${requestId} ${said.kind === "held" ? `held ${said.hold}` : said.kind}`)
@@ -27,7 +52,8 @@ function account(granted: bigint) {
       return charged[0]!
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
-    grown: (to: bigint) => behaviour.receive({ type: "lease-grown", lease: lease(to) }),
+    grown: (to: bigint, more = false) =>
+      behaviour.receive({ type: "lease", news: { type: "grown", lease: lease(to), more } }),
     available: () => {
       const views: AccountView[] = []
       behaviour.receive({ type: "view", reply: (view) => void views.push(view) })
@@ -66,7 +92,7 @@ describe("an account", () => {
     const { clock, hold, behaviour, growths, told } = account(10n)
     clock.advance(1_000)
     hold("a", 50n)
-    behaviour.receive({ type: "lease-not-grown" })
+    behaviour.receive({ type: "lease", news: { type: "not-grown" } })
     expect(told).toEqual(["a unavailable"])
     hold("b", 50n)
     expect(growths()).toBe(2)
@@ -76,7 +102,7 @@ describe("an account", () => {
     const { clock, hold, grown, behaviour, growths, told } = account(10n)
     clock.advance(1_000)
     hold("a", 50n)
-    behaviour.receive({ type: "credited" })
+    behaviour.receive({ type: "lease", news: { type: "freed" } })
     grown(10n)
     expect([growths(), told]).toEqual([2, []])
     grown(60n)
@@ -84,14 +110,13 @@ describe("an account", () => {
   })
 
   test("lets who waits for a growth give up", () => {
-    const { clock, hold, release, grown, told, behaviour } = account(10n)
+    const { clock, hold, release, grown, told } = account(10n)
     clock.advance(1_000)
     hold("a", 50n)
     release("a")
     expect(told).toEqual(["a insufficient"])
     grown(100n)
     expect(told.length).toBe(1)
-    expect(behaviour.idle()).toBe(true)
   })
 
   test("charges the actual cost up to the hold and what is still available; the rest is the house's", () => {
@@ -116,20 +141,106 @@ describe("an account", () => {
     expect(available()).toBe(micro(100n))
   })
 
-  test("is not idle while anything is held, or while it grows", () => {
-    const { hold, release, behaviour, grown } = account(100n)
+  test("is not idle while anything is held, while it grows, or while it keeps something from others", () => {
+    const { clock, hold, settle, grown, hear, behaviour, returns } = account(100n)
     hold("a", 1n)
+    clock.advance(60_000)
     expect(behaviour.idle()).toBe(false)
-    release("a")
-    behaviour.receive({ type: "credited" })
+    settle("a", 1n)
+    clock.advance(60_000)
+    expect([returns, behaviour.idle()]).toEqual([[99n], false])
+    hear({ type: "returned", lease: lease(100n, 99n) })
+    expect(behaviour.idle()).toBe(true)
+    hold("b", 1n)
     expect(behaviour.idle()).toBe(false)
-    grown(200n)
+    grown(100n)
     expect(behaviour.idle()).toBe(true)
   })
+})
 
-  test("whose lease was replaced by another crashes rather than spend under the wrong one", () => {
-    const { behaviour } = account(100n)
-    const other = { ...lease(100n), id: 2n }
-    expect(() => behaviour.receive({ type: "lease-grown", lease: other })).toThrow("replaced")
+describe("an account and its neighbours", () => {
+  test("waits a moment for what they give back, and no longer", () => {
+    const { clock, hold, grown, hear, growths, told } = account(10n)
+    clock.advance(1_000)
+    hold("a", 50n)
+    hold("b", 60n)
+    grown(10n, true)
+    expect(told).toEqual([])
+    hear({ type: "freed" })
+    expect(growths()).toBe(2)
+    grown(60n, true)
+    clock.advance(50)
+    expect([growths(), told]).toEqual([3, []])
+    grown(60n, true)
+    clock.advance(50)
+    grown(60n, true)
+    expect(told).toEqual(["a held 50"])
+    clock.advance(200)
+    grown(60n, true)
+    expect(told).toEqual(["a held 50", "b insufficient"])
+  })
+
+  test("says by how much it is short: all who wait, and one of them in full", () => {
+    const { clock, hold, shorts } = account(10n)
+    clock.advance(1_000)
+    hold("a", 50n)
+    expect(shorts).toEqual([90n])
+  })
+
+  test("gives all it does not hold when it is not in use, else half or what is asked for", () => {
+    const { clock, hold, hear, returns, available } = account(100n)
+    hold("a", 20n)
+    hear(short(10n))
+    hear({ type: "returned", lease: lease(100n, 40n) })
+    hear(short(30n))
+    hear({ type: "returned", lease: lease(100n, 70n) })
+    clock.advance(1_000)
+    hear(short(1n))
+    expect(returns).toEqual([40n, 70n, 80n])
+    expect(available()).toBe(micro(0n))
+  })
+
+  test("passes on what is released while the neighbour still waits", () => {
+    const { clock, hold, release, hear, returns } = account(100n)
+    hold("a", 50n)
+    hold("b", 25n)
+    hear(short(60n))
+    expect(returns).toEqual([25n])
+    hear({ type: "returned", lease: lease(100n, 25n) })
+    release("a")
+    hear({ type: "returned", lease: lease(100n, 60n) })
+    clock.advance(300)
+    release("b")
+    expect(returns).toEqual([25n, 60n])
+  })
+
+  test("that are short too: one of two keeps what it has, and the other gives", () => {
+    for (const yields of [false, true]) {
+      const { clock, hold, grown, hear, returns } = account(30n)
+      clock.advance(1_000)
+      hold("a", 50n)
+      grown(30n, true)
+      hear(short(20n, yields))
+      expect(returns).toEqual(yields ? [20n] : [])
+    }
+  })
+
+  test("are given everything while the process drains, whatever ends", () => {
+    const { hold, settle, hear, returns } = account(100n)
+    hold("a", 40n)
+    hear({ type: "drain" })
+    hear({ type: "returned", lease: lease(100n, 60n) })
+    settle("a", 10n)
+    expect(returns).toEqual([60n, 90n])
+  })
+
+  test("may have what was given back without our knowing: it is offered until that is known, and not spent", () => {
+    const { clock, hear, returns, available } = account(100n)
+    clock.advance(1_000)
+    hear(short(10n))
+    hear({ type: "not-returned" })
+    expect(available()).toBe(micro(0n))
+    clock.advance(500)
+    expect(returns).toEqual([100n, 100n])
   })
 })

@@ -3,12 +3,15 @@ import { VirtualClock } from "../../actors/kernel/clock.ts"
 import {
   type CountReply,
   Key,
+  type KeyCommand,
   type KeyRecord,
   type KeyView,
   type LoadedKey,
   type ReserveReply,
 } from "../../actors/key.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import type { Budget } from "../../actors/budget.ts"
+import type { LeaseNews } from "../../actors/lease.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
 
 const plain: KeyRecord = {
@@ -23,53 +26,104 @@ const plain: KeyRecord = {
 }
 const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
 
-/** What a turn replies. */
-function answer<T>(send: (reply: (value: T) => void) => void): T {
-  const values: T[] = []
-  send((value) => void values.push(value))
-  return values[0]!
+/** What Postgres has of the budgets: all that is free is leased to who asks. */
+class Leases {
+  readonly #rows = new Map<string, { granted: bigint; returned: bigint; settled: bigint; elsewhere: bigint }>()
+  limit = 0n
+  spent = 0n
+  #row(budget: Budget) {
+    const name = `${budget.period} ${budget.start}`
+    const row = this.#rows.get(name) ?? { granted: 0n, returned: 0n, settled: 0n, elsewhere: this.spent }
+    this.#rows.set(name, row)
+    return row
+  }
+  grow(budget: Budget): { news: LeaseNews; elsewhere: Micro } {
+    const row = this.#row(budget)
+    const free = this.limit - row.elsewhere - row.granted + row.returned
+    if (free > 0n) row.granted += free
+    return { news: { type: "grown", lease: this.#lease(row), more: false }, elsewhere: micro(row.elsewhere) }
+  }
+  giveBack(budget: Budget, returned: bigint): { news: LeaseNews } {
+    const row = this.#row(budget)
+    row.returned = returned
+    return { news: { type: "returned", lease: this.#lease(row) } }
+  }
+  #lease = ({ granted, returned, settled }: { granted: bigint; returned: bigint; settled: bigint }) => ({
+    granted: micro(granted),
+    returned: micro(returned),
+    settled: micro(settled),
+  })
 }
 
 /** A key on a wall clock that starts at `at` (ISO 8601). */
 function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n } = {}) {
   const clock = new VirtualClock(Date.parse(at))
+  const leases = new Leases()
+  leases.spent = spent
   let loads = 0
-  const loaded = (changed: Partial<KeyRecord>, so = 0n): LoadedKey => ({
-    record: { ...plain, ...record, ...changed },
-    starts: calendarAt(clock.now(), changed.timeZone ?? record.timeZone ?? plain.timeZone).starts,
-    spent: { daily: micro(so), monthly: micro(so), total: micro(so) },
-  })
+  const pending: KeyCommand[] = []
+  /** What a turn sent comes after it. */
+  const send = (command: KeyCommand) => {
+    behaviour.receive(command)
+    for (let next = pending.shift(); next !== undefined; next = pending.shift()) behaviour.receive(next)
+  }
+  function answer<T>(make: (reply: (value: T) => void) => KeyCommand): T {
+    const values: T[] = []
+    send(make((value) => void values.push(value)))
+    return values[0]!
+  }
+  const loaded = (changed: Partial<KeyRecord>, so = 0n): LoadedKey => {
+    const whole = { ...plain, ...record, ...changed }
+    leases.limit = whole.budget?.limit ?? 0n
+    return {
+      record: whole,
+      starts: calendarAt(clock.now(), whole.timeZone).starts,
+      spent: { daily: micro(so), monthly: micro(so), total: micro(so) },
+    }
+  }
   const behaviour: Key = new Key(
-    { clock, self: (command) => behaviour.receive(command), load: () => loads++ },
+    {
+      clock,
+      self: (command) => send(command),
+      load: () => loads++,
+      growBudget: (budget) => void pending.push({ type: "budget", budget, ...leases.grow(budget) }),
+      returnBudget: (budget, returned) =>
+        void pending.push({ type: "budget", budget, ...leases.giveBack(budget, returned) }),
+    },
     loaded({}, spent),
   )
-  const view = () => answer<KeyView>((reply) => behaviour.receive({ type: "view", reply }))
+  const view = () => answer<KeyView>((reply) => ({ type: "view", reply }))
   return {
     clock,
     behaviour,
+    send,
     view,
     loads: () => loads,
-    count: (counted = true) => answer<CountReply>((reply) => behaviour.receive({ type: "count", counted, reply })),
+    count: (counted = true) => answer<CountReply>((reply) => ({ type: "count", counted, reply })),
     reserve: (requestId: string, least: bigint, worst = least, tokens = 0) =>
-      answer<ReserveReply>((reply) =>
-        behaviour.receive({
-          type: "reserve",
-          reservation: { requestId, tokens, least: micro(least), worst: micro(worst) },
-          reply,
-        }),
-      ),
+      answer<ReserveReply>((reply) => ({
+        type: "reserve",
+        reservation: { requestId, tokens, least: micro(least), worst: micro(worst) },
+        reply,
+      })),
     settle: (requestId: string, actual: bigint, starts = calendarAt(clock.now(), plain.timeZone).starts, tokens = 0) =>
-      answer<Micro>((reply) =>
-        behaviour.receive({ type: "settle", usage: { requestId, tokens, actual: micro(actual), starts }, reply }),
-      ),
-    release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
-    trim: (requestId: string, hold: bigint) => behaviour.receive({ type: "trim", requestId, hold: micro(hold) }),
+      answer<Micro>((reply) => ({
+        type: "settle",
+        usage: { requestId, tokens, actual: micro(actual), starts },
+        reply,
+      })),
+    release: (requestId: string) => send({ type: "release", requestId }),
+    trim: (requestId: string, hold: bigint) => send({ type: "trim", requestId, hold: micro(hold) }),
     change: (changed: Partial<KeyRecord>, so = 0n) => {
-      behaviour.receive({ type: "changed" })
-      behaviour.receive({ type: "loaded", loaded: loaded(changed, so) })
+      leases.spent = so
+      send({ type: "changed" })
+      send({ type: "loaded", loaded: loaded(changed, so) })
     },
     usage: () => view().budget?.usage,
-    moveTo: (iso: string) => clock.advance(Date.parse(iso) - clock.now()),
+    moveTo: (iso: string) => {
+      leases.spent = 0n
+      clock.advance(Date.parse(iso) - clock.now())
+    },
   }
 }
 
@@ -218,13 +272,42 @@ describe("a key's budget", () => {
     expect(usage()).toBe(micro(70n))
   })
 
-  test("under another time zone counts from what that zone's day has spent, and reservations go on", () => {
-    const { reserve, settle, usage, change } = key(budget(100n, "total"))
+  test("under another time zone counts from what that zone's day has spent, and reservations go on in their own", () => {
+    const { reserve, settle, usage, change } = key(budget(100n, "daily"))
     const starts = startsOf(reserve("a", 40n))
     change({ timeZone: "America/New_York" }, 5n)
-    expect(usage()).toBe(micro(45n))
-    settle("a", 30n, starts)
-    expect(usage()).toBe(micro(35n))
+    expect(usage()).toBe(micro(5n))
+    expect(settle("a", 30n, starts)).toBe(micro(30n))
+    expect(usage()).toBe(micro(5n))
+    expect(reserve("b", 96n).kind).toBe("budget-exceeded")
+    expect(reserve("c", 95n).kind).toBe("reserved")
+  })
+
+  test("that cannot be leased is not known to be spent", () => {
+    const told: ReserveReply[] = []
+    const clock = new VirtualClock()
+    const record = { ...plain, ...budget(100n, "total") }
+    const starts = { daily: 0, monthly: 0, total: 0 }
+    let asked: Budget | undefined
+    const behaviour = new Key(
+      { clock, self: () => {}, load: () => {}, growBudget: (budget) => (asked = budget), returnBudget: () => {} },
+      { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
+    )
+    const reservation = { requestId: "a", tokens: 0, least: micro(1n), worst: micro(1n) }
+    behaviour.receive({ type: "reserve", reservation, reply: (reply) => void told.push(reply) })
+    expect(told).toEqual([])
+    behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
+    expect(told).toEqual([{ kind: "unavailable" }])
+  })
+
+  test("that was removed and set again in its period still knows what calls under way hold", () => {
+    const { reserve, settle, change } = key(budget(100n, "total"))
+    const starts = startsOf(reserve("a", 40n))
+    change({ budget: undefined })
+    change(budget(100n, "total"))
+    expect(reserve("b", 61n).kind).toBe("budget-exceeded")
+    expect(reserve("c", 60n).kind).toBe("reserved")
+    expect(settle("a", 40n, starts)).toBe(micro(40n))
   })
 
   test("gets back what was not booked after all", () => {

@@ -9,7 +9,10 @@ import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key, type KeyCommand, type KeyRecord, type KeyView, type ReserveReply } from "../../actors/key.ts"
 import { type Batch, Ledger, type LedgerCommand, type LedgerView, type Settlement } from "../../actors/ledger.ts"
+import type { Budget } from "../../actors/budget.ts"
+import type { LeaseNews } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
+import type { Lease } from "../../actors/money/purse.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
@@ -109,12 +112,13 @@ class Simulation {
       kind: "account",
       start: async (id, tell) => {
         await this.#pause(20)
-        const lease = () => ({ id: 1n, granted: micro(GRANTED[id] ?? 0n), settled: micro(this.#store.settledBy(id)) })
+        const lease = () => this.#lease(GRANTED[id] ?? 0n, id)
+        const self = (news: LeaseNews) => tell({ type: "lease", news })
         const grow = () =>
           void this.#pause(20).then(() =>
-            tell(this.#random() < 0.2 ? { type: "lease-not-grown" } : { type: "lease-grown", lease: lease() }),
+            self(this.#random() < 0.2 ? { type: "not-grown" } : { type: "grown", lease: lease(), more: false }),
           )
-        return new Account({ clock: on.clock, growLease: grow }, lease())
+        return new Account({ clock: on.clock, self, grow, giveBack: () => {} }, { id: 1n, ...lease() }, false)
       },
     })
     this.#keys = new Registry<KeyCommand>(on, {
@@ -123,11 +127,30 @@ class Simulation {
       start: async (id, self) => {
         await this.#pause(20)
         const { starts } = calendarAt(on.clock.now(), "Asia/Jakarta")
-        const total = micro(this.#store.settledBy(id.slice("key-".length)))
+        const account = id.slice("key-".length)
+        const total = micro(this.#store.settledBy(account))
         const loaded = { record: record(id), starts, spent: { daily: zero, monthly: zero, total } }
-        return new Key({ clock: on.clock, self, load: () => self({ type: "loaded", loaded }) }, loaded)
+        const load = () => self({ type: "loaded", loaded })
+        const growBudget = (budget: Budget) =>
+          void this.#pause(20).then(() =>
+            self(
+              this.#random() < 0.2
+                ? { type: "budget", budget, news: { type: "not-grown" } }
+                : {
+                    type: "budget",
+                    budget,
+                    news: { type: "grown", lease: this.#lease(BUDGET, account), more: false },
+                    elsewhere: zero,
+                  },
+            ),
+          )
+        return new Key({ clock: on.clock, self, load, growBudget, returnBudget: () => {} }, loaded)
       },
     })
+  }
+
+  #lease(granted: bigint, account: string): Lease {
+    return { granted: micro(granted), returned: zero, settled: micro(this.#store.settledBy(account)) }
   }
 
   #pause(maxMs: number): Promise<void> {

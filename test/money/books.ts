@@ -3,7 +3,7 @@
  * as the ledger is handed them.
  */
 import { growLease } from "../../src/store/leases.ts"
-import type { Lease } from "../../actors/account.ts"
+import type { AccountLease as Lease } from "../../actors/account.ts"
 import type { Batch, Opening, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { price, type Rates } from "../../actors/money/price.ts"
@@ -89,17 +89,17 @@ export class Books {
     return id
   }
 
-  async lease(processId: string, accountId: string): Promise<Lease> {
-    const lease = await growLease(this.#target.db, processId, accountId)
-    if (lease === undefined) throw new Error(`no lease on ${accountId}`)
-    return lease
+  async lease(processId: string, accountId: string, short = 0n): Promise<Lease> {
+    const grown = await growLease(this.#target.db, processId, accountId, micro(short))
+    if (grown === undefined) throw new Error(`no lease on ${accountId}`)
+    return grown.lease
   }
 
   /** An account with money, a process, and its lease on all of it. */
   async customer(postedMicro = 1_000_000n) {
     const account = await this.account(postedMicro)
     const processId = await this.process()
-    return { ...account, processId, lease: await this.lease(processId, account.accountId) }
+    return { ...account, processId, lease: await this.lease(processId, account.accountId, postedMicro) }
   }
 
   commit(processId: string, batch: Partial<Batch>): Promise<void> {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Micro, micro } from "../../actors/money/micro.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { Purse } from "../../actors/money/purse.ts"
 
 const amount: fc.Arbitrary<Micro> = fc.bigInt({ min: 0n, max: 200n }).map(micro)
@@ -8,17 +8,20 @@ const requestId = fc.constantFrom("a", "b", "c", "d")
 type Step =
   | { readonly do: "hold" | "settle"; readonly id: string; readonly amount: Micro }
   | { readonly do: "release"; readonly id: string }
-  | { readonly do: "grow" | "unsettle"; readonly amount: Micro }
+  | { readonly do: "trim"; readonly id: string; readonly amount: Micro }
+  | { readonly do: "grow" | "unsettle" | "give back"; readonly amount: Micro }
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constantFrom("hold" as const, "settle" as const), id: requestId, amount }),
   fc.record({ do: fc.constant("release" as const), id: requestId }),
-  fc.record({ do: fc.constantFrom("grow" as const, "unsettle" as const), amount }),
+  fc.record({ do: fc.constant("trim" as const), id: requestId, amount }),
+  fc.record({ do: fc.constantFrom("grow" as const, "unsettle" as const, "give back" as const), amount }),
 )
 
-test("over any history a purse conserves money: available + held + settled = granted, and none is ever negative", () => {
+test("over any history a purse conserves money: available + held + settled + returned = granted, and none is ever negative", () => {
   fc.assert(
     fc.property(amount, fc.array(step, { maxLength: 60 }), (start, steps) => {
-      const purse = new Purse(start, micro(0n))
+      const purse = new Purse({ granted: start, returned: zero, settled: zero })
+      let returned = 0n
       const holds = new Map<string, bigint>()
       let granted: bigint = start
       let settled = 0n
@@ -43,6 +46,15 @@ test("over any history a purse conserves money: available + held + settled = gra
           // News of an older, smaller grant changes nothing.
           purse.grantedIs(next.amount)
           granted = granted > next.amount ? granted : next.amount
+        } else if (next.do === "trim") {
+          purse.trim(next.id, next.amount)
+          const held = holds.get(next.id)
+          if (held !== undefined && next.amount < held) holds.set(next.id, next.amount)
+        } else if (next.do === "give back") {
+          if (next.amount <= purse.available) {
+            purse.giveBack(next.amount)
+            returned += next.amount
+          } else expect(() => purse.giveBack(next.amount)).toThrow(RangeError)
         } else if (next.amount <= settled) {
           purse.unsettle(next.amount)
           settled -= next.amount
@@ -50,7 +62,8 @@ test("over any history a purse conserves money: available + held + settled = gra
 
         const held = [...holds.values()].reduce((sum, hold) => sum + hold, 0n)
         expect<bigint>(purse.held).toBe(held)
-        expect(purse.available + held + settled).toBe(granted)
+        expect<bigint>(purse.returned).toBe(returned)
+        expect(purse.available + held + settled + returned).toBe(granted)
         expect(purse.available >= 0n).toBe(true)
         expect(purse.isEmpty).toBe(holds.size === 0)
       }
@@ -60,5 +73,6 @@ test("over any history a purse conserves money: available + held + settled = gra
 })
 
 test("a lease that has settled more than it was granted is no lease", () => {
-  expect(() => new Purse(micro(1n), micro(2n))).toThrow(RangeError)
+  expect(() => new Purse({ granted: micro(1n), returned: zero, settled: micro(2n) })).toThrow(RangeError)
+  expect(() => new Purse({ granted: micro(3n), returned: micro(2n), settled: micro(2n) })).toThrow(RangeError)
 })

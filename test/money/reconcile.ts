@@ -44,7 +44,7 @@ const contradictions = {
   "what is leased of a balance is what its open leases have left, and is covered": `
     select b.account_id, b.posted_micro, b.leased_micro, l.left_micro
     from balances b cross join lateral (
-      select coalesce(sum(granted_micro - settled_micro), 0) as left_micro
+      select coalesce(sum(granted_micro - returned_micro - settled_micro), 0) as left_micro
       from leases where account_id = b.account_id and closed_at is null
     ) l
     where not (b.posted_micro >= b.leased_micro and b.leased_micro = l.left_micro and l.left_micro >= 0)`,
@@ -55,6 +55,14 @@ const contradictions = {
       select coalesce(sum(charge_micro), 0) as charged from usage u where u.lease_id = l.id
     ) c
     where l.closed_at is null and l.settled_micro <> c.charged`,
+
+  "what is leased of a key's budget is what its leases have left": `
+    select s.key_id, s.period, s.leased_micro, l.left_micro
+    from key_spend s cross join lateral (
+      select coalesce(sum(granted_micro - returned_micro - settled_micro), 0) as left_micro
+      from budget_leases b where b.key_id = s.key_id and b.period = s.period and b.period_start = s.period_start
+    ) l
+    where s.leased_micro <> l.left_micro`,
 
   "the transfers of a call are its charge and what the house absorbed of it": `
     with booked as (

@@ -37,6 +37,7 @@ test("a lease grows by what is credited, and says what it has settled in all", a
   expect(await books.lease(customer.processId, customer.accountId)).toEqual({
     id: customer.lease.id,
     granted: micro(1_050_000n),
+    returned: micro(0n),
     settled: micro(200_000n),
   })
   expect(await books.balance(customer.accountId)).toEqual({ posted: 850_000n, leased: 850_000n })
@@ -50,7 +51,7 @@ test("an account without money has a lease on nothing", async () => {
 test("processes that ask at once share what there is, and none of it twice", async () => {
   const { accountId } = await books.account(900n)
   const processes = await Promise.all(Array.from({ length: 5 }, () => books.process()))
-  const ask = () => Promise.all(processes.map((processId) => books.lease(processId, accountId)))
+  const ask = () => Promise.all(processes.map((processId) => books.lease(processId, accountId, 900n)))
   const first = await ask()
   expect(first.reduce((sum, lease) => sum + lease.granted, 0n)).toBe(900n)
   await books.credit(accountId, 100n)

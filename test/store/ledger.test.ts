@@ -221,9 +221,9 @@ test("two processes that book on the same accounts at once lose nothing and over
   // Each account is leased half by the one, and half, which came later, by the other.
   const leases = await Promise.all(
     accounts.map(async (account) => {
-      const first = await books.lease(processes[0]!, account.accountId)
+      const first = await books.lease(processes[0]!, account.accountId, 2_000_000n)
       await books.credit(account.accountId, 2_000_000n)
-      return [first, await books.lease(processes[1]!, account.accountId)] as const
+      return [first, await books.lease(processes[1]!, account.accountId, 2_000_000n)] as const
     }),
   )
   const batchOf = (side: 0 | 1) => ({

@@ -1,18 +1,33 @@
-/** Two gateways on one database, as in a rolling deploy. */
+/** Two gateways on one database, as in a rolling deploy: they share what there is, to the last rupiah and no further. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { startTestGateway, type TestGateway } from "../../gateway/harness.ts"
+import { openDatabase } from "../../../src/store/database.ts"
+import { registerProcess } from "../../../src/store/processes.ts"
 import { reconcile } from "../reconcile.ts"
 
 const Rp = 1_000_000
 /** A thousand rupiah for 100 tokens of answer; input is next to nothing. */
 const dear = { output_micro: 10_000_000, max_output_tokens: 100, max_concurrency: 1_000 }
 
+/** Two hundred rupiah, never more and never less. */
+const PRICE_RP = 200
+const exact = {
+  format: "chat",
+  script: "input=0&output=16",
+  input_micro: 0,
+  cache_read_micro: 0,
+  cache_write_micro: 0,
+  output_micro: (PRICE_RP * Rp) / 16,
+  max_output_tokens: 16,
+  max_concurrency: 1_000,
+} as const
+
 let old: TestGateway
+let databaseUrl: string
 let young: TestGateway
 beforeEach(async () => {
-  let shared = ""
-  old = await startTestGateway({ databaseUrl: (url) => (shared = url) })
-  young = await startTestGateway({ databaseUrl: () => shared })
+  old = await startTestGateway({ databaseUrl: (url) => (databaseUrl = url) })
+  young = await startTestGateway({ databaseUrl: () => databaseUrl })
 })
 afterEach(async () => {
   await reconcile(old.sql)
@@ -53,4 +68,141 @@ test("what the old one leaves when it goes, the young one spends", async () => {
   await old.server.stop()
   expect(await ask(young, key, model)).toEqual({ status: 200, costMicro: 500 * Rp })
   expect((await young.balance(person)).balance_micro).toBe(9_000 * Rp)
+})
+
+async function exactModel(wish: Partial<typeof exact> | { readonly script: string } = {}): Promise<string> {
+  const model = await old.model({ ...exact, ...wish })
+  await young.server.refreshCatalogue()
+  return model
+}
+
+const statuses = async (count: number, of: (n: number) => Promise<{ status: number }>): Promise<number[]> =>
+  (await Promise.all(Array.from({ length: count }, (_, n) => of(n)))).map(({ status }) => status)
+const answered = (all: readonly number[]) => all.filter((status) => status === 200).length
+
+/** What comes by a notice comes within a second. */
+async function withinASecond(holds: () => Promise<boolean>): Promise<boolean> {
+  const until = performance.now() + 1_000
+  while (performance.now() < until) if (await holds()) return true
+  return false
+}
+
+test("what the one has leased, the other spends when it is short, to the last rupiah", async () => {
+  const person = await old.person(10_000)
+  const { key } = await old.key(person)
+  const model = await exactModel()
+  // One after the other, from either side, so that nothing but the neighbour's lease can stand in the way.
+  for (let call = 0; call < 50; call++) {
+    expect((await ask(call % 3 === 0 ? old : young, key, model)).status).toBe(200)
+  }
+  expect((await ask(old, key, model)).status).toBe(402)
+  expect((await ask(young, key, model)).status).toBe(402)
+  expect((await young.balance(person)).balance_micro).toBe(0)
+})
+
+test("many calls at once on both: exactly what the money pays for", async () => {
+  const person = await old.person(20_000)
+  const { key } = await old.key(person)
+  const model = await exactModel()
+  const storm = await statuses(400, (n) => ask(n % 2 === 0 ? old : young, key, model))
+  for (const status of storm) expect(status).toBeOneOf([200, 402])
+  expect(answered(storm)).toBe(100)
+  expect((await young.balance(person)).balance_micro).toBe(0)
+})
+
+test("a key's budget is one budget on both: all of it can be spent, and no more", async () => {
+  const person = await old.person(100_000)
+  const limits = { spending_limit_micro: 50 * PRICE_RP * Rp, spending_period: "daily" }
+  const { id, key } = await old.key(person, limits)
+  const model = await exactModel()
+  const storm = await statuses(200, (n) => ask(n % 2 === 0 ? old : young, key, model))
+  for (const status of storm) expect(status).toBeOneOf([200, 429])
+  expect(answered(storm)).toBe(50)
+
+  // A higher limit opens it again, on both.
+  const change = { method: "PATCH", body: JSON.stringify({ spending_limit_micro: 60 * PRICE_RP * Rp }) }
+  const headers = { "Content-Type": "application/json" }
+  expect((await old.dashboard(person, `/keys/${id}`, { ...change, headers })).status).toBe(200)
+  expect(await withinASecond(async () => (await ask(young, key, model)).status === 200)).toBe(true)
+  const rest = await statuses(40, (n) => ask(n % 2 === 0 ? old : young, key, model))
+  expect(answered(rest)).toBe(9)
+})
+
+test("a budget that was spent here and there can be lowered, and then nothing more is spent of it", async () => {
+  const person = await old.person(100_000)
+  const limits = { spending_limit_micro: 50 * PRICE_RP * Rp, spending_period: "total" }
+  const { id, key } = await old.key(person, limits)
+  const model = await exactModel()
+  for (const gateway of [old, young, old, young]) expect((await ask(gateway, key, model)).status).toBe(200)
+  const change = { method: "PATCH", body: JSON.stringify({ spending_limit_micro: 4 * PRICE_RP * Rp }) }
+  await old.dashboard(person, `/keys/${id}`, { ...change, headers: { "Content-Type": "application/json" } })
+  let spent = 4
+  const refused = await withinASecond(async () => {
+    const both = [(await ask(young, key, model)).status, (await ask(old, key, model)).status]
+    spent += answered(both)
+    return answered(both) === 0
+  })
+  expect(refused).toBe(true)
+  const [row] = await old.sql<{ spent: bigint }[]>`
+    select spent_micro as spent from key_spend where key_id = ${id} and period = 'total'`
+  expect(row?.spent).toBe(BigInt(spent * PRICE_RP * Rp))
+})
+
+test("a key that is revoked at the one is refused by the other within a second", async () => {
+  const person = await old.person(10_000)
+  const { id, key } = await old.key(person)
+  const model = await exactModel()
+  expect((await ask(young, key, model)).status).toBe(200)
+  expect((await old.dashboard(person, `/keys/${id}/revoke`, { method: "POST" })).status).toBe(200)
+  expect(await withinASecond(async () => (await ask(young, key, model)).status === 401)).toBe(true)
+})
+
+test("a top-up at the one is spent at the other", async () => {
+  const person = await old.person(10_000)
+  const { key } = await old.key(person)
+  const model = await exactModel()
+  expect(answered(await statuses(60, () => ask(young, key, model)))).toBe(50)
+  expect((await ask(young, key, model)).status).toBe(402)
+  await old.topUp(person, 10_000)
+  expect(await withinASecond(async () => (await ask(young, key, model)).status === 200)).toBe(true)
+})
+
+test("one that drains gives at once what its calls under way do not hold", async () => {
+  const person = await old.person(10_000)
+  const { key } = await old.key(person)
+  const model = await exactModel()
+  const slow = await exactModel({ script: "input=0&output=16&ttft=1500" })
+  expect((await ask(old, key, model)).status).toBe(200)
+  const underWay = ask(old, key, slow)
+  while ((await old.sql`select from openings`).length === 0) await Bun.sleep(5)
+  const stopped = old.server.stop()
+  // Sooner than the call ends that the old one waits for.
+  for (let call = 0; call < 48; call++) expect((await ask(young, key, model)).status).toBe(200)
+  expect(await old.sql`select from openings`).toHaveLength(1)
+  expect((await underWay).status).toBe(200)
+  await stopped
+  expect((await young.balance(person)).balance_micro).toBe(0)
+})
+
+test("one that was closed while it still ran charges the customer nothing more", async () => {
+  const person = await old.person(10_000)
+  const { key } = await old.key(person, { spending_limit_micro: 5_000 * Rp, spending_period: "total" })
+  const model = await exactModel()
+  const slow = await exactModel({ script: "input=0&output=16&ttft=500" })
+  expect((await ask(old, key, model)).status).toBe(200)
+  const underWay = ask(old, key, slow)
+  while ((await old.sql`select from openings`).length === 0) await Bun.sleep(5)
+  const [opening] = await old.sql<{ process_id: string }[]>`select process_id from openings`
+  // By one that looks at no lock: what must never happen, and must do no harm.
+  const db = openDatabase({ url: databaseUrl, connections: 1 })
+  const hasty = await registerProcess({ db, lockUrl: undefined, onFenced: () => {} })
+  await hasty.closeProcess(opening!.process_id)
+  await hasty.close()
+  await db.close()
+
+  await underWay
+  await ask(old, key, model)
+  expect((await young.balance(person)).balance_micro).toBe((10_000 - PRICE_RP) * Rp)
+  // The budget of 25 calls is whole again but for the first one, and so is the balance.
+  expect(answered(await statuses(40, () => ask(young, key, model)))).toBe(24)
 })

@@ -1,0 +1,338 @@
+/**
+ * A purse that shares what there is with the purses of other processes: it grows when it is short, and gives back what
+ * it does not need when a neighbour is short, when it has been idle, and while its process drains (decisions §3). Money in
+ * micro-rupiah, times in milliseconds. An account's money and a key's budget are both leased through it.
+ *
+ * One statement about a lease is under way at a time, so that what is being given back is never counted as missing.
+ */
+import type { Clock } from "./kernel/clock.ts"
+import { larger, type Micro, micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
+import { type Lease, Purse, type Settled } from "./money/purse.ts"
+import { holdFrom } from "./money/quote.ts"
+import { unreachable } from "./unreachable.ts"
+
+export interface HoldTerms {
+  readonly requestId: string
+  readonly least: Micro
+  /** What to hold if it is at most half of what is available. */
+  readonly target: Micro
+}
+
+/** What is held; or why nothing is. `unavailable`: whether there is more could not be found out. */
+export type HoldOutcome = Micro | "insufficient" | "unavailable"
+
+/** What has become of the lease, or of what others want of it. */
+export type LeaseNews =
+  /** `more`: there is more, free or with other processes, which were asked for it if this was not enough. */
+  | { readonly type: "grown"; readonly lease: Lease; readonly more: boolean }
+  | { readonly type: "not-grown" }
+  | { readonly type: "returned"; readonly lease: Lease }
+  | { readonly type: "not-returned" }
+  /** Somebody was credited, or gave back. */
+  | { readonly type: "freed" }
+  /** A neighbour is short by so much. Of two that are short, the one that `yields` lets the other go first. */
+  | { readonly type: "recalled"; readonly amount: Micro; readonly yields: boolean }
+  /** From now on only what is held is kept. */
+  | { readonly type: "drain" }
+  | { readonly type: "look"; readonly at: "waiting" | "idleness" | "unreturned" }
+
+export interface LeasePorts {
+  readonly clock: Clock
+  readonly self: (news: LeaseNews) => void
+  /** Begins to grow the lease, by `short` if there is as much; the outcome comes back as `grown` or `not-grown`. */
+  readonly grow: (short: Micro) => void
+  /** Begins to give back; `returned` is cumulative. The outcome comes back as `returned` or `not-returned`. */
+  readonly giveBack: (returned: Micro) => void
+}
+
+interface Waiting {
+  readonly terms: HoldTerms
+  readonly answer: (outcome: HoldOutcome) => void
+  readonly since: number
+}
+
+/** How long the answer "there is no more" is believed before the database is asked again, if no notice comes. */
+const ASK_AGAIN_MS = 250
+/** How long more is waited for where there is more: by a call that could not be held at all, or not in full. */
+const WAIT_MS = 300
+const WAIT_FOR_FULL_MS = 100
+/** A notice may be lost, so who waits for one also looks. */
+const LOOK_MS = 50
+/** Shorter than the idle time after which an actor is put away. */
+const IDLE_MS = 60_000
+/** A purse used within this time keeps half of what it has when a neighbour is short of less. */
+const IN_USE_MS = 1_000
+const RETURN_AGAIN_MS = 500
+/** How many calls may wait for one growth. */
+const WAITING_LIMIT = 10_000
+
+export class LeasedPurse {
+  readonly #ports: LeasePorts
+  readonly #clock: Clock
+  #purse: Purse
+  #opened: boolean
+  #waiting: Waiting[] = []
+  #underWay: "growth" | "return" | undefined
+  #wantsGrowth = false
+  #unreturned = false
+  #askedAt: number
+  #usedAt: number
+  #looksForIdleness = false
+  #looksForMore = false
+  #draining = false
+  /** What a neighbour still waits for, and until when. */
+  #owed: Micro = zero
+  #owedUntil = -Infinity
+  #yieldsUntil = -Infinity
+
+  /** Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. */
+  constructor(ports: LeasePorts, lease: Lease | undefined, more: boolean) {
+    this.#ports = ports
+    this.#clock = ports.clock
+    this.#purse = new Purse(lease ?? { granted: zero, returned: zero, settled: zero })
+    this.#opened = lease !== undefined
+    this.#usedAt = ports.clock.monotonic()
+    this.#askedAt = more ? -Infinity : this.#usedAt
+    if (this.#opened) this.#lookForIdleness()
+  }
+
+  get held(): Micro {
+    return this.#purse.held
+  }
+  get settled(): Micro {
+    return this.#purse.settled
+  }
+  get available(): Micro {
+    return this.#purse.available
+  }
+  /** Nothing is held or under way, and nothing is kept from others. */
+  get isIdle(): boolean {
+    const still = this.#purse.isEmpty && this.#waiting.length === 0 && this.#underWay === undefined && !this.#unreturned
+    return still && this.#purse.available === 0n
+  }
+
+  /** Answers at once where it can. A release of the request id ends the wait. */
+  hold(terms: HoldTerms, answer: (outcome: HoldOutcome) => void): void {
+    this.#usedAt = this.#clock.monotonic()
+    this.#lookForIdleness()
+    const inDoubt = this.#underWay !== undefined || this.#usedAt - this.#askedAt >= ASK_AGAIN_MS
+    const request = { terms, answer, since: this.#usedAt }
+    if ((this.#holdsInFull(terms) || !inDoubt) && this.#tryHold(request)) return
+    if (!inDoubt && this.#waiting.length === 0) return answer("insufficient")
+    if (this.#waiting.length >= WAITING_LIMIT) return answer("unavailable")
+    this.#waiting.push(request)
+    if (this.#underWay !== "growth") this.#grow()
+  }
+
+  trim(requestId: string, amount: Micro): void {
+    this.#purse.trim(requestId, amount)
+    this.#share()
+  }
+
+  release(requestId: string): void {
+    this.#purse.release(requestId)
+    const index = this.#waiting.findIndex(({ terms }) => terms.requestId === requestId)
+    if (index >= 0) this.#waiting.splice(index, 1)[0]?.answer("insufficient")
+    this.#share()
+  }
+
+  settle(requestId: string, actual: Micro): Settled {
+    const settled = this.#purse.settle(requestId, actual)
+    this.#share()
+    return settled
+  }
+
+  unsettle(charge: Micro): void {
+    this.#purse.unsettle(charge)
+    this.#share()
+  }
+
+  receive(news: LeaseNews): void {
+    switch (news.type) {
+      case "grown":
+        return this.#onGrown(news.lease, news.more)
+      case "not-grown":
+        this.#underWay = undefined
+        this.#serve((waiting) => (this.#tryHold(waiting) ? undefined : "unavailable"))
+        return this.#next()
+      case "returned":
+        return this.#onReturned(news.lease)
+      case "not-returned":
+        return this.#onNotReturned()
+      case "freed":
+        return this.#onFreed()
+      case "recalled":
+        return this.#onRecalled(news.amount, news.yields)
+      case "drain":
+        return this.drain(true)
+      case "look":
+        return this.#onLook(news.at)
+      default:
+        return unreachable(news)
+    }
+  }
+
+  drain(draining: boolean): void {
+    this.#draining = draining
+    this.#share()
+  }
+
+  /** Gives back all that is not held, and asks anew when it is needed: the terms of the whole may have changed. */
+  reconsider(): void {
+    this.#giveBack(this.#purse.available)
+    this.#onFreed()
+  }
+
+  #holdsInFull({ target }: HoldTerms): boolean {
+    return target <= this.#purse.available / 2n
+  }
+
+  #tryHold({ terms, answer }: Waiting): boolean {
+    const hold = holdFrom(this.#purse.available, terms.target, terms.least)
+    if (hold === undefined) return false
+    this.#purse.hold(terms.requestId, hold)
+    answer(hold)
+    return true
+  }
+
+  #grow(): void {
+    this.#wantsGrowth = true
+    this.#next()
+  }
+
+  #next(): void {
+    if (this.#underWay !== undefined) return
+    if (this.#unreturned) {
+      this.#underWay = "return"
+      this.#unreturned = false
+      this.#ports.giveBack(this.#purse.returned)
+    } else if (this.#wantsGrowth) {
+      this.#underWay = "growth"
+      this.#wantsGrowth = false
+      this.#ports.grow(this.#short())
+    }
+  }
+
+  /** So that all who wait can be held, and one of them in full. */
+  #short(): Micro {
+    const sum = this.#waiting.reduce((total, { terms }) => plus(total, terms.least), zero)
+    const full = this.#waiting.reduce((most, { terms }) => larger(most, micro(2n * terms.target)), zero)
+    return notNegative(minus(larger(sum, full), this.#purse.available))
+  }
+
+  #onGrown(lease: Lease, more: boolean): void {
+    const now = this.#clock.monotonic()
+    this.#underWay = undefined
+    if (this.#opened) this.#purse.grantedIs(lease.granted)
+    else this.#purse = new Purse(lease)
+    this.#opened = true
+    // What was asked for in vain is not asked for again at once.
+    let inVain = !more
+    this.#serve((waiting) => {
+      const waitedMs = now - waiting.since
+      const hopes = more || this.#wantsGrowth
+      const isFull = this.#holdsInFull(waiting.terms)
+      const takesLess = !hopes || waitedMs >= WAIT_FOR_FULL_MS
+      if ((isFull || takesLess) && this.#tryHold(waiting)) {
+        inVain ||= !isFull
+        return undefined
+      }
+      if (hopes && waitedMs < WAIT_MS) return "waits"
+      inVain = true
+      return "insufficient"
+    })
+    this.#askedAt = inVain ? now : -Infinity
+    this.#lookForMore()
+    this.#share()
+    this.#next()
+  }
+
+  /** Asks of everyone who waits whether they were served (undefined), go on waiting, or are told why not. */
+  #serve(decide: (waiting: Waiting) => "waits" | "insufficient" | "unavailable" | undefined): void {
+    const all = this.#waiting
+    this.#waiting = []
+    const still: Waiting[] = []
+    for (const waiting of all) {
+      const outcome = decide(waiting)
+      if (outcome === "waits") still.push(waiting)
+      else if (outcome !== undefined) waiting.answer(outcome)
+    }
+    this.#waiting = [...still, ...this.#waiting]
+  }
+
+  #onReturned({ returned }: Lease): void {
+    this.#underWay = undefined
+    if (!this.#unreturned) this.#purse.returnedIs(returned)
+    this.#next()
+  }
+
+  /** It may have been given back or not; it is not ours any more, and is offered until that is known. */
+  #onNotReturned(): void {
+    this.#underWay = undefined
+    this.#unreturned = true
+    this.#wantsGrowth = false
+    this.#serve((waiting) => (this.#tryHold(waiting) ? undefined : "unavailable"))
+    this.#lookLater("unreturned", RETURN_AGAIN_MS)
+  }
+
+  #onFreed(): void {
+    this.#askedAt = -Infinity
+    if (this.#underWay !== undefined) this.#wantsGrowth ||= this.#waiting.length > 0
+    else if (this.#waiting.length > 0 && this.#clock.monotonic() >= this.#yieldsUntil) this.#grow()
+  }
+
+  #onRecalled(amount: Micro, yields: boolean): void {
+    const now = this.#clock.monotonic()
+    if (this.#waiting.length > 0 && !yields) return
+    if (this.#waiting.length > 0) this.#yieldsUntil = now + 2 * LOOK_MS
+    const inUse = now - this.#usedAt < IN_USE_MS
+    const spare = inUse ? micro(this.#purse.available / 2n) : this.#purse.available
+    this.#owed = amount
+    this.#owedUntil = now + WAIT_MS
+    this.#giveBack(larger(amount, spare))
+  }
+
+  /** Passes on what became free just now, where somebody waits for it. */
+  #share(): void {
+    if (this.#draining && this.#waiting.length === 0) return this.#giveBack(this.#purse.available)
+    if (this.#owed > 0n && this.#clock.monotonic() < this.#owedUntil) this.#giveBack(this.#owed)
+  }
+
+  #giveBack(wanted: Micro): void {
+    const amount = smaller(wanted, this.#purse.available)
+    if (amount <= 0n) return
+    this.#purse.giveBack(amount)
+    this.#owed = notNegative(minus(this.#owed, amount))
+    this.#unreturned = true
+    this.#next()
+  }
+
+  #onLook(at: "waiting" | "idleness" | "unreturned"): void {
+    if (at === "unreturned") return this.#next()
+    if (at === "waiting") {
+      this.#looksForMore = false
+      if (this.#waiting.length > 0 && this.#underWay === undefined) this.#grow()
+      return this.#lookForMore()
+    }
+    this.#looksForIdleness = false
+    const idleMs = this.#clock.monotonic() - this.#usedAt
+    if (idleMs >= IDLE_MS) this.#giveBack(this.#purse.available)
+    if (!this.isIdle) this.#lookForIdleness()
+  }
+
+  #lookForMore(): void {
+    if (this.#looksForMore || this.#waiting.length === 0) return
+    this.#looksForMore = true
+    this.#lookLater("waiting", LOOK_MS)
+  }
+
+  #lookForIdleness(): void {
+    if (this.#looksForIdleness) return
+    this.#looksForIdleness = true
+    this.#lookLater("idleness", IDLE_MS)
+  }
+
+  #lookLater(at: "waiting" | "idleness" | "unreturned", ms: number): void {
+    this.#clock.after(ms, () => this.#ports.self({ type: "look", at }))
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * What other processes on the same database say, told to the actors that it concerns. An actor that is not there has
+ * nothing to give, and reads what is durable when it starts.
+ */
+import type { LeaseNews } from "../../actors/lease.ts"
+import type { Notice } from "../store/notices.ts"
+import type { Actors } from "./actors.ts"
+
+export function hear(actors: Actors, processId: string, notice: Notice): void {
+  if (notice.what === "changed") return actors.keys.tellIfActive(notice.id, { type: "changed" })
+  const news = newsOf(notice, processId)
+  if (news === undefined) return
+  const registry = notice.about === "account" ? actors.accounts : actors.keys
+  registry.tellIfActive(notice.id, { type: "lease", news })
+}
+
+function newsOf(notice: Exclude<Notice, { readonly what: "changed" }>, processId: string): LeaseNews | undefined {
+  if (notice.what === "freed") return { type: "freed" }
+  if (notice.processId === processId) return undefined
+  // Any order will do on which both agree.
+  return { type: "recalled", amount: notice.amount, yields: notice.processId < processId }
+}
+
+/** Some notices were missed: anything may have changed. */
+export function hearAll(actors: Actors): void {
+  actors.keys.tellAll({ type: "changed" })
+  actors.keys.tellAll({ type: "lease", news: { type: "freed" } })
+  actors.accounts.tellAll({ type: "lease", news: { type: "freed" } })
+}
+
+/** From now on this process keeps only what its calls under way hold. */
+export function drainLeases(actors: Actors): void {
+  actors.keys.tellAll({ type: "lease", news: { type: "drain" } })
+  actors.accounts.tellAll({ type: "lease", news: { type: "drain" } })
+}

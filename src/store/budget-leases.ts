@@ -1,0 +1,143 @@
+/**
+ * Leases of a key's budget of one period: like those of an account (leases.ts), with the limit less what was spent in
+ * place of the balance. Micro-rupiah, cumulative. A limit that was lowered under what is leased leaves nothing free.
+ */
+import { type Micro, micro, minus } from "../../actors/money/micro.ts"
+import type { Lease } from "../../actors/money/purse.ts"
+import type { SpendingPeriod } from "../../actors/period.ts"
+import type { Database, Sql } from "./database.ts"
+import type { Grown } from "./leases.ts"
+
+export interface BudgetPeriod {
+  readonly keyId: string
+  readonly period: SpendingPeriod
+  /** Milliseconds since the epoch. */
+  readonly start: number
+}
+
+export interface GrownBudget extends Grown<Lease> {
+  /** Spent of the budget, and not under this lease. */
+  readonly elsewhere: Micro
+}
+
+interface Row {
+  readonly granted_micro: bigint
+  readonly returned_micro: bigint
+  readonly settled_micro: bigint
+}
+
+const again = { retry: true } as const
+
+const toLease = (row: Row): Lease => ({
+  granted: micro(row.granted_micro),
+  returned: micro(row.returned_micro),
+  settled: micro(row.settled_micro),
+})
+
+/** Undefined when this process has been closed by another and may lease nothing any more. */
+export async function growBudget(
+  database: Database,
+  processId: string,
+  of: BudgetPeriod,
+  short: Micro,
+): Promise<GrownBudget | undefined> {
+  const grow = async (): Promise<GrownBudget | undefined> => {
+    const [row] = await database.run((sql) => grown(sql, processId, of, short), again)
+    if (row === undefined) return undefined
+    const lease = toLease(row)
+    return { lease, more: row.more, elsewhere: minus(micro(row.spent_micro), lease.settled) }
+  }
+  const first = await grow()
+  if (first !== undefined) return first
+  // What is locked and counted on has to be there before the statement begins.
+  await database.run(
+    (sql) => sql`
+      insert into key_spend (key_id, period, period_start, spent_micro)
+      values (${of.keyId}, ${of.period}, ${new Date(of.start)}, 0) on conflict do nothing`,
+    again,
+  )
+  return await grow()
+}
+
+function grown(sql: Sql, processId: string, { keyId, period, start }: BudgetPeriod, short: Micro) {
+  const from = new Date(start)
+  return sql<(Row & { spent_micro: bigint; more: boolean })[]>`
+with alive as (
+  select id from processes where id = ${processId} and closed_at is null for share
+),
+mine as (
+  select process_id from budget_leases
+  where key_id = ${keyId} and period = ${period} and period_start = ${from} and process_id = ${processId} for update
+),
+free as (
+  -- Without a limit there is nothing to keep from others: it was removed a moment ago.
+  select s.spent_micro,
+    coalesce(greatest(0, k.spending_limit_micro - s.spent_micro - s.leased_micro), ${short}::bigint) as amount
+  from key_spend s left join api_keys k on k.id = s.key_id and k.spending_period = s.period
+  where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from}
+    and exists (select 1 from alive) and (select count(*) from mine) >= 0
+  for update of s
+),
+share as (
+  select spent_micro, amount as free, case when exists (select from processes where id <> ${processId} and closed_at is null)
+    then least(amount, greatest(${short}::bigint, amount / 2)) else amount end as amount
+  from free
+),
+taken as (
+  update key_spend s set leased_micro = s.leased_micro + share.amount
+  from share where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from} and share.amount > 0
+),
+lease as (
+  insert into budget_leases (key_id, period, period_start, process_id, granted_micro)
+  select ${keyId}, ${period}, ${from}, ${processId}, amount from share
+  on conflict (key_id, period, period_start, process_id)
+  do update set granted_micro = budget_leases.granted_micro + excluded.granted_micro
+  returning granted_micro, returned_micro, settled_micro
+),
+-- Periods that are over, and settled.
+over as (
+  delete from budget_leases where key_id = ${keyId} and period = ${period} and period_start < ${from}
+    and process_id = ${processId} and granted_micro = returned_micro + settled_micro
+),
+answer as materialized (
+  select l.*, s.spent_micro, s.free > s.amount as rest, ${short}::bigint - s.amount as short, exists (
+    select from budget_leases o where o.key_id = ${keyId} and o.period = ${period} and o.period_start = ${from}
+      and o.process_id <> ${processId} and o.granted_micro > o.returned_micro + o.settled_micro
+  ) as neighbours
+  from lease l, share s
+)
+select granted_micro, returned_micro, settled_micro, spent_micro, neighbours or rest as more,
+  case when neighbours and short > 0 then (
+    select pg_notify('loket', concat_ws(' ', 'short key', encode(key_hash, 'hex'), ${processId}::text, short))::text
+    from api_keys where id = ${keyId}) end as asked
+from answer`
+}
+
+/** Gives back what is not needed; `returned` is cumulative. Undefined when the lease is not there any more. */
+export async function returnBudget(
+  database: Database,
+  processId: string,
+  { keyId, period, start }: BudgetPeriod,
+  returned: Micro,
+): Promise<Lease | undefined> {
+  const from = new Date(start)
+  const rows = await database.run(
+    (sql) => sql<Row[]>`
+with mine as (
+  select greatest(0, least(${returned}::bigint, granted_micro - settled_micro) - returned_micro) as back
+  from budget_leases
+  where key_id = ${keyId} and period = ${period} and period_start = ${from} and process_id = ${processId} for update
+),
+freed as (
+  update key_spend s set leased_micro = s.leased_micro - m.back
+  from mine m where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from} and m.back > 0
+)
+update budget_leases l set returned_micro = l.returned_micro + m.back
+from mine m
+where l.key_id = ${keyId} and l.period = ${period} and l.period_start = ${from} and l.process_id = ${processId}
+returning l.granted_micro, l.returned_micro, l.settled_micro`,
+    again,
+  )
+  const row = rows[0]
+  return row && toLease(row)
+}

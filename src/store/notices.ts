@@ -1,0 +1,122 @@
+/**
+ * Hears what other processes on the same PostgreSQL server changed: LISTEN on a connection of its own, replaced when it is
+ * lost. Notices are not kept for who is away, so after each replacement anything may have changed. They only make things
+ * quick; nothing is wrong for want of one. Times in milliseconds.
+ *
+ * The embedded database needs none of this: it has one process, which knows what it did.
+ */
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import { Connection } from "./connection.ts"
+import { within } from "./deadline.ts"
+
+export type Notice =
+  | { readonly about: "account" | "key"; readonly id: string; readonly what: "freed" }
+  /** By so much, in the process named. */
+  | {
+      readonly about: "account" | "key"
+      readonly id: string
+      readonly what: "short"
+      readonly processId: string
+      readonly amount: Micro
+    }
+  | { readonly about: "key"; readonly id: string; readonly what: "changed" }
+
+export interface NoticesOptions {
+  /** Not through a pooler that shares sessions. */
+  readonly url: string
+  /** Accounts by id, keys by the hex of their hash. */
+  readonly heard: (notice: Notice) => void
+  /** Some may have been missed. */
+  readonly missed: () => void
+}
+
+const ANSWER_MS = 5_000
+/** How often a silent connection is asked whether it still is one. */
+const LOOK_MS = 2_000
+const AGAIN_MS = 100
+
+export class Notices {
+  readonly #options: NoticesOptions
+  readonly #stopped = Promise.withResolvers<void>()
+  #over = false
+  #listening: Promise<void> = Promise.resolve()
+
+  private constructor(options: NoticesOptions) {
+    this.#options = options
+  }
+
+  /** Resolves once it listens, or once the first attempt has failed and others follow. */
+  static async listen(options: NoticesOptions): Promise<Notices> {
+    const notices = new Notices(options)
+    notices.#listening = notices.#listen(await notices.#connect())
+    return notices
+  }
+
+  async stop(): Promise<void> {
+    this.#over = true
+    this.#stopped.resolve()
+    await this.#listening
+  }
+
+  async #listen(first: Connection | undefined): Promise<void> {
+    let connection = first
+    while (!this.#over) {
+      if (connection !== undefined) await this.#lookAfter(connection)
+      connection?.discard()
+      if (this.#over) return
+      connection = await this.#connect()
+      if (connection === undefined) await this.#pause(AGAIN_MS)
+      else this.#options.missed()
+    }
+    connection?.discard()
+  }
+
+  /** Returns when the connection is lost, or not needed any more. */
+  async #lookAfter(connection: Connection): Promise<void> {
+    const lost = new Promise<void>((resolve) => connection.onClosed(resolve))
+    while (!this.#over && !connection.closed) {
+      await Promise.race([lost, this.#pause(LOOK_MS)])
+      try {
+        await within(ANSWER_MS, connection.sql`select 1`)
+      } catch {
+        // Whatever it was, another connection listens as well.
+        return
+      }
+    }
+  }
+
+  async #connect(): Promise<Connection | undefined> {
+    const connection = new Connection({
+      url: this.#options.url,
+      connectTimeoutMs: ANSWER_MS,
+      statementTimeoutMs: ANSWER_MS,
+      onNotify: (_, payload) => {
+        const notice = parse(payload)
+        if (notice !== undefined) this.#options.heard(notice)
+      },
+    })
+    try {
+      await within(ANSWER_MS, connection.sql`listen loket`)
+      return connection
+    } catch {
+      connection.discard()
+      return undefined
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    await Promise.race([promise, this.#stopped.promise])
+    clearTimeout(timer)
+  }
+}
+
+/** Words, as the statements and triggers that notify put them; a newer version of the program may say more. */
+function parse(payload: string): Notice | undefined {
+  const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
+  if (about !== "account" && about !== "key") return undefined
+  if (what === "freed") return { what, about, id }
+  if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }
+  return what === "changed" && about === "key" ? { what, about, id } : undefined
+}
