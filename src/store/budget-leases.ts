@@ -72,7 +72,8 @@ mine as (
 free as (
   -- Without a limit there is nothing to keep from others: it was removed a moment ago.
   select s.spent_micro,
-    coalesce(greatest(0, k.spending_limit_micro - s.spent_micro - s.leased_micro), ${short}::bigint) as amount
+    case when k.id is null then ${short}::bigint
+      else greatest(0, k.spending_limit_micro - s.spent_micro - s.leased_micro) end as amount
   from key_spend s left join api_keys k on k.id = s.key_id and k.spending_period = s.period
   where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from}
     and exists (select 1 from alive) and (select count(*) from mine) >= 0

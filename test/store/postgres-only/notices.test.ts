@@ -1,0 +1,81 @@
+/** What one process writes, others hear of, whoever wrote it; and a listener that was away says so. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { micro } from "../../../actors/money/micro.ts"
+import { growLease, returnLease } from "../../../src/store/leases.ts"
+import { type Notice, Notices } from "../../../src/store/notices.ts"
+import { Books } from "../../money/books.ts"
+import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
+import { openTestDatabase, type TestDatabase } from "../harness.ts"
+
+let target: TestDatabase
+let proxy: FaultProxy
+let books: Books
+let notices: Notices
+let heard: Notice[]
+let missed: number
+beforeEach(async () => {
+  target = await openTestDatabase()
+  proxy = await openFaultProxy(target.url)
+  books = await Books.open(target)
+  heard = []
+  missed = 0
+  notices = await Notices.listen({
+    url: proxy.url,
+    heard: (notice) => void heard.push(notice),
+    missed: () => void missed++,
+  })
+})
+afterEach(async () => {
+  await notices.stop()
+  await proxy.close()
+  await target.close()
+})
+
+async function eventually(condition: () => boolean): Promise<void> {
+  while (!condition()) await Bun.sleep(5)
+}
+
+test("a change of a key, and of the account that it belongs to", async () => {
+  const { keyId, accountId } = await books.account(0n)
+  const id = Buffer.from(keyId).toString("hex")
+  await target.sql`update api_keys set revoked_at = now() where id = ${keyId}`
+  await eventually(() => heard.length === 1)
+  await target.sql`update accounts set deleted_at = now() where id = ${accountId}`
+  await eventually(() => heard.length === 2)
+  // Not the keys' business.
+  await target.sql`update accounts set password_hash = 'y' where id = ${accountId}`
+  await target.sql`update accounts set time_zone = 'UTC' where id = ${accountId}`
+  await eventually(() => heard.length === 3)
+  expect(heard).toEqual(Array.from({ length: 3 }, () => ({ what: "changed", about: "key", id })))
+})
+
+test("money that is credited or given back, and not money that is leased or spent", async () => {
+  const customer = await books.customer(1_000_000n)
+  await eventually(() => heard.length === 1)
+  await books.commit(customer.processId, { settlements: [books.settlement(customer)] })
+  await returnLease(target.db, customer.lease.id, micro(100_000n))
+  await eventually(() => heard.length === 2)
+  const freed = { what: "freed", about: "account", id: customer.accountId } as const
+  expect(heard).toEqual([freed, freed])
+})
+
+test("by how much a process is short, while another has some left", async () => {
+  const { accountId, processId } = await books.customer(1_000n)
+  const other = await books.process()
+  await growLease(target.db, other, accountId, micro(300n))
+  await eventually(() => heard.length === 2)
+  expect(heard[1]).toEqual({ what: "short", about: "account", id: accountId, processId: other, amount: micro(300n) })
+  expect(processId).not.toBe(other)
+})
+
+test("a listener whose connection was lost listens again, and says that it may have missed something", async () => {
+  const { accountId } = await books.account(0n)
+  proxy.refuse()
+  proxy.cut()
+  await books.credit(accountId, 1n)
+  expect([heard, missed]).toEqual([[], 0])
+  proxy.accept()
+  await eventually(() => missed === 1)
+  await books.credit(accountId, 1n)
+  await eventually(() => heard.length === 1)
+})
