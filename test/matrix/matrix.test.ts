@@ -4,6 +4,7 @@
  * At the end the matrix is printed, and nothing in it may be empty.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { join } from "node:path"
 import type { JsonObject } from "../../src/chat/json.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
@@ -155,4 +156,21 @@ const turns: Asked["turns"] = [{ role: "user", parts: [{ text: "Hello" }] }]
 test("no cell of the matrix is empty", () => {
   const cells = rows.flatMap(({ name }) => pairs.map((pair) => `${name}, ${named(pair)}`))
   expect(cells.filter((cell) => !outcomes.has(cell))).toEqual([])
+})
+
+test("docs/formats.md names every refusal, by its pairs and its code", async () => {
+  const page = await Bun.file(join(import.meta.dir, "../../docs/formats.md")).text()
+  const lines = rows.flatMap(({ name, refused, unsayable = [] }) => {
+    const cells = pairs.flatMap((pair) => {
+      const code = unsayable.includes(pair.client) ? undefined : refused?.(pair)
+      return code === undefined ? [] : [{ pair, code }]
+    })
+    const codes = new Set(cells.map(({ code }) => code))
+    return [...codes].map((code) => {
+      const those = cells.filter((cell) => cell.code === code).map((cell) => named(cell.pair))
+      return `| ${name} | ${those.join(", ")} | \`${code}\` |`
+    })
+  })
+  expect(lines.filter((line) => !page.includes(line))).toEqual([])
+  expect(page.match(/^\| .* → .* \| `request\./gm)).toHaveLength(lines.length)
 })
