@@ -14,7 +14,7 @@ import type { Sql } from "../../src/store/database.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 import { openTestDatabase } from "../store/harness.ts"
 
-export const PAYMENT_SECRET = "a secret of the tests"
+const PAYMENT_SECRET = "a secret of the tests"
 
 export interface GatewayOptions {
   /** Variables of the configuration. */
