@@ -225,7 +225,7 @@ describe.each(formats)("%s: tools", (format) => {
       "second",
       undefined,
     ])
-    expect(textOfReply(replies[2]!)).toBe("done")
+    expect(textOfReply(replies[2])).toBe("done")
   })
 })
 
