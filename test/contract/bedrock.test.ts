@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
 import type { JsonObject } from "../../src/chat/json.ts"
-import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { BEARER, type BedrockServer, SECRET, startBedrock } from "../upstream/bedrock-server.ts"
 import { chunk, event, exception } from "../upstream/frames.ts"
 
@@ -63,9 +63,9 @@ beforeEach(() => void bedrock.calls.splice(0))
 const asked = () => bedrock.calls.at(-1) ?? { model: "", operation: "", body: {}, headers: new Headers() }
 
 const hello = [{ role: "user", content: "Hello" }]
-const chat = (model: string, fields: object = {}, init: RequestInit = {}) =>
+const chat = (model: string, fields: object = {}, init: Init = {}) =>
   gateway.post("/v1/chat/completions", key, { model, messages: hello, max_tokens: 500, ...fields }, init)
-const messages = (model: string, fields: object = {}, init: RequestInit = {}) =>
+const messages = (model: string, fields: object = {}, init: Init = {}) =>
   gateway.post("/v1/messages", key, { model, messages: hello, max_tokens: 500, ...fields }, init)
 const record = async (response: Response) => gateway.usage(person, response.headers.get("x-request-id") ?? "")
 

@@ -4,7 +4,7 @@
  */
 import type { Call } from "../../src/simulator/journal.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
-import type { TestGateway } from "../gateway/harness.ts"
+import type { Init, TestGateway } from "../gateway/harness.ts"
 
 export const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
 
@@ -33,7 +33,7 @@ export const ask = (
   format: Endpoint,
   model: string,
   more: Json = {},
-  init: RequestInit = {},
+  init: Init = {},
 ): Promise<Response> => gateway.post(paths[format], key, asking(format, model, more), init)
 
 export const requestId = (response: Response): string => response.headers.get("x-request-id") ?? ""

@@ -1,6 +1,6 @@
 /** Streams over real HTTP, in the three formats (gateway-api.md, "Events"; decisions §6). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import {
   ask,
   beginning,
@@ -87,7 +87,7 @@ const usageChunks = (options: object | undefined) =>
     .then((text) => eventsOf(text).filter(({ data }) => data.includes('"usage"')))
 
 describe.concurrent.each(formats)("%s", (format) => {
-  const stream = (model: string, more: object = {}, init: RequestInit = {}) =>
+  const stream = (model: string, more: object = {}, init: Init = {}) =>
     ask(gateway, key, format, model, { stream: true, ...more }, init)
   const scripted = (script: string, more: object = {}) => gateway.model({ format, script, ...more })
 

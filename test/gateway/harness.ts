@@ -41,6 +41,9 @@ export interface Person {
   readonly token: string
 }
 
+/** Headers by name, so that more can be added. */
+export type Init = Omit<RequestInit, "headers"> & { readonly headers?: Readonly<Record<string, string>> }
+
 export interface TestGateway extends AsyncDisposable {
   readonly url: string
   readonly server: Server
@@ -59,15 +62,22 @@ export interface TestGateway extends AsyncDisposable {
     limits?: Readonly<Record<string, unknown>>,
   ): Promise<{ readonly id: string; readonly key: string }>
   /** A call of the dashboard's API. */
-  dashboard(person: Person, path: string, init?: RequestInit): Promise<Response>
+  dashboard(person: Person, path: string, init?: Init): Promise<Response>
   /** POST with a key. A string body is sent as it is. */
-  post(path: string, key: string, body: unknown, init?: RequestInit): Promise<Response>
+  post(path: string, key: string, body: unknown, init?: Init): Promise<Response>
   /** The final usage record, once it is there. */
   usage(person: Person, requestId: string): Promise<Record<string, unknown>>
   balance(person: Person): Promise<{ readonly balance_micro: number; readonly held_micro: number }>
 }
 
 let models = 0
+
+/** A body as it is posted; text is sent as it stands. */
+const json = (body: unknown): Init => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: typeof body === "string" ? body : JSON.stringify(body),
+})
 
 export async function startTestGateway(options: GatewayOptions = {}): Promise<TestGateway> {
   const database = await openTestDatabase()
@@ -99,11 +109,6 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
   })
 
   const { url } = server
-  const json = (body: unknown): RequestInit => ({
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: typeof body === "string" ? body : JSON.stringify(body),
-  })
   const gateway: TestGateway = {
     url,
     server,
