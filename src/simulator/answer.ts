@@ -5,6 +5,7 @@
  */
 import type { JsonObject } from "../chat/json.ts"
 import type { Ask } from "./ask.ts"
+import { sample } from "./sample.ts"
 import type { Script } from "./script.ts"
 import type { Usage } from "./usage.ts"
 
@@ -148,7 +149,7 @@ const limited = (deltas: Deltas, count: number): Deltas => ({
   at: (index) => deltas.at(index),
 })
 
-/** What is said: the literal text, or filler where a length is scripted, or a friendly echo. */
+/** What is said: the literal text, or filler where a length is scripted, or what the client's schema asks for, or a friendly echo. */
 const sentence = (ask: Ask, script: Script, seed: number): Deltas => {
   const { output, delta } = script
   const text = script.refusal ?? script.text
@@ -176,6 +177,7 @@ const stoppedAt = (
 }
 
 const greeting = (ask: Ask): string => {
+  if (ask.schema !== undefined) return JSON.stringify(sample(ask.schema))
   if (ask.toolResults > 0) return "Thank you, the tool's result has arrived and all is well."
   const heard = ask.lastUserText.trim().replaceAll(/\s+/g, " ")
   if (heard === "") return "Hello from the simulator."

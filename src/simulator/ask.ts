@@ -21,6 +21,8 @@ export interface Ask {
   readonly customTools: readonly string[]
   /** Texts that end the answer where it comes to one of them. */
   readonly stops: readonly string[]
+  /** What the answer must be JSON of. */
+  readonly schema: JsonObject | undefined
   /** Tool results since the user last said something. */
   readonly toolResults: number
   /** Tool results in the whole conversation: how far a script of steps has come, whatever the client says between them. */
@@ -57,6 +59,9 @@ export const textOf = (content: Json | undefined): string => {
 
 /** The elements of an array that are objects; anything else counts as none. */
 export const objects = (value: Json | undefined): JsonObject[] => (Array.isArray(value) ? value.filter(isObject) : [])
+
+/** What is wanted, if it is an object. */
+export const objectOf = (value: Json | undefined): JsonObject | undefined => (isObject(value) ? value : undefined)
 
 /** A limit that the client set, if it is a number at all. */
 export const numberOf = (value: Json | undefined): number | undefined => (typeof value === "number" ? value : undefined)

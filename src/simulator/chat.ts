@@ -4,7 +4,7 @@
  */
 import { isObject, type Json, type JsonObject } from "../chat/json.ts"
 import { type Answer, type ToolCall, whole } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
+import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat } from "./format.ts"
 import { told, usageField } from "./usage.ts"
 import { chatComplaints, openaiError, openaiStatus } from "./vendor-error.ts"
@@ -22,6 +22,7 @@ const readAsk = (body: JsonObject): Ask | string => {
     tools: [...namesIn(offered, "function"), ...namesIn(offered, "custom")],
     customTools: namesIn(offered, "custom"),
     stops: stringsOf(body["stop"]),
+    schema: objectOf(objectOf(objectOf(body["response_format"])?.["json_schema"])?.["schema"]),
     ...readEnd(objects(body["messages"]), (turn) => ({
       results: turn["role"] === "tool" ? 1 : 0,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",

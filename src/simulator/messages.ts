@@ -5,7 +5,7 @@
  */
 import { isObject, type Json, type JsonObject } from "../chat/json.ts"
 import { type Answer, type Deltas, whole } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
+import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat, VendorError } from "./format.ts"
 import { told, usageField } from "./usage.ts"
 import { anthropicStatus, messagesComplaints } from "./vendor-error.ts"
@@ -26,6 +26,7 @@ const readAsk = (body: JsonObject): Ask | string => {
     tools: offered.flatMap((tool) => (typeof tool["name"] === "string" ? [tool["name"]] : [])),
     customTools: [],
     stops: stringsOf(body["stop_sequences"]),
+    schema: objectOf(objectOf(objectOf(body["output_config"])?.["format"] ?? body["output_format"])?.["schema"]),
     ...readEnd(objects(body["messages"]), (turn) => ({
       results: objects(turn["content"]).filter((block) => block["type"] === "tool_result").length,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",

@@ -4,7 +4,7 @@
  */
 import type { Json, JsonObject } from "../chat/json.ts"
 import { type Answer, whole } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objects, readEnd, textOf } from "./ask.ts"
+import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
 import { callItem, messageItem, reasoningItem, saidPart } from "./response-items.ts"
 import { told } from "./usage.ts"
@@ -24,6 +24,7 @@ const readAsk = (body: JsonObject): Ask | string => {
     tools: body["tool_choice"] === "none" ? [] : toolNames(tools, "function", "custom"),
     customTools: toolNames(tools, "custom"),
     stops: [],
+    schema: objectOf(objectOf(objectOf(body["text"])?.["format"])?.["schema"]),
     ...readEnd(turns, (turn) => ({
       results: turn["type"] === "function_call_output" || turn["type"] === "custom_tool_call_output" ? 1 : 0,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
