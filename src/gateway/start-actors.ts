@@ -102,8 +102,8 @@ export function startActors(parts: ActorsParts): Actors {
       }
       const giveBack = async (budget: Budget, returned: Micro) => {
         const lease = await returnBudget(database, processId, budget, returned)
-        if (lease === undefined) throw new Error("this process was closed by another")
-        heard(budget, { type: "returned", lease })
+        // Not there any more: it was given back whole, with the process.
+        heard(budget, lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
       const growBudgetOf = (budget: Budget, short: Micro) =>
         void grow(budget, short).catch(failed("budget not leased", () => heard(budget, { type: "not-grown" })))
@@ -131,8 +131,8 @@ export function startActors(parts: ActorsParts): Actors {
       }
       const giveBack = async (returned: Micro) => {
         const lease = await returnLease(database, id, returned)
-        if (lease === undefined) throw new Error(`the lease ${id} is not open any more`)
-        self({ type: "returned", lease })
+        // Not open any more: it was given back whole, with the process.
+        self(lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
       const ports = {
         clock,
