@@ -73,7 +73,7 @@ export function startActors(parts: ActorsParts): Actors {
   }
 
   const failed = (what: string, tell: () => void) => (error: unknown) => {
-    log.warn(what, { error: String(error) })
+    log.warn("lease not moved", { what, error: String(error) })
     tell()
   }
 
@@ -106,7 +106,7 @@ export function startActors(parts: ActorsParts): Actors {
         heard(budget, lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
       const growBudgetOf = (budget: Budget, short: Micro) =>
-        void grow(budget, short).catch(failed("budget not leased", () => heard(budget, { type: "not-grown" })))
+        void grow(budget, short).catch(failed("budget not grown", () => heard(budget, { type: "not-grown" })))
       const returnBudgetOf = (budget: Budget, returned: Micro) =>
         void giveBack(budget, returned).catch(
           failed("budget not given back", () => heard(budget, { type: "not-returned" })),
@@ -137,9 +137,9 @@ export function startActors(parts: ActorsParts): Actors {
       const ports = {
         clock,
         self,
-        grow: (short: Micro) => void grow(short).catch(failed("lease not grown", () => self({ type: "not-grown" }))),
+        grow: (short: Micro) => void grow(short).catch(failed("account not grown", () => self({ type: "not-grown" }))),
         giveBack: (returned: Micro) =>
-          void giveBack(returned).catch(failed("lease not given back", () => self({ type: "not-returned" }))),
+          void giveBack(returned).catch(failed("account not given back", () => self({ type: "not-returned" }))),
       }
       return new Account(ports, opened.lease, opened.more)
     },
