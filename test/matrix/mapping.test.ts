@@ -52,6 +52,7 @@ const index: readonly (readonly [trap: string, file: string, words: string])[] =
     `${messages}-encode.test`,
     "is a free choice while the model thinks",
   ],
+  ["calls without tools", matrix, "calls of tools that are not offered any more"],
   ["parallel_tool_calls", matrix, "one call at most"],
   ["the newer limit before the older", "wire/chat-request.test", "the newer limit goes before the older"],
   ["stop", matrix, "stop sequence"],

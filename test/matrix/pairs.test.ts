@@ -148,6 +148,14 @@ const tool: fc.Arbitrary<Tool> = fc.record({
   strict: fc.constant(undefined),
 })
 
+const fallback: Tool = {
+  type: "function",
+  name: "fallback",
+  description: undefined,
+  parameters: { type: "object", properties: {} },
+  strict: undefined,
+}
+
 /** What all three formats can say. */
 const common: fc.Arbitrary<Prompt> = fc
   .record({
@@ -166,7 +174,10 @@ const common: fc.Arbitrary<Prompt> = fc
     }),
     endUser: fc.option(name, { nil: undefined }),
   })
-  .map(({ choice, oneCall, tools, ...rest }) => {
+  .map(({ choice, oneCall, tools: offered, ...rest }) => {
+    // Where there are calls there are tools: a messages backend is told of them in any case.
+    const calls = rest.turns.some(({ parts }) => parts.some(({ type }) => type === "tool-call"))
+    const tools = offered.length === 0 && calls ? [fallback] : offered
     const [first] = tools
     const named = first !== undefined && "name" in first ? { kind: "tool" as const, name: first.name } : undefined
     const wanted = choice === "named" ? named : choice && { kind: choice }

@@ -247,6 +247,17 @@ export const rows: readonly Row[] = [
     got: answered,
   },
   {
+    name: "calls of tools that are not offered any more",
+    asked: { turns: afterCall({ text: "31" }) },
+    script: calling,
+    // This backend refuses calls where no tools are told.
+    heard: ({ backend, translated }) =>
+      backend === "messages" && translated
+        ? { tools: [{ name: "get_weather", schema: { type: "object", properties: {} } }], choice: "none" }
+        : {},
+    got: thanked,
+  },
+  {
     name: "structured output",
     asked: { turns: [hello], schema },
     // Unscripted, the backend answers in JSON of the schema that it was given.

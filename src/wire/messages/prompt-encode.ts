@@ -9,7 +9,7 @@ import { Failure } from "../../failure/failure.ts"
 import { textBlocks } from "./blocks-encode.ts"
 import { type ModelTraits, modelTraits } from "./model-traits.ts"
 import { encodeReasoning, thinks } from "./reasoning-encode.ts"
-import { encodeToolChoice, encodeTools } from "./tools-encode.ts"
+import { encodeToolChoice, encodeTools, toolsTold } from "./tools-encode.ts"
 import { encodeTurns } from "./turns-encode.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */
@@ -25,10 +25,11 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
   const limits = { asked: request.maxOutputTokens ?? limit, limit }
   const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
   const isThinking = traits.off === "never" || thinks(thinking)
+  const toolUse = toolsTold(prompt)
   const body = filled({
     system: encodeSystem(prompt),
-    tools: encodeTools(prompt.tools),
-    tool_choice: encodeToolChoice(prompt, traits.forcesTools && !isThinking),
+    tools: encodeTools(toolUse.tools),
+    tool_choice: encodeToolChoice(toolUse, traits.forcesTools && !isThinking),
     stop_sequences: prompt.stopSequences.filter((sequence) => sequence.trim() !== ""),
     ...(isThinking ? {} : encodeSampling(prompt.sampling, traits)),
     thinking,

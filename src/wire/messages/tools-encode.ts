@@ -3,9 +3,11 @@
  * one text `input`; the answer's decoder takes it out again. `strict` is left out: of the models here only some know it.
  */
 import { type JsonObject, present } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
+import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../chat/prompt.ts"
 import { cacheControl } from "./blocks-encode.ts"
 import { writtenName } from "./tool-names.ts"
+
+type ToolUse = Pick<Prompt, "tools" | "toolChoice" | "parallelTools">
 
 /** What a search may be told, in the names of this format. */
 const SEARCH_OPTIONS = ["max_uses", "allowed_domains", "blocked_domains", "user_location"]
@@ -44,11 +46,30 @@ function freeTextSchema(grammar: JsonObject | undefined): JsonObject {
 }
 
 /**
+ * What is offered, and the choice among it. A backend refuses a conversation with calls in it where no tools are told,
+ * which is how clients of other formats ask for a last word; so the tools that were called are told, and forbidden.
+ */
+export function toolsTold({ turns, tools, toolChoice, parallelTools }: Prompt): ToolUse {
+  if (tools.length > 0) return { tools, toolChoice, parallelTools }
+  const calls = turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts : [])).filter(isCall)
+  const told = [...new Set(calls.map(({ name }) => name))].map((name): Tool => ({
+    type: "function",
+    name,
+    description: undefined,
+    parameters: {},
+    strict: undefined,
+  }))
+  return { tools: told, toolChoice: { kind: "none" }, parallelTools: undefined }
+}
+
+const isCall = (part: AssistantPart): part is ToolCallPart => part.type === "tool-call"
+
+/**
  * A demand for a tool is lowered to a free choice where the backend would refuse it: while it thinks, and on models that
  * know no demand. Without tools there is nothing to choose, and the backend refuses a choice.
  */
 export function encodeToolChoice(
-  { tools, toolChoice, parallelTools }: Pick<Prompt, "tools" | "toolChoice" | "parallelTools">,
+  { tools, toolChoice, parallelTools }: ToolUse,
   mayForce: boolean,
 ): JsonObject | undefined {
   if (tools.length === 0 || (toolChoice === undefined && parallelTools !== false)) return undefined

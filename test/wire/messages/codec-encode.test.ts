@@ -358,6 +358,17 @@ describe("tools", () => {
     expect(encoded({ tools: [weather], ...changes })["tool_choice"]).toEqual(expected)
   })
 
+  test("that were called but are not offered any more are told, and forbidden, because calls without tools are refused", () => {
+    const call = { type: "tool-call", id: "c", name: "f.g", arguments: "{}", custom: false } as const
+    const called: Turn = { role: "assistant", parts: [call, { ...call, id: "d" }] }
+    const { tools, tool_choice } = encoded({ turns: [hello, called, hello], parallelTools: false })
+    expect(tools).toEqual([
+      { name: expect.stringMatching(/^f_g_\w{8}$/), input_schema: { type: "object", properties: {} } },
+    ])
+    expect(tool_choice).toEqual({ type: "none" })
+    expect(encoded({ turns: [hello, called, hello], tools: [weather] })["tools"]).toHaveLength(1)
+  })
+
   test("a demand for a tool is a free choice while the model thinks, and on models that know no demand", () => {
     const demand: Partial<Prompt> = { tools: [weather], toolChoice: { kind: "required" } }
     const reasoning = { enabled: true, effort: "high", budgetTokens: undefined, visible: true } as const
