@@ -75,6 +75,8 @@ export class LeasedPurse {
   #underWay: "growth" | "return" | undefined
   #wantsGrowth = false
   #unreturned = false
+  /** A growth has no outcome: more may have been granted than we know of. */
+  #unsure = false
   #askedAt: number
   #usedAt: number
   #looksForIdleness = false
@@ -107,8 +109,8 @@ export class LeasedPurse {
   }
   /** Nothing is held or under way, and nothing is kept from others. */
   get isIdle(): boolean {
-    const still = this.#purse.isEmpty && this.#waiting.length === 0 && this.#underWay === undefined && !this.#unreturned
-    return still && this.#purse.available === 0n
+    const atWork = this.#waiting.length > 0 || this.#underWay !== undefined || this.#unreturned
+    return !atWork && !this.#unsure && this.#purse.isEmpty && this.#purse.available === 0n
   }
 
   /** Answers at once where it can. A release of the request id ends the wait. */
@@ -153,6 +155,7 @@ export class LeasedPurse {
         return this.#onGrown(news.lease, news.more)
       case "not-grown":
         this.#underWay = undefined
+        this.#unsure = true
         this.#serve((waiting) => (this.#tryHold(waiting) ? undefined : "unavailable"))
         return this.#next()
       case "returned":
@@ -223,6 +226,7 @@ export class LeasedPurse {
   #onGrown(lease: Lease, more: boolean): void {
     const now = this.#clock.monotonic()
     this.#underWay = undefined
+    this.#unsure = false
     if (this.#opened) this.#purse.grantedIs(lease.granted)
     else this.#purse = new Purse(lease)
     this.#opened = true
@@ -260,9 +264,12 @@ export class LeasedPurse {
     this.#waiting = [...still, ...this.#waiting]
   }
 
-  #onReturned({ returned }: Lease): void {
+  #onReturned({ granted, returned }: Lease): void {
     this.#underWay = undefined
+    this.#unsure = false
+    this.#purse.grantedIs(granted)
     if (!this.#unreturned) this.#purse.returnedIs(returned)
+    this.#share()
     this.#next()
   }
 
@@ -290,6 +297,15 @@ export class LeasedPurse {
     this.#owed = amount
     this.#owedUntil = now + WAIT_MS
     this.#giveBack(larger(amount, spare))
+    this.#findOut()
+  }
+
+  /** Giving back nothing tells what there is; of a lease that was never seen only a growth does. */
+  #findOut(): void {
+    if (!this.#unsure) return
+    if (!this.#opened) return this.#grow()
+    this.#unreturned = true
+    this.#next()
   }
 
   /** Passes on what became free just now, where somebody waits for it. */
@@ -316,7 +332,10 @@ export class LeasedPurse {
     }
     this.#looksForIdleness = false
     const idleMs = this.#clock.monotonic() - this.#usedAt
-    if (idleMs >= IDLE_MS) this.#giveBack(this.#purse.available)
+    if (idleMs >= IDLE_MS) {
+      this.#giveBack(this.#purse.available)
+      this.#findOut()
+    }
     if (!this.isIdle) this.#lookForIdleness()
   }
 

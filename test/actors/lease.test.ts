@@ -1,0 +1,160 @@
+/**
+ * Purses of three processes that share one pot, under a seed: statements are slow, fail, and are sometimes carried out
+ * without an answer; notices come late or not at all. At no moment do they promise more than there is, and when all is
+ * quiet again any one of them can spend the last unit.
+ */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { type Random, seededRandom } from "../../actors/kernel/random.ts"
+import { type HoldOutcome, LeasedPurse, type LeaseNews } from "../../actors/lease.ts"
+import { micro } from "../../actors/money/micro.ts"
+
+const TOTAL = 1_000n
+const PURSES = 3
+const CALLS = 120
+
+interface Row {
+  granted: bigint
+  returned: bigint
+  settled: bigint
+}
+
+class Pot {
+  readonly clock = new VirtualClock()
+  readonly random: Random
+  readonly rows: Row[] = []
+  readonly purses: LeasedPurse[] = []
+  /** Faults happen until the calls have ended. */
+  faulty = true
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed)
+    for (let n = 0; n < PURSES; n++) this.#join(n)
+  }
+
+  #join(n: number): void {
+    const row: Row = { granted: 0n, returned: 0n, settled: 0n }
+    this.rows.push(row)
+    const lease = () => ({
+      granted: micro(row.granted),
+      returned: micro(row.returned),
+      settled: micro(row.settled),
+    })
+    const purse: LeasedPurse = new LeasedPurse(
+      {
+        clock: this.clock,
+        self: (news) => purse.receive(news),
+        grow: (short) =>
+          this.#statement(
+            () => {
+              const share = short > this.free / 2n ? short : this.free / 2n
+              const amount = share > this.free ? this.free : share
+              row.granted += amount
+              const left = this.rows.some((other) => other !== row && other.granted > other.returned + other.settled)
+              if (left && short > amount) this.#recall(n, short - amount)
+              return { type: "grown", lease: lease(), more: left || this.free > 0n }
+            },
+            (news) => purse.receive(news ?? { type: "not-grown" }),
+          ),
+        giveBack: (returned) =>
+          this.#statement(
+            () => {
+              if (returned > row.returned) {
+                row.returned = returned
+                this.#notify(() => ({ type: "freed" }))
+              }
+              return { type: "returned", lease: lease() }
+            },
+            (news) => purse.receive(news ?? { type: "not-returned" }),
+          ),
+      },
+      undefined,
+      true,
+    )
+    this.purses.push(purse)
+  }
+
+  get free(): bigint {
+    return this.rows.reduce((sum, { granted, returned }) => sum - granted + returned, TOTAL)
+  }
+
+  /** Carried out or not, answered or not. */
+  #statement(run: () => LeaseNews, tell: (news: LeaseNews | undefined) => void): void {
+    const fate = this.faulty ? this.random() : 1
+    this.later(20, () => {
+      const news = fate < 0.1 ? undefined : run()
+      this.later(20, () => tell(fate < 0.2 ? undefined : news))
+    })
+  }
+
+  #notify(news: (to: number) => LeaseNews | undefined): void {
+    for (const [to, purse] of this.purses.entries()) {
+      const said = news(to)
+      if (said !== undefined && !(this.faulty && this.random() < 0.3)) this.later(20, () => purse.receive(said))
+    }
+  }
+
+  #recall(from: number, amount: bigint): void {
+    this.#notify((to) => (to === from ? undefined : { type: "recalled", amount: micro(amount), yields: from < to }))
+  }
+
+  later(maxMs: number, run: () => void): void {
+    this.clock.after(this.random() * maxMs, run)
+  }
+
+  /** A call that holds what it may cost, runs for a while, and is charged or let go. */
+  call(id: string, told: (outcome: HoldOutcome) => void): void {
+    const n = Math.floor(this.random() * PURSES)
+    const purse = this.purses[n]!
+    const cost = micro(BigInt(Math.floor(this.random() * 60)))
+    purse.hold({ requestId: id, least: cost, target: cost }, (outcome) => {
+      told(outcome)
+      if (typeof outcome === "string") return
+      this.later(100, () => {
+        if (this.random() < 0.5) return purse.release(id)
+        const { charge } = purse.settle(id, micro((outcome * BigInt(Math.floor(this.random() * 100))) / 100n))
+        // The ledger writes it a little later.
+        this.later(30, () => void (this.rows[n]!.settled += charge))
+      })
+    })
+  }
+
+  get promised(): bigint {
+    return this.purses.reduce((sum, { available, held, settled }) => sum + available + held + settled, 0n)
+  }
+}
+
+function play(seed: number): void {
+  const pot = new Pot(seed)
+  let outcomes = 0
+  for (let call = 0; call < CALLS; call++) {
+    pot.later(3_000, () => pot.call(`call-${call}`, () => void outcomes++))
+  }
+  const runFor = (ms: number) => {
+    for (const until = pot.clock.monotonic() + ms; pot.clock.monotonic() < until;) {
+      pot.clock.advance(1)
+      if (pot.promised > TOTAL) throw new Error(`seed ${seed}: ${pot.promised} of ${TOTAL} are promised`)
+    }
+  }
+  runFor(4_000)
+  expect({ seed, outcomes }).toEqual({ seed, outcomes: CALLS })
+
+  pot.faulty = false
+  runFor(2_000)
+  const left = pot.rows.reduce((sum, { settled }) => sum - settled, TOTAL)
+  const told: HoldOutcome[] = []
+  const last = pot.purses[seed % PURSES]!
+  last.hold({ requestId: "all", least: micro(left), target: micro(left) }, (outcome) => void told.push(outcome))
+  runFor(400)
+  expect({ seed, told }).toEqual({ seed, told: [micro(left)] })
+
+  // In the end nobody keeps anything from anybody.
+  last.release("all")
+  pot.clock.advance(125_000)
+  const kept = pot.purses.filter((purse) => !purse.isIdle).length
+  expect({ seed, kept, free: pot.free }).toEqual({ seed, kept: 0, free: left })
+}
+
+test("over five hundred interleavings three processes promise no more than there is, and all of it can be spent", () => {
+  for (let seed = 0; seed < 500; seed++) play(seed)
+})
