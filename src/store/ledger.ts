@@ -4,6 +4,9 @@
  * Idempotent: what moves money is what is inserted into `usage` for the first time, so the same batch may be sent again
  * whenever its outcome is unknown. Rows are locked in one order (leases by id, balances by account, budgets and then
  * spending by key and period), so that two processes cannot deadlock.
+ *
+ * Records are looked up by id, never joined: a plan made while the table was small, for which the embedded database never
+ * gathers statistics, would read all of it at each commit.
  */
 import postgres from "postgres"
 import { type Batch, BatchRefused, type LedgerStore, type Settlement } from "../../actors/ledger.ts"
@@ -95,8 +98,9 @@ fresh as (
 -- a void that was given up and sent again may have been at work when this statement began.
 booked as (
   select u.request_id, u.account_id, u.key_id, u.lease_id, u.charge_micro, u.absorbed_micro
-  from usage u join settled_rows s on s.request_id = u.request_id and s.part = u.part
-  where s.voided and s.part = 0 and (u.charge_micro > 0 or u.absorbed_micro > 0)
+  from usage u
+  where u.request_id = any (array(select request_id from settled_rows where voided and part = 0)) and u.part = 0
+    and (u.charge_micro > 0 or u.absorbed_micro > 0)
   for update of u
 ),
 taken_back as (
@@ -108,7 +112,8 @@ late as (
   update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, input_tokens = d.input_tokens,
     output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens
   from due d
-  where u.request_id = d.request_id and u.part = 0 and d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0
+  where u.request_id = any (array(select request_id from due where not open and part = 0)) and u.part = 0
+    and u.request_id = d.request_id and d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0
     and u.status = 'billing_error' and u.absorbed_micro = 0
   returning u.request_id, u.absorbed_micro
 ),
@@ -188,7 +193,7 @@ opened as (
     price_id, opened_at)
   select o.request_id, ${processId}, o.account_id, o.key_id, o.lease_id, o.model, o.endpoint, o.streamed, o.hold_micro,
     o.price_id, to_timestamp(o.opened_ms / 1000)
-  from opening_rows o where not exists (select 1 from usage u where u.request_id = o.request_id and u.part = 0)
+  from opening_rows o where (select count(*) from usage u where u.request_id = o.request_id and u.part = 0) = 0
   on conflict (request_id) do nothing
 ),
 closed as (
