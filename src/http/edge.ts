@@ -13,8 +13,6 @@ export interface Context {
   readonly requestId: string
   /** The peer's address, as the socket has it. */
   readonly address: string
-  /** Monotonic milliseconds of arrival. */
-  readonly arrivedAt: number
 }
 
 const contexts = new WeakMap<Request, Context>()
@@ -50,7 +48,7 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
   return async (received: Request, address: string): Promise<Response> => {
     const request = withHost(received)
     const requestId = newRequestId(options.now())
-    contexts.set(request, { requestId, address, arrivedAt: performance.now() })
+    contexts.set(request, { requestId, address })
     return named(await answer(request, requestId), requestId)
   }
 
