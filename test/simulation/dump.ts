@@ -1,0 +1,120 @@
+/**
+ * All rows that money is in, as plain data: what invariants are claimed of, and what two kinds of books are compared by.
+ * Micro-rupiah. What the server's own clock wrote is left out; of a time that matters it is said whether it is set.
+ */
+import type { UsageStatus } from "../../actors/ledger.ts"
+import type { Rates } from "../../actors/money/price.ts"
+import type { Tokens } from "../../actors/money/tokens.ts"
+import type { SpendingPeriod } from "../../actors/period.ts"
+
+export interface Dump {
+  readonly keys: readonly KeyRow[]
+  readonly keySpend: readonly KeySpendRow[]
+  readonly balances: readonly BalanceRow[]
+  readonly transfers: readonly TransferRow[]
+  readonly processes: readonly ProcessRow[]
+  readonly leases: readonly LeaseRow[]
+  readonly budgetLeases: readonly BudgetLeaseRow[]
+  readonly openings: readonly OpeningRow[]
+  readonly usage: readonly UsageRow[]
+  readonly topUps: readonly TopUpRow[]
+  readonly prices: readonly PriceRow[]
+}
+
+export interface KeyRow {
+  readonly keyId: string
+  readonly accountId: string
+  readonly limit: bigint | undefined
+  readonly period: SpendingPeriod | undefined
+  readonly revoked: boolean
+}
+
+export interface KeySpendRow {
+  readonly keyId: string
+  readonly period: SpendingPeriod
+  readonly start: number
+  readonly spent: bigint
+  readonly leased: bigint
+}
+
+export interface BalanceRow {
+  readonly accountId: string
+  readonly posted: bigint
+  readonly leased: bigint
+}
+
+export interface TransferRow {
+  readonly idempotencyKey: string
+  readonly debit: string
+  readonly credit: string
+  readonly amount: bigint
+  readonly reason: string
+}
+
+export interface ProcessRow {
+  readonly processId: string
+  readonly closed: boolean
+}
+
+interface LeaseSums {
+  readonly granted: bigint
+  readonly returned: bigint
+  readonly settled: bigint
+}
+
+export interface LeaseRow extends LeaseSums {
+  readonly leaseId: bigint
+  readonly accountId: string
+  readonly processId: string
+  readonly closed: boolean
+}
+
+export interface BudgetLeaseRow extends LeaseSums {
+  readonly keyId: string
+  readonly period: SpendingPeriod
+  readonly start: number
+  readonly processId: string
+}
+
+interface CallRow {
+  readonly requestId: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly leaseId: bigint
+  readonly model: string
+  readonly priceId: bigint
+  readonly openedAt: number
+}
+
+export interface OpeningRow extends CallRow {
+  readonly processId: string
+  readonly hold: bigint
+}
+
+export interface UsageRow extends CallRow {
+  /** 0 is the final record; 1, 2, … are the markers of reroutes. */
+  readonly part: number
+  readonly status: UsageStatus
+  readonly tokens: Tokens
+  readonly charge: bigint
+  readonly absorbed: bigint
+  readonly turns: number
+  readonly attempts: number
+  readonly errorCode: string | undefined
+  readonly flagged: boolean
+}
+
+export interface TopUpRow {
+  readonly topUpId: string
+  readonly accountId: string
+  readonly balancePurchased: bigint
+  readonly serviceFee: bigint
+  readonly paid: boolean
+}
+
+export interface PriceRow {
+  readonly priceId: bigint
+  readonly model: string
+  readonly rates: Rates
+  readonly effectiveAt: number
+}
