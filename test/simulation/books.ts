@@ -27,8 +27,8 @@ export interface Books {
   isClosed(processId: string): Promise<boolean>
   /** Processes but `own` that are not wholly closed, and whose locks are free. In no order. */
   findDead(own: string): Promise<string[]>
-  /** Closing takes these four, in this order. The fence does nothing to a process whose lock is not free. */
-  fence(processId: string): Promise<void>
+  /** Closing takes these four, in this order. An exclusive fence does nothing to a process whose lock is not free. */
+  fence(processId: string, exclusive: boolean): Promise<void>
   /** How many leases. */
   returnLeases(processId: string): Promise<number>
   returnBudgets(processId: string): Promise<void>

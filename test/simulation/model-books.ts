@@ -1,0 +1,234 @@
+/**
+ * Books in memory: Postgres as a state machine, for simulations of many worlds. Each operation does what its statement does
+ * (`differential.test.ts` holds the two against each other), at once and whole; nothing is ever lost.
+ */
+import type { AccountLease } from "../../actors/account.ts"
+import type { KeyRecord, Spent } from "../../actors/key.ts"
+import type { Batch } from "../../actors/ledger.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import type { Rates } from "../../actors/money/price.ts"
+import type { Lease } from "../../actors/money/purse.ts"
+import type { PeriodStarts } from "../../actors/period.ts"
+import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
+import type { Grown } from "../../src/store/leases.ts"
+import type { Notice } from "../../src/store/notices.ts"
+import type { Books, KeyBudget, NewKey, NewTopUp } from "./books.ts"
+import type { Dump } from "./dump.ts"
+import { commitBatch } from "./model-commit.ts"
+import { growBudget, growLease, returnBudget, returnLease } from "./model-leases.ts"
+import { spendId, Tables, usageId } from "./model-tables.ts"
+
+export class ModelBooks implements Books {
+  readonly #tables = new Tables()
+  /** Processes whose session lock is held. */
+  readonly #locks = new Set<string>()
+  #lastPrice = 0n
+
+  async takeLock(processId: string): Promise<boolean> {
+    if (this.#locks.has(processId)) return false
+    this.#locks.add(processId)
+    return true
+  }
+
+  async dropLock(processId: string): Promise<void> {
+    this.#locks.delete(processId)
+  }
+
+  async registerProcess(processId: string): Promise<void> {
+    const { processes } = this.#tables
+    if (!processes.has(processId)) processes.set(processId, { processId, closed: false })
+  }
+
+  async isClosed(processId: string): Promise<boolean> {
+    return this.#tables.processes.get(processId)?.closed === true
+  }
+
+  async findDead(own: string): Promise<string[]> {
+    const unfinished = new Set<string>()
+    for (const row of this.#tables.processes.values()) if (!row.closed) unfinished.add(row.processId)
+    for (const row of this.#tables.openings.values()) unfinished.add(row.processId)
+    for (const leases of this.#tables.openLeases.values()) for (const id of leases.keys()) unfinished.add(id)
+    for (const leases of this.#tables.budgetLeases.values()) for (const id of leases.keys()) unfinished.add(id)
+    return [...unfinished].filter((id) => id !== own && !this.#locks.has(id))
+  }
+
+  async fence(processId: string, exclusive: boolean): Promise<void> {
+    const row = this.#tables.processes.get(processId)
+    if (row !== undefined && !(exclusive && this.#locks.has(processId))) row.closed = true
+  }
+
+  async returnLeases(processId: string): Promise<number> {
+    if (!(await this.isClosed(processId))) return 0
+    let count = 0
+    for (const [accountId, leases] of this.#tables.openLeases) {
+      const lease = leases.get(processId)
+      if (lease === undefined) continue
+      count++
+      lease.closed = true
+      leases.delete(processId)
+      const back = lease.granted - lease.returned - lease.settled
+      this.#tables.balances.get(accountId)!.leased -= back
+      if (back > 0n) this.#tables.tell({ what: "freed", about: "account", id: accountId })
+    }
+    return count
+  }
+
+  async returnBudgets(processId: string): Promise<void> {
+    if (!(await this.isClosed(processId))) return
+    const freed = new Set<string>()
+    for (const [id, leases] of this.#tables.budgetLeases) {
+      const lease = leases.get(processId)
+      if (lease === undefined) continue
+      leases.delete(processId)
+      const back = lease.granted - lease.returned - lease.settled
+      this.#tables.keySpend.get(id)!.leased -= back
+      if (back > 0n) freed.add(lease.keyId)
+    }
+    for (const keyId of freed) this.#tables.tellKey(keyId, "freed")
+  }
+
+  async recordOpenings(processId: string): Promise<number> {
+    if (!(await this.isClosed(processId))) return 0
+    const { openings, usage } = this.#tables
+    let count = 0
+    for (const { processId: owner, hold: _, ...call } of openings.values()) {
+      if (owner !== processId) continue
+      openings.delete(call.requestId)
+      const id = usageId(call.requestId, 0)
+      if (usage.has(id)) continue
+      count++
+      usage.set(id, {
+        ...call,
+        part: 0,
+        status: "billing_error",
+        tokens: { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 },
+        charge: 0n,
+        absorbed: 0n,
+        turns: 1,
+        attempts: 0,
+        errorCode: "internal.error",
+        flagged: true,
+      })
+    }
+    return count
+  }
+
+  async growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined> {
+    return growLease(this.#tables, processId, accountId, short)
+  }
+
+  async returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined> {
+    return returnLease(this.#tables, leaseId, returned)
+  }
+
+  async growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined> {
+    return growBudget(this.#tables, processId, of, short)
+  }
+
+  async openBudget({ keyId, period, start }: BudgetPeriod): Promise<void> {
+    const id = spendId(keyId, period, start)
+    if (!this.#tables.keySpend.has(id)) this.#tables.keySpend.set(id, { keyId, period, start, spent: 0n, leased: 0n })
+  }
+
+  async returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined> {
+    return returnBudget(this.#tables, processId, of, returned)
+  }
+
+  async findKey(keyHash: string): Promise<KeyRecord | undefined> {
+    const key = this.#tables.keysByHash.get(keyHash)
+    if (key === undefined) return undefined
+    const { keyId, accountId, revoked, requestsPerMinute, tokensPerMinute, limit, period } = key
+    const { timeZone, deleted } = this.#tables.accounts.get(accountId)!
+    const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
+    return { keyId, accountId, revoked, accountDeleted: deleted, timeZone, requestsPerMinute, tokensPerMinute, budget }
+  }
+
+  async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
+    const spent = (period: keyof PeriodStarts) =>
+      micro(this.#tables.keySpend.get(spendId(keyId, period, starts[period]))?.spent ?? zero)
+    return { daily: spent("daily"), monthly: spent("monthly"), total: spent("total") }
+  }
+
+  async commit(processId: string, batch: Batch): Promise<readonly string[]> {
+    return commitBatch(this.#tables, processId, batch)
+  }
+
+  async createAccount(accountId: string, timeZone: string): Promise<void> {
+    if (this.#tables.accounts.has(accountId)) return
+    this.#tables.accounts.set(accountId, { timeZone, deleted: false, keyHashes: [] })
+    this.#tables.balances.set(accountId, { accountId, posted: 0n, leased: 0n })
+  }
+
+  async deleteAccount(accountId: string): Promise<void> {
+    const account = this.#tables.accounts.get(accountId)
+    if (account === undefined || account.deleted) return
+    account.deleted = true
+    for (const id of account.keyHashes) this.#tables.tell({ what: "changed", about: "key", id })
+  }
+
+  async createKey({ keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute }: NewKey): Promise<void> {
+    if (this.#tables.keys.has(keyId)) return
+    const { limit, period } = budget ?? { limit: undefined, period: undefined }
+    const row = { keyId, accountId, keyHash, limit, period, revoked: false, requestsPerMinute, tokensPerMinute }
+    this.#tables.keys.set(keyId, row)
+    this.#tables.keysByHash.set(keyHash, row)
+    this.#tables.accounts.get(accountId)!.keyHashes.push(keyHash)
+  }
+
+  async changeBudget(keyId: string, budget: KeyBudget | undefined): Promise<void> {
+    const key = this.#tables.keys.get(keyId)
+    if (key === undefined) return
+    key.limit = budget?.limit
+    key.period = budget?.period
+    this.#tables.tellKey(keyId, "changed")
+  }
+
+  async revokeKey(keyId: string): Promise<void> {
+    const key = this.#tables.keys.get(keyId)
+    if (key === undefined) return
+    key.revoked = true
+    this.#tables.tellKey(keyId, "changed")
+  }
+
+  async createTopUp({ topUpId, accountId, balancePurchased, serviceFee }: NewTopUp): Promise<void> {
+    const { topUps } = this.#tables
+    if (!topUps.has(topUpId)) topUps.set(topUpId, { topUpId, accountId, balancePurchased, serviceFee, paid: false })
+  }
+
+  async credit(topUpId: string, idempotencyKey: string): Promise<void> {
+    const topUp = this.#tables.topUps.get(topUpId)
+    const { transfers, balances } = this.#tables
+    if (topUp === undefined || transfers.has(idempotencyKey)) return
+    const { accountId, balancePurchased, serviceFee } = topUp
+    const debit = "house:cash_clearing"
+    transfers.set(idempotencyKey, {
+      idempotencyKey,
+      debit,
+      credit: accountId,
+      amount: balancePurchased,
+      reason: "top_up",
+    })
+    if (serviceFee > 0n) {
+      const feeKey = `${idempotencyKey}:service_fee`
+      const fee = { idempotencyKey: feeKey, debit, credit: "house:revenue", amount: serviceFee, reason: "service_fee" }
+      transfers.set(feeKey, fee)
+    }
+    balances.get(accountId)!.posted += balancePurchased
+    this.#tables.tell({ what: "freed", about: "account", id: accountId })
+    topUp.paid = true
+  }
+
+  async addPrice(model: string, rates: Rates, effectiveAt: number): Promise<bigint> {
+    const priceId = ++this.#lastPrice
+    this.#tables.prices.set(priceId, { priceId, model, rates, effectiveAt })
+    return priceId
+  }
+
+  async notices(): Promise<readonly Notice[]> {
+    return this.#tables.takeNotices()
+  }
+
+  async dump(): Promise<Dump> {
+    return this.#tables.dump()
+  }
+}

@@ -1,0 +1,124 @@
+/** Leases of the books in memory, as the statements of `src/store/leases.ts` and `budget-leases.ts` move them. Micro-rupiah. */
+import type { AccountLease } from "../../actors/account.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import type { Lease } from "../../actors/money/purse.ts"
+import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
+import type { Grown } from "../../src/store/leases.ts"
+import { type ModelLease, put, spendId, type Tables } from "./model-tables.ts"
+
+type Sums = Record<keyof Lease, bigint>
+
+export function growLease(
+  tables: Tables,
+  processId: string,
+  accountId: string,
+  short: Micro,
+): Grown<AccountLease> | undefined {
+  const balance = tables.balances.get(accountId)
+  if (balance === undefined || !tables.lives(processId)) return undefined
+  const free = balance.posted - balance.leased
+  const share = shareOf(tables, free, short, processId)
+  balance.leased += share
+  const lease = tables.openLeases.get(accountId)?.get(processId) ?? openLease(tables, processId, accountId)
+  lease.granted += share
+  const neighbours = othersHaveLeft(tables.openLeases.get(accountId), processId)
+  const amount = micro(short - share)
+  if (neighbours && amount > 0n) tables.tell({ what: "short", about: "account", id: accountId, processId, amount })
+  return { lease: { id: lease.leaseId, ...sumsOf(lease) }, more: neighbours || free > share }
+}
+
+function openLease(tables: Tables, processId: string, accountId: string): ModelLease {
+  const leaseId = BigInt(tables.leases.size + 1)
+  const lease = { leaseId, accountId, processId, granted: 0n, returned: 0n, settled: 0n, closed: false }
+  tables.leases.set(leaseId, lease)
+  put(tables.openLeases, accountId, processId, lease)
+  return lease
+}
+
+export function returnLease(tables: Tables, leaseId: bigint, returned: Micro): AccountLease | undefined {
+  const lease = tables.leases.get(leaseId)
+  if (lease === undefined || lease.closed) return undefined
+  const back = backOf(lease, returned)
+  lease.returned += back
+  tables.balances.get(lease.accountId)!.leased -= back
+  if (back > 0n) tables.tell({ what: "freed", about: "account", id: lease.accountId })
+  return { id: leaseId, ...sumsOf(lease) }
+}
+
+export function growBudget(tables: Tables, processId: string, of: BudgetPeriod, short: Micro): GrownBudget | undefined {
+  const { keyId, period, start } = of
+  const id = spendId(keyId, period, start)
+  const spend = tables.keySpend.get(id)
+  if (spend === undefined || !tables.lives(processId)) return undefined
+  const key = tables.keys.get(keyId)
+  const limit = key?.period === period ? key.limit : undefined
+  const left = limit === undefined ? short : limit - spend.spent - spend.leased
+  const free = left > 0n ? left : 0n
+  const share = shareOf(tables, free, short, processId)
+  forgetOver(tables, processId, of)
+  spend.leased += share
+  const leases = tables.budgetLeases.get(id)
+  const lease = leases?.get(processId) ?? { keyId, period, start, processId, granted: 0n, returned: 0n, settled: 0n }
+  lease.granted += share
+  put(tables.budgetLeases, id, processId, lease)
+  const neighbours = othersHaveLeft(leases, processId)
+  const amount = micro(short - share)
+  if (neighbours && amount > 0n && key !== undefined) {
+    tables.tell({ what: "short", about: "key", id: key.keyHash, processId, amount })
+  }
+  const elsewhere = micro(spend.spent - lease.settled)
+  return { lease: sumsOf(lease), more: neighbours || free > share, elsewhere }
+}
+
+/** Periods that are over, and settled. */
+function forgetOver(tables: Tables, processId: string, { keyId, period, start }: BudgetPeriod): void {
+  for (const leases of tables.budgetLeases.values()) {
+    const lease = leases.get(processId)
+    if (lease?.keyId !== keyId || lease.period !== period || lease.start >= start) continue
+    if (lease.granted === lease.returned + lease.settled) leases.delete(processId)
+  }
+}
+
+export function returnBudget(
+  tables: Tables,
+  processId: string,
+  { keyId, period, start }: BudgetPeriod,
+  returned: Micro,
+): Lease | undefined {
+  const id = spendId(keyId, period, start)
+  const lease = tables.budgetLeases.get(id)?.get(processId)
+  if (lease === undefined) return undefined
+  const back = backOf(lease, returned)
+  lease.returned += back
+  tables.keySpend.get(id)!.leased -= back
+  if (back > 0n) tables.tellKey(keyId, "freed")
+  return sumsOf(lease)
+}
+
+/** A process that is alone takes all; where others live, what it is short of, or half. */
+function shareOf(tables: Tables, free: bigint, short: bigint, processId: string): bigint {
+  if (!tables.anotherLives(processId)) return free
+  const half = free / 2n
+  const wanted = short > half ? short : half
+  return wanted < free ? wanted : free
+}
+
+function othersHaveLeft(leases: ReadonlyMap<string, Sums> | undefined, processId: string): boolean {
+  for (const [owner, lease] of leases ?? []) {
+    if (owner !== processId && lease.granted > lease.returned + lease.settled) return true
+  }
+  return false
+}
+
+/** What more comes back of a lease that is to have given back `returned` over its life. */
+function backOf({ granted, settled, returned: already }: Sums, returned: bigint): bigint {
+  const most = granted - settled
+  const back = (returned < most ? returned : most) - already
+  return back > 0n ? back : 0n
+}
+
+const sumsOf = ({ granted, returned, settled }: Sums): Lease => ({
+  granted: micro(granted),
+  returned: micro(returned),
+  settled: micro(settled),
+})

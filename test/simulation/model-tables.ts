@@ -1,0 +1,127 @@
+/**
+ * The tables of the books in memory: rows as `dump.ts` says them, changed in place, found by what the statements look them
+ * up by. Micro-rupiah, milliseconds.
+ */
+import type { SpendingPeriod } from "../../actors/period.ts"
+import type { Notice } from "../../src/store/notices.ts"
+import type {
+  BalanceRow,
+  BudgetLeaseRow,
+  Dump,
+  KeyRow,
+  KeySpendRow,
+  LeaseRow,
+  OpeningRow,
+  PriceRow,
+  ProcessRow,
+  TopUpRow,
+  TransferRow,
+  UsageRow,
+} from "./dump.ts"
+
+type Changeable<Row> = { -readonly [Column in keyof Row]: Row[Column] }
+
+interface AccountRow {
+  timeZone: string
+  deleted: boolean
+  readonly keyHashes: string[]
+}
+
+export interface ModelKey extends Changeable<KeyRow> {
+  readonly keyHash: string
+  readonly requestsPerMinute: number | undefined
+  readonly tokensPerMinute: number | undefined
+}
+
+export type ModelLease = Changeable<LeaseRow>
+export type ModelSpend = Changeable<KeySpendRow>
+export type ModelUsage = Changeable<UsageRow>
+
+export class Tables {
+  readonly accounts = new Map<string, AccountRow>()
+  readonly keys = new Map<string, ModelKey>()
+  readonly keysByHash = new Map<string, ModelKey>()
+  /** By `spendId`. */
+  readonly keySpend = new Map<string, ModelSpend>()
+  readonly balances = new Map<string, Changeable<BalanceRow>>()
+  /** By idempotency key. */
+  readonly transfers = new Map<string, TransferRow>()
+  readonly processes = new Map<string, Changeable<ProcessRow>>()
+  readonly leases = new Map<bigint, ModelLease>()
+  /** By account and then process: the open ones. */
+  readonly openLeases = new Map<string, Map<string, ModelLease>>()
+  /** By `spendId` and then process. */
+  readonly budgetLeases = new Map<string, Map<string, Changeable<BudgetLeaseRow>>>()
+  readonly openings = new Map<string, OpeningRow>()
+  /** By `usageId`. */
+  readonly usage = new Map<string, ModelUsage>()
+  readonly topUps = new Map<string, Changeable<TopUpRow>>()
+  readonly prices = new Map<bigint, PriceRow>()
+  #told: Notice[] = []
+
+  anotherLives(than: string): boolean {
+    for (const row of this.processes.values()) if (!row.closed && row.processId !== than) return true
+    return false
+  }
+
+  lives(processId: string): boolean {
+    return this.processes.get(processId)?.closed === false
+  }
+
+  /** What is free of a balance; of none, nothing. */
+  free(accountId: string): bigint {
+    const balance = this.balances.get(accountId)
+    return balance === undefined ? 0n : balance.posted - balance.leased
+  }
+
+  tell(notice: Notice): void {
+    this.#told.push(notice)
+  }
+
+  tellKey(keyId: string, what: "freed" | "changed"): void {
+    const key = this.keys.get(keyId)
+    if (key !== undefined) this.tell({ what, about: "key", id: key.keyHash })
+  }
+
+  takeNotices(): readonly Notice[] {
+    const told = this.#told
+    this.#told = []
+    return told
+  }
+
+  dump(): Dump {
+    return {
+      keys: [...this.keys.values()].map(({ keyId, accountId, limit, period, revoked }) => ({
+        keyId,
+        accountId,
+        limit,
+        period,
+        revoked,
+      })),
+      keySpend: rows(this.keySpend),
+      balances: rows(this.balances),
+      transfers: rows(this.transfers),
+      processes: rows(this.processes),
+      leases: rows(this.leases),
+      budgetLeases: [...this.budgetLeases.values()].flatMap(rows),
+      openings: rows(this.openings),
+      usage: rows(this.usage),
+      topUps: rows(this.topUps),
+      prices: rows(this.prices),
+    }
+  }
+}
+
+/** Copies, so that a dump stays what it was. */
+const rows = <Row extends object>(table: ReadonlyMap<unknown, Row>): Row[] =>
+  [...table.values()].map((row) => ({ ...row }))
+
+export const spendId = (keyId: string, period: SpendingPeriod, start: number): string => `${keyId} ${period} ${start}`
+export const usageId = (requestId: string, part: number): string => `${requestId} ${part}`
+
+/** Puts a row into a table of two levels. */
+export function put<Row>(table: Map<string, Map<string, Row>>, first: string, second: string, row: Row): void {
+  const inner = table.get(first)
+  if (inner === undefined) table.set(first, new Map([[second, row]]))
+  else inner.set(second, row)
+}
