@@ -17,6 +17,7 @@ export interface KeyRecord {
   readonly accountId: string
   readonly revoked: boolean
   readonly accountDeleted: boolean
+  readonly accountFrozen: boolean
   readonly timeZone: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
@@ -50,7 +51,7 @@ export interface KeyView {
 export type CountReply =
   | { readonly kind: "unknown" }
   | { readonly kind: "requests-exceeded"; readonly retryAfterS: number; readonly view: KeyView }
-  | { readonly kind: "revoked" | "account-deleted"; readonly view: KeyView }
+  | { readonly kind: "revoked" | "account-deleted" | "account-frozen"; readonly view: KeyView }
   | { readonly kind: "active"; readonly record: KeyRecord; readonly view: KeyView }
 
 export type ReserveReply =
@@ -190,6 +191,7 @@ export class Key implements Behaviour<KeyCommand> {
     if (counted) this.#requests?.add(1, now)
     if (record.revoked) return { kind: "revoked", view: this.#view() }
     if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
+    if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
     return { kind: "active", record, view: this.#view() }
   }
 

@@ -143,6 +143,18 @@ export class Accounts {
     return undefined
   }
 
+  /**
+   * From now on its keys are refused, and none are made. Calls under way end as usual, top-ups credit, and the dashboard
+   * can be read. An account that is frozen already keeps its reason.
+   */
+  async freeze(accountId: string, reason: string): Promise<void> {
+    this.#tell(await this.#parts.accounts.freeze(accountId, reason))
+  }
+
+  async unfreeze(accountId: string): Promise<void> {
+    this.#tell(await this.#parts.accounts.unfreeze(accountId))
+  }
+
   /** The account's password hash, when the password is its own. */
   async #confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
     const found = await this.#parts.accounts.credentialsById(session.accountId)
@@ -168,6 +180,10 @@ export class Accounts {
     for (const key of keys) this.#parts.keyChanged(key.id, key.keyHash)
   }
 }
+
+/** What a frozen account is told, wherever it may not go on. */
+export const accountFrozen = (): Failure =>
+  new Failure("auth.forbidden", { message: "The account is frozen; contact the operator." })
 
 const wrongCredentials = (): Failure =>
   new Failure("auth.unauthorized", { message: "The e-mail address or the password is wrong." })

@@ -7,7 +7,7 @@ import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ApiKeyStore, KeyChange, KeyRecord } from "../store/api-keys.ts"
-import type { KeyChanged, Session } from "./accounts.ts"
+import { accountFrozen, type KeyChanged, type Session } from "./accounts.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
 export interface KeyWishes {
@@ -53,6 +53,7 @@ export class Keys {
       spendingLimitMicro: wishes.spendingLimitMicro ?? null,
       spendingPeriod: wishes.spendingPeriod ?? null,
     })
+    if (record === undefined) return accountFrozen()
     this.#tell(record)
     return { key, record }
   }

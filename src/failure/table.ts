@@ -128,7 +128,8 @@ const failureTable = {
     message: "The account that owns this API key was deleted.",
   },
   "auth.forbidden": {
-    condition: "A dashboard endpoint was called by cookie from another origin.",
+    condition:
+      "A dashboard endpoint was called by cookie from another origin; or the account is frozen, which the message says: its keys make no calls, and no keys are made. Contact the operator.",
     status: 403,
     ...requestFault,
     message: "Access is denied.",

@@ -3,6 +3,7 @@
  */
 import type { CountReply, KeyRecord } from "../../actors/key.ts"
 import { unreachable } from "../../actors/unreachable.ts"
+import { accountFrozen } from "../accounts/accounts.ts"
 import { checkApiKey, hashApiKey } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Actors, valueOf } from "./actors.ts"
@@ -41,6 +42,8 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
       return new Failure("auth.api_key_revoked", { headers: rateHeaders(reply.view) })
     case "account-deleted":
       return new Failure("auth.account_deleted", { headers: rateHeaders(reply.view) })
+    case "account-frozen":
+      return accountFrozen().withHeaders(rateHeaders(reply.view))
     case "active":
       return { keyHash, record: reply.record }
     default:

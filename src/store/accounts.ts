@@ -48,6 +48,9 @@ export interface AccountStore {
   changeTimeZone(id: string, timeZone: string): Promise<readonly OwnedKey[] | undefined>
   /** Ends all sessions, and returns the keys that die with the account. */
   delete(id: string): Promise<readonly OwnedKey[]>
+  /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
+  freeze(id: string, reason: string): Promise<readonly OwnedKey[]>
+  unfreeze(id: string): Promise<readonly OwnedKey[]>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -149,6 +152,30 @@ export function accountStore(database: Database): AccountStore {
             delete from sessions where account_id = ${id}
           )
           select k.id, k.key_hash from api_keys k join deleted on deleted.id = k.account_id`,
+        once,
+      )
+      return rows.map(toOwnedKey)
+    },
+
+    async freeze(id, reason) {
+      const rows = await database.run(
+        (sql) => sql<KeyRow[]>`
+          with frozen as (
+            update accounts set frozen_at = now(), frozen_reason = ${reason} where id = ${id} and frozen_at is null
+          )
+          select id, key_hash from api_keys where account_id = ${id}`,
+        once,
+      )
+      return rows.map(toOwnedKey)
+    },
+
+    async unfreeze(id) {
+      const rows = await database.run(
+        (sql) => sql<KeyRow[]>`
+          with unfrozen as (
+            update accounts set frozen_at = null, frozen_reason = null where id = ${id}
+          )
+          select id, key_hash from api_keys where account_id = ${id}`,
         once,
       )
       return rows.map(toOwnedKey)

@@ -56,7 +56,8 @@ export interface KeyName {
 export interface ApiKeyStore {
   list(accountId: string): Promise<readonly KeyRecord[]>
   read(key: KeyName): Promise<KeyRecord | undefined>
-  create(key: NewKey): Promise<KeyRecord>
+  /** Undefined when the account is frozen. */
+  create(key: NewKey): Promise<KeyRecord | undefined>
   /** `"no budget"` when only one of limit and period was given and the key has not the other. */
   change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
   revoke(key: KeyName): Promise<KeyRecord | undefined>
@@ -94,15 +95,14 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
         (sql) => sql`
           insert into api_keys (id, account_id, name, key_hash, prefix, last4, requests_per_minute, tokens_per_minute,
             spending_limit_micro, spending_period)
-          values (${key.id}, ${key.accountId}, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
-            ${key.requestsPerMinute}, ${key.tokensPerMinute}, ${key.spendingLimitMicro},
-            ${key.spendingPeriod})
+          select ${key.id}, id, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
+            ${key.requestsPerMinute}::integer, ${key.tokensPerMinute}::integer, ${key.spendingLimitMicro}::bigint,
+            ${key.spendingPeriod}
+          from accounts where id = ${key.accountId} and frozen_at is null
           on conflict (id) do nothing`,
         once,
       )
-      const record = await read({ accountId: key.accountId, keyId: key.id })
-      if (record === undefined) throw new Error(`key ${key.id} is not there after its creation`)
-      return record
+      return await read({ accountId: key.accountId, keyId: key.id })
     },
 
     async change(key, change) {

@@ -9,6 +9,7 @@ interface Row {
   readonly account_id: string
   readonly revoked: boolean
   readonly account_deleted: boolean
+  readonly account_frozen: boolean
   readonly time_zone: string
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
@@ -20,8 +21,8 @@ interface Row {
 export async function loadKey(database: Database, keyHash: string, nowMs: number): Promise<LoadedKey | undefined> {
   const [row] = await database.run(
     (sql) => sql<Row[]>`
-select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted, a.time_zone,
-  k.requests_per_minute, k.tokens_per_minute, k.spending_limit_micro, k.spending_period
+select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
+  a.frozen_at is not null as account_frozen, a.time_zone, k.requests_per_minute, k.tokens_per_minute, k.spending_limit_micro, k.spending_period
 from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buffer.from(keyHash, "hex")}`,
     { retry: true },
   )
@@ -35,6 +36,7 @@ from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buff
       accountId: row.account_id,
       revoked: row.revoked,
       accountDeleted: row.account_deleted,
+      accountFrozen: row.account_frozen,
       timeZone: row.time_zone,
       requestsPerMinute: row.requests_per_minute ?? undefined,
       tokensPerMinute: row.tokens_per_minute ?? undefined,

@@ -19,6 +19,7 @@ const plain: KeyRecord = {
   accountId: "acc",
   revoked: false,
   accountDeleted: false,
+  accountFrozen: false,
   timeZone: "Asia/Jakarta",
   requestsPerMinute: undefined,
   tokensPerMinute: undefined,
@@ -145,6 +146,8 @@ describe("a key's calls", () => {
     clock.advance(50_000)
     change({ revoked: false, accountDeleted: true })
     expect(count()).toMatchObject({ kind: "account-deleted" })
+    change({ accountDeleted: false, accountFrozen: true })
+    expect(count(false)).toMatchObject({ kind: "account-frozen" })
   })
 
   test("that are free of the window are looked at and not counted", () => {

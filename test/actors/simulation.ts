@@ -323,6 +323,7 @@ const record = (keyId: string): KeyRecord => ({
   accountId: keyId,
   revoked: false,
   accountDeleted: false,
+  accountFrozen: false,
   timeZone: "Asia/Jakarta",
   requestsPerMinute: undefined,
   tokensPerMinute: undefined,

@@ -45,6 +45,13 @@ const orphan = async (revoke: boolean) => {
   await gateway.dashboard(leaver, "/account", { method: "DELETE", body })
   return made.key
 }
+const frozen = async (revoke: boolean) => {
+  const person = await gateway.person(10_000)
+  const made = await gateway.key(person)
+  if (revoke) await gateway.dashboard(person, `/keys/${made.id}/revoke`, { method: "POST" })
+  await gateway.server.accounts.freeze(person.accountId, "a test")
+  return made.key
+}
 const chat = (by: string, body: unknown) => gateway.post("/v1/chat/completions", by, body)
 /** A key whose one request of this minute has been made. */
 const exhausted = async (by: string) => {
@@ -137,6 +144,20 @@ const cases: readonly Case[] = [
     status: 403,
     code: "auth.account_deleted",
     call: async () => chat(await orphan(false), tooLarge),
+  },
+  {
+    earlier: "revoked",
+    later: "account frozen",
+    status: 401,
+    code: "auth.api_key_revoked",
+    call: async () => chat(await frozen(true), "{}"),
+  },
+  {
+    earlier: "account frozen",
+    later: "body too large",
+    status: 403,
+    code: "auth.forbidden",
+    call: async () => chat(await frozen(false), tooLarge),
   },
   {
     earlier: "body too large",

@@ -6,6 +6,7 @@ import foundation from "./0001_foundation.sql" with { type: "text" }
 import aliases from "./0002_aliases.sql" with { type: "text" }
 import usageMarkers from "./0003_usage_markers.sql" with { type: "text" }
 import sharedLeases from "./0004_shared_leases.sql" with { type: "text" }
+import reconciliations from "./0005_reconciliations.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -17,4 +18,5 @@ export const migrations: readonly Migration[] = [
   { name: "0002_aliases.sql", sql: aliases },
   { name: "0003_usage_markers.sql", sql: usageMarkers },
   { name: "0004_shared_leases.sql", sql: sharedLeases },
+  { name: "0005_reconciliations.sql", sql: reconciliations },
 ]

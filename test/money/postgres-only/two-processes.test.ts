@@ -206,3 +206,14 @@ test("one that was closed while it still ran charges the customer nothing more",
   // The budget of 25 calls is whole again but for the first one, and so is the balance.
   expect(answered(await statuses(40, () => ask(young, key, model)))).toBe(24)
 })
+
+test("an account that one freezes is refused by the other within a second, and let in again", async () => {
+  const person = await old.person(10_000)
+  const { key } = await old.key(person)
+  const model = await exactModel()
+  expect((await ask(young, key, model)).status).toBe(200)
+  await old.server.accounts.freeze(person.accountId, "a test")
+  expect(await withinASecond(async () => (await ask(young, key, model)).status === 403)).toBeTrue()
+  await old.server.accounts.unfreeze(person.accountId)
+  expect(await withinASecond(async () => (await ask(young, key, model)).status === 200)).toBeTrue()
+})
