@@ -140,7 +140,8 @@ export class ModelBooks implements Books {
     const { keyId, accountId, revoked, requestsPerMinute, tokensPerMinute, limit, period } = key
     const { timeZone, deleted } = this.#tables.accounts.get(accountId)!
     const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
-    return { keyId, accountId, revoked, accountDeleted: deleted, timeZone, requestsPerMinute, tokensPerMinute, budget }
+    const account = { accountId, accountDeleted: deleted, accountFrozen: false, timeZone }
+    return { keyId, revoked, ...account, requestsPerMinute, tokensPerMinute, budget }
   }
 
   async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
