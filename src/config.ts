@@ -28,7 +28,9 @@ const settings = {
   DRAIN_MS: Type.Integer({ minimum: 0, maximum: 86_400_000, default: 120_000 }),
   PAYMENT_PROVIDER: Type.Union([Type.Literal("simulated"), Type.Literal("midtrans")], { default: "simulated" }),
   PAYMENT_SERVICE_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
+  PAYMENT_SERVICE_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
+  PAYMENT_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   MIDTRANS_BASE_URL: Type.String({
     pattern: "^https?://",
     description: "an address that begins with http:// or https://",

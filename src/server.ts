@@ -6,7 +6,7 @@ import { InlineScheduler } from "../actors/kernel/scheduler.ts"
 import type { Runtime } from "../actors/kernel/actor.ts"
 import { systemClock } from "../actors/kernel/clock.ts"
 import type { LedgerView } from "../actors/ledger.ts"
-import { microToJson, zero } from "../actors/money/micro.ts"
+import { MICRO_PER_RUPIAH, micro, microToJson } from "../actors/money/micro.ts"
 import { Accounts } from "./accounts/accounts.ts"
 import { Keys } from "./accounts/keys.ts"
 import { Passwords } from "./accounts/password.ts"
@@ -24,6 +24,7 @@ import { accountController } from "./http/dashboard/account.ts"
 import { authController } from "./http/dashboard/auth.ts"
 import { keysController } from "./http/dashboard/keys.ts"
 import { authenticator } from "./http/dashboard/session.ts"
+import { simulatedPayController } from "./http/dashboard/simulated-pay.ts"
 import { topUpsController } from "./http/dashboard/top-ups.ts"
 import { usageController } from "./http/dashboard/usage.ts"
 import { webhooksController } from "./http/dashboard/webhooks.ts"
@@ -45,6 +46,7 @@ import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
 import type { Database } from "./store/database.ts"
 import { ledgerStore } from "./store/ledger.ts"
 import { Notices } from "./store/notices.ts"
+import { paymentProblemStore } from "./store/payment-problems.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
 import { topUpStore } from "./store/top-ups.ts"
@@ -85,6 +87,7 @@ const DRAIN_LEFT_MS = 60_000
 const READER_STALL_MS = 300_000
 const CATALOGUE_EVERY_MS = 2_000
 const SUCCESSION_EVERY_MS = 5_000
+const PAYMENTS_EVERY_MS = 5_000
 
 export async function startServer(parts: ServerParts): Promise<Server> {
   const { config, log, catalogueFile, backends, fatal, limits } = parts
@@ -175,8 +178,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     keyChanged: changed,
   })
   const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed })
+  const simulatedPayments = { secret: config.PAYMENT_SIMULATED_SECRET }
   const providers = [
-    simulatedProvider({ secret: config.PAYMENT_SIMULATED_SECRET }),
+    simulatedProvider(simulatedPayments),
     midtransProvider({ serverKey: config.MIDTRANS_SERVER_KEY, baseUrl: config.MIDTRANS_BASE_URL }),
   ]
   const provider = providers.find(({ id }) => id === config.PAYMENT_PROVIDER)
@@ -184,10 +188,12 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const topUpsStore = topUpStore(database)
   const topUps = new TopUps({
     store: topUpsStore,
+    problems: paymentProblemStore(database),
     provider,
+    providers,
     fees: {
-      service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: zero },
-      payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: zero },
+      service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_SERVICE_FEE_RP) },
+      payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_FEE_RP) },
     },
     credited: (accountId, topUpId) => {
       actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
@@ -211,6 +217,14 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     .use(keysController({ keys, authenticate }))
     .use(topUpsController({ topUps, store: topUpsStore, authenticate }))
     .use(webhooksController({ topUps, providers }))
+    .use(
+      simulatedPayController({
+        topUps,
+        store: topUpsStore,
+        ...simulatedPayments,
+        charges: provider.id === "simulated",
+      }),
+    )
     .use(usageController({ usage: usageStore(database), authenticate }))
     .use(eventsController({ events, accounts, authenticate }))
     .use(openapiController())
@@ -268,6 +282,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     refreshCatalogue().catch(() => log.warn("catalogue not refreshed"))
   }, CATALOGUE_EVERY_MS)
   const succession = setInterval(() => void store.closeDeadProcesses(), SUCCESSION_EVERY_MS)
+  const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
   return {
     url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
@@ -281,6 +296,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       drainLeases(actors)
       clearInterval(refresh)
       clearInterval(succession)
+      await polling.stop()
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await Promise.race([allEnded(ports.underWay), Bun.sleep(config.DRAIN_MS)])
@@ -299,6 +315,29 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     },
   }
 }
+
+/** Again and again with a pause between, never two at once; stopping waits for the one under way. */
+function every(pauseMs: number, work: () => Promise<void>): { stop(): Promise<void> } {
+  let current = Promise.resolve()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let over = false
+  const later = () => {
+    if (over) return
+    timer = setTimeout(() => {
+      current = work().then(later)
+    }, pauseMs)
+  }
+  later()
+  return {
+    async stop() {
+      over = true
+      clearTimeout(timer)
+      await current
+    },
+  }
+}
+
+const rupiah = (amount: number) => micro(BigInt(amount) * MICRO_PER_RUPIAH)
 
 async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {
   while (server.pendingRequests > 0) await Bun.sleep(10)

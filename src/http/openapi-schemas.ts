@@ -100,17 +100,20 @@ export const schemas = {
     created_at: time,
     revoked_at: orNull(time),
   }),
+  Breakdown: object({
+    balance_purchased_micro: { ...micro, description: "Credited in full." },
+    service_fee_micro: micro,
+    payment_fee_micro: micro,
+    network_fee_micro: micro,
+    total_micro: { ...micro, description: "What is paid; always whole rupiah." },
+  }),
   TopUp: object(
     {
       id: text,
       status: { type: "string", enum: ["pending", "paid", "expired"] },
-      breakdown: object({
-        balance_purchased_micro: { ...micro, description: "Credited in full." },
-        service_fee_micro: micro,
-        payment_fee_micro: micro,
-        network_fee_micro: micro,
-        total_micro: micro,
-      }),
+      provider: text,
+      reference: { ...orNull(text), description: "The provider's name for the payment, once there is one." },
+      breakdown: { $ref: "#/components/schemas/Breakdown" },
       created_at: time,
       expires_at: time,
       paid_at: orNull(time),

@@ -10,7 +10,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { Failure } from "../failure/failure.ts"
 import { parseBody } from "../wire/body.ts"
-import type { Charge, PaymentProvider } from "./provider.ts"
+import type { Charge, PaymentNotice, PaymentProvider } from "./provider.ts"
 import { sameSignature } from "./signature.ts"
 
 export interface MidtransTerms {
@@ -48,6 +48,8 @@ const Status = Type.Object({
   currency: Type.String(),
 })
 const status = TypeCompiler.Compile(Status)
+/** Midtrans knows no such order: it answers so under HTTP 200 and 404 alike. */
+const unknownOrder = TypeCompiler.Compile(Type.Object({ status_code: Type.Literal("404") }))
 
 export function midtransProvider(terms: MidtransTerms): PaymentProvider {
   const { serverKey, baseUrl } = terms
@@ -73,14 +75,10 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
 
   return {
     id: "midtrans",
+    largestRp: QRIS_LIMIT_RP,
 
     async createCharge(charge) {
       if (!serverKey) return unconfigured()
-      if (charge.amountRp > QRIS_LIMIT_RP) {
-        return new Failure("request.invalid", {
-          message: `A QRIS payment is at most Rp ${QRIS_LIMIT_RP}, fees included.`,
-        })
-      }
       const answer = await call("/v2/charge", { method: "POST", body: JSON.stringify(chargeBody(charge)) })
       return Created.Check(answer) ? { qrPayload: answer.qr_string } : unavailable()
     },
@@ -98,19 +96,33 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
 
       const now = await call(`/v2/${told.order_id}/status`, { method: "GET" })
       if (!status.Check(now)) return unavailable()
-      return judge(now, { orderId: told.order_id, grossAmount: told.gross_amount })
+      return judge(now, told.order_id, told.gross_amount)
+    },
+
+    async readStatus(topUpId) {
+      if (!serverKey) return unconfigured()
+      if (!ORDER_ID.test(topUpId)) return new Failure("resource.not_found")
+      const now = await call(`/v2/${topUpId}/status`, { method: "GET" })
+      if (unknownOrder.Check(now)) return { kind: "unpaid" }
+      return status.Check(now) ? judge(now, topUpId, now.gross_amount) : unavailable()
     },
   }
 }
 
-function judge(now: Static<typeof Status>, told: { readonly orderId: string; readonly grossAmount: string }) {
-  if (now.transaction_status !== "settlement" || now.status_code !== "200") return { kind: "unpaid" } as const
+/** What Midtrans has of an order, against what it told or was asked. */
+function judge(now: Static<typeof Status>, orderId: string, toldAmount: string): PaymentNotice {
+  if (now.transaction_status !== "settlement" || now.status_code !== "200") return { kind: "unpaid" }
   const amount = AMOUNT.exec(now.gross_amount)?.[1]
-  const toldAmount = AMOUNT.exec(told.grossAmount)?.[1]
-  if (now.order_id !== told.orderId || now.currency !== "IDR" || amount === undefined || amount !== toldAmount) {
-    return new Failure("request.invalid", { message: "The notification does not match the payment." })
+  if (
+    now.order_id !== orderId ||
+    now.currency !== "IDR" ||
+    amount === undefined ||
+    amount !== AMOUNT.exec(toldAmount)?.[1]
+  ) {
+    const paid = `${now.order_id}: ${now.gross_amount} ${now.currency}`
+    return { kind: "mismatched", topUpId: orderId, reference: orderId, paid }
   }
-  return { kind: "paid", topUpId: now.order_id, reference: now.order_id, amountRp: BigInt(amount) } as const
+  return { kind: "paid", topUpId: orderId, reference: orderId, amountRp: BigInt(amount) }
 }
 
 const chargeBody = ({ topUpId, amountRp, validMinutes }: Charge) => ({

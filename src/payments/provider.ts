@@ -8,9 +8,13 @@ import type { Failure } from "../failure/failure.ts"
 export interface PaymentProvider {
   /** Names the provider in the webhook's path, in the top-up's row and in the credit's idempotency key. */
   readonly id: string
+  /** The most that one payment may be, in whole rupiah; undefined without a limit. */
+  readonly largestRp?: bigint
   createCharge(charge: Charge): Promise<CreatedCharge | Failure>
   /** Proves who sent the notification and what was paid. The body is the raw one, since signatures are over bytes. */
   readNotification(body: Uint8Array, headers: Headers): Promise<PaymentNotice | Failure>
+  /** Asks whether a charge was paid. A provider without it can only tell by itself. */
+  readonly readStatus?: (topUpId: string) => Promise<PaymentNotice | Failure>
 }
 
 export interface Charge {
@@ -33,6 +37,8 @@ export type PaymentNotice =
       readonly reference: string
       readonly amountRp: bigint
     }
+  /** Money came, and what was told of it is not what the provider has: another order, amount or currency. */
+  | { readonly kind: "mismatched"; readonly topUpId: string; readonly reference: string; readonly paid: string }
   /** Genuine, but not about money that came: a QR code that was made, or that expired unpaid. */
   | { readonly kind: "unpaid" }
 

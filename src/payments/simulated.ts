@@ -26,8 +26,7 @@ export function simulatedProvider({ secret }: { readonly secret: string | undefi
 
     async readNotification(body, headers) {
       if (secret === undefined || secret === "") return unsigned()
-      const expected = new Bun.CryptoHasher("sha256", secret).update(body).digest("hex")
-      if (!sameSignature(headers.get("x-signature") ?? "", expected)) return unsigned()
+      if (!sameSignature(headers.get("x-signature") ?? "", signature(secret, body))) return unsigned()
 
       const parsed = parseBody(body)
       if (parsed instanceof Failure) return parsed
@@ -46,6 +45,17 @@ export function simulatedProvider({ secret }: { readonly secret: string | undefi
     },
   }
 }
+
+/** The notification that the provider would send when this has been paid. */
+export function signSimulated(secret: string, topUpId: string, amountRp: bigint) {
+  const body = new TextEncoder().encode(
+    JSON.stringify({ top_up_id: topUpId, status: "paid", amount_rp: Number(amountRp) }),
+  )
+  return { body, headers: new Headers({ "X-Signature": signature(secret, body) }) }
+}
+
+const signature = (secret: string, body: Uint8Array): string =>
+  new Bun.CryptoHasher("sha256", secret).update(body).digest("hex")
 
 const unsigned = (): Failure =>
   new Failure("auth.unauthorized", { message: "The notification's signature is not valid." })

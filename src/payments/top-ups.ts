@@ -5,7 +5,8 @@
 import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
-import type { TopUp, TopUpStore } from "../store/top-ups.ts"
+import type { PaymentProblem, PaymentProblemStore } from "../store/payment-problems.ts"
+import type { Breakdown, TopUp, TopUpStore } from "../store/top-ups.ts"
 import { breakDown, type Fees, total } from "./breakdown.ts"
 import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
 
@@ -20,8 +21,12 @@ export const isTopUpId = (text: string): boolean => /^top_[A-Za-z0-9_-]{1,40}$/.
 
 export interface TopUpsParts {
   readonly store: TopUpStore
-  /** Makes the charges; notifications of every known provider are read, so that one can be replaced by another. */
+  /** What came and could not be credited, for the operator. */
+  readonly problems: PaymentProblemStore
+  /** Makes the charges. */
   readonly provider: PaymentProvider
+  /** All whose payments are credited, so that one can be replaced by another while payments are under way. */
+  readonly providers: readonly PaymentProvider[]
   readonly fees: Fees
   readonly credited: Credited
 }
@@ -33,9 +38,23 @@ export class TopUps {
     this.#parts = parts
   }
 
-  async open(accountId: string, amountRp: number): Promise<TopUp | Failure> {
-    const { store, provider, fees } = this.#parts
+  /** What a top-up of so many rupiah would cost, before there is one. */
+  quote(amountRp: number): Breakdown | Failure {
+    const { provider, fees } = this.#parts
     const breakdown = breakDown(amountRp, fees)
+    const { largestRp } = provider
+    if (largestRp !== undefined && wholeRupiah(total(breakdown)) > largestRp) {
+      return new Failure("request.invalid", {
+        message: `A payment is at most Rp ${largestRp}, fees included.`,
+      })
+    }
+    return breakdown
+  }
+
+  async open(accountId: string, amountRp: number): Promise<TopUp | Failure> {
+    const { store, provider } = this.#parts
+    const breakdown = this.quote(amountRp)
+    if (breakdown instanceof Failure) return breakdown
     const id = `top_${nanoid()}`
     await store.create({ id, accountId, provider: provider.id, breakdown, validMinutes: TOP_UP_MINUTES })
     const charge = await provider.createCharge({
@@ -50,18 +69,69 @@ export class TopUps {
     return await store.showQr(id, charge.qrPayload)
   }
 
-  /** Credits what a proved notification says was paid. When it resolves without a Failure, the credit is committed. */
+  /** Credits what a proved notice says was paid. When it resolves without a Failure, the credit is committed. */
   async settle(providerId: string, notice: PaymentNotice): Promise<void | Failure> {
     if (notice.kind === "unpaid") return undefined
-    const topUp = isTopUpId(notice.topUpId) ? await this.#parts.store.find(notice.topUpId) : undefined
+    const { topUpId, reference } = notice
+    const topUp = isTopUpId(topUpId) ? await this.#parts.store.find(topUpId) : undefined
     // One provider's secret must not settle what another was to be paid for.
-    if (topUp === undefined || topUp.provider !== providerId) return new Failure("resource.not_found")
-    if (notice.amountRp * MICRO_PER_RUPIAH !== total(topUp.breakdown)) {
+    const known = topUp?.provider === providerId ? topUp : undefined
+    const paid = notice.kind === "paid" ? `${notice.amountRp} IDR` : notice.paid
+    const problem = { provider: providerId, reference, topUpId: known?.id, paid }
+    if (known === undefined) {
+      await this.#keep({ ...problem, kind: "unknown_order" })
+      return new Failure("resource.not_found")
+    }
+    if (notice.kind === "mismatched") {
+      await this.#keep({ ...problem, kind: "mismatch" })
+      return new Failure("request.invalid", { message: "The notification does not match the payment." })
+    }
+    if (notice.amountRp * MICRO_PER_RUPIAH !== total(known.breakdown)) {
+      await this.#keep({ ...problem, kind: "wrong_amount" })
       return new Failure("request.invalid", { message: "The amount paid is not the amount of the top-up." })
     }
-    await this.#parts.store.credit(topUp.id, `topup:${providerId}:${notice.reference}`)
+    await this.#parts.store.credit(known.id, { key: `topup:${providerId}:${reference}`, reference })
     // Also when it had been credited before: the process that did so may not have lived to tell.
-    this.#parts.credited(topUp.accountId, topUp.id)
+    this.#parts.credited(known.accountId, known.id)
     return undefined
   }
+
+  /**
+   * Asks the provider now whether a top-up was paid, and credits it if so. Does nothing for one that was paid, that the
+   * provider cannot be asked about, or that somebody asked about a moment ago.
+   */
+  async check(topUp: TopUp): Promise<void | Failure> {
+    const provider = this.#askable().find(({ id }) => id === topUp.provider)
+    if (provider === undefined || topUp.status === "paid") return undefined
+    return (await this.#parts.store.claim(topUp.id)) ? await this.#ask(provider, topUp.id) : undefined
+  }
+
+  /**
+   * Asks about unpaid top-ups whose turn has come, a few at a time. Each is one process's: whoever takes it sets when it is
+   * asked about next. A provider that is away, or a payment that cannot be credited, waits for that next time.
+   */
+  async poll(): Promise<void> {
+    const askable = this.#askable()
+    if (askable.length === 0) return
+    const due = await this.#parts.store.claimDue(askable.map(({ id }) => id))
+    const asked = due.flatMap((topUp) =>
+      askable.filter(({ id }) => id === topUp.provider).map((provider) => this.#ask(provider, topUp.id)),
+    )
+    await Promise.all(asked)
+  }
+
+  async #ask({ id, readStatus }: Askable, topUpId: string): Promise<void | Failure> {
+    const notice = await readStatus(topUpId)
+    return notice instanceof Failure ? notice : await this.settle(id, notice)
+  }
+
+  #askable(): Askable[] {
+    return this.#parts.providers.flatMap(({ id, readStatus }) => (readStatus === undefined ? [] : [{ id, readStatus }]))
+  }
+
+  #keep(problem: PaymentProblem): Promise<void> {
+    return this.#parts.problems.record(problem)
+  }
 }
+
+type Askable = Required<Pick<PaymentProvider, "id" | "readStatus">>

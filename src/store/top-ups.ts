@@ -25,6 +25,8 @@ export interface TopUp {
   readonly createdAt: Date
   readonly expiresAt: Date
   readonly paidAt: Date | undefined
+  /** The provider's name for the payment that was credited. */
+  readonly reference: string | undefined
 }
 
 export interface NewTopUp {
@@ -44,11 +46,17 @@ export interface TopUpStore {
   /** Of one account, the newest first. */
   list(accountId: string): Promise<readonly TopUp[]>
   /** Credits the top-up once for each idempotency key. */
-  credit(id: string, idempotencyKey: string): Promise<void>
+  credit(id: string, payment: { readonly key: string; readonly reference: string }): Promise<void>
+  /** Takes the right to ask the provider about one top-up now; false when somebody did a moment ago. */
+  claim(id: string): Promise<boolean>
+  /** Takes unpaid top-ups of these providers that are to be asked about, and puts each off until its next time. */
+  claimDue(providers: readonly string[]): Promise<readonly TopUp[]>
 }
 
 /** How many of an account's top-ups are listed. */
 const LISTED = 100
+/** How many are asked about in one go. */
+const CLAIMED = 10
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function topUpStore(database: Database): TopUpStore {
@@ -87,7 +95,11 @@ export function topUpStore(database: Database): TopUpStore {
     },
 
     async abandon(id) {
-      await database.run((sql) => sql`update top_ups set expires_at = least(expires_at, now()) where id = ${id}`, once)
+      await database.run(
+        (sql) => sql`
+          update top_ups set expires_at = least(expires_at, now()), next_check_at = null where id = ${id}`,
+        once,
+      )
     },
 
     async list(accountId) {
@@ -100,7 +112,7 @@ export function topUpStore(database: Database): TopUpStore {
       return rows.map(toTopUp)
     },
 
-    async credit(id, idempotencyKey) {
+    async credit(id, { key, reference }) {
       // All hangs on the transfer being fresh: whoever comes second waits for the first to commit, and then does nothing.
       await database.run(
         (sql) => sql`
@@ -108,7 +120,7 @@ export function topUpStore(database: Database): TopUpStore {
             select id, account_id, balance_purchased_micro, service_fee_micro from top_ups where id = ${id}
           ), fresh as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
-            select ${idempotencyKey}, 'house:cash_clearing', account_id, balance_purchased_micro, 'top_up' from top_up
+            select ${key}, 'house:cash_clearing', account_id, balance_purchased_micro, 'top_up' from top_up
             on conflict (idempotency_key) do nothing
             returning credit_account, amount_micro
           ), credited as (
@@ -116,14 +128,42 @@ export function topUpStore(database: Database): TopUpStore {
             on conflict (account_id) do update set posted_micro = balances.posted_micro + excluded.posted_micro
           ), fee as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
-            select ${`${idempotencyKey}:service_fee`}, 'house:cash_clearing', 'house:revenue', service_fee_micro,
+            select ${`${key}:service_fee`}, 'house:cash_clearing', 'house:revenue', service_fee_micro,
               'service_fee'
             from top_up where service_fee_micro > 0 and exists (select from fresh)
           )
-          update top_ups set status = 'paid', paid_at = now()
+          update top_ups set status = 'paid', paid_at = now(), reference = ${reference}
           where id = ${id} and exists (select from fresh)`,
         once,
       )
+    },
+
+    async claim(id) {
+      const rows = await database.run(
+        (sql) => sql`
+          update top_ups set checked_at = now()
+          where id = ${id} and status = 'pending' and (checked_at is null or checked_at < now() - interval '2 seconds')
+          returning id`,
+      )
+      return rows.length > 0
+    },
+
+    async claimDue(providers) {
+      // Ever less often: after half of its age, from ten seconds to an hour, until a day after it has expired.
+      const rows = await database.run(
+        (sql) => sql<TopUpRow[]>`
+          with due as (
+            select id as due_id from top_ups
+            where status = 'pending' and next_check_at <= now() and provider = any(${sql.array([...providers])}::text[])
+            order by next_check_at limit ${CLAIMED} for update skip locked
+          )
+          update top_ups set checked_at = now(),
+            next_check_at = case when now() < expires_at + interval '1 day'
+              then now() + greatest(interval '10 seconds', least(interval '1 hour', (now() - created_at) / 2)) end
+          from due where id = due_id
+          returning ${sql.unsafe(COLUMNS)}`,
+      )
+      return rows.map(toTopUp)
     },
   }
 }
@@ -131,7 +171,7 @@ export function topUpStore(database: Database): TopUpStore {
 const COLUMNS = `id, account_id, provider,
   case when status = 'pending' and expires_at <= now() then 'expired' else status end as status,
   balance_purchased_micro, service_fee_micro, payment_fee_micro, network_fee_micro,
-  qr_payload, created_at, expires_at, paid_at`
+  qr_payload, created_at, expires_at, paid_at, reference`
 
 interface TopUpRow {
   id: string
@@ -146,6 +186,7 @@ interface TopUpRow {
   created_at: Date
   expires_at: Date
   paid_at: Date | null
+  reference: string | null
 }
 
 const toTopUp = (row: TopUpRow): TopUp => ({
@@ -163,4 +204,5 @@ const toTopUp = (row: TopUpRow): TopUp => ({
   createdAt: row.created_at,
   expiresAt: row.expires_at,
   paidAt: row.paid_at ?? undefined,
+  reference: row.reference ?? undefined,
 })

@@ -122,6 +122,8 @@ describe("a notification", () => {
       authorization: `Basic ${btoa(`${SERVER_KEY}:`)}`,
     })
     expect(await balance(token)).toBe(50_000_000_000)
+    const shown = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(shown.json).toMatchObject({ status: "paid", provider: "midtrans", reference: topUp.id })
     const [row] =
       await world.sql`select idempotency_key from transfers where credit_account = ${topUp.id} or idempotency_key like ${`%${topUp.id}`}`
     expect(row?.idempotency_key).toBe(`topup:midtrans:${topUp.id}`)
@@ -165,6 +167,8 @@ describe("a notification", () => {
     const said = await notify(notification(topUp.id))
     expect([said.status, said.json.code]).toEqual([400, "request.invalid"])
     expect(await balance(token)).toBe(0)
+    const kept = await world.sql`select kind, provider from payment_problems where top_up_id = ${topUp.id}`
+    expect([...kept]).toEqual([{ kind: "mismatch", provider: "midtrans" }])
   })
 
   test("of a settled payment of another amount than the top-up's is refused", async () => {
@@ -189,6 +193,125 @@ describe("a notification", () => {
     expect(await provider.readNotification(body, new Headers())).toMatchObject({ code: "auth.unauthorized" })
     const charge = await provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 })
     expect(charge).toBeInstanceOf(Failure)
+  })
+})
+
+const check = (token: string, id: string) => world.call("POST", `/top-ups/${id}/check`, { token })
+const pending = (path: string) =>
+  Response.json(settled(orderOf(path), { status_code: "201", transaction_status: "pending" }))
+
+describe("asking", () => {
+  test("credits what Midtrans has as settled, though nobody has notified", async () => {
+    const { token, topUp } = await opened()
+    const { status, json } = await check(token, topUp.id)
+    expect([status, json.status, json.reference]).toEqual([200, "paid", topUp.id])
+    expect((await notify(notification(topUp.id))).status).toBe(200)
+    expect(await balance(token)).toBe(50_000_000_000)
+  })
+
+  const unpaid: [string, (path: string) => Response][] = [
+    ["that is pending", pending],
+    [
+      "that has expired",
+      (path) => Response.json({ ...settled(orderOf(path)), status_code: "407", transaction_status: "expire" }),
+    ],
+    [
+      "that Midtrans does not know",
+      () => Response.json({ status_code: "404", status_message: "Transaction doesn't exist." }, { status: 404 }),
+    ],
+  ]
+  test.each(unpaid)("credits nothing for one %s", async (_, said) => {
+    const { token, topUp } = await opened()
+    answer = said
+    const { status, json } = await check(token, topUp.id)
+    expect([status, json.status]).toEqual([200, "pending"])
+    expect(await balance(token)).toBe(0)
+  })
+
+  test("is not repeated within two seconds, however often it is wished", async () => {
+    const { token, topUp } = await opened()
+    answer = pending
+    asked.length = 0
+    await Promise.all(Array.from({ length: 10 }, () => check(token, topUp.id)))
+    expect(asked).toHaveLength(1)
+    await world.sql`update top_ups set checked_at = checked_at - interval '2 seconds' where id = ${topUp.id}`
+    await check(token, topUp.id)
+    expect(asked).toHaveLength(2)
+  })
+
+  test("tells when Midtrans does not answer, and when it has another amount", async () => {
+    const { token, topUp } = await opened()
+    answer = () => new Response("down", { status: 500 })
+    expect((await check(token, topUp.id)).json.code).toBe("dependency.upstream_unavailable")
+    await world.sql`update top_ups set checked_at = null where id = ${topUp.id}`
+    answer = (path) => Response.json(settled(orderOf(path), { gross_amount: "49999.00" }))
+    expect((await check(token, topUp.id)).json.code).toBe("request.invalid")
+    expect(await balance(token)).toBe(0)
+    const kept = await world.sql`select kind, paid from payment_problems where top_up_id = ${topUp.id}`
+    expect([...kept]).toEqual([{ kind: "wrong_amount", paid: "49999 IDR" }])
+  })
+})
+
+/** As if so much time had gone by since it was opened. */
+const age = (id: string, interval: string) => world.sql`
+  update top_ups set created_at = now() - ${interval}::interval, next_check_at = now(),
+    expires_at = now() - ${interval}::interval + interval '15 minutes' where id = ${id}`
+const nextIn = async (id: string) => {
+  const [row] = await world.sql`
+    select round(extract(epoch from next_check_at - checked_at))::int as s from top_ups where id = ${id}`
+  return row?.s
+}
+const alone = async () => {
+  await world.sql`update top_ups set next_check_at = null`
+  return await opened()
+}
+
+describe("polling", () => {
+  test("asks nothing about a top-up that was just opened", async () => {
+    await alone()
+    asked.length = 0
+    await world.topUps.poll()
+    expect(asked).toEqual([])
+  })
+
+  test("credits a payment that was never notified, also long after its code expired", async () => {
+    for (const interval of ["1 minute", "20 hours"]) {
+      const { token, topUp } = await alone()
+      await age(topUp.id, interval)
+      await world.topUps.poll()
+      expect(await balance(token)).toBe(50_000_000_000)
+      await age(topUp.id, interval)
+      asked.length = 0
+      await world.topUps.poll()
+      expect(asked).toEqual([])
+    }
+  })
+
+  const pauses: [string, number | null][] = [
+    ["10 seconds", 10],
+    ["10 minutes", 300],
+    ["12 hours", 3600],
+    ["25 hours", null],
+  ]
+  test.each(pauses)("of one that is %s old is taken up again %p seconds later", async (interval, seconds) => {
+    const { topUp } = await alone()
+    answer = () => new Response("down", { status: 500 })
+    await age(topUp.id, interval)
+    await world.topUps.poll()
+    expect(await nextIn(topUp.id)).toBe(seconds)
+  })
+
+  test("by several processes at once asks once, and few at a time", async () => {
+    await alone()
+    answer = (path) => Response.json(settled(orderOf(path), { status_code: "201", transaction_status: "pending" }))
+    for (let n = 0; n < 14; n++) await opened()
+    await world.sql`update top_ups set next_check_at = now() where status = 'pending' and next_check_at is not null`
+    asked.length = 0
+    await world.topUps.poll()
+    expect(asked).toHaveLength(10)
+    await Promise.all([world.topUps.poll(), world.topUps.poll(), world.topUps.poll()])
+    expect(asked).toHaveLength(15)
+    expect(new Set(asked.map(({ path }) => path)).size).toBe(15)
   })
 })
 

@@ -6,7 +6,7 @@ import { microToJson } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import { total } from "../../payments/breakdown.ts"
 import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
-import type { TopUp, TopUpStore } from "../../store/top-ups.ts"
+import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { bodyReader } from "./body.ts"
 import type { Authenticate } from "./session.ts"
 
@@ -16,18 +16,29 @@ export interface TopUpsDeps {
   readonly authenticate: Authenticate
 }
 
+const SMALLEST_RP = 10_000
+const LARGEST_RP = 100_000_000
+const AMOUNT = "an integer of rupiah from 10,000 to 100,000,000"
+
 const readTopUp = bodyReader(
-  Type.Object({
-    amount_rp: Type.Integer({
-      minimum: 10_000,
-      maximum: 100_000_000,
-      description: "an integer of rupiah from 10,000 to 100,000,000",
-    }),
-  }),
+  Type.Object({ amount_rp: Type.Integer({ minimum: SMALLEST_RP, maximum: LARGEST_RP, description: AMOUNT }) }),
 )
 
-export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
-  new Elysia({ name: "dashboard/top-ups" })
+/** The amount that a query names. */
+function quotedAmount(url: string): number | Failure {
+  const text = new URL(url).searchParams.get("amount_rp") ?? ""
+  const amount = /^\d{1,9}$/.test(text) ? Number(text) : 0
+  if (amount >= SMALLEST_RP && amount <= LARGEST_RP) return amount
+  return new Failure("request.invalid", { message: `'amount_rp' must be ${AMOUNT}.` })
+}
+
+export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) => {
+  /** Whose it is must not show: a foreign one is as unknown as one that never was. */
+  const ownTopUp = async (id: string, accountId: string): Promise<TopUp | Failure> => {
+    const topUp = isTopUpId(id) ? await store.find(id) : undefined
+    return topUp?.accountId === accountId ? topUp : new Failure("resource.not_found")
+  }
+  return new Elysia({ name: "dashboard/top-ups" })
     .post(
       "/top-ups",
       async ({ request, set }) => {
@@ -47,25 +58,50 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
       if (session instanceof Failure) return session
       return { data: (await store.list(session.accountId)).map(summaryJson) }
     })
+    .get("/top-ups/quote", async ({ request }) => {
+      const session = await authenticate(request)
+      if (session instanceof Failure) return session
+      const amount = quotedAmount(request.url)
+      if (amount instanceof Failure) return amount
+      const breakdown = topUps.quote(amount)
+      return breakdown instanceof Failure ? breakdown : { amount_rp: amount, breakdown: breakdownJson(breakdown) }
+    })
     .get("/top-ups/:id", async ({ request, params }) => {
       const session = await authenticate(request)
       if (session instanceof Failure) return session
-      const topUp = isTopUpId(params.id) ? await store.find(params.id) : undefined
-      // Whose it is must not show: a foreign one is as unknown as one that never was.
-      if (topUp === undefined || topUp.accountId !== session.accountId) return new Failure("resource.not_found")
-      return await topUpJson(topUp)
+      const topUp = await ownTopUp(params.id, session.accountId)
+      return topUp instanceof Failure ? topUp : await topUpJson(topUp)
     })
+    .post(
+      "/top-ups/:id/check",
+      async ({ request, params }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const topUp = await ownTopUp(params.id, session.accountId)
+        if (topUp instanceof Failure) return topUp
+        const checked = await topUps.check(topUp)
+        if (checked instanceof Failure) return checked
+        const now = await ownTopUp(params.id, session.accountId)
+        return now instanceof Failure ? now : await topUpJson(now)
+      },
+      { parse: "none" },
+    )
+}
+
+const breakdownJson = (breakdown: Breakdown) => ({
+  balance_purchased_micro: microToJson(breakdown.balancePurchasedMicro),
+  service_fee_micro: microToJson(breakdown.serviceFeeMicro),
+  payment_fee_micro: microToJson(breakdown.paymentFeeMicro),
+  network_fee_micro: microToJson(breakdown.networkFeeMicro),
+  total_micro: microToJson(total(breakdown)),
+})
 
 const summaryJson = (topUp: TopUp) => ({
   id: topUp.id,
   status: topUp.status,
-  breakdown: {
-    balance_purchased_micro: microToJson(topUp.breakdown.balancePurchasedMicro),
-    service_fee_micro: microToJson(topUp.breakdown.serviceFeeMicro),
-    payment_fee_micro: microToJson(topUp.breakdown.paymentFeeMicro),
-    network_fee_micro: microToJson(topUp.breakdown.networkFeeMicro),
-    total_micro: microToJson(total(topUp.breakdown)),
-  },
+  provider: topUp.provider,
+  reference: topUp.reference ?? null,
+  breakdown: breakdownJson(topUp.breakdown),
   created_at: topUp.createdAt.toISOString(),
   expires_at: topUp.expiresAt.toISOString(),
   paid_at: topUp.paidAt?.toISOString() ?? null,

@@ -28,6 +28,8 @@ describe("a new top-up", () => {
     expect(topUp).toEqual({
       id: expect.stringMatching(/^top_[A-Za-z0-9_-]{21}$/),
       status: "pending",
+      provider: "simulated",
+      reference: null,
       breakdown: {
         balance_purchased_micro: 50_000 * RP,
         service_fee_micro: 0,
@@ -99,6 +101,100 @@ describe("a new top-up", () => {
     const { data } = (await broken.call("GET", "/top-ups", { token })).json
     expect(data.map((each: { status: string }) => each.status)).toEqual(["expired"])
     expect((await broken.call("GET", `/top-ups/${data[0].id}`, { token })).json.qr).toBeNull()
+  })
+})
+
+describe("a quote", () => {
+  const fees = {
+    service: { basisPoints: 50, fixedMicro: micro(1_000_000_000n) },
+    payment: { basisPoints: 70, fixedMicro: micro(500_000_000n) },
+  }
+
+  test("is what the top-up will cost, fixed fees included, and makes none", async () => {
+    await using costly = await openWorld({ fees })
+    const { token } = await costly.signUp()
+    const quote = await costly.call("GET", "/top-ups/quote?amount_rp=10000", { token })
+    const breakdown = {
+      balance_purchased_micro: 10_000 * RP,
+      service_fee_micro: 1_050 * RP,
+      payment_fee_micro: 570 * RP,
+      network_fee_micro: 0,
+      total_micro: 11_620 * RP,
+    }
+    expect([quote.status, quote.json]).toEqual([200, { amount_rp: 10_000, breakdown }])
+    expect((await costly.call("GET", "/top-ups", { token })).json.data).toEqual([])
+    const made = await costly.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })
+    expect(made.json.breakdown).toEqual(breakdown)
+  })
+
+  test.each(["", "?amount_rp=", "?amount_rp=9999", "?amount_rp=100000001", "?amount_rp=10000.5", "?amount_rp=1e5"])(
+    "of %j is refused",
+    async (query) => {
+      const { token } = await world.signUp()
+      const answer = await world.call("GET", `/top-ups/quote${query}`, { token })
+      expect([answer.status, answer.json.code]).toEqual([400, "request.invalid"])
+    },
+  )
+
+  test("needs a session", async () => {
+    expect((await world.call("GET", "/top-ups/quote?amount_rp=10000")).status).toBe(401)
+  })
+})
+
+describe("asking whether it was paid", () => {
+  test("shows the top-up as it is where the provider cannot be asked", async () => {
+    const { token, topUp } = await opened()
+    const answer = await world.call("POST", `/top-ups/${topUp.id}/check`, { token })
+    expect([answer.status, answer.json]).toEqual([200, topUp])
+  })
+
+  test("of a foreign top-up is as of an unknown one", async () => {
+    const { topUp } = await opened()
+    const { token } = await world.signUp()
+    for (const id of [topUp.id, "top_unknown", "%00"]) {
+      const answer = await world.call("POST", `/top-ups/${id}/check`, { token })
+      expect([answer.status, answer.json.code]).toEqual([404, "resource.not_found"])
+    }
+  })
+})
+
+const pay = (method: "GET" | "POST", id: string, of: World = world) => of.call(method, `/simulated-pay/${id}`)
+
+describe("the page of a simulated payment", () => {
+  test("has a button that pays, once", async () => {
+    const { id, token, topUp } = await opened()
+    const shown = await pay("GET", topUp.id)
+    expect([shown.status, shown.text.includes("<button>"), shown.text.includes("50.000")]).toEqual([200, true, true])
+    expect(await balance(token)).toBe(0)
+    for (let n = 0; n < 2; n++) {
+      const paid = await pay("POST", topUp.id)
+      expect([paid.status, paid.text.includes("<button>")]).toEqual([200, false])
+    }
+    expect(await balance(token)).toBe(50_000 * RP)
+    expect(await world.sql`select from transfers where credit_account = ${id}`).toHaveLength(1)
+    const { json } = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(json).toMatchObject({ status: "paid", reference: topUp.id, paid_at: expect.any(String) })
+  })
+
+  test("knows no top-up that is none of the provider's", async () => {
+    const { topUp } = await opened()
+    await world.sql`update top_ups set provider = 'midtrans' where id = ${topUp.id}`
+    for (const id of [topUp.id, "top_unknown", "%00"]) {
+      expect((await pay("GET", id)).status).toBe(404)
+      expect((await pay("POST", id)).status).toBe(404)
+    }
+  })
+
+  test.each([
+    ["without its secret", { secret: undefined }],
+    ["with an empty secret", { secret: "" }],
+    ["beside another provider", { provider: { ...simulatedProvider({ secret: SECRET }), id: "another" } }],
+  ])("is not there %s", async (_, options) => {
+    await using closed = await openWorld(options)
+    const { token, topUp } = await opened(closed)
+    const answer = await pay("POST", topUp.id, closed)
+    expect([answer.status, answer.json.code]).toEqual([404, "route.not_found"])
+    expect(await balance(token, closed)).toBe(0)
   })
 })
 
@@ -175,6 +271,37 @@ describe("a payment", () => {
     await world.sql`update balances set posted_micro = 9, leased_micro = 9 where account_id = ${id}`
     expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
     expect(await balance(token)).toBe(50_000 * RP + 9)
+  })
+})
+
+const problems = (reference: string) =>
+  world.sql`select provider, kind, top_up_id, paid, resolved_at from payment_problems where reference = ${reference}`
+
+describe("what cannot be credited is kept for the operator", () => {
+  test("once, a wrong amount", async () => {
+    const { topUp } = await opened()
+    for (let n = 0; n < 3; n++) expect((await world.call("POST", WEBHOOK, paid(topUp.id, 49_999))).status).toBe(400)
+    expect(await problems(topUp.id)).toMatchObject([
+      { provider: "simulated", kind: "wrong_amount", top_up_id: topUp.id, paid: "49999 IDR", resolved_at: null },
+    ])
+  })
+
+  test("a payment of an unknown order, or of another provider's", async () => {
+    const unknown = `top_${crypto.randomUUID()}`
+    expect((await world.call("POST", WEBHOOK, paid(unknown, 50_000))).status).toBe(404)
+    expect(await problems(unknown)).toMatchObject([{ kind: "unknown_order", top_up_id: null, paid: "50000 IDR" }])
+    const { topUp } = await opened()
+    await world.sql`update top_ups set provider = 'midtrans' where id = ${topUp.id}`
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(404)
+    expect(await problems(topUp.id)).toMatchObject([{ kind: "unknown_order", top_up_id: null }])
+  })
+
+  test("but not what nobody has proved, nor what was credited", async () => {
+    const { topUp } = await opened()
+    const forged = notification(told(topUp.id, { amount_rp: 1 }), "another")
+    expect((await world.call("POST", WEBHOOK, forged)).status).toBe(401)
+    expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect(await problems(topUp.id)).toHaveLength(0)
   })
 })
 

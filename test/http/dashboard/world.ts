@@ -11,6 +11,7 @@ import { accountController } from "../../../src/http/dashboard/account.ts"
 import { authController } from "../../../src/http/dashboard/auth.ts"
 import { keysController } from "../../../src/http/dashboard/keys.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
+import { simulatedPayController } from "../../../src/http/dashboard/simulated-pay.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { webhooksController } from "../../../src/http/dashboard/webhooks.ts"
@@ -23,6 +24,7 @@ import { simulatedProvider } from "../../../src/payments/simulated.ts"
 import { TopUps } from "../../../src/payments/top-ups.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
 import { apiKeyStore } from "../../../src/store/api-keys.ts"
+import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
 import { usageStore } from "../../../src/store/usage.ts"
@@ -64,7 +66,9 @@ export async function openWorld(options: WorldOptions = {}) {
   const store = topUpStore(db)
   const topUps = new TopUps({
     store,
+    problems: paymentProblemStore(db),
     provider,
+    providers: [provider],
     fees: options.fees ?? noFees,
     credited: (accountId) => void credited.push(accountId),
   })
@@ -79,6 +83,14 @@ export async function openWorld(options: WorldOptions = {}) {
     .use(keysController({ keys: new Keys({ store: apiKeyStore(db), keyChanged }), authenticate }))
     .use(topUpsController({ topUps, store, authenticate }))
     .use(webhooksController({ topUps, providers: [provider] }))
+    .use(
+      simulatedPayController({
+        topUps,
+        store,
+        secret: "secret" in options ? options.secret : SECRET,
+        charges: provider.id === "simulated",
+      }),
+    )
     .use(usageController({ usage: usageStore(db), authenticate }))
 
   const handle = edgeHandler(app, { log, now: Date.now })
@@ -112,6 +124,7 @@ export async function openWorld(options: WorldOptions = {}) {
     ...database,
     origin: server.url.origin,
     app,
+    topUps,
     call,
     signUp,
     told,

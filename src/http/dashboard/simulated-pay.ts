@@ -1,0 +1,71 @@
+/**
+ * `/simulated-pay/{top_up_id}`: where a simulated payment is paid by pressing a button, so that a top-up can be tried from end
+ * to end. The button notifies as the provider would, with its signature. There is no such page without the simulated
+ * provider and its secret, which `dev` makes up and production leaves unset.
+ */
+import { Elysia } from "elysia"
+import { Failure } from "../../failure/failure.ts"
+import { total } from "../../payments/breakdown.ts"
+import { wholeRupiah } from "../../payments/provider.ts"
+import { signSimulated, simulatedProvider } from "../../payments/simulated.ts"
+import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
+import type { TopUp, TopUpStore } from "../../store/top-ups.ts"
+
+export interface SimulatedPayDeps {
+  readonly topUps: TopUps
+  readonly store: Pick<TopUpStore, "find">
+  readonly secret: string | undefined
+  /** Whether top-ups are paid through the simulated provider at all. */
+  readonly charges: boolean
+}
+
+export const simulatedPayController = ({ topUps, store, secret, charges }: SimulatedPayDeps) => {
+  const controller = new Elysia({ name: "dashboard/simulated-pay" })
+  if (!charges || secret === undefined || secret === "") return controller
+  const provider = simulatedProvider({ secret })
+  const find = async (id: string): Promise<TopUp | Failure> => {
+    const topUp = isTopUpId(id) ? await store.find(id) : undefined
+    return topUp?.provider === provider.id ? topUp : new Failure("resource.not_found")
+  }
+  return controller
+    .get("/simulated-pay/:id", async ({ params }) => {
+      const topUp = await find(params.id)
+      return topUp instanceof Failure ? topUp : page(topUp)
+    })
+    .post(
+      "/simulated-pay/:id",
+      async ({ params }) => {
+        const topUp = await find(params.id)
+        if (topUp instanceof Failure) return topUp
+        const { body, headers } = signSimulated(secret, topUp.id, wholeRupiah(total(topUp.breakdown)))
+        const notice = await provider.readNotification(body, headers)
+        if (notice instanceof Failure) return notice
+        const settled = await topUps.settle(provider.id, notice)
+        if (settled instanceof Failure) return settled
+        const now = await find(params.id)
+        return now instanceof Failure ? now : page(now)
+      },
+      { parse: "none" },
+    )
+}
+
+const page = (topUp: TopUp): Response => {
+  const amount = `Rp ${wholeRupiah(total(topUp.breakdown)).toLocaleString("id-ID")}`
+  const paid = topUp.status === "paid"
+  const body = paid
+    ? `<p>${amount} sudah dibayar / has been paid.</p>`
+    : `<p>${amount}</p><form method="post"><button>Bayar / Pay</button></form>`
+  return new Response(
+    `<!doctype html><html lang="id"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Simulasi pembayaran / Simulated payment</title>
+<style>body{font:18px system-ui;margin:15vh auto;max-width:22em;text-align:center}button{font:inherit;padding:.6em 2em}</style>
+<h1>Loket</h1><p>Simulasi: tidak ada uang yang berpindah.<br>Simulated: no money moves.</p>${body}</html>`,
+    {
+      headers: {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
+        "Cache-Control": "no-store",
+      },
+    },
+  )
+}
