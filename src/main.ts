@@ -1,5 +1,5 @@
 /**
- * The command line: `dev`, `start`, `seed`. Reads the configuration and the seed files, says what is wrong with them, and
+ * The command line: `dev`, `start`, `seed`, `operator`. Reads the configuration and the seed files, says what is wrong with them, and
  * hands over to the server.
  */
 import { ensureRequestLimit } from "./request-limit.ts"
@@ -11,17 +11,20 @@ import { createLog } from "./log.ts"
 import { startServer } from "./server.ts"
 import { startSimulator } from "./simulator/simulator.ts"
 import { seedCatalogue } from "./store/catalogue.ts"
-import { openStore } from "./store/open.ts"
+import { openForCommand } from "./store/open.ts"
+import { changeRole } from "./store/operator/role.ts"
 import { type Backend, configuredBackends } from "./upstream/providers.ts"
 
-const usage = `usage: loket dev | start | seed
+const usage = `usage: loket dev | start | seed | operator
   dev    everything on this machine: embedded database, simulated models, a demo account and key
   start  production: needs a provider's key in the environment
-  seed   applies the catalogue file to the database again`
+  seed   applies the catalogue file to the database again
+  operator <email> [--revoke]   makes an account an operator's, or a customer's again`
 
-async function main(command: string): Promise<void> {
+async function main(command: string, args: readonly string[]): Promise<void> {
   if (command === "dev" || command === "start") return await run(command)
   if (command === "seed") return await seed()
+  if (command === "operator") return await operator(args)
   return stopWith(usage)
 }
 
@@ -72,14 +75,28 @@ async function run(mode: "dev" | "start"): Promise<void> {
 async function seed(): Promise<void> {
   const config = configured("start")
   const { catalogueFile } = await seedFiles(config)
-  const log = createLog(config.LOG_LEVEL)
-  const store = await openStore({ config, log, fatal: stopWith })
+  const store = await openForCommand(config)
   const { modelsAdded, modelsChanged, pricesAdded } = await store.database.run(
     (sql) => seedCatalogue(sql, catalogueFile, new Date()),
     { retry: true },
   )
   await store.close()
   console.log(`${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added`)
+  process.exit(0)
+}
+
+async function operator(args: readonly string[]): Promise<void> {
+  const [email, ...others] = args.filter((arg) => arg !== "--revoke")
+  if (email === undefined || email.startsWith("-") || others.length > 0) return stopWith(usage)
+  const role = args.includes("--revoke") ? "customer" : "operator"
+  const store = await openForCommand(configured("start"))
+  const before = await changeRole(store.database, email.normalize("NFC"), role)
+  await store.close()
+  if (before === undefined) return stopWith(`there is no account with the address ${email}; sign up with it first`)
+  const is = role === "operator" ? "an operator" : "a customer"
+  console.log(
+    before === role ? `${email} is ${is} already` : `${email} is ${is} now; its sessions have ended, so sign in again`,
+  )
   process.exit(0)
 }
 
@@ -111,6 +128,6 @@ function stopWith(message: string): never {
   process.exit(1)
 }
 
-await main(process.argv[2] ?? "").catch((error: unknown) =>
+await main(process.argv[2] ?? "", process.argv.slice(3)).catch((error: unknown) =>
   stopWith(error instanceof Error ? error.message : String(error)),
 )

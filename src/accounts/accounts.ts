@@ -16,6 +16,8 @@ export interface Session {
   readonly accountId: string
   /** In which the account's days begin. */
   readonly timeZone: string
+  /** Read with each request, so that a role that was taken away is gone at once. */
+  readonly role: Account["role"]
   readonly tokenHash: Uint8Array
 }
 

@@ -129,7 +129,7 @@ const failureTable = {
   },
   "auth.forbidden": {
     condition:
-      "A dashboard endpoint was called by cookie from another origin; or the account is frozen, which the message says: its keys make no calls, and no keys are made. Contact the operator.",
+      "A dashboard endpoint was called by cookie from another origin; an operator's endpoint by somebody who is none; or the account is frozen, which the message says: its keys make no calls, and no keys are made. Contact the operator.",
     status: 403,
     ...requestFault,
     message: "Access is denied.",

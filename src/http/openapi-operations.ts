@@ -24,11 +24,11 @@ export interface Operation {
   readonly answer?: Readonly<Record<string, { readonly schema: Schema }>>
 }
 
-const json = (schema: Schema) => ({ "application/json": { schema } })
+export const json = (schema: Schema) => ({ "application/json": { schema } })
 const stream = { "text/event-stream": { schema: text } }
 const anyObject: Schema = { type: "object" }
-const inPath = (name: string): Parameter => ({ name, in: "path", required: true, schema: text })
-const inQuery = (name: string, schema: Schema, description?: string): Parameter => ({
+export const inPath = (name: string): Parameter => ({ name, in: "path", required: true, schema: text })
+export const inQuery = (name: string, schema: Schema, description?: string): Parameter => ({
   name,
   in: "query",
   required: false,

@@ -6,8 +6,11 @@
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { openapiPage } from "./openapi-page.ts"
-import { type Operation, operations } from "./openapi-operations.ts"
+import { type Operation, operations as customerOperations } from "./openapi-operations.ts"
+import { operatorOperations } from "./openapi-operator.ts"
 import { schemas } from "./openapi-schemas.ts"
+
+const operations = [...customerOperations, ...operatorOperations]
 
 const securitySchemes = {
   key: { type: "http", scheme: "bearer", description: "An API key. `x-api-key: <key>` is as good." },
@@ -69,7 +72,7 @@ function document() {
       description:
         "One prepaid balance in Rupiah, three wire formats. Money is in micro-rupiah: 1 Rp = 1,000,000 micro.",
     },
-    tags: ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running"].map((name) => ({ name })),
+    tags: ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"].map((name) => ({ name })),
     paths,
     components: { securitySchemes, schemas },
   }

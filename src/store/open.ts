@@ -4,7 +4,8 @@
 import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
 import { type Database, openDatabase } from "./database.ts"
-import { openEmbedded } from "./embedded/open.ts"
+import { DataDirectoryInUse } from "./embedded/lock.ts"
+import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
 import { migrate } from "./migrate.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
 
@@ -68,5 +69,47 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
       await database.close()
       await embedded?.close()
     },
+  }
+}
+
+/**
+ * The database alone, for a command: nothing is leased or closed. Where a running gateway has the embedded database, it is
+ * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet).
+ */
+export async function openForCommand(config: StoreParts["config"]): Promise<Pick<Store, "database" | "close">> {
+  const place = await placeOf(config)
+  if (place.isOurs) await migrate(place.url)
+  const database = openDatabase({ url: place.url, connections: 1 })
+  return {
+    database,
+    async close() {
+      await database.close()
+      await place.close()
+    },
+  }
+}
+
+interface Place {
+  readonly url: string
+  /** To be migrated: nobody else has done so. */
+  readonly isOurs: boolean
+  close(): Promise<void>
+}
+
+const nothing = async (): Promise<void> => {}
+
+async function placeOf({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): Promise<Place> {
+  if (url !== undefined) return { url, isOurs: true, close: nothing }
+  try {
+    const embedded = await openEmbedded({ dataDir })
+    return { url: embedded.url, isOurs: true, close: () => embedded.close() }
+  } catch (error) {
+    const address = error instanceof DataDirectoryInUse ? embeddedAddress(dataDir) : undefined
+    if (address === undefined) throw error
+    const database = openDatabase({ url: address, connections: 1 })
+    const answers = await database.ping()
+    await database.close()
+    if (!answers) throw error
+    return { url: address, isOurs: false, close: nothing }
   }
 }

@@ -18,6 +18,7 @@ export interface NewSession {
 export interface SessionOwner {
   readonly accountId: string
   readonly timeZone: string
+  readonly role: Account["role"]
 }
 
 export interface SessionStore {
@@ -56,12 +57,12 @@ export function sessionStore(database: Database): SessionStore {
 
     async ownerOf(tokenHash) {
       const [row] = await database.run(
-        (sql) => sql<{ account_id: string; time_zone: string }[]>`
-          select s.account_id, a.time_zone from sessions s join accounts a on a.id = s.account_id
+        (sql) => sql<{ account_id: string; time_zone: string; role: Account["role"] }[]>`
+          select s.account_id, a.time_zone, a.role from sessions s join accounts a on a.id = s.account_id
           where s.token_hash = ${tokenHash} and s.expires_at > now() and a.deleted_at is null`,
         once,
       )
-      return row === undefined ? undefined : { accountId: row.account_id, timeZone: row.time_zone }
+      return row === undefined ? undefined : { accountId: row.account_id, timeZone: row.time_zone, role: row.role }
     },
 
     async end(tokenHash) {

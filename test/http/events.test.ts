@@ -133,7 +133,12 @@ test("an account has twenty streams at most, and a reader that leaves makes room
 function serveEvents() {
   const state = { signedIn: true, reads: 0 }
   const events = new Events()
-  const session = { accountId: "acc_1", timeZone: "Asia/Jakarta", tokenHash: new Uint8Array() }
+  const session = {
+    accountId: "acc_1",
+    timeZone: "Asia/Jakarta",
+    role: "customer" as const,
+    tokenHash: new Uint8Array(),
+  }
   const account = {
     id: "acc_1",
     email: "a@example.com",

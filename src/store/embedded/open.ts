@@ -3,7 +3,7 @@
  * socket in a fresh directory that only this user can enter, so no password is needed. An acknowledged row survives the
  * death of the process; it is the operating system that writes it to disk, so a power cut may cost the last moments.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { lockDataDirectory } from "./lock.ts"
@@ -33,9 +33,14 @@ export async function openEmbedded({ dataDir, onExit }: EmbeddedOptions): Promis
   const files = dataDir === "memory" ? dataDir : join(resolve(dataDir), "pg")
   await worker.ask({ start: { dataDir: files, socketPath: join(socketDir, ".s.PGSQL.5432") } })
 
+  const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(socketDir)}`
+  if (dataDir !== "memory") {
+    writeFileSync(addressFile(dataDir), url, { mode: 0o600 })
+    taken.defer(() => rmSync(addressFile(dataDir), { force: true }))
+  }
   const held = taken.move()
   return {
-    url: `postgres://postgres@localhost/postgres?host=${encodeURIComponent(socketDir)}`,
+    url,
     close: async () => {
       if (held.disposed) return
       using _held = held
@@ -43,6 +48,17 @@ export async function openEmbedded({ dataDir, onExit }: EmbeddedOptions): Promis
     },
   }
 }
+
+/** Where a command finds the database of a directory that a running gateway has. It may be left from one that was killed. */
+export function embeddedAddress(dataDir: string): string | undefined {
+  try {
+    return readFileSync(addressFile(dataDir), "utf8")
+  } catch {
+    return undefined
+  }
+}
+
+const addressFile = (dataDir: string): string => join(resolve(dataDir), "address")
 
 /**
  * A compiled binary keeps every module in one file at its root, and the worker, which is an entry point of its own, under

@@ -8,6 +8,7 @@ import usageMarkers from "./0003_usage_markers.sql" with { type: "text" }
 import sharedLeases from "./0004_shared_leases.sql" with { type: "text" }
 import reconciliations from "./0005_reconciliations.sql" with { type: "text" }
 import payments from "./0006_payments.sql" with { type: "text" }
+import operator from "./0007_operator.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -21,4 +22,5 @@ export const migrations: readonly Migration[] = [
   { name: "0004_shared_leases.sql", sql: sharedLeases },
   { name: "0005_reconciliations.sql", sql: reconciliations },
   { name: "0006_payments.sql", sql: payments },
+  { name: "0007_operator.sql", sql: operator },
 ]

@@ -1,0 +1,49 @@
+/** Pages of operators' lists: a limit, and an opaque cursor of what the page before ended with. */
+import { Failure } from "../../failure/failure.ts"
+
+const DEFAULT_LIMIT = 50
+const LARGEST_LIMIT = 100
+
+/** What a cursor holds: words without white space. */
+export type Place = readonly string[]
+
+export interface Page {
+  readonly limit: number
+  readonly after: Place | undefined
+}
+
+/** Reads `limit` and `cursor`; each word of a cursor has to match its pattern. */
+export function pageOf(url: string, words: readonly RegExp[]): Page | Failure {
+  const query = new URL(url).searchParams
+  const limit = query.get("limit") || String(DEFAULT_LIMIT)
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > LARGEST_LIMIT)
+    return refused("limit", `an integer from 1 to ${LARGEST_LIMIT}`)
+  const cursor = query.get("cursor") || undefined
+  if (cursor === undefined) return { limit: Number(limit), after: undefined }
+  const after = Buffer.from(cursor, "base64url").toString("utf8").split(" ")
+  const fits = after.length === words.length && words.every((word, index) => word.test(after[index] ?? ""))
+  return fits ? { limit: Number(limit), after } : refused("cursor", "a next_cursor as it was given")
+}
+
+/**
+ * The answer of a list that was asked for one row more than its limit: where there is one, there is a next page.
+ * `placeOf` says where a row stands, in the words that `pageOf` takes.
+ */
+export function pageJson<Row, Item>(
+  rows: readonly Row[],
+  { limit }: Page,
+  { item, placeOf }: { readonly item: (row: Row) => Item; readonly placeOf: (row: Row) => Place },
+): { readonly data: readonly Item[]; readonly next_cursor: string | null } {
+  const shown = rows.slice(0, limit)
+  const last = rows.length > limit ? shown.at(-1) : undefined
+  return {
+    data: shown.map(item),
+    next_cursor: last === undefined ? null : Buffer.from(placeOf(last).join(" ")).toString("base64url"),
+  }
+}
+
+export const refused = (name: string, description: string): Failure =>
+  new Failure("request.invalid", { message: `'${name}' must be ${description}.` })
+
+/** What a `bigint` column holds. */
+export const ID = /^\d{1,18}$/

@@ -1,0 +1,45 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { DevProcess, scratchDirectory } from "./dev-process.ts"
+
+const root = join(import.meta.dir, "..")
+
+async function command(dataDir: string, ...args: string[]) {
+  const child = Bun.spawn([process.execPath, "src/main.ts", ...args], {
+    cwd: root,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], DATA_DIR: dataDir },
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [said, complaint, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, said: said.trim(), complaint: complaint.trim() }
+}
+
+test("an account becomes an operator's, with the embedded database in a running gateway's hands and without", async () => {
+  using directory = scratchDirectory()
+  const dataDir = join(directory.path, "data")
+  const dev = await DevProcess.start([process.execPath, "src/main.ts"], root, dataDir)
+  const { email, password, url } = dev.banner
+  const role = async () => {
+    const signIn = await fetch(`${url}/auth/sign-in`, { method: "POST", body: JSON.stringify({ email, password }) })
+    return ((await signIn.json()) as { account: { role: string } }).account.role
+  }
+  expect(await role()).toBe("customer")
+  expect(await command(dataDir, "operator", email)).toMatchObject({ code: 0, complaint: "" })
+  expect(await role()).toBe("operator")
+  expect(await command(dataDir, "operator", "nobody@example.com")).toMatchObject({
+    code: 1,
+    complaint: "there is no account with the address nobody@example.com; sign up with it first",
+  })
+  expect(await dev.stop()).toBe(0)
+
+  expect((await command(dataDir, "operator", email)).said).toBe(`${email} is an operator already`)
+  const revoked = await command(dataDir, "operator", email, "--revoke")
+  expect(revoked.said).toBe(`${email} is a customer now; its sessions have ended, so sign in again`)
+  for (const wrong of [[], ["--revoke"], [email, "more"]])
+    expect((await command(dataDir, "operator", ...wrong)).complaint).toStartWith("usage:")
+}, 120_000)
