@@ -15,10 +15,8 @@ import { LiveCatalogue } from "./catalogue/live.ts"
 import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
-import { Calibration } from "./gateway/calibration.ts"
-import type { CallLimits, FinishedCall, GatewayPorts } from "./gateway/ports.ts"
-import { drainLeases, hear, hearAll } from "./gateway/neighbours.ts"
-import { startActors } from "./gateway/start-actors.ts"
+import { Gateway } from "./gateway/gateway.ts"
+import type { CallLimits, FinishedCall } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
 import { authController } from "./http/dashboard/auth.ts"
@@ -43,6 +41,7 @@ import { simulatedProvider } from "./payments/simulated.ts"
 import { TopUps } from "./payments/top-ups.ts"
 import { searx } from "./search/searx.ts"
 import { accountStore } from "./store/accounts.ts"
+import { actorStore } from "./store/actor-store.ts"
 import { apiKeyStore } from "./store/api-keys.ts"
 import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
 import type { Database } from "./store/database.ts"
@@ -105,53 +104,37 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
   }
   const catalogue = new LiveCatalogue(await storedCatalogue(database, catalogueFile))
-  const actors = startActors({
+  const events = new Events()
+  const gateway = new Gateway({
     runtime,
-    database,
+    processId: process.id,
+    store: actorStore(database, process.id),
     ledgerStore: ledgerStore({
       database: store.ledgerDatabase,
       processId: process.id,
       fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
     }),
-    processId: process.id,
-    catalogue,
-    log,
-    maxConcurrency: config.MAX_CONCURRENCY,
-    capacityWaitMs: config.CAPACITY_WAIT_MS,
-  })
-  const { DATABASE_URL: sharedUrl } = config
-  const notices =
-    sharedUrl === undefined
-      ? undefined
-      : await Notices.listen({
-          url: sharedUrl,
-          heard: (notice) => hear(actors, process.id, notice),
-          missed: () => hearAll(actors),
-        })
-  const draining = new AbortController()
-  const events = new Events()
-  const ports: GatewayPorts = {
-    actors,
     catalogue,
     backends,
+    fetch,
+    search:
+      config.SEARCH_URL === undefined
+        ? undefined
+        : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
     limits: {
       maxBodyBytes: config.MAX_BODY_BYTES,
+      maxConcurrency: config.MAX_CONCURRENCY,
       capacityWaitMs: config.CAPACITY_WAIT_MS,
       heartbeatMs: config.HEARTBEAT_MS,
       settleDeadlineMs: config.SETTLE_DEADLINE_MS,
       upstreamStartMs: config.UPSTREAM_START_TIMEOUT_MS,
       upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
+      drainMs: config.DRAIN_MS,
       drainLeftMs: DRAIN_LEFT_MS,
       readerStallMs: READER_STALL_MS,
       ...limits,
     },
-    search:
-      config.SEARCH_URL === undefined
-        ? undefined
-        : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
-    calibration: new Calibration(),
-    random: Math.random,
-    now: () => clock.now(),
+    log,
     finished: (call) => {
       log.info("call", callFields(call))
       metrics.finished(call)
@@ -162,9 +145,18 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       metrics.alerted(alert)
     },
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
-    draining: draining.signal,
-    underWay: new Map(),
-  }
+  })
+  const { ports } = gateway
+  const { actors } = ports
+  const { DATABASE_URL: sharedUrl } = config
+  const notices =
+    sharedUrl === undefined
+      ? undefined
+      : await Notices.listen({
+          url: sharedUrl,
+          heard: (notice) => gateway.hear(notice),
+          missed: () => gateway.hearAll(),
+        })
   const metrics = new Metrics({
     actors,
     models: () => catalogue.offers(clock.now()).map(({ model }) => model.id),
@@ -235,7 +227,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     .use(openapiController())
     .use(
       healthController({
-        draining: () => draining.signal.aborted,
+        draining: () => gateway.isDraining,
         database: () => database.ping(),
         ledgerLagMs: async () => {
           const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), 1_000)
@@ -271,10 +263,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
         })
 
   const readCatalogue = async () => {
-    const loaded = await database.run((sql) => loadCatalogue(sql))
-    catalogue.replace(loaded)
-    for (const { id, maxConcurrency } of loaded.models)
-      actors.models.tellIfActive(id, { type: "cap", cap: maxConcurrency })
+    gateway.replaceCatalogue(await database.run((sql) => loadCatalogue(sql)))
   }
   // One reading after the other: an older one that ended later would put back old prices.
   let reading = Promise.resolve()
@@ -297,23 +286,17 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     topUps,
     refreshCatalogue,
     async stop() {
-      draining.abort()
-      drainLeases(actors)
       clearInterval(refresh)
       clearInterval(succession)
       await polling.stop()
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
-      await Promise.race([allEnded(ports.underWay), Bun.sleep(config.DRAIN_MS)])
-      for (const { giveUp } of ports.underWay.values()) giveUp()
-      await allEnded(ports.underWay)
+      await gateway.drain()
       void server.stop()
       // Last bytes are still on their way, and who waited for a slot is still to be told that there is none.
       await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
-      await actors.ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), config.SETTLE_DEADLINE_MS)
-      await Promise.all([actors.keys.stop(), actors.accounts.stop(), actors.models.stop()])
-      await actors.ledger.stop()
+      await gateway.stop()
       await notices?.stop()
       await metricsServer?.stop(true)
       await store.close()
@@ -347,8 +330,6 @@ const rupiah = (amount: number) => micro(BigInt(amount) * MICRO_PER_RUPIAH)
 async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {
   while (server.pendingRequests > 0) await Bun.sleep(10)
 }
-
-const allEnded = (calls: GatewayPorts["underWay"]) => Promise.all([...calls.values()].map(({ ended }) => ended))
 
 /** The database's catalogue, filled from the file if it is empty. */
 async function storedCatalogue(database: Database, file: CatalogueFile): Promise<Catalogue> {

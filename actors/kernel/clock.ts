@@ -22,6 +22,10 @@ export const systemClock: Clock = {
   },
 }
 
+/** Resolves `delayMs` from now. */
+export const sleep = (clock: Clock, delayMs: number): Promise<void> =>
+  new Promise((resolve) => void clock.after(delayMs, resolve))
+
 interface Due {
   readonly at: number
   readonly order: number

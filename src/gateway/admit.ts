@@ -3,6 +3,7 @@
  * the model and of the gateway — and gives back in reverse on any way out but settlement (decisions §3, §4.12–15).
  */
 import type { HoldReply } from "../../actors/account.ts"
+import type { Clock } from "../../actors/kernel/clock.ts"
 import type { ReserveReply } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
@@ -24,6 +25,7 @@ export interface AdmissionTerms {
   readonly offer: Offer
   /** The smallest answer limit that the model's backend takes; a client's smaller one is paid for as this. */
   readonly leastAnswerTokens: number
+  readonly clock: Clock
   readonly capacityWaitMs: number
   /** The client went away: whoever waits gives up its place. */
   readonly left: AbortSignal
@@ -133,9 +135,9 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
 
 /** A slot of the model, then one of the gateway, within one wait. What it returns gives both back. */
 async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() => void) | Failure> {
-  const { requestId, left } = terms
+  const { requestId, clock, left } = terms
   const model = terms.offer.model.id
-  const until = performance.now() + terms.capacityWaitMs
+  const until = clock.monotonic() + terms.capacityWaitMs
   const free = () => {
     left.removeEventListener("abort", free)
     actors.gate.tell({ type: "release", requestId })
@@ -147,7 +149,7 @@ async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() 
       type: "acquire",
       requestId,
       keyId: terms.caller.record.keyId,
-      waitMs: until - performance.now(),
+      waitMs: until - clock.monotonic(),
       reply,
     }) as const
   const slot = valueOf(await actors.models.ask<AcquireReply>(model, acquire))

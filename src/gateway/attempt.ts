@@ -6,7 +6,7 @@ import type { Tokens } from "../../actors/money/tokens.ts"
 import { type JsonObject, isObject } from "../chat/json.ts"
 import type { ChatRequest } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { brokenFault, connectionFault, type Fault, send } from "../upstream/client.ts"
+import { brokenFault, connectionFault, type Fault, type Network, send } from "../upstream/client.ts"
 import type { AnswerView } from "../wire/codec.ts"
 import type { StreamPosition } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
@@ -18,6 +18,7 @@ import { forwardingTo } from "./understand.ts"
 
 export interface AttemptTerms {
   readonly requestId: string
+  readonly network: Network
   /** Wall clock at the call's opening. */
   readonly nowMs: number
   readonly request: ChatRequest
@@ -55,14 +56,14 @@ export interface Failed {
 }
 
 export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
-  const { request, candidate, clientHeaders, patience } = terms
+  const { network, request, candidate, clientHeaders, patience } = terms
   const { backend, exchange, offer } = candidate
   const { model } = offer
   const body = exchange.encodeRequest(forwardingTo(model, terms.answerLimit))
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = patience
   const response = await patience.during(
-    send({ backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal }),
+    send({ backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal }, network),
   )
   if (!(response instanceof Response)) return failed(numbered(patience.blame(response), terms))
   const view: AnswerView = {

@@ -3,9 +3,12 @@
  * client leaves (decisions §6). Whoever writes waits while more than `ROOM_BYTES` are unread, and that wait is what
  * reaches the backend as back-pressure. Sizes in bytes, times in milliseconds.
  */
+import type { Clock, Timer } from "../../actors/kernel/clock.ts"
+
 const ROOM_BYTES = 65_536
 
 export interface OutboxOptions {
+  readonly clock: Clock
   /** Sent after so long a silence; undefined sends none. */
   readonly heartbeat: string | undefined
   readonly heartbeatMs: number
@@ -28,10 +31,10 @@ export class Outbox {
   #isStarted = false
   #ended = false
   #lastWriteAt = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
+  #timer: Timer | undefined
   #reader: (() => void) | undefined
   #room: PromiseWithResolvers<void> | undefined
-  #stall: ReturnType<typeof setTimeout> | undefined
+  #stall: Timer | undefined
   #hurried = false
 
   constructor(options: OutboxOptions) {
@@ -51,7 +54,7 @@ export class Outbox {
 
   /** From now on silence counts. */
   watchSilence(): void {
-    this.#lastWriteAt = performance.now()
+    this.#lastWriteAt = this.#options.clock.monotonic()
     if (this.#options.heartbeat !== undefined) this.#watch(this.#options.heartbeatMs)
   }
 
@@ -61,7 +64,7 @@ export class Outbox {
     this.#put(text)
     if (this.#unread <= ROOM_BYTES || this.#hurried) return Promise.resolve()
     this.#room ??= Promise.withResolvers<void>()
-    this.#stall ??= setTimeout(() => this.leave(), this.#options.stallMs)
+    this.#stall ??= this.#options.clock.after(this.#options.stallMs, () => this.leave())
     return this.#room.promise
   }
 
@@ -74,14 +77,14 @@ export class Outbox {
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#reader?.()
   }
 
   /** The client is gone. */
   leave(): void {
     if (this.left.aborted) return
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#queue = []
     this.#unread = 0
     this.#leave.abort()
@@ -121,7 +124,7 @@ export class Outbox {
   }
 
   #makeRoom(): void {
-    clearTimeout(this.#stall)
+    this.#stall?.cancel()
     this.#stall = undefined
     this.#room?.resolve()
     this.#room = undefined
@@ -131,7 +134,7 @@ export class Outbox {
     const bytes = encoder.encode(text)
     this.#queue.push(bytes)
     this.#unread += bytes.length
-    this.#lastWriteAt = performance.now()
+    this.#lastWriteAt = this.#options.clock.monotonic()
     if (!this.#isStarted) {
       this.#isStarted = true
       this.#start()
@@ -141,18 +144,19 @@ export class Outbox {
 
   /** One timer for a stream's life: it looks whether there has been silence, and sleeps for what is left of it. */
   #watch(delayMs: number): void {
-    this.#timer = setTimeout(() => {
-      const silentMs = performance.now() - this.#lastWriteAt
-      if (silentMs + 1 >= this.#options.heartbeatMs) this.#beat()
-      const again = this.#options.heartbeatMs - (performance.now() - this.#lastWriteAt)
+    const { clock, heartbeatMs } = this.#options
+    this.#timer = clock.after(delayMs, () => {
+      const silentMs = clock.monotonic() - this.#lastWriteAt
+      if (silentMs + 1 >= heartbeatMs) this.#beat()
+      const again = heartbeatMs - (clock.monotonic() - this.#lastWriteAt)
       if (!this.#ended && !this.left.aborted) this.#watch(Math.max(1, again))
-    }, delayMs)
+    })
   }
 
   #beat(): void {
     this.#options.beforeHeartbeat()
     // A client that does not read needs no sign of life, and must not be sent an unbounded number of them.
-    if (this.#unread > 0) this.#lastWriteAt = performance.now()
+    if (this.#unread > 0) this.#lastWriteAt = this.#options.clock.monotonic()
     else if (this.#options.heartbeat !== undefined) this.#put(this.#options.heartbeat)
   }
 }

@@ -2,6 +2,7 @@
  * How long a call waits for its backends: a deadline for the start, then one for each silence, measured only while the
  * gateway waits for the backend and not for the client. One timer for a call's life. Times in milliseconds.
  */
+import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { Failure, type FailureDetail } from "../failure/failure.ts"
 import type { Fault } from "../upstream/client.ts"
 
@@ -13,6 +14,7 @@ export interface ByteSource {
 }
 
 export interface PatienceOptions {
+  readonly clock: Clock
   /** For everything up to the first content: all tries, all models of the chain. */
   readonly startMs: number
   /** For a silence of the backend after that. */
@@ -31,15 +33,16 @@ const brokenOff: Record<Reason, FailureDetail> = {
 export class Patience implements Disposable {
   readonly #options: PatienceOptions
   readonly #abort = new AbortController()
-  readonly #startedAt = performance.now()
-  #timer: ReturnType<typeof setTimeout>
+  readonly #startedAt: number
+  #timer: Timer
   #waitingSince: number | undefined
   #started = false
   #why: Reason | undefined
 
   constructor(options: PatienceOptions) {
     this.#options = options
-    this.#timer = setTimeout(() => this.#look(), options.startMs)
+    this.#startedAt = options.clock.monotonic()
+    this.#timer = options.clock.after(options.startMs, () => this.#look())
   }
 
   get signal(): AbortSignal {
@@ -50,7 +53,7 @@ export class Patience implements Disposable {
   }
   /** What is left for the start. */
   get startLeftMs(): number {
-    return this.#startedAt + this.#options.startMs - performance.now()
+    return this.#startedAt + this.#options.startMs - this.#options.clock.monotonic()
   }
 
   /** Content has come. */
@@ -74,7 +77,7 @@ export class Patience implements Disposable {
   }
 
   async during<T>(wait: Promise<T>): Promise<T> {
-    this.#waitingSince = performance.now()
+    this.#waitingSince = this.#options.clock.monotonic()
     try {
       return await wait
     } finally {
@@ -87,16 +90,16 @@ export class Patience implements Disposable {
     const reader = body.getReader()
     return {
       read: () => this.during(reader.read()),
-      close: () => void finish(reader),
+      close: () => void finish(reader, this.#options.clock),
     }
   }
 
   [Symbol.dispose](): void {
-    clearTimeout(this.#timer)
+    this.#timer.cancel()
   }
 
   #look(): void {
-    const now = performance.now()
+    const now = this.#options.clock.monotonic()
     if (!this.#started) {
       if (this.startLeftMs <= 1) return this.#stop("start")
       return this.#again(this.startLeftMs)
@@ -107,14 +110,14 @@ export class Patience implements Disposable {
   }
 
   #again(delayMs: number): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#look(), delayMs)
+    this.#timer.cancel()
+    this.#timer = this.#options.clock.after(delayMs, () => this.#look())
   }
 
   #stop(why: Reason): void {
     if (this.#why !== undefined) return
     this.#why = why
-    clearTimeout(this.#timer)
+    this.#timer.cancel()
     this.#abort.abort()
   }
 }
@@ -126,13 +129,13 @@ const CLOSE_MS = 1_000
  * Always read or cancel: a body that is left alone keeps its connection. Not a wait of the call's own, which may be at
  * its next backend by then.
  */
-async function finish(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
-  const timer = setTimeout(() => void reader.cancel().catch(() => {}), CLOSE_MS)
+async function finish(reader: ReadableStreamDefaultReader<Uint8Array>, clock: Clock): Promise<void> {
+  const timer = clock.after(CLOSE_MS, () => void reader.cancel().catch(() => {}))
   try {
     while (!(await reader.read()).done);
   } catch {
     // The connection broke; there is nothing left to give back.
   } finally {
-    clearTimeout(timer)
+    timer.cancel()
   }
 }

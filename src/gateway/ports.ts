@@ -1,7 +1,9 @@
 /** What a call needs of the rest of the gateway, and what it tells it. */
+import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Search } from "../search/searx.ts"
+import type { Fetch } from "../upstream/client.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { Calibration } from "./calibration.ts"
@@ -29,7 +31,9 @@ export interface GatewayPorts {
   /** Undefined without a search server: then web search on messages is not served. */
   readonly search: Search | undefined
   readonly random: Random
-  readonly now: () => number
+  readonly clock: Clock
+  /** The way to the backends. */
+  readonly fetch: Fetch
   /** What is known of how far estimates are off. */
   readonly calibration: Calibration
   readonly finished: (call: FinishedCall) => void

@@ -2,6 +2,7 @@
  * Which backend answers: tries with back-off before the first content, then the chain of fallback models (decisions §7,
  * §12.9). Each model of the chain is admitted anew, because it has its own price and its own slots. Milliseconds.
  */
+import { type Clock, sleep } from "../../actors/kernel/clock.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
@@ -25,6 +26,7 @@ export interface RouteTerms {
   readonly candidates: readonly Candidate[]
   readonly markers: readonly Marker[]
   readonly patience: Patience
+  readonly clock: Clock
   readonly random: Random
   readonly admit: (candidate: Candidate) => Promise<Admission | Failure>
   /** The first model's admission, already taken. */
@@ -35,11 +37,12 @@ export interface RouteTerms {
 }
 
 export async function route(terms: RouteTerms): Promise<Routed> {
+  const { clock } = terms
   const markers = [...terms.markers]
   const [first, ...others] = terms.candidates
   if (first === undefined) throw new Error("there is no model to route to")
   let routed = await tries(terms, first, terms.admitted)
-  let startedAt = performance.now()
+  let startedAt = clock.monotonic()
   for (const candidate of others) {
     const { end, admission, attempts } = routed
     const status = end.kind === "failed" && !end.told && terms.wanted() ? rerouteOn(end.fault) : undefined
@@ -52,8 +55,8 @@ export async function route(terms: RouteTerms): Promise<Routed> {
       if (next.code === "gateway.capacity") routed = { ...routed, end: noRoom(next) }
       continue
     }
-    markers.push({ offer: admission.offer, status, attempts, durationMs: Math.round(performance.now() - startedAt) })
-    startedAt = performance.now()
+    markers.push({ offer: admission.offer, status, attempts, durationMs: Math.round(clock.monotonic() - startedAt) })
+    startedAt = clock.monotonic()
     routed = await tries(terms, candidate, next)
   }
   return { ...routed, markers }
@@ -80,7 +83,7 @@ async function tries(terms: RouteTerms, candidate: Candidate, admission: Admissi
 /** Tries with back-off until there is an answer, something was told of it, or more tries are of no use. */
 export async function tried(
   attempt: () => Promise<Answered | Failed>,
-  terms: Pick<RouteTerms, "patience" | "random" | "wanted">,
+  terms: Pick<RouteTerms, "patience" | "clock" | "random" | "wanted">,
 ): Promise<Pick<Routed, "end" | "attempts">> {
   for (let tries = 1; ; tries++) {
     const end = await attempt()
@@ -92,7 +95,7 @@ export async function tried(
     const backOff = terms.random() * BACK_OFF_MS * 2 ** (tries - 1)
     const waitMs = Math.max(backOff, retryAfterMs)
     if (waitMs >= terms.patience.startLeftMs) return { end, attempts }
-    await Bun.sleep(waitMs)
+    await sleep(terms.clock, waitMs)
     if (!terms.wanted()) return { end, attempts }
   }
 }

@@ -10,21 +10,18 @@ import { supervisor } from "../../actors/kernel/supervision.ts"
 import { Key, type KeyCommand } from "../../actors/key.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
-import type { Micro } from "../../actors/money/micro.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Log } from "../log.ts"
-import { type Database, DatabaseUnavailable } from "../store/database.ts"
-import { growBudget, returnBudget } from "../store/budget-leases.ts"
-import { growLease, returnLease } from "../store/leases.ts"
-import { loadKey } from "../store/live-keys.ts"
+import type { ActorStore } from "../store/actor-store.ts"
+import { DatabaseUnavailable } from "../store/database.ts"
 import type { Actors } from "./actors.ts"
 
 export interface ActorsParts {
   readonly runtime: Runtime
-  readonly database: Database
+  readonly store: ActorStore
   readonly ledgerStore: LedgerStore
-  readonly processId: string
   readonly catalogue: LiveCatalogue
   readonly log: Log
   readonly maxConcurrency: number
@@ -41,7 +38,7 @@ const INTENSITY = { restarts: 10, withinMs: 60_000 }
 const BARRIER_MS = 5_000
 
 export function startActors(parts: ActorsParts): Actors {
-  const { runtime, database, processId, log } = parts
+  const { runtime, store, log } = parts
   const { clock } = runtime
   const single = <Command>(name: string, start: (self: Actor<Command>) => Behaviour<Command>) =>
     new Actor<Command>(runtime, {
@@ -82,7 +79,7 @@ export function startActors(parts: ActorsParts): Actors {
     kind: "key",
     start: async (keyHash, self) => {
       await written()
-      const read = () => loadKey(database, keyHash, clock.now())
+      const read = () => store.loadKey(keyHash, clock.now())
       const load = () => {
         read().then(
           (loaded) => self({ type: "loaded", loaded }),
@@ -96,12 +93,12 @@ export function startActors(parts: ActorsParts): Actors {
         self({ type: "budget", budget, news, ...(elsewhere !== undefined && { elsewhere }) })
       const grow = async (budget: Budget, short: Micro) => {
         if (!budget.opened) await written()
-        const grown = await growBudget(database, processId, budget, short)
+        const grown = await store.growBudget(budget, short)
         if (grown === undefined) throw new Error("this process was closed by another")
         heard(budget, { type: "grown", lease: grown.lease, more: grown.more }, grown.elsewhere)
       }
       const giveBack = async (budget: Budget, returned: Micro) => {
-        const lease = await returnBudget(database, processId, budget, returned)
+        const lease = await store.returnBudget(budget, returned)
         // Not there any more: it was given back whole, with the process.
         heard(budget, lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
@@ -119,18 +116,18 @@ export function startActors(parts: ActorsParts): Actors {
     kind: "account",
     start: async (accountId, tell) => {
       await written()
-      const opened = await growLease(database, processId, accountId)
-      if (opened === undefined) throw new Error(`no lease on ${accountId} can be had by ${processId}`)
+      const opened = await store.growLease(accountId, zero)
+      if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
       const { id } = opened.lease
       const self = (news: LeaseNews) => tell({ type: "lease", news })
       const grow = async (short: Micro) => {
-        const grown = await growLease(database, processId, accountId, short)
+        const grown = await store.growLease(accountId, short)
         // Charges are booked under the lease that this actor began with; another one is not its own.
         if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
         self({ type: "grown", ...grown })
       }
       const giveBack = async (returned: Micro) => {
-        const lease = await returnLease(database, id, returned)
+        const lease = await store.returnLease(id, returned)
         // Not open any more: it was given back whole, with the process.
         self(lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }

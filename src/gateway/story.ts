@@ -4,6 +4,7 @@
  */
 import type { LedgerView, Opening } from "../../actors/ledger.ts"
 import type { Outcome } from "../../actors/kernel/actor.ts"
+import type { Timer } from "../../actors/kernel/clock.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { WireFormat } from "../wire/format.ts"
@@ -33,7 +34,7 @@ export class Story {
   readonly #caller: Caller
   readonly #understood: Understood
   readonly #outbox: Outbox
-  readonly #startedAt = performance.now()
+  readonly #startedAt: number
   /** The client was told that nothing is charged, whatever the backend still answers. */
   readonly #withdrawn = new AbortController()
   /** What the call holds now; after a reroute another than before. */
@@ -51,12 +52,14 @@ export class Story {
     understood: Understood,
   ) {
     this.#ports = ports
+    this.#startedAt = ports.clock.monotonic()
     this.#format = format
     this.#request = request
     this.#requestId = requestId
     this.#caller = caller
     this.#understood = understood
     this.#outbox = new Outbox({
+      clock: ports.clock,
       heartbeat: this.#heartbeat,
       heartbeatMs: ports.limits.heartbeatMs,
       stallMs: ports.limits.readerStallMs,
@@ -73,8 +76,8 @@ export class Story {
   }
 
   async tell(): Promise<Response | Failure> {
-    const { actors, catalogue, backends, limits, search } = this.#ports
-    const openedAt = this.#ports.now()
+    const { actors, catalogue, backends, clock, limits, search } = this.#ports
+    const openedAt = clock.now()
     const chain = candidates(this.#understood, catalogue, backends, openedAt, search !== undefined)
     if (chain instanceof Failure) return chain
     const [first] = chain.fitting
@@ -94,7 +97,7 @@ export class Story {
 
     const opening = this.#opening(admitted, openedAt)
     const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
-    const patience = new Patience({ startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
+    const patience = new Patience({ clock, startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
     this.#outbox.watchSilence()
     const delivered = this.#forward(chain.fitting, chain.markers, admitted, patience, opening)
       .catch((error: unknown) => this.#crash(error, opening))
@@ -135,6 +138,7 @@ export class Story {
       request: this.#understood.request,
       offer: candidate.offer,
       leastAnswerTokens: candidate.exchange.leastAnswerTokens,
+      clock: this.#ports.clock,
       capacityWaitMs: this.#ports.limits.capacityWaitMs,
       left: this.#outbox.left,
     })
@@ -173,6 +177,7 @@ export class Story {
       candidates: chain,
       markers,
       patience,
+      clock: this.#ports.clock,
       random: this.#ports.random,
       admitted,
       admit: (candidate) => this.#admit(candidate),
@@ -202,15 +207,16 @@ export class Story {
 
   /** A client that goes away leaves its backend to be read on for a while, and no longer. */
   #drainWhenLeft(patience: Patience): Disposable {
-    let timer: ReturnType<typeof setTimeout> | undefined
+    const { clock, limits } = this.#ports
+    let timer: Timer | undefined
     const drain = () => {
-      timer = setTimeout(() => patience.giveUp(), this.#ports.limits.drainLeftMs)
+      timer = clock.after(limits.drainLeftMs, () => patience.giveUp())
     }
     this.#outbox.left.addEventListener("abort", drain)
     return {
       [Symbol.dispose]: () => {
         this.#outbox.left.removeEventListener("abort", drain)
-        clearTimeout(timer)
+        timer?.cancel()
       },
     }
   }
@@ -227,10 +233,11 @@ export class Story {
 
   async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
     const { request } = this.#understood
-    const { search, random } = this.#ports
+    const { search, random, clock, fetch } = this.#ports
     const terms: AttemptTerms = {
       requestId: this.#requestId,
-      nowMs: this.#ports.now(),
+      network: { fetch, clock },
+      nowMs: this.#ports.clock.now(),
       request,
       candidate,
       answerLimit: admission.answerLimit,
@@ -279,7 +286,7 @@ export class Story {
     if (delivery.kind === "stream") return delivery.last
     if (delivery.kind === "reply") return JSON.stringify(delivery.body)
     const { failure, model, position } = delivery
-    const context = { requestId: this.#requestId, model, position, nowMs: this.#ports.now() }
+    const context = { requestId: this.#requestId, model, position, nowMs: this.#ports.clock.now() }
     if (this.#understood.request.stream) {
       return this.#format.streamFailure(failure, { ...context, started: this.#relay?.told ?? false })
     }
@@ -307,6 +314,6 @@ export class Story {
   }
 
   #elapsedMs(): number {
-    return Math.round(performance.now() - this.#startedAt)
+    return Math.round(this.#ports.clock.monotonic() - this.#startedAt)
   }
 }

@@ -92,8 +92,8 @@ class ToolLoop {
     let end: Answered | Failed
     if (turn === 1) end = await once()
     else {
-      const { patience } = first
-      const { end: last, attempts } = await tried(once, { patience, random, wanted })
+      const { network, patience } = first
+      const { end: last, attempts } = await tried(once, { patience, clock: network.clock, random, wanted })
       this.#retries += attempts - 1
       end = last
     }

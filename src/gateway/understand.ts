@@ -23,13 +23,13 @@ export interface Understood {
 export function understand(
   bytes: Uint8Array,
   format: WireFormat,
-  { catalogue, calibration, now, search }: Pick<GatewayPorts, "catalogue" | "calibration" | "now" | "search">,
+  { catalogue, calibration, clock, search }: Pick<GatewayPorts, "catalogue" | "calibration" | "clock" | "search">,
 ): Understood | Failure {
   const body = parseBody(bytes)
   if (body instanceof Failure) return body
   const id = readModel(body)
   if (id instanceof Failure) return id
-  const offer = catalogue.find(id, now())
+  const offer = catalogue.find(id, clock.now())
   if (offer === undefined) return new Failure("model.unknown")
   if (!offer.model.endpoints.has(format.endpoint)) {
     const served = [...offer.model.endpoints].join(", ")

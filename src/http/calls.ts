@@ -31,7 +31,7 @@ export const countTokensController = (ports: GatewayPorts, messages: WireFormat)
       if (body instanceof Failure) return body
       const model = readModel(body)
       if (model instanceof Failure) return model
-      const offer = ports.catalogue.find(model, ports.now())
+      const offer = ports.catalogue.find(model, ports.clock.now())
       if (offer === undefined) return new Failure("model.unknown")
       if (!offer.model.endpoints.has(messages.endpoint))
         return new Failure("request.invalid", { message: "The model is not served on this endpoint." })

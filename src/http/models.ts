@@ -31,15 +31,15 @@ export const modelsController = (ports: GatewayPorts) => {
   return (
     new Elysia({ name: "models" })
       .use(edge)
-      .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.now()).map(catalogueItem) }))
+      .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.clock.now()).map(catalogueItem) }))
       .get("/v1/models", ({ request, set }) =>
-        forCaller(request, set, () => modelList(ports.catalogue.offers(ports.now()))),
+        forCaller(request, set, () => modelList(ports.catalogue.offers(ports.clock.now()))),
       )
       // Not `:id`, for an id may hold slashes, and some clients send them as they are.
       .get("/v1/models/*", ({ request, set, params }) =>
         forCaller(request, set, () => {
           const id = decoded(params["*"])
-          const offer = ports.catalogue.offers(ports.now()).find(({ model }) => model.id === id)
+          const offer = ports.catalogue.offers(ports.clock.now()).find(({ model }) => model.id === id)
           return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
         }),
       )

@@ -2,6 +2,7 @@
  * One call to a backend: what travels, and what its answer or its failure means (decisions §7, §12.13). A backend's text
  * is read to classify it and goes no further.
  */
+import type { Clock } from "../../actors/kernel/clock.ts"
 import type { JsonObject } from "../chat/json.ts"
 import { Failure } from "../failure/failure.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
@@ -23,6 +24,15 @@ export interface UpstreamCall {
   readonly signal: AbortSignal
 }
 
+/** The part of the global `fetch` that calls to backends need. */
+export type Fetch = (url: string, init: BunFetchRequestInit) => Promise<Response>
+
+/** What stands between the gateway and its backends. */
+export interface Network {
+  readonly fetch: Fetch
+  readonly clock: Clock
+}
+
 /** Why a call came to nothing, and what may be done about it. */
 export interface Fault {
   readonly failure: Failure
@@ -41,13 +51,13 @@ const SHORT_RETRY_AFTER_S = 2
 /** How much of an error body is read to classify it. */
 const ERROR_BODY_BYTES = 65_536
 
-export async function send(call: UpstreamCall): Promise<Response | Fault> {
+export async function send(call: UpstreamCall, network: Network): Promise<Response | Fault> {
   const url = call.backend.provider.baseUrl + call.path
   const body = JSON.stringify(bodyFor(call))
-  const headers = await signedFor(call, url, body)
+  const headers = await signedFor(call, url, body, network)
   let response: Response
   try {
-    response = await fetch(url, {
+    response = await network.fetch(url, {
       method: "POST",
       headers,
       body,
@@ -58,7 +68,7 @@ export async function send(call: UpstreamCall): Promise<Response | Fault> {
   } catch {
     return connectionFault(false)
   }
-  return response.ok ? unframed(response) : await refusal(response, call)
+  return response.ok ? unframed(response) : await refusal(response, call, network)
 }
 
 /** A connection that could not be made, or broke: `opened` when the head of the answer had come. */
@@ -77,12 +87,12 @@ export const brokenFault = (failure: Failure): Fault => ({
   retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
 })
 
-async function refusal(response: Response, { format }: UpstreamCall): Promise<Fault> {
+async function refusal(response: Response, { format }: UpstreamCall, { clock }: Network): Promise<Fault> {
   const text = await firstBytes(response)
   const told = { status: response.status, body: parsed(text) }
   const isBedrock = format === "bedrock-invoke" || format === "bedrock-converse"
   const { status, body } = isBedrock ? bedrockError(told.status, told.body, response.headers) : told
-  const { failure, alert } = classifyBackendError(status, body, response.headers, Date.now())
+  const { failure, alert } = classifyBackendError(status, body, response.headers, clock.now())
   return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status }
 }
 
@@ -125,13 +135,13 @@ const bodyFor = ({ format, body, clientHeaders }: UpstreamCall): JsonObject =>
   format === "bedrock-invoke" ? invokeBody(body, clientHeaders.get("anthropic-beta")) : body
 
 /** A provider whose calls are signed gets no key of another kind: the signature is of everything else that is sent. */
-async function signedFor(call: UpstreamCall, url: string, body: string): Promise<Headers> {
+async function signedFor(call: UpstreamCall, url: string, body: string, { clock }: Network): Promise<Headers> {
   const headers = headersFor(call)
   const { signing: key } = call.backend
   if (key === undefined) return headers
   headers.delete("x-api-key")
   headers.delete("Authorization")
-  return await signedHeaders({ url, headers, body, key, now: new Date() })
+  return await signedHeaders({ url, headers, body, key, now: new Date(clock.now()) })
 }
 
 /** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox } from "../../src/gateway/outbox.ts"
 import { Patience } from "../../src/gateway/patience.ts"
 import { Relay } from "../../src/gateway/relay.ts"
@@ -9,13 +10,14 @@ const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"
 
 function relayed() {
   const outbox = new Outbox({
+    clock: systemClock,
     heartbeat: ": heartbeat\n",
     heartbeatMs: 3_600_000,
     stallMs: 3_600_000,
     beforeHeartbeat: () => {},
   })
   const relay = new Relay(streamReader(view), outbox, () => {})
-  const patience = new Patience({ startMs: 3_600_000, idleMs: 3_600_000 })
+  const patience = new Patience({ clock: systemClock, startMs: 3_600_000, idleMs: 3_600_000 })
   const pipe = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 0 })
   const writer = pipe.writable.getWriter()
   const end = relay.run(patience.watch(pipe.readable))
@@ -45,7 +47,7 @@ describe("a relay", () => {
 })
 
 describe("an outbox", () => {
-  const options = { heartbeat: undefined, heartbeatMs: 1, beforeHeartbeat: () => {} }
+  const options = { clock: systemClock, heartbeat: undefined, heartbeatMs: 1, beforeHeartbeat: () => {} }
   const much = "x".repeat(100_000)
 
   test("lets all who wait write on when the client leaves", async () => {

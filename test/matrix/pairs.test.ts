@@ -9,6 +9,7 @@ import type { JsonObject } from "../../src/chat/json.ts"
 import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/chat/prompt.ts"
 import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox } from "../../src/gateway/outbox.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { chatCodec } from "../../src/wire/chat/codec.ts"
@@ -339,7 +340,13 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
 
 /** What a client was sent of a backend's stream, as the gateway sends it. */
 async function relayed(reader: StreamReader, bytes: Uint8Array) {
-  const outbox = new Outbox({ heartbeat: undefined, heartbeatMs: 0, stallMs: 3_600_000, beforeHeartbeat: () => {} })
+  const outbox = new Outbox({
+    clock: systemClock,
+    heartbeat: undefined,
+    heartbeatMs: 0,
+    stallMs: 3_600_000,
+    beforeHeartbeat: () => {},
+  })
   const relay = new Relay(reader, outbox, () => {})
   const chunks = [bytes]
   const end = await relay.run({

@@ -1,0 +1,103 @@
+/**
+ * One gateway process, apart from HTTP and Postgres: its actors, what a call needs, what it hears from its neighbours, and
+ * how it ends. Whatever talks to the world is handed in, so that a simulation starts and stops what production does.
+ */
+import { type Runtime } from "../../actors/kernel/actor.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
+import type { LedgerStore } from "../../actors/ledger.ts"
+import type { LiveCatalogue } from "../catalogue/live.ts"
+import type { Catalogue } from "../catalogue/model.ts"
+import type { Log } from "../log.ts"
+import type { ActorStore } from "../store/actor-store.ts"
+import type { Notice } from "../store/notices.ts"
+import { Calibration } from "./calibration.ts"
+import { drainLeases, hear, hearAll } from "./neighbours.ts"
+import type { CallLimits, GatewayPorts } from "./ports.ts"
+import { startActors } from "./start-actors.ts"
+
+export interface GatewayParts extends Pick<
+  GatewayPorts,
+  "backends" | "fetch" | "search" | "finished" | "alerted" | "crashed"
+> {
+  readonly runtime: Runtime
+  readonly processId: string
+  readonly store: ActorStore
+  readonly ledgerStore: LedgerStore
+  readonly catalogue: LiveCatalogue
+  readonly log: Log
+  readonly limits: CallLimits & {
+    readonly maxConcurrency: number
+    /** How long calls under way may go on once the process is to end. */
+    readonly drainMs: number
+  }
+}
+
+export class Gateway {
+  readonly ports: GatewayPorts
+  readonly #parts: GatewayParts
+  readonly #draining = new AbortController()
+
+  constructor(parts: GatewayParts) {
+    this.#parts = parts
+    const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search } = parts
+    const { clock, random } = runtime
+    const { maxConcurrency, capacityWaitMs } = limits
+    this.ports = {
+      actors: startActors({ runtime, store, ledgerStore, catalogue, log, maxConcurrency, capacityWaitMs }),
+      catalogue,
+      backends,
+      limits,
+      search,
+      calibration: new Calibration(),
+      random,
+      clock,
+      fetch,
+      finished: parts.finished,
+      alerted: parts.alerted,
+      crashed: parts.crashed,
+      draining: this.#draining.signal,
+      underWay: new Map(),
+    }
+  }
+
+  get isDraining(): boolean {
+    return this.#draining.signal.aborted
+  }
+
+  /** What another process said. */
+  hear(notice: Notice): void {
+    hear(this.ports.actors, this.#parts.processId, notice)
+  }
+
+  /** Some of what others said was missed. */
+  hearAll(): void {
+    hearAll(this.ports.actors)
+  }
+
+  replaceCatalogue(loaded: Catalogue): void {
+    this.#parts.catalogue.replace(loaded)
+    for (const { id, maxConcurrency } of loaded.models)
+      this.ports.actors.models.tellIfActive(id, { type: "cap", cap: maxConcurrency })
+  }
+
+  /** Takes no new calls; resolves when those under way have been settled, which it hurries in the end. */
+  async drain(): Promise<void> {
+    const { actors, clock, underWay } = this.ports
+    this.#draining.abort()
+    drainLeases(actors)
+    await Promise.race([allEnded(underWay), sleep(clock, this.#parts.limits.drainMs)])
+    for (const { giveUp } of underWay.values()) giveUp()
+    await allEnded(underWay)
+  }
+
+  /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */
+  async stop(): Promise<void> {
+    const { keys, accounts, models, ledger } = this.ports.actors
+    const { settleDeadlineMs } = this.#parts.limits
+    await ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), settleDeadlineMs)
+    await Promise.all([keys.stop(), accounts.stop(), models.stop()])
+    await ledger.stop()
+  }
+}
+
+const allEnded = (calls: GatewayPorts["underWay"]) => Promise.all([...calls.values()].map(({ ended }) => ended))

@@ -1,0 +1,31 @@
+/** What the actors of one process read and lease of the store; each is repeated within its deadline, or fails. */
+import type { AccountLease } from "../../actors/account.ts"
+import type { LoadedKey } from "../../actors/key.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import type { Lease } from "../../actors/money/purse.ts"
+import { type BudgetPeriod, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
+import type { Database } from "./database.ts"
+import { type Grown, growLease, returnLease } from "./leases.ts"
+import { loadKey } from "./live-keys.ts"
+
+/** Everything throws `DatabaseUnavailable` when Postgres did not answer: then it is unknown whether it was done. */
+export interface ActorStore {
+  /** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
+  loadKey(keyHash: string, nowMs: number): Promise<LoadedKey | undefined>
+  /** Undefined when there is no such account, or when this process was closed by another. */
+  growLease(accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined>
+  /** `returned` is cumulative. Undefined when the lease is not open any more. */
+  returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
+  /** Undefined when this process was closed by another. */
+  growBudget(of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined>
+  /** `returned` is cumulative. Undefined when the lease is not there any more. */
+  returnBudget(of: BudgetPeriod, returned: Micro): Promise<Lease | undefined>
+}
+
+export const actorStore = (database: Database, processId: string): ActorStore => ({
+  loadKey: (keyHash, nowMs) => loadKey(database, keyHash, nowMs),
+  growLease: (accountId, short) => growLease(database, processId, accountId, short),
+  returnLease: (leaseId, returned) => returnLease(database, leaseId, returned),
+  growBudget: (of, short) => growBudget(database, processId, of, short),
+  returnBudget: (of, returned) => returnBudget(database, processId, of, returned),
+})
