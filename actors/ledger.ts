@@ -73,16 +73,20 @@ export interface Batch {
 
 export interface LedgerStore {
   /**
-   * Resolves once the batch is durable; rejects when that is not known, or with `BatchRefused`. An empty batch asks
-   * whether the store is there.
+   * Resolves once the batch is durable, with the request ids of settlements whose lease was not open any more: the house
+   * bears those. Rejects when the outcome is not known, or with `BatchRefused`. An empty batch asks whether the store is
+   * there.
    */
-  commit(batch: Batch): Promise<void>
+  commit(batch: Batch): Promise<readonly string[]>
 }
 
 /** The store says of the batch's own values that it will never take them. Nothing of it was booked. */
 export class BatchRefused extends Error {
   override readonly name = "BatchRefused"
 }
+
+/** `fenced`: written, but not charged, because this process had been taken for dead and closed. */
+export type Settled = "durable" | "fenced"
 
 export interface LedgerView {
   /** Entries that are not durable yet. */
@@ -93,12 +97,12 @@ export interface LedgerView {
 
 export type LedgerCommand =
   | { readonly type: "open"; readonly opening: Opening; readonly reply: Reply<"durable"> }
-  | { readonly type: "settle"; readonly settlement: Settlement; readonly reply: Reply<"durable"> }
+  | { readonly type: "settle"; readonly settlement: Settlement; readonly reply: Reply<Settled> }
   /** The caller was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
   | { readonly type: "void"; readonly settlement: Settlement }
   /** Replies when all that was sent before is durable. */
   | { readonly type: "barrier"; readonly reply: Reply<"durable"> }
-  | { readonly type: "committed" }
+  | { readonly type: "committed"; readonly fenced: readonly string[] }
   | { readonly type: "failed"; readonly cause: unknown }
   | { readonly type: "retry" }
   | { readonly type: "probe" }
@@ -116,7 +120,7 @@ interface SettleEntry {
   readonly kind: "settle"
   /** Replaced by its reversal when it is voided before it was sent. */
   settlement: Settlement
-  readonly reply: Reply<"durable">
+  readonly reply: Reply<Settled>
 }
 
 type Entry =
@@ -154,7 +158,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
       case "barrier":
         return this.#onBarrier(command.reply)
       case "committed":
-        return this.#onCommitted()
+        return this.#onCommitted(command.fenced)
       case "failed":
         return this.#onFailed(command.cause)
       case "retry":
@@ -197,14 +201,18 @@ export class Ledger implements Behaviour<LedgerCommand> {
     last.push({ kind: "barrier", reply })
   }
 
-  #onCommitted(): void {
+  #onCommitted(fenced: readonly string[]): void {
     const done = this.#inFlight
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
     this.#retries = 0
     this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
     if (this.#queue.length > 0) this.#next()
-    for (const entry of done.entries) entry.reply("durable")
+    for (const entry of done.entries) {
+      if (entry.kind === "settle")
+        entry.reply(fenced.includes(entry.settlement.opening.requestId) ? "fenced" : "durable")
+      else entry.reply("durable")
+    }
   }
 
   #onFailed(cause: unknown): void {
@@ -251,7 +259,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
     if (this.#inFlight === undefined) throw new Error("there is nothing to commit")
     const { self, store } = this.#ports
     store.commit(batchOf(this.#inFlight.entries)).then(
-      () => self({ type: "committed" }),
+      (fenced) => self({ type: "committed", fenced }),
       (cause: unknown) => self({ type: "failed", cause }),
     )
   }

@@ -3,8 +3,8 @@
  * ledger does not answer in time the settlement is voided: nothing is deducted, and the record says so.
  */
 import type { Charged } from "../../actors/account.ts"
-import type { Opening, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { type Micro, minus, smaller, zero } from "../../actors/money/micro.ts"
+import type { Opening, Settled, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
+import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -75,9 +75,13 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
     durationMs: ending.durationMs,
   }
   const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
-  const durable = actors.ledger.insist<"durable">((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs)
+  const durable = actors.ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs)
   const outcome = await Promise.race([durable, aborted(withdrawn)])
-  if (outcome.kind === "ok" && !withdrawn.aborted) return { charge, absorbed, status, durable: true }
+  if (outcome.kind === "ok" && !withdrawn.aborted) {
+    if (outcome.value === "durable" || charge === zero) return { charge, absorbed, status, durable: true }
+    // The answer is delivered, and the house bears what it cost.
+    return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }
+  }
 
   actors.ledger.tell({ type: "void", settlement })
   if (typeof charged !== "string") {

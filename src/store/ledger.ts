@@ -18,7 +18,7 @@ const ATTEMPT_MS = 3_000
 export interface LedgerStoreOptions {
   readonly database: Database
   readonly processId: string
-  /** Calls whose lease was no longer open: their cost went to `house:absorbed`. */
+  /** Calls whose lease was no longer open: what they cost went to `house:absorbed`. */
   readonly fenced: (requestIds: readonly string[]) => void
 }
 
@@ -27,10 +27,12 @@ export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions)
     const options = { deadlineMs: ATTEMPT_MS }
     if (batch.openings.length === 0 && batch.settlements.length === 0) {
       await database.run((sql) => sql`select 1`, options)
-      return
+      return []
     }
     const rows = await database.run((sql) => statement(sql, processId, batch), options).catch(refusal)
-    if (rows.length > 0) fenced(rows.map((row) => row.request_id))
+    const ids = rows.map((row) => row.request_id)
+    if (ids.length > 0) fenced(ids)
+    return ids
   },
 })
 
@@ -87,7 +89,8 @@ fresh as (
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
     output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
     error_code, flagged, opened_at, first_token_ms, duration_ms)
-  select request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+  select request_id, part, account_id, key_id, lease_id, model, endpoint, streamed,
+    case when due_micro < charge_micro then 'billing_error' else status end, input_tokens, output_tokens,
     cache_read_tokens, cache_write_tokens, due_micro, absorbed_micro + charge_micro - due_micro, price_id, turns, attempts,
     error_code, flagged or not open, to_timestamp(opened_ms / 1000), first_token_ms, duration_ms
   from due
@@ -199,7 +202,15 @@ opened as (
 closed as (
   delete from openings where request_id in (select request_id from settled_rows where part = 0)
 )
-select request_id from due where not open and part = 0`
+-- What an earlier sending of this batch has charged, while the lease was open, is charged.
+select request_id from due where not open and part = 0 and (
+  request_id = any (array(select request_id from fresh where part = 0))
+  or request_id = any (array(
+    select u.request_id from usage u
+    where u.request_id = any (array(select request_id from due where not open and part = 0)) and u.part = 0
+      and u.charge_micro = 0
+  ))
+)`
 }
 
 /** A settlement has one row for each of its records. */

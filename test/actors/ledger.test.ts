@@ -51,7 +51,7 @@ const settlement = (requestId: string, charge = 5n): Settlement => ({
 /** A ledger whose commits end when the test says so. */
 function ledger() {
   const clock = new VirtualClock()
-  const commits: { readonly batch: Batch; readonly end: PromiseWithResolvers<void> }[] = []
+  const commits: { readonly batch: Batch; readonly end: PromiseWithResolvers<readonly string[]> }[] = []
   const durable: string[] = []
   const failures: unknown[] = []
   const behaviour: Ledger = new Ledger({
@@ -59,14 +59,14 @@ function ledger() {
     self: (command: LedgerCommand) => behaviour.receive(command),
     store: {
       commit(batch) {
-        const end = Promise.withResolvers<void>()
+        const end = Promise.withResolvers<readonly string[]>()
         commits.push({ batch, end })
         return end.promise
       },
     },
     failed: (cause) => failures.push(cause),
   })
-  const told = (name: string) => () => void durable.push(name)
+  const told = (name: string) => (outcome?: string) => void durable.push(outcome === "fenced" ? `${name} fenced` : name)
   return {
     clock,
     commits,
@@ -77,8 +77,8 @@ function ledger() {
       behaviour.receive({ type: "settle", settlement: settlement(id), reply: told(`settle ${id}`) }),
     voids: (id: string) => behaviour.receive({ type: "void", settlement: settlement(id) }),
     barrier: (name: string) => behaviour.receive({ type: "barrier", reply: told(name) }),
-    committed: async () => {
-      commits.at(-1)?.end.resolve()
+    committed: async (fenced: readonly string[] = []) => {
+      commits.at(-1)?.end.resolve(fenced)
       await flush()
     },
     fails: async () => {
@@ -119,6 +119,16 @@ describe("the ledger", () => {
       ["b c", "a 5"],
     ])
     expect(durable).toEqual(["open a", "open b", "open c", "settle a"])
+  })
+
+  test("tells whose charge the house bears, because the lease was closed", async () => {
+    const { settle, committed, durable } = ledger()
+    settle("a")
+    settle("b")
+    settle("c")
+    await committed()
+    await committed(["c"])
+    expect(durable).toEqual(["settle a", "settle b", "settle c fenced"])
   })
 
   test("commits no more than a thousand entries at once, in order", async () => {

@@ -8,7 +8,14 @@ import { Actor, type Outcome } from "../../actors/kernel/actor.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key, type KeyCommand, type KeyRecord, type KeyView, type ReserveReply } from "../../actors/key.ts"
-import { type Batch, Ledger, type LedgerCommand, type LedgerView, type Settlement } from "../../actors/ledger.ts"
+import {
+  type Batch,
+  Ledger,
+  type LedgerCommand,
+  type LedgerView,
+  type Settled,
+  type Settlement,
+} from "../../actors/ledger.ts"
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
@@ -35,13 +42,13 @@ class ModelStore {
   }
 
   /** Commits late or never, and fails whether or not it has committed. */
-  commit(batch: Batch): Promise<void> {
+  commit(batch: Batch): Promise<readonly string[]> {
     const { clock, random } = this.#world
     const fate = random()
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
     clock.after(random() * (fate < 0.1 ? 600 : 30), () => {
       if (fate > 0.15) this.#apply(batch)
-      if (fate > 0.3) resolve()
+      if (fate > 0.3) resolve([])
       else reject(new Error("cut"))
     })
     return promise
@@ -249,10 +256,7 @@ class Simulation {
     free()
 
     const settlement = settlementOf(opening, charge, absorbed)
-    const durable = await this.#ledger.insist<"durable">(
-      (reply) => ({ type: "settle", settlement, reply }),
-      DEADLINE_MS,
-    )
+    const durable = await this.#ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), DEADLINE_MS)
     if (durable.kind === "ok") {
       this.#must(this.#store.charges.get(requestId) === charge, `${requestId} was told ${charge} before it was durable`)
       this.#told.set(requestId, charge)

@@ -102,7 +102,7 @@ export class Books {
     return { ...account, processId, lease: await this.lease(processId, account.accountId, postedMicro) }
   }
 
-  commit(processId: string, batch: Partial<Batch>): Promise<void> {
+  commit(processId: string, batch: Partial<Batch>): Promise<readonly string[]> {
     const fenced = (ids: readonly string[]) => void this.fenced.push(...ids)
     const store = ledgerStore({ database: this.#target.db, processId, fenced })
     return store.commit({ openings: [], settlements: [], ...batch })

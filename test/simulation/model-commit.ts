@@ -34,6 +34,9 @@ interface SpendChange {
 
 export function commitBatch(tables: Tables, processId: string, batch: Batch): readonly string[] {
   const due = batch.settlements.flatMap((settlement) => dueOf(tables, settlement))
+  const charged = new Set(
+    due.map(({ opening }) => opening.requestId).filter((id) => (tables.usage.get(usageId(id, 0))?.charge ?? 0n) > 0n),
+  )
   const fresh = due.filter(({ opening, record }) => !tables.usage.has(usageId(opening.requestId, record.part)))
   const booked = due.flatMap((each) => bookedOf(tables, each))
   const late = due.flatMap((each) => lateOf(tables, each))
@@ -82,7 +85,10 @@ export function commitBatch(tables: Tables, processId: string, batch: Batch): re
     if (!tables.openings.has(opening.requestId)) tables.openings.set(opening.requestId, openingOf(processId, opening))
   }
   for (const { opening } of batch.settlements) tables.openings.delete(opening.requestId)
-  return due.filter(({ open, record }) => !open && record.part === 0).map(({ opening }) => opening.requestId)
+  // What an earlier sending has charged, while the lease was open, is charged.
+  return due
+    .filter(({ open, record, opening }) => !open && record.part === 0 && !charged.has(opening.requestId))
+    .map(({ opening }) => opening.requestId)
 }
 
 /** The customer pays only under an open lease. */
@@ -229,7 +235,7 @@ const usageOf = ({ opening, record, open, due }: Due): ModelUsage => ({
   part: record.part,
   model: record.model,
   priceId: record.priceId,
-  status: record.status,
+  status: due < record.charge ? "billing_error" : record.status,
   tokens: record.tokens,
   charge: due,
   absorbed: record.absorbed + record.charge - due,

@@ -152,14 +152,16 @@ test("under a closed lease the house pays and not the customer", async () => {
   const customer = await books.customer(1_000_000n)
   await close(customer.processId)
   const settlement = books.settlement(customer)
-  await books.commit(customer.processId, { settlements: [settlement] })
+  const told = await books.commit(customer.processId, { settlements: [settlement] })
+  expect(told).toEqual([settlement.opening.requestId])
   expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
   expect(await books.spent(customer.keyId)).toEqual({})
   expect(await books.house("house:absorbed")).toBe(-200_000n)
   expect(await books.records(settlement.opening.requestId)).toEqual([
-    { part: 0, status: "ok", charge: 0n, absorbed: 200_000n },
+    { part: 0, status: "billing_error", charge: 0n, absorbed: 200_000n },
   ])
-  expect(books.fenced).toEqual([settlement.opening.requestId])
+  expect(await books.commit(customer.processId, { settlements: [settlement] })).toEqual(told)
+  expect(books.fenced).toEqual([...told, ...told])
 })
 
 test("what a fenced process still sends of a call that was ended for it costs the house, once", async () => {
@@ -180,7 +182,7 @@ test("a booked charge that is sent again after its lease was closed stays as it 
   const settlement = books.settlement(customer)
   await books.commit(customer.processId, { settlements: [settlement] })
   await close(customer.processId)
-  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.commit(customer.processId, { settlements: [settlement] })).toEqual([])
   expect(await books.balance(customer.accountId)).toEqual({ posted: 800_000n, leased: 0n })
   expect(await books.house("house:absorbed")).toBe(0n)
 })
