@@ -14,26 +14,37 @@ import { directConnection, onPostgres, openEmptyDatabase, templateCopy } from ".
 const SECRET = "a secret of the tests"
 const root = join(import.meta.dir, "../..")
 
+type Environment = Readonly<Record<string, string>>
+
+export interface HouseOptions {
+  /** A database of the test's own; otherwise one is made, of the kind that the suite runs on. */
+  readonly place?: { readonly DATABASE_URL: string } | { readonly DATA_DIR: string }
+  /** Variables of every gateway. */
+  readonly env?: Environment
+}
+
+async function ownPlace(stack: AsyncDisposableStack): Promise<Environment> {
+  if (onPostgres) return { DATABASE_URL: stack.use(await openEmptyDatabase()).url }
+  const dataDir = await templateCopy()
+  stack.defer(() => rmSync(dataDir, { recursive: true, force: true }))
+  return { DATA_DIR: dataDir }
+}
+
 /** What outlives the gateway's process. */
 export class House implements AsyncDisposable {
   readonly simulator: Simulator
   readonly #directory: string
-  readonly #env: Record<string, string>
+  readonly #env: Environment
   readonly #stack: AsyncDisposableStack
 
-  private constructor(
-    simulator: Simulator,
-    directory: string,
-    env: Record<string, string>,
-    stack: AsyncDisposableStack,
-  ) {
+  private constructor(simulator: Simulator, directory: string, env: Environment, stack: AsyncDisposableStack) {
     this.simulator = simulator
     this.#directory = directory
     this.#env = env
     this.#stack = stack
   }
 
-  static async build(models: readonly ModelSeed[]): Promise<House> {
+  static async build(models: readonly ModelSeed[], options: HouseOptions = {}): Promise<House> {
     const stack = new AsyncDisposableStack()
     const simulator = startSimulator({ journal: true })
     stack.defer(() => simulator.stop())
@@ -44,10 +55,7 @@ export class House implements AsyncDisposable {
       writeFileSync(join(directory, name), JSON.stringify(content))
       return join(directory, name)
     }
-    const database = onPostgres ? await openEmptyDatabase() : undefined
-    if (database !== undefined) stack.use(database)
-    const dataDir = onPostgres ? undefined : await templateCopy()
-    if (dataDir !== undefined) stack.defer(() => rmSync(dataDir, { recursive: true, force: true }))
+    const place = options.place ?? (await ownPlace(stack))
     const env = {
       PATH: process.env["PATH"] ?? "",
       PORT: "0",
@@ -55,29 +63,38 @@ export class House implements AsyncDisposable {
       PROVIDERS_FILE: file("providers.json", { providers }),
       SIMULATED_KEY: "backend-secret",
       PAYMENT_SIMULATED_SECRET: SECRET,
-      ...(database && { DATABASE_URL: database.url }),
-      ...(dataDir && { DATA_DIR: dataDir }),
+      // Otherwise each start is two: the process replaces itself to set it.
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      DATA_DIR: join(directory, "data"),
+      ...place,
+      ...options.env,
     }
     return new House(simulator, directory, env, stack)
   }
 
-  /** Starts a gateway on what is there. */
-  async start(): Promise<ChildGateway> {
+  /** Starts a gateway on what is there, and waits until it listens. */
+  async start(env: Environment = {}): Promise<ChildGateway> {
+    const gateway = this.spawn(env)
+    await gateway.listening
+    return gateway
+  }
+
+  /** A gateway that has only begun to start. */
+  spawn(env: Environment = {}): ChildGateway {
     const child = Bun.spawn(["bun", join(root, "src/main.ts"), "start"], {
       cwd: this.#directory,
-      env: this.#env,
+      env: { ...this.#env, ...env },
       stdout: "pipe",
       stderr: "pipe",
     })
-    const url = await listening(child.stdout, child.stderr)
-    return new ChildGateway(url, child)
+    return new ChildGateway(child)
   }
 
   /** The database, while no gateway of the embedded kind has it. */
   async books<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-    const dataDir = this.#env["DATA_DIR"]
-    const embedded = dataDir === undefined ? undefined : await openEmbedded({ dataDir })
-    const connection = directConnection(embedded?.url ?? this.#env["DATABASE_URL"] ?? "")
+    const { DATA_DIR: dataDir = "", DATABASE_URL: url } = this.#env
+    const embedded = url === undefined ? await openEmbedded({ dataDir }) : undefined
+    const connection = directConnection(embedded?.url ?? url ?? "")
     try {
       return await work(connection.sql)
     } finally {
@@ -92,17 +109,44 @@ export class House implements AsyncDisposable {
 }
 
 export interface Customer {
+  readonly accountId: string
   readonly token: string
+  readonly keyId: string
   readonly key: string
 }
 
-export class ChildGateway {
-  readonly url: string
-  readonly #child: Bun.Subprocess
+const signedIn = ({ token }: Pick<Customer, "token">) => ({ Authorization: `Bearer ${token}` })
 
-  constructor(url: string, child: Bun.Subprocess) {
-    this.url = url
+export class ChildGateway {
+  /** Resolves with its address; rejects, with what it said, when it ends first. */
+  readonly listening: Promise<string>
+  /** Lines of its log of level warn and error, and what it wrote to standard error. */
+  readonly complaints: string[] = []
+  readonly #child: Bun.Subprocess<"ignore", "pipe", "pipe">
+  #url = ""
+
+  constructor(child: Bun.Subprocess<"ignore", "pipe", "pipe">) {
     this.#child = child
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    this.listening = promise
+    // Whoever kills it while it starts does not wait for it.
+    promise.catch(() => {})
+    const complain = (line: string) => void this.complaints.push(line)
+    const hear = (line: string) => {
+      if (/"level":"(warn|error)"/.test(line)) complain(line)
+      const url = /"event":"listening","url":"([^"]+)"/.exec(line)?.[1]
+      if (url === undefined) return
+      this.#url = url
+      resolve(url)
+    }
+    // Both are read on to the end, so that its log never fills a pipe.
+    void Promise.all([eachLine(child.stdout, hear), eachLine(child.stderr, complain)]).then(() =>
+      reject(new Error(`the gateway did not start: ${this.complaints.join("\n")}`)),
+    )
+  }
+
+  get url(): string {
+    return this.#url
   }
 
   async kill(): Promise<void> {
@@ -118,21 +162,51 @@ export class ChildGateway {
     return this.#child.exited
   }
 
-  async customer(amountRp: number): Promise<Customer> {
-    const body = { email: `p${crypto.randomUUID()}@example.com`, password: "correct horse battery" }
-    const { session_token: token } = (await this.#post("/auth/sign-up", body)) as { session_token: string }
-    const signedIn = { Authorization: `Bearer ${token}` }
-    const { id } = (await this.#post("/top-ups", { amount_rp: amountRp }, signedIn)) as { id: string }
-    const paid = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: amountRp })
-    const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
-    await this.#post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
-    const { key } = (await this.#post("/keys", { name: "test" }, signedIn)) as { key: string }
-    return { token, key }
+  /** SIGTERM, and its exit code. */
+  stop(): Promise<number> {
+    this.terminate()
+    return this.exited
   }
 
-  async #post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<unknown> {
+  async customer(amountRp: number, limits: Readonly<Record<string, unknown>> = {}): Promise<Customer> {
+    const body = { email: `p${crypto.randomUUID()}@example.com`, password: "correct horse battery" }
+    const { session_token: token, account } = (await this.#post("/auth/sign-up", body)) as {
+      session_token: string
+      account: { id: string }
+    }
+    await this.pay(await this.openTopUp({ token }, amountRp), amountRp)
+    const { id, key } = (await this.#post("/keys", { name: "test", ...limits }, signedIn({ token }))) as {
+      id: string
+      key: string
+    }
+    return { accountId: account.id, token, keyId: id, key }
+  }
+
+  async openTopUp(customer: Pick<Customer, "token">, amountRp: number): Promise<string> {
+    const { id } = (await this.#post("/top-ups", { amount_rp: amountRp }, signedIn(customer))) as { id: string }
+    return id
+  }
+
+  /** The provider's notification. Resolves when it was answered 200. */
+  async pay(topUpId: string, amountRp: number): Promise<void> {
+    const paid = JSON.stringify({ top_up_id: topUpId, status: "paid", amount_rp: amountRp })
+    const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
+    await this.#post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
+  }
+
+  /** Changes the limits of a key. */
+  async change({ token, keyId }: Customer, limits: Readonly<Record<string, unknown>>): Promise<void> {
+    await this.#post(`/keys/${keyId}`, limits, signedIn({ token }), "PATCH")
+  }
+
+  async #post(
+    path: string,
+    body: unknown,
+    headers: Readonly<Record<string, string>> = {},
+    method: "POST" | "PATCH" = "POST",
+  ): Promise<unknown> {
     const response = await fetch(this.url + path, {
-      method: "POST",
+      method,
       headers: { "Content-Type": "application/json", ...headers },
       body: typeof body === "string" ? body : JSON.stringify(body),
     })
@@ -142,7 +216,7 @@ export class ChildGateway {
   }
 
   get(path: string, customer?: Customer): Promise<Response> {
-    return fetch(this.url + path, customer && { headers: { Authorization: `Bearer ${customer.token}` } })
+    return fetch(this.url + path, customer && { headers: signedIn(customer) })
   }
 
   async balanceMicro(customer: Customer): Promise<number> {
@@ -151,23 +225,15 @@ export class ChildGateway {
   }
 }
 
-async function listening(stdout: ReadableStream<Uint8Array>, stderr: ReadableStream<Uint8Array>): Promise<string> {
+async function eachLine(stream: ReadableStream<Uint8Array>, hear: (line: string) => void): Promise<void> {
   const decoder = new TextDecoder()
-  const said = new Response(stderr).text()
   let text = ""
-  const reader = stdout.getReader()
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) throw new Error(`the gateway did not start: ${text}${await said}`)
-    text += decoder.decode(value, { stream: true })
-    const url = /"url":"([^"]+)"/.exec(text)?.[1]
-    if (url === undefined) continue
-    // Read on, so that its log never fills the pipe.
-    void (async () => {
-      while (!(await reader.read()).done);
-    })()
-    return url
+  for await (const bytes of stream) {
+    const lines = (text + decoder.decode(bytes, { stream: true })).split("\n")
+    text = lines.pop() ?? ""
+    for (const line of lines) hear(line)
   }
+  if (text !== "") hear(text)
 }
 
 /** A model of the simulator's provider, with rates that are easy to reckon with. */
@@ -175,7 +241,7 @@ export const modelSeed = (
   model: string,
   format: ModelSeed["endpoints"][number],
   script: string,
-  rates: Partial<Pick<ModelSeed, "input_micro" | "output_micro" | "max_output_tokens">> = {},
+  rates: Partial<Pick<ModelSeed, "input_micro" | "output_micro" | "max_output_tokens" | "max_concurrency">> = {},
 ): ModelSeed => ({
   model,
   display_name: model,

@@ -20,10 +20,10 @@ export interface FaultProxy {
   refuse(): void
   accept(): void
   /**
-   * The next statement that carries this text reaches Postgres and is carried out, but its answer is lost with its
-   * connection. Resolves when that has happened.
+   * The next statement that carries this text, or is as described, reaches Postgres and is carried out, but its answer is
+   * lost with its connection. Resolves when that has happened; true, or false when it was given up first.
    */
-  dropReplyTo(text: string): Promise<void>
+  dropReplyTo(statement: string | ((bytes: Buffer) => boolean), givenUp?: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -44,7 +44,7 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
   let frozen = false
   let refusing = false
   let mostOpen = 0
-  let swallow: { readonly text: string; readonly done: () => void } | undefined
+  let swallow: { readonly matches: (bytes: Buffer) => boolean; readonly done: () => void } | undefined
 
   const end = (pair: Pair) => {
     pairs.delete(pair)
@@ -63,7 +63,7 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
     client.setNoDelay(true)
     client.on("data", (bytes: Buffer) => {
       if (pair.frozen) return
-      if (swallow && bytes.includes(swallow.text)) {
+      if (swallow?.matches(bytes)) {
         pair.doomed = swallow.done
         swallow = undefined
       }
@@ -115,9 +115,16 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
     accept: () => {
       refusing = false
     },
-    dropReplyTo: (text) =>
-      new Promise((done) => {
-        swallow = { text, done }
+    dropReplyTo: (statement, givenUp) =>
+      new Promise((resolve) => {
+        const matches = typeof statement === "string" ? (bytes: Buffer) => bytes.includes(statement) : statement
+        const mine = { matches, done: () => resolve(true) }
+        swallow = mine
+        givenUp?.addEventListener("abort", () => {
+          if (swallow !== mine) return
+          swallow = undefined
+          resolve(false)
+        })
       }),
     close: async () => {
       const closed = new Promise<void>((resolve) => proxy.close(() => resolve()))

@@ -6,20 +6,15 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { type Person, startTestGateway, type TestGateway } from "../../gateway/harness.ts"
 import { reconcile } from "../../money/reconcile.ts"
 import { type FaultProxy, openFaultProxy } from "../../store/fault-proxy.ts"
+import { bodyOf, COUNTS, type Format, formats, paths, terminals } from "../asking.ts"
 
 const OUTAGE_MS = Number(Bun.env["LOKET_TEST_OUTAGE_MS"] ?? 6_000)
 const SETTLE_DEADLINE_MS = 2_000
 const RECOVERY_MS = 5_000
 const LIMIT_MS = OUTAGE_MS + 60_000
 
-const formats = ["chat", "messages", "responses"] as const
-type Format = (typeof formats)[number]
-const paths = { chat: "/v1/chat/completions", messages: "/v1/messages", responses: "/v1/responses" }
-const terminals = { chat: "data: [DONE]", messages: "event: message_stop", responses: "event: response.completed" }
-const hello = [{ role: "user", content: "Hello" }]
 /** Of every answer: 30 input tokens at 1,000 and 20 output tokens at 5,000. */
 const CHARGE_MICRO = 130_000
-const COUNTS = "input=30&output=20"
 const CREDIT_RP = 1_000_000
 /** What a batch that charges carries in its bytes, and nothing else does. */
 const SETTLING = '{"ok"}'
@@ -68,12 +63,7 @@ interface Seen {
 }
 
 async function ask(format: Format, model: string, stream: boolean, withKey = key): Promise<Seen> {
-  const body = {
-    model,
-    stream,
-    ...(format === "responses" ? { input: "Hello" } : { messages: hello, max_tokens: 100 }),
-  }
-  const response = await gateway.post(paths[format], withKey, body)
+  const response = await gateway.post(paths[format], withKey, bodyOf(format, model, stream))
   const text = await response.text()
   return {
     requestId: response.headers.get("x-request-id") ?? "",

@@ -1,0 +1,64 @@
+/** SIGTERM in the midst of calls. SIGKILL is in torture.test.ts. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { reconcile } from "../money/reconcile.ts"
+import { bodyOf, formats, paths, terminals } from "./asking.ts"
+import { type ChildGateway, House, modelSeed } from "./child.ts"
+
+/** Of every answer: 30 input tokens at 1,000, 20 output tokens at 5,000. */
+const CHARGE_MICRO = 130_000
+
+let house: House
+let gateway: ChildGateway
+beforeEach(async () => {
+  house = await House.build(formats.map((format) => modelSeed(format, format, "input=30&output=20&pace=50")))
+  gateway = await house.start()
+})
+afterEach(async () => {
+  await gateway.kill()
+  await house[Symbol.asyncDispose]()
+})
+
+test("SIGTERM lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
+  const customer = await gateway.customer(10_000)
+  const streams = await Promise.all(
+    formats.map(async (format) => {
+      const response = await fetch(gateway.url + paths[format], {
+        method: "POST",
+        headers: { Authorization: `Bearer ${customer.key}` },
+        body: JSON.stringify(bodyOf(format, format, true)),
+      })
+      expect(response.status).toBe(200)
+      return { format, response }
+    }),
+  )
+  gateway.terminate()
+  let draining: Response
+  do draining = await gateway.get("/readyz")
+  while (draining.status === 200)
+  expect(draining.status).toBe(503)
+  expect(await draining.json()).toMatchObject({ draining: true, database: true })
+  const refused = await fetch(gateway.url + paths.chat, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${customer.key}` },
+    body: JSON.stringify(bodyOf("chat", "chat", false)),
+  })
+  expect([refused.status, refused.headers.get("x-error-code")]).toEqual([429, "gateway.capacity"])
+  const requestIds = await Promise.all(
+    streams.map(async ({ format, response }) => {
+      expect(await response.text()).toInclude(terminals[format])
+      return response.headers.get("x-request-id") ?? ""
+    }),
+  )
+  expect(await gateway.exited).toBe(0)
+  await house.books(async (sql) => {
+    await reconcile(sql)
+    const records = await sql<{ request_id: string; status: string; charge_micro: bigint }[]>`
+      select request_id, status, charge_micro from usage`
+    expect(records).toHaveLength(3)
+    for (const record of records) expect(record).toMatchObject({ status: "ok", charge_micro: BigInt(CHARGE_MICRO) })
+    expect(records.map((record) => record.request_id).sort()).toEqual(requestIds.sort())
+    expect(await sql`select from leases where closed_at is null`).toHaveLength(0)
+    const [balance] = await sql`select leased_micro, posted_micro from balances`
+    expect(balance).toEqual({ leased_micro: 0n, posted_micro: 10_000_000_000n - 3n * BigInt(CHARGE_MICRO) })
+  })
+}, 60_000)

@@ -1,0 +1,37 @@
+/** The short form of `bun run torture`, on the kind of database that the suite runs on. `LOKET_TEST_SEED` makes another plan. */
+import { expect, test } from "bun:test"
+import { onPostgres } from "../store/harness.ts"
+import { tortureEmbedded } from "./torture/embedded.ts"
+import { faultNames } from "./torture/faults.ts"
+import { torturePostgres } from "./torture/postgres.ts"
+
+const seed = Number(Bun.env["LOKET_TEST_SEED"] ?? 1)
+const said: string[] = []
+const say = (line: string) => void said.push(line)
+const LIMIT_MS = 300_000
+
+test.skipIf(onPostgres)(
+  "gateways that are killed on the embedded database leave books that agree with what clients were told",
+  async () => {
+    const figures = await tortureEmbedded({ seed, rounds: 2, kills: 6, faults: 0, say })
+    expect(figures.violations).toEqual([])
+    expect(figures.kills).toBe(6)
+    expect(figures.answers).toBeGreaterThan(0)
+  },
+  LIMIT_MS,
+)
+
+test.skipIf(!onPostgres)(
+  "two gateways that are killed on a server that is broken in every way leave books that agree with what clients were told",
+  async () => {
+    const faults = faultNames.length
+    const figures = await torturePostgres({ seed, rounds: 3, kills: 9, faults, say })
+    process.stderr.write(said.filter((line) => line.startsWith("left out")).join("\n"))
+    if (figures === undefined) return
+    expect(figures.violations).toEqual([])
+    expect(figures.kills).toBeGreaterThanOrEqual(9)
+    expect(figures.answers).toBeGreaterThan(0)
+    expect(figures.faults.size).toBeGreaterThan(faults / 2)
+  },
+  LIMIT_MS,
+)

@@ -1,0 +1,54 @@
+/** One gateway on its embedded database, killed again and again; its disk runs full where one can be mounted. */
+import { cpSync } from "node:fs"
+import { join } from "node:path"
+import { seededRandom } from "../../../actors/kernel/random.ts"
+import { templateCopy } from "../../store/harness.ts"
+import { House } from "../child.ts"
+import { Campaign, type Fault, type Figures } from "./campaign.ts"
+import { mountDisk } from "./disk.ts"
+import { models } from "./models.ts"
+import { Slot } from "./slot.ts"
+
+/** The template is about 40 MB, and its log grows. */
+const DISK_MB = 192
+const SETTLE_DEADLINE_MS = 1_500
+
+export interface TortureTerms {
+  readonly seed: number
+  readonly rounds: number
+  readonly kills: number
+  /** How often the database is broken. */
+  readonly faults: number
+  readonly say: (line: string) => void
+}
+
+export async function tortureEmbedded(terms: TortureTerms): Promise<Figures> {
+  await using stack = new AsyncDisposableStack()
+  const disk = terms.faults > 0 ? mountDisk(DISK_MB) : undefined
+  if (disk !== undefined) stack.use(disk)
+  else if (terms.faults > 0) terms.say("left out: a full disk under the embedded database; nothing can be mounted here")
+  const env = { SETTLE_DEADLINE_MS: String(SETTLE_DEADLINE_MS), HEARTBEAT_MS: "400" }
+  const place = disk && { place: { DATA_DIR: await onDisk(disk.path) } }
+  const house = stack.use(await House.build(models, { env, ...place }))
+  const slot = new Slot(house)
+  stack.defer(() => slot.abandon())
+  const random = seededRandom(terms.seed)
+  const full: Fault = {
+    name: "disk full (embedded)",
+    strike: async () => {
+      disk?.fill()
+      await Bun.sleep(500 + random() * 3_000)
+      disk?.free()
+      return true
+    },
+  }
+  const faults = disk === undefined ? [] : Array.from({ length: terms.faults }, () => full)
+  const campaign = new Campaign({ ...terms, house, slots: [slot], faults, heal: async () => disk?.free() })
+  return await campaign.run()
+}
+
+async function onDisk(path: string): Promise<string> {
+  const dataDir = join(path, "data")
+  cpSync(await templateCopy(), dataDir, { recursive: true })
+  return dataDir
+}

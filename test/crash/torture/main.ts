@@ -1,0 +1,53 @@
+/**
+ * `bun run torture [--seed n] [--kills n] [--faults n]`: kills and database faults by the hundred, on the embedded
+ * database and on a PostgreSQL server of its own. Ends with 1 if anything that must hold did not.
+ */
+import { parseArgs } from "node:util"
+import type { Figures } from "./campaign.ts"
+import { tortureEmbedded } from "./embedded.ts"
+import { torturePostgres } from "./postgres.ts"
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string" },
+    kills: { type: "string", default: "200" },
+    faults: { type: "string", default: "50" },
+    only: { type: "string" },
+  },
+})
+const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9))
+const kills = Number(values.kills)
+const faults = Number(values.faults)
+if (![seed, kills, faults].every(Number.isSafeInteger))
+  throw new Error("--seed, --kills and --faults are whole numbers")
+
+const since = performance.now()
+const say = (line: string) => console.log(line)
+say(`seed ${seed}`)
+
+/** Of the kills and faults, how many are for the embedded database. */
+const embedded = { kills: Math.round(kills * 0.3), faults: Math.round(faults * 0.1) }
+const server = { kills: kills - embedded.kills, faults: faults - embedded.faults }
+const rounds = (each: { kills: number; faults: number }) => Math.max(1, Math.ceil(each.kills / 6))
+
+const all: [string, Figures][] = []
+if (values.only !== "postgres") {
+  say("\nembedded database, one process")
+  all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), say })])
+}
+if (values.only !== "embedded") {
+  say("\nPostgreSQL server, two processes")
+  const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), say })
+  if (figures !== undefined) all.push(["PostgreSQL", figures])
+}
+
+say(`\nseed ${seed}, ${Math.round((performance.now() - since) / 1_000)} s`)
+for (const [name, figures] of all) {
+  const struck = [...figures.faults.values()].reduce((sum, count) => sum + count, 0)
+  say(
+    `${name}: ${figures.kills} kills, ${struck} database faults, ${figures.calls} calls, ${figures.answers} answers that ended, ` +
+      `${figures.topUps} top-ups, ${figures.violations.length} violations`,
+  )
+  for (const [fault, count] of figures.faults) say(`  ${fault}: ${count}`)
+}
+process.exit(all.some(([, { violations }]) => violations.length > 0) ? 1 : 0)

@@ -1,0 +1,80 @@
+/**
+ * A place at which a gateway runs, with the supervisor of production: whatever ends it, it is started again at once. What
+ * it complains of is kept, so that a crash that nobody ordered is found.
+ */
+import type { ChildGateway, House } from "../child.ts"
+
+const PAUSE_MS = 50
+
+export class Slot {
+  readonly complaints: string[] = []
+  /** SIGKILLs, also of gateways that had only begun to start. */
+  kills = 0
+  readonly #house: House
+  readonly #env: Readonly<Record<string, string>>
+  #gateway: ChildGateway | undefined
+  #up: ChildGateway | undefined
+  #wanted = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(house: House, env: Readonly<Record<string, string>> = {}) {
+    this.#house = house
+    this.#env = env
+  }
+
+  start(): void {
+    this.#wanted = true
+    this.#running = this.#run()
+  }
+
+  /** The gateway that listens here now. */
+  get gateway(): ChildGateway | undefined {
+    return this.#up
+  }
+
+  async listening(): Promise<ChildGateway> {
+    while (this.#up === undefined) await Bun.sleep(10)
+    return this.#up
+  }
+
+  async kill(): Promise<void> {
+    const gateway = this.#gateway
+    if (gateway === undefined) return
+    this.kills++
+    await gateway.kill()
+  }
+
+  /** SIGTERM, and nobody is started again. Its exit code. */
+  async stop(): Promise<number> {
+    const gateway = await this.listening()
+    this.#wanted = false
+    gateway.terminate()
+    await this.#running
+    return await gateway.exited
+  }
+
+  /** Ends whatever runs, when a run is given up. */
+  async abandon(): Promise<void> {
+    this.#wanted = false
+    await this.#gateway?.kill()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    while (this.#wanted) {
+      const gateway = this.#house.spawn(this.#env)
+      this.#gateway = gateway
+      gateway.listening.then(
+        () => (this.#up = gateway),
+        () => {},
+      )
+      await gateway.exited
+      // What it said last may still be on its way.
+      await gateway.listening.catch(() => {})
+      this.#up = undefined
+      this.complaints.push(...gateway.complaints)
+      if (this.#wanted) await Bun.sleep(PAUSE_MS)
+    }
+    this.#gateway = undefined
+  }
+}
