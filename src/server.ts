@@ -33,8 +33,7 @@ import { healthController } from "./http/health.ts"
 import { Metrics } from "./http/metrics.ts"
 import { modelsController } from "./http/models.ts"
 import { openapiController } from "./http/openapi.ts"
-import { auditController } from "./http/operator/audit.ts"
-import { operatorGate } from "./http/operator/gate.ts"
+import { operatorControllers } from "./http/operator/operator.ts"
 import type { Log } from "./log.ts"
 import { midtransProvider } from "./payments/midtrans.ts"
 import { simulatedProvider } from "./payments/simulated.ts"
@@ -50,7 +49,6 @@ import { Notices } from "./store/notices.ts"
 import { paymentProblemStore } from "./store/payment-problems.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
-import { auditStore } from "./store/operator/audit.ts"
 import { topUpStore } from "./store/top-ups.ts"
 import { usageStore } from "./store/usage.ts"
 import type { Backend } from "./upstream/providers.ts"
@@ -196,7 +194,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     },
   })
   const authenticate = authenticator(accounts)
-  const gate = operatorGate(authenticate)
 
   // Otherwise a host of fewer than four characters, such as `gw`, is taken for a part of the path.
   const app = new Elysia({ handler: { standardHostname: false } })
@@ -223,7 +220,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     )
     .use(usageController({ usage: usageStore(database), authenticate }))
     .use(eventsController({ events, accounts, authenticate }))
-    .use(auditController({ audit: auditStore(database), gate }))
+    .use(operatorControllers({ authenticate, database, processId: process.id, accounts, ports }))
     .use(openapiController())
     .use(
       healthController({

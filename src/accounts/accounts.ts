@@ -5,6 +5,7 @@
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import type { Account, AccountStore, OwnedKey } from "../store/accounts.ts"
+import type { Act } from "../store/operator/audit.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
 import type { Passwords } from "./password.ts"
@@ -149,12 +150,12 @@ export class Accounts {
    * From now on its keys are refused, and none are made. Calls under way end as usual, top-ups credit, and the dashboard
    * can be read. An account that is frozen already keeps its reason.
    */
-  async freeze(accountId: string, reason: string): Promise<void> {
-    this.#tell(await this.#parts.accounts.freeze(accountId, reason))
+  async freeze(accountId: string, reason: string, act?: Act): Promise<void> {
+    this.#tell(await this.#parts.accounts.freeze(accountId, reason, act))
   }
 
-  async unfreeze(accountId: string): Promise<void> {
-    this.#tell(await this.#parts.accounts.unfreeze(accountId))
+  async unfreeze(accountId: string, by?: { readonly act: Act; readonly reason: string }): Promise<void> {
+    this.#tell(await this.#parts.accounts.unfreeze(accountId, by))
   }
 
   /** The account's password hash, when the password is its own. */

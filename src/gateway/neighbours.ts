@@ -3,6 +3,8 @@
  * nothing to give, and reads what is durable when it starts.
  */
 import type { LeaseNews } from "../../actors/lease.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import type { Database } from "../store/database.ts"
 import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
@@ -32,4 +34,16 @@ export function hearAll(actors: Actors): void {
 export function drainLeases(actors: Actors): void {
   actors.keys.tellAll({ type: "lease", news: { type: "drain" } })
   actors.accounts.tellAll({ type: "lease", news: { type: "drain" } })
+}
+
+/** Asks every process, this one too, for so much of what it has leased of an account and does not need. */
+export function recall(
+  { actors, database, processId }: { readonly actors: Actors; readonly database: Database; readonly processId: string },
+  accountId: string,
+  amount: Micro,
+): void {
+  actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "recalled", amount, yields: true } })
+  const notice = `short account ${accountId} ${processId} ${amount}`
+  // Whoever does not hear of it has only more than it needs.
+  database.run((sql) => sql`select pg_notify('loket', ${notice})`).catch(() => {})
 }

@@ -5,9 +5,9 @@ export type Schema = Readonly<Record<string, unknown>>
 
 export const text = { type: "string" } as const
 export const integer = { type: "integer" } as const
-const flag = { type: "boolean" } as const
+export const flag = { type: "boolean" } as const
 export const time = { type: "string", format: "date-time" } as const
-const micro = { type: "integer", description: "Micro-rupiah." } as const
+export const micro = { type: "integer", description: "Micro-rupiah." } as const
 const micros = { type: "integer", description: "Micro-rupiah for one token." } as const
 export const period = { type: "string", enum: ["daily", "monthly", "total"] } as const
 export const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema["type"], "null"] })

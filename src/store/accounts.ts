@@ -4,6 +4,7 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
+import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
 export interface Account {
@@ -49,8 +50,8 @@ export interface AccountStore {
   /** Ends all sessions, and returns the keys that die with the account. */
   delete(id: string): Promise<readonly OwnedKey[]>
   /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
-  freeze(id: string, reason: string): Promise<readonly OwnedKey[]>
-  unfreeze(id: string): Promise<readonly OwnedKey[]>
+  freeze(id: string, reason: string, act?: Act): Promise<readonly OwnedKey[]>
+  unfreeze(id: string, by?: { readonly act: Act; readonly reason: string }): Promise<readonly OwnedKey[]>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -157,24 +158,41 @@ export function accountStore(database: Database): AccountStore {
       return rows.map(toOwnedKey)
     },
 
-    async freeze(id, reason) {
+    async freeze(id, reason, act) {
       const rows = await database.run(
         (sql) => sql<KeyRow[]>`
           with frozen as (
             update accounts set frozen_at = now(), frozen_reason = ${reason} where id = ${id} and frozen_at is null
-          )
+            returning id
+          )${
+            act === undefined
+              ? sql``
+              : sql`, logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+            select ${signature(sql, act)}, 'account.frozen', id, '{"frozen":false}', '{"frozen":true}', ${reason} from frozen
+          )`
+          }
           select id, key_hash from api_keys where account_id = ${id}`,
         once,
       )
       return rows.map(toOwnedKey)
     },
 
-    async unfreeze(id) {
+    async unfreeze(id, by) {
       const rows = await database.run(
         (sql) => sql<KeyRow[]>`
           with unfrozen as (
-            update accounts set frozen_at = null, frozen_reason = null where id = ${id}
-          )
+            update accounts set frozen_at = null, frozen_reason = null where id = ${id} and frozen_at is not null
+            returning id
+          )${
+            by === undefined
+              ? sql``
+              : sql`, logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+            select ${signature(sql, by.act)}, 'account.unfrozen', id, '{"frozen":true}', '{"frozen":false}', ${by.reason}
+            from unfrozen
+          )`
+          }
           select id, key_hash from api_keys where account_id = ${id}`,
         once,
       )

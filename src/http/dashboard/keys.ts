@@ -116,7 +116,7 @@ const toChange = (body: Static<typeof KeyChangeBody>) => ({
   spendingPeriod: body.spending_period,
 })
 
-const keyJson = (key: KeyRecord) => ({
+export const keyJson = (key: KeyRecord) => ({
   id: key.id,
   name: key.name,
   prefix: key.prefix,

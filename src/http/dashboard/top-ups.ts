@@ -56,7 +56,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
     .get("/top-ups", async ({ request }) => {
       const session = await authenticate(request)
       if (session instanceof Failure) return session
-      return { data: (await store.list(session.accountId)).map(summaryJson) }
+      return { data: (await store.list(session.accountId)).map(topUpSummary) }
     })
     .get("/top-ups/quote", async ({ request }) => {
       const session = await authenticate(request)
@@ -96,7 +96,7 @@ const breakdownJson = (breakdown: Breakdown) => ({
   total_micro: microToJson(total(breakdown)),
 })
 
-const summaryJson = (topUp: TopUp) => ({
+export const topUpSummary = (topUp: TopUp) => ({
   id: topUp.id,
   status: topUp.status,
   provider: topUp.provider,
@@ -109,7 +109,7 @@ const summaryJson = (topUp: TopUp) => ({
 
 /** With the QR code, which is drawn only where one is looked at; one that could not be made is null. */
 const topUpJson = async (topUp: TopUp) => ({
-  ...summaryJson(topUp),
+  ...topUpSummary(topUp),
   qr:
     topUp.qrPayload === ""
       ? null

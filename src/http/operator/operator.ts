@@ -1,0 +1,46 @@
+/** Everything under `/operator`: the house's own side of the dashboard's API, put together. */
+import { Elysia } from "elysia"
+import type { Accounts } from "../../accounts/accounts.ts"
+import { Adjustments } from "../../accounts/adjustments.ts"
+import { recall } from "../../gateway/neighbours.ts"
+import type { GatewayPorts } from "../../gateway/ports.ts"
+import { apiKeyStore } from "../../store/api-keys.ts"
+import type { Database } from "../../store/database.ts"
+import { accountViews } from "../../store/operator/accounts.ts"
+import { auditStore } from "../../store/operator/audit.ts"
+import { topUpStore } from "../../store/top-ups.ts"
+import type { Authenticate } from "../dashboard/session.ts"
+import { operatorAccountsController } from "./accounts.ts"
+import { auditController } from "./audit.ts"
+import { operatorGate } from "./gate.ts"
+
+export interface OperatorDeps {
+  readonly authenticate: Authenticate
+  readonly database: Database
+  readonly processId: string
+  readonly accounts: Accounts
+  readonly ports: GatewayPorts
+}
+
+export function operatorControllers({ authenticate, database, processId, accounts, ports }: OperatorDeps) {
+  const gate = operatorGate(authenticate)
+  const audit = auditStore(database)
+  const { actors } = ports
+  const adjustments = new Adjustments({
+    database,
+    recall: (accountId, amount) => recall({ actors, database, processId }, accountId, amount),
+    credited: (id) => actors.accounts.tellIfActive(id, { type: "lease", news: { type: "freed" } }),
+  })
+  return new Elysia({ name: "operator" })
+    .use(
+      operatorAccountsController({
+        gate,
+        accounts,
+        adjustments,
+        views: accountViews(database),
+        keys: apiKeyStore(database),
+        topUps: topUpStore(database),
+      }),
+    )
+    .use(auditController({ gate, audit }))
+}

@@ -1,0 +1,175 @@
+/** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
+import { type Micro, micro } from "../../../actors/money/micro.ts"
+import type { Database, Sql } from "../database.ts"
+
+export interface AccountView {
+  readonly id: string
+  readonly email: string
+  readonly role: "customer" | "operator"
+  readonly timeZone: string
+  readonly createdAt: Date
+  readonly deletedAt: Date | undefined
+  readonly frozen: { readonly at: Date; readonly reason: string } | undefined
+  readonly balanceMicro: Micro
+  /** Of calls under way. */
+  readonly heldMicro: Micro
+  /** What gateway processes may spend without asking again, what is held included. */
+  readonly leasedMicro: Micro
+  readonly keys: number
+}
+
+export interface AccountPage {
+  /** Part of an e-mail address, or the beginning of an account's or key's id, or of a key. */
+  readonly query: string | undefined
+  /** The last account of the page before. */
+  readonly after: string | undefined
+  readonly limit: number
+}
+
+export interface TransferRow {
+  readonly id: bigint
+  readonly at: Date
+  /** Of this account: what came is positive. */
+  readonly amountMicro: Micro
+  /** After this transfer. */
+  readonly balanceMicro: Micro
+  readonly counterpart: string
+  readonly reason: string
+  /** `kind:id` of what it was for: a call's request id, a top-up, an adjustment. */
+  readonly idempotencyKey: string
+  /** Of an adjustment, what its operator wrote. */
+  readonly note: string | undefined
+}
+
+export interface TransferPage {
+  /** The last transfer of the page before, and the balance before it. */
+  readonly after: { readonly id: bigint; readonly balanceMicro: Micro } | undefined
+  readonly limit: number
+}
+
+export interface AccountViews {
+  /** The newest first. */
+  search(page: AccountPage): Promise<readonly AccountView[]>
+  find(id: string): Promise<AccountView | undefined>
+  /** The newest first. */
+  transfers(accountId: string, page: TransferPage): Promise<readonly TransferRow[]>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+/** As much of a key as is kept readable. */
+const KEY_PREFIX_LENGTH = 13
+
+export function accountViews(database: Database): AccountViews {
+  return {
+    async search({ query, after, limit }) {
+      const rows = await database.run(
+        (sql) => sql<AccountRow[]>`
+          ${selectAccounts(sql)}
+          where ${query === undefined ? sql`true` : matching(sql, query)}
+            ${after === undefined ? sql`` : sql`and (a.created_at, a.id) < (select created_at, id from accounts where id = ${after})`}
+          order by a.created_at desc, a.id desc limit ${limit}`,
+        once,
+      )
+      return rows.map(toView)
+    },
+
+    async find(id) {
+      const [row] = await database.run((sql) => sql<AccountRow[]>`${selectAccounts(sql)} where a.id = ${id}`, once)
+      return row && toView(row)
+    },
+
+    async transfers(accountId, { after, limit }) {
+      // Either side has its index; balances go back from the newest transfer, or from where the page before ended.
+      const rows = await database.run(
+        (sql) => sql<TransferColumns[]>`
+          with page as (
+            (select id, created_at, amount_micro as amount, debit_account as counterpart, reason, idempotency_key
+              from transfers where credit_account = ${accountId} ${olderThan(sql, after)} order by id desc limit ${limit})
+            union all
+            (select id, created_at, -amount_micro, credit_account, reason, idempotency_key
+              from transfers where debit_account = ${accountId} ${olderThan(sql, after)} order by id desc limit ${limit})
+            order by id desc limit ${limit}
+          ), start as (
+            select ${after === undefined ? sql`posted_micro` : sql`${after.balanceMicro}::bigint`} as balance
+            from balances where account_id = ${accountId}
+          )
+          select p.*, (start.balance - coalesce(sum(p.amount) over (order by p.id desc
+              rows between unbounded preceding and 1 preceding), 0))::bigint as balance,
+            case when p.reason = 'adjustment' then (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
+              and l.after->>'transfer' = p.idempotency_key) end as note
+          from page p, start order by p.id desc`,
+        once,
+      )
+      return rows.map((row) => ({
+        id: row.id,
+        at: row.created_at,
+        amountMicro: micro(row.amount),
+        balanceMicro: micro(row.balance),
+        counterpart: row.counterpart,
+        reason: row.reason,
+        idempotencyKey: row.idempotency_key,
+        note: row.note ?? undefined,
+      }))
+    },
+  }
+}
+
+const olderThan = (sql: Sql, after: TransferPage["after"]) => (after === undefined ? sql`` : sql`and id < ${after.id}`)
+
+const selectAccounts = (sql: Sql) => sql`
+  select a.id, a.email, a.role, a.time_zone, a.created_at, a.deleted_at, a.frozen_at, a.frozen_reason,
+    coalesce(b.posted_micro, 0) as posted_micro, coalesce(b.leased_micro, 0) as leased_micro,
+    (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro,
+    (select count(*)::int from api_keys k where k.account_id = a.id) as keys
+  from accounts a left join balances b on b.account_id = a.id`
+
+/** Whoever pastes a whole key finds its account by the part that is kept. */
+function matching(sql: Sql, query: string) {
+  const begins = `${literally(query)}%`
+  const keyBegins = `${literally(query.slice(0, KEY_PREFIX_LENGTH))}%`
+  return sql`(a.id like ${begins} or lower(a.email) like ${`%${literally(query.toLowerCase())}%`} or a.id in (
+    select account_id from api_keys where id like ${begins} or (${query.startsWith("sk-")} and prefix like ${keyBegins})
+  ))`
+}
+
+/** For `like`, which takes `%`, `_` and `\` for more than themselves. */
+const literally = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&")
+
+interface AccountRow {
+  id: string
+  email: string
+  role: "customer" | "operator"
+  time_zone: string
+  created_at: Date
+  deleted_at: Date | null
+  frozen_at: Date | null
+  frozen_reason: string | null
+  posted_micro: bigint
+  leased_micro: bigint
+  held_micro: bigint
+  keys: number
+}
+interface TransferColumns {
+  id: bigint
+  created_at: Date
+  amount: bigint
+  balance: bigint
+  counterpart: string
+  reason: string
+  idempotency_key: string
+  note: string | null
+}
+
+const toView = (row: AccountRow): AccountView => ({
+  id: row.id,
+  email: row.email,
+  role: row.role,
+  timeZone: row.time_zone,
+  createdAt: row.created_at,
+  deletedAt: row.deleted_at ?? undefined,
+  frozen: row.frozen_at === null ? undefined : { at: row.frozen_at, reason: row.frozen_reason ?? "" },
+  balanceMicro: micro(row.posted_micro),
+  heldMicro: micro(row.held_micro),
+  leasedMicro: micro(row.leased_micro),
+  keys: row.keys,
+})

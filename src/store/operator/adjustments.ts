@@ -1,0 +1,81 @@
+/**
+ * Balance that operators give and take, against `house:adjustments`. Micro-rupiah. One statement: the transfer, the
+ * balance and the row of the audit log are there together or not at all, and hang on the transfer being new.
+ */
+import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
+import type { Database } from "../database.ts"
+import { type Act, signature, signatureColumns } from "./audit.ts"
+
+export interface Adjustment {
+  readonly accountId: string
+  /** Positive gives, negative takes. */
+  readonly amountMicro: Micro
+  readonly reason: string
+  /** The operator's own: the same adjustment comes once under it. */
+  readonly idempotencyKey: string
+}
+
+export type Adjusted =
+  | { readonly outcome: "adjusted" | "adjusted before"; readonly balanceMicro: Micro }
+  /** Another amount was moved under this key. */
+  | { readonly outcome: "other"; readonly amountMicro: Micro }
+  /** More than is free, that is, neither spent nor leased; or the balance would pass what JSON says exactly. */
+  | { readonly outcome: "refused"; readonly freeMicro: Micro; readonly balanceMicro: Micro }
+  | { readonly outcome: "no account" }
+
+export async function adjust(database: Database, adjustment: Adjustment, act: Act): Promise<Adjusted> {
+  const { accountId, amountMicro: amount, reason } = adjustment
+  const transfer = `adjustment:${accountId}:${adjustment.idempotencyKey}`
+  const [row] = await database.run(
+    (sql) => sql<Row[]>`
+      with target as materialized (
+        select account_id, posted_micro, leased_micro from balances where account_id = ${accountId} for update
+      ), allowed as (
+        select * from target
+        where posted_micro - leased_micro + ${amount}::bigint >= 0
+          and posted_micro + ${amount}::bigint between 0 and ${largestMicro}
+      ), fresh as (
+        insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        select ${transfer}, case when ${amount}::bigint > 0 then 'house:adjustments' else account_id end,
+          case when ${amount}::bigint > 0 then account_id else 'house:adjustments' end, abs(${amount}::bigint), 'adjustment'
+        from allowed
+        on conflict (idempotency_key) do nothing
+        returning 1
+      ), moved as (
+        -- Bounded for the row as it was when the statement began, whose constraint Postgres checks too, before it finds
+        -- that there is a newer one.
+        update balances b set posted_micro = b.posted_micro + greatest(${amount}::bigint, b.leased_micro - b.posted_micro)
+        from allowed a where b.account_id = a.account_id and exists (select from fresh)
+      ), logged as (
+        insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+        select ${signature(sql, act)}, 'account.adjusted', a.account_id,
+          jsonb_build_object('balance_micro', a.posted_micro),
+          jsonb_build_object('balance_micro', a.posted_micro + ${amount}::bigint, 'amount_micro', ${amount}::bigint,
+            'transfer', ${transfer}::text),
+          ${reason}
+        from allowed a where exists (select from fresh)
+      )
+      select t.posted_micro, t.leased_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
+        (select case when x.credit_account = ${accountId} then x.amount_micro else -x.amount_micro end
+          from transfers x where x.idempotency_key = ${transfer}) as earlier
+      from target t`,
+    { deadlineMs: 5_000, retry: true },
+  )
+  if (row === undefined) return { outcome: "no account" }
+  if (row.fresh) return { outcome: "adjusted", balanceMicro: micro(row.posted_micro + amount) }
+  if (row.earlier === amount) return { outcome: "adjusted before", balanceMicro: micro(row.posted_micro) }
+  if (row.earlier !== null) return { outcome: "other", amountMicro: micro(row.earlier) }
+  // Somebody else made it at the same time, after this statement had begun: the next one sees it.
+  if (row.allowed) return await adjust(database, adjustment, act)
+  const balanceMicro = micro(row.posted_micro)
+  return { outcome: "refused", freeMicro: micro(row.posted_micro - row.leased_micro), balanceMicro }
+}
+
+interface Row {
+  posted_micro: bigint
+  leased_micro: bigint
+  fresh: boolean
+  allowed: boolean
+  /** Moved under this key before. */
+  earlier: bigint | null
+}
