@@ -9,8 +9,9 @@ import type { Clock } from "./kernel/clock.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { type Calendar, calendarAt, type PeriodStarts, type SpendingPeriod } from "./period.ts"
+import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-import { SlidingWindow } from "./window.ts"
+import { limited, type SlidingWindow, type WindowView } from "./window.ts"
 
 export interface KeyRecord {
   readonly keyId: string
@@ -32,12 +33,6 @@ export interface LoadedKey {
 }
 
 export type Spent = Readonly<Record<SpendingPeriod, Micro>>
-
-interface WindowView {
-  readonly limit: number
-  readonly remaining: number
-  readonly resetS: number
-}
 
 /** The limits that a key has, as its rate headers tell them. */
 export interface KeyView {
@@ -96,6 +91,8 @@ export type KeyCommand =
   | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews; readonly elsewhere?: Micro }
   /** Of the current budget, if there is one. */
   | { readonly type: "lease"; readonly news: LeaseNews }
+  /** This process's part of the windows is another from now on. */
+  | { readonly type: "share"; readonly share: Share }
   /** Durable state has changed: read it again. */
   | { readonly type: "changed" }
   | { readonly type: "loaded"; readonly loaded: LoadedKey | undefined }
@@ -122,6 +119,7 @@ export class Key implements Behaviour<KeyCommand> {
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
   #record: KeyRecord | undefined
+  #share: Share
   #requests: SlidingWindow | undefined
   #tokens: SlidingWindow | undefined
   #calendar: Calendar | undefined
@@ -135,8 +133,9 @@ export class Key implements Behaviour<KeyCommand> {
   #loading = false
   #loadAgain = false
 
-  constructor(ports: KeyPorts, loaded: LoadedKey | undefined) {
+  constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
     this.#ports = ports
+    this.#share = share
     this.#clock = ports.clock
     if (loaded !== undefined) this.#load(loaded)
   }
@@ -168,6 +167,8 @@ export class Key implements Behaviour<KeyCommand> {
         return command.budget.receive(command.news, command.elsewhere)
       case "lease":
         return this.#onLease(command.news)
+      case "share":
+        return this.#onShare(command.share)
       case "changed":
         return this.#onChanged()
       case "loaded":
@@ -280,6 +281,11 @@ export class Key implements Behaviour<KeyCommand> {
     return budget && starts[budget.period] === budget.start ? budget : undefined
   }
 
+  #onShare(share: Share): void {
+    this.#share = share
+    this.#setWindows()
+  }
+
   #onChanged(): void {
     if (this.#loading) {
       // The read under way may be older than the change.
@@ -307,16 +313,17 @@ export class Key implements Behaviour<KeyCommand> {
   #load(loaded: LoadedKey): void {
     const before = this.#record
     this.#loaded = loaded
-    this.#setRecord(loaded.record)
+    this.#record = loaded.record
+    this.#setWindows()
     if (before?.timeZone !== loaded.record.timeZone) this.#calendar = undefined
     const budget = this.#currentBudget()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
   }
 
-  #setRecord(record: KeyRecord): void {
-    this.#record = record
-    this.#requests = limited(this.#requests, record.requestsPerMinute)
-    this.#tokens = limited(this.#tokens, record.tokensPerMinute)
+  #setWindows(): void {
+    if (this.#record === undefined) return
+    this.#requests = limited(this.#requests, this.#record.requestsPerMinute, this.#share)
+    this.#tokens = limited(this.#tokens, this.#record.tokensPerMinute, this.#share)
   }
 
   #currentCalendar(): Calendar {
@@ -339,18 +346,12 @@ export class Key implements Behaviour<KeyCommand> {
 
   #view(): KeyView {
     const now = this.#clock.monotonic()
-    const window = (of: SlidingWindow | undefined): WindowView | undefined =>
-      of && { limit: of.limit, remaining: of.remaining(now), resetS: of.resetS(now) }
     const budget = this.#record?.budget
     const usage = this.#currentBudget()?.usage ?? zero
     return {
-      requests: window(this.#requests),
-      tokens: window(this.#tokens),
+      requests: this.#requests?.view(now),
+      tokens: this.#tokens?.view(now),
       budget: budget && { ...budget, usage, remaining: notNegative(minus(budget.limit, usage)) },
     }
   }
 }
-
-/** A window under a limit that may be new, or gone; what it has counted stays. */
-const limited = (old: SlidingWindow | undefined, limit: number | undefined): SlidingWindow | undefined =>
-  limit === undefined ? undefined : (old?.withLimit(limit) ?? new SlidingWindow(limit))

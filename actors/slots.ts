@@ -1,15 +1,18 @@
 /**
  * Concurrency slots with a bounded, fair wait: of a model (its `max_concurrency`) or of the whole gateway (decisions
  * §5). Who waits is served round robin by key, so that one key with a thousand calls cannot starve another; nor by filling
- * the queue: a key that has fewer waiting than another takes the place of that one's newest call. Waits in milliseconds.
+ * the queue: a key that has fewer waiting than another takes the place of that one's newest call. Where other processes call the
+ * same backend, the slots are this process's share of the cap. Waits in milliseconds.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
+import { type Share, shareOf, whole } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
 
 export type AcquireReply = { readonly kind: "acquired" } | { readonly kind: "full" }
 
 export interface SlotsView {
+  /** This process's share. */
   readonly cap: number
   readonly taken: number
   readonly waiting: number
@@ -27,6 +30,7 @@ export type SlotsCommand =
   | { readonly type: "release"; readonly requestId: string }
   | { readonly type: "expire"; readonly requestId: string }
   | { readonly type: "cap"; readonly cap: number }
+  | { readonly type: "share"; readonly share: Share }
   | { readonly type: "view"; readonly reply: Reply<SlotsView> }
 
 interface Waiting {
@@ -46,12 +50,17 @@ export class Slots implements Behaviour<SlotsCommand> {
   readonly #waiting = new Map<string, Waiting>()
   /** Each key's waiting calls in order of arrival; the map's own order is whose turn it is. */
   readonly #queues = new Map<string, Set<string>>()
+  /** Of all processes together, and what this one has of it. */
+  #wholeCap: number
+  #share: Share
   #cap: number
 
-  constructor(clock: Clock, self: (command: SlotsCommand) => void, cap: number) {
+  constructor(clock: Clock, self: (command: SlotsCommand) => void, cap: number, share: Share = whole) {
     this.#clock = clock
     this.#self = self
-    this.#cap = cap
+    this.#wholeCap = cap
+    this.#share = share
+    this.#cap = shareOf(cap, share)
   }
 
   idle(): boolean {
@@ -67,7 +76,9 @@ export class Slots implements Behaviour<SlotsCommand> {
       case "expire":
         return this.#onExpire(command.requestId)
       case "cap":
-        return this.#onCap(command.cap)
+        return this.#onCap(command.cap, this.#share)
+      case "share":
+        return this.#onCap(this.#wholeCap, command.share)
       case "view":
         return command.reply({ cap: this.#cap, taken: this.#taken.size, waiting: this.#waiting.size })
       default:
@@ -113,8 +124,10 @@ export class Slots implements Behaviour<SlotsCommand> {
     this.#leave(requestId)?.reply({ kind: "full" })
   }
 
-  #onCap(cap: number): void {
-    this.#cap = cap
+  #onCap(wholeCap: number, share: Share): void {
+    this.#wholeCap = wholeCap
+    this.#share = share
+    this.#cap = shareOf(wholeCap, share)
     this.#serve()
   }
 

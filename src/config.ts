@@ -13,6 +13,7 @@ const text = Type.String({ minLength: 1 })
 const settings = {
   HOST: Type.String({ minLength: 1, default: "127.0.0.1" }),
   PORT: Type.Integer({ minimum: 0, maximum: 65_535, default: 8_787 }),
+  REUSE_PORT: Type.Boolean({ default: false }),
   LOG_LEVEL: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error")], {
     default: "info",
   }),
@@ -75,14 +76,18 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return { ...values, secret } as Config
 }
 
-const parse = (schema: TSchema, found: string): unknown =>
-  schema.type === "integer" ? (/^\d{1,15}$/.test(found) ? Number(found) : found) : found
+function parse(schema: TSchema, found: string): unknown {
+  if (schema.type === "integer") return /^\d{1,15}$/.test(found) ? Number(found) : found
+  if (schema.type === "boolean") return found === "true" || (found === "false" ? false : found)
+  return found
+}
 
 /** What was found, without the password that an address may hold: it goes to a terminal and into logs. */
 const shown = (found: string): string => found.replace(/:\/\/[^/@]*@/, "://***@")
 
 function allowed(schema: TSchema): string {
   if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`
+  if (schema.type === "boolean") return "true, false"
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
   return schema.description ?? "any text"
 }

@@ -88,6 +88,8 @@ const READER_STALL_MS = 300_000
 const CATALOGUE_EVERY_MS = 2_000
 const SUCCESSION_EVERY_MS = 5_000
 const PAYMENTS_EVERY_MS = 5_000
+/** How long a process that shares its port takes calls on from SIGTERM, and again from when it has closed its listener. */
+const HANDOVER_MS = 1_000
 
 export async function startServer(parts: ServerParts): Promise<Server> {
   const { config, log, catalogueFile, backends, fatal, limits } = parts
@@ -103,10 +105,13 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   }
   const catalogue = new LiveCatalogue(await storedCatalogue(database, catalogueFile))
   const events = new Events()
+  const { DATABASE_URL: sharedUrl } = config
   const gateway = new Gateway({
     runtime,
     processId: process.id,
     store: actorStore(database, process.id),
+    // The embedded database has one process, which shares with nobody.
+    ...(sharedUrl !== undefined && { share: () => process.share() }),
     ledgerStore: ledgerStore({
       database: store.ledgerDatabase,
       processId: process.id,
@@ -146,7 +151,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   })
   const { ports } = gateway
   const { actors } = ports
-  const { DATABASE_URL: sharedUrl } = config
   const notices =
     sharedUrl === undefined
       ? undefined
@@ -233,10 +237,15 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       }),
     )
 
+  await process.serve()
+  await gateway.followShare()
+
   const handle = edgeHandler(app, { log, now: () => clock.now() })
+  let handingOver = false
   const server = Bun.serve({
     hostname: config.HOST,
     port: config.PORT,
+    reusePort: config.REUSE_PORT,
     // Quiet streams are kept alive by heartbeats; a time-out would only kill slow answers.
     idleTimeout: 0,
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
@@ -244,6 +253,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     fetch: async (request, server) => {
       const response = await handle(request, server.requestIP(request)?.address ?? "")
       metrics.responded(response)
+      if (handingOver) response.headers.set("Connection", "close")
       return response
     },
     error: (error) => unhandled(error, { log, now: () => clock.now() }),
@@ -283,6 +293,14 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     topUps,
     refreshCatalogue,
     async stop() {
+      const told = process.drain().catch((error: unknown) => log.warn("drain not told", { error: String(error) }))
+      if (config.REUSE_PORT) {
+        // Others listen on the port: what comes meanwhile is answered, and its connection closed; then all goes to them.
+        handingOver = true
+        await Bun.sleep(HANDOVER_MS)
+        void server.stop()
+        await Bun.sleep(HANDOVER_MS)
+      }
       clearInterval(refresh)
       clearInterval(succession)
       await polling.stop()
@@ -296,6 +314,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       await gateway.stop()
       await notices?.stop()
       await metricsServer?.stop(true)
+      await told
       await store.close()
     },
   }

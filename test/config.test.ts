@@ -35,6 +35,7 @@ describe(covers("9.environment"), () => {
     ["PORT", "80.5", "a whole number from 0 to 65535"],
     ["PORT", " 80", "a whole number from 0 to 65535"],
     ["PORT", "-1", "a whole number from 0 to 65535"],
+    ["REUSE_PORT", "1", "true, false"],
     ["LOG_LEVEL", "loud", "debug, info, warn, error"],
     ["MAX_BODY_BYTES", "0", "a whole number from 1 to 2147483648"],
     ["MAX_BODY_BYTES", "32MiB", "a whole number from 1 to 2147483648"],

@@ -5,14 +5,16 @@
 import { type Runtime } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { LedgerStore } from "../../actors/ledger.ts"
+import type { Share } from "../../actors/share.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import type { Notice } from "../store/notices.ts"
 import { Calibration } from "./calibration.ts"
-import { drainLeases, hear, hearAll } from "./neighbours.ts"
+import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import type { CallLimits, GatewayPorts } from "./ports.ts"
+import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
 
 export interface GatewayParts extends Pick<
@@ -22,6 +24,8 @@ export interface GatewayParts extends Pick<
   readonly runtime: Runtime
   readonly processId: string
   readonly store: ActorStore
+  /** Looks up this process's share of windows and caps; undefined when it takes no calls. Absent where no other process can be. */
+  readonly share?: () => Promise<Share | undefined>
   readonly ledgerStore: LedgerStore
   readonly catalogue: LiveCatalogue
   readonly log: Log
@@ -36,14 +40,26 @@ export class Gateway {
   readonly ports: GatewayPorts
   readonly #parts: GatewayParts
   readonly #draining = new AbortController()
+  readonly #shares: Shares
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
     const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search } = parts
     const { clock, random } = runtime
     const { maxConcurrency, capacityWaitMs } = limits
+    const shares = new Shares({
+      clock,
+      look: parts.share,
+      changed: (now) => {
+        log.info("sharing", { ...now })
+        tellShare(this.ports.actors, now)
+      },
+      failed: (error) => log.warn("share not read", { error: String(error) }),
+    })
+    this.#shares = shares
+    const share = () => shares.current
     this.ports = {
-      actors: startActors({ runtime, store, ledgerStore, catalogue, log, maxConcurrency, capacityWaitMs }),
+      actors: startActors({ runtime, store, ledgerStore, catalogue, log, maxConcurrency, capacityWaitMs, share }),
       catalogue,
       backends,
       limits,
@@ -66,12 +82,19 @@ export class Gateway {
 
   /** What another process said. */
   hear(notice: Notice): void {
-    hear(this.ports.actors, this.#parts.processId, notice)
+    if (notice.about === "processes") void this.#shares.look()
+    else hear(this.ports.actors, this.#parts.processId, notice)
   }
 
   /** Some of what others said was missed. */
   hearAll(): void {
     hearAll(this.ports.actors)
+    void this.#shares.look()
+  }
+
+  /** From now on its share is that of one among those that take calls. */
+  followShare(): Promise<void> {
+    return this.#shares.follow()
   }
 
   replaceCatalogue(loaded: Catalogue): void {
@@ -84,6 +107,7 @@ export class Gateway {
   async drain(): Promise<void> {
     const { actors, clock, underWay } = this.ports
     this.#draining.abort()
+    this.#shares.stop()
     drainLeases(actors)
     await Promise.race([allEnded(underWay), sleep(clock, this.#parts.limits.drainMs)])
     for (const { giveUp } of underWay.values()) giveUp()

@@ -5,15 +5,27 @@
 import type { LeaseNews } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Database } from "../store/database.ts"
+import type { Share } from "../../actors/share.ts"
 import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
-export function hear(actors: Actors, processId: string, notice: Notice): void {
+/** Of a key or an account; what is heard of processes changes the share, see `shares.ts`. */
+export function hear(
+  actors: Actors,
+  processId: string,
+  notice: Exclude<Notice, { readonly about: "processes" }>,
+): void {
   if (notice.what === "changed") return actors.keys.tellIfActive(notice.id, { type: "changed" })
   const news = newsOf(notice, processId)
   if (news === undefined) return
   const registry = notice.about === "account" ? actors.accounts : actors.keys
   registry.tellIfActive(notice.id, { type: "lease", news })
+}
+
+/** The number of processes has changed: every key and model has another share from now on. The gate is one process's own. */
+export function tellShare(actors: Actors, share: Share): void {
+  actors.keys.tellAll({ type: "share", share })
+  actors.models.tellAll({ type: "share", share })
 }
 
 function newsOf(notice: Exclude<Notice, { readonly what: "changed" }>, processId: string): LeaseNews | undefined {

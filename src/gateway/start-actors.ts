@@ -11,6 +11,7 @@ import { Key, type KeyCommand } from "../../actors/key.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
+import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Log } from "../log.ts"
@@ -26,6 +27,8 @@ export interface ActorsParts {
   readonly log: Log
   readonly maxConcurrency: number
   readonly capacityWaitMs: number
+  /** Of rate windows and model caps, as it is now; when it changes the actors are told. */
+  readonly share: () => Share
 }
 
 /** The most asks that wait for one actor; a turn takes microseconds. */
@@ -108,7 +111,9 @@ export function startActors(parts: ActorsParts): Actors {
         void giveBack(budget, returned).catch(
           failed("budget not given back", () => heard(budget, { type: "not-returned" })),
         )
-      return new Key({ clock, self, load, growBudget: growBudgetOf, returnBudget: returnBudgetOf }, await read())
+      const ports = { clock, self, load, growBudget: growBudgetOf, returnBudget: returnBudgetOf }
+      const loaded = await read()
+      return new Key(ports, loaded, parts.share())
     },
   })
   const accounts = new Registry<AccountCommand>(runtime, {
@@ -145,7 +150,8 @@ export function startActors(parts: ActorsParts): Actors {
     ...common,
     kind: "model",
     askDeadlineMs: parts.capacityWaitMs + ASK_DEADLINE_MS,
-    start: (id, tell) => new Slots(clock, tell, parts.catalogue.find(id, clock.now())?.model.maxConcurrency ?? 1),
+    start: (id, tell) =>
+      new Slots(clock, tell, parts.catalogue.find(id, clock.now())?.model.maxConcurrency ?? 1, parts.share()),
   })
   return { keys, accounts, models, gate, ledger }
 }

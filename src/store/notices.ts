@@ -20,6 +20,8 @@ export type Notice =
       readonly amount: Micro
     }
   | { readonly about: "key"; readonly id: string; readonly what: "changed" }
+  /** One begins to take calls, ends taking them, or was closed. */
+  | { readonly about: "processes"; readonly what: "changed" }
 
 export interface NoticesOptions {
   /** Not through a pooler that shares sessions. */
@@ -115,6 +117,7 @@ export class Notices {
 /** Words, as the statements and triggers that notify put them; a newer version of the program may say more. */
 function parse(payload: string): Notice | undefined {
   const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
+  if (about === "processes") return what === "changed" ? { what, about } : undefined
   if (about !== "account" && about !== "key") return undefined
   if (what === "freed") return { what, about, id }
   if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }

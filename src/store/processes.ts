@@ -5,6 +5,7 @@
  * gets the final record that it could not write.
  */
 import { nanoid } from "nanoid"
+import type { Share } from "../../actors/share.ts"
 import type { Database, Sql } from "./database.ts"
 import { lockKey, SessionLock } from "./session-lock.ts"
 
@@ -21,6 +22,12 @@ export interface ProcessOptions {
 
 export interface RegisteredProcess {
   readonly id: string
+  /** From now on it takes calls, and what all processes keep together is shared with it. */
+  serve(): Promise<void>
+  /** It takes no calls any more; what it had a share in is the others'. */
+  drain(): Promise<void>
+  /** Its place among the processes that take calls; undefined when it is none of them. */
+  share(): Promise<Share | undefined>
   /** Other processes that are gone and not wholly closed yet. */
   deadProcesses(): Promise<string[]>
   /** Closes a process that is gone. Does nothing to one that lives, and nothing the second time. */
@@ -47,6 +54,9 @@ export async function registerProcess({ db, lockUrl, onFenced }: ProcessOptions)
   await db.run((sql) => sql`insert into processes (id) values (${id}) on conflict do nothing`, again)
   return {
     id,
+    serve: async () => void (await db.run((sql) => serve(sql, id), again)),
+    drain: async () => void (await db.run((sql) => drain(sql, id), again)),
+    share: async () => (await db.run((sql) => findShare(sql, id), again))[0],
     deadProcesses: async () => {
       if (lock && performance.now() - lock.lostAt < REPRIEVE_MS) return []
       const rows = await db.run((sql) => findDead(sql, id, exclusive), again)
@@ -58,6 +68,24 @@ export async function registerProcess({ db, lockUrl, onFenced }: ProcessOptions)
       await closeProcess(db, id, false)
     },
   }
+}
+
+function serve(sql: Sql, id: string): PromiseLike<unknown> {
+  return sql`update processes set serving_since = now() where id = ${id} and serving_since is null`
+}
+
+function drain(sql: Sql, id: string): PromiseLike<unknown> {
+  return sql`update processes set serving_since = null where id = ${id} and serving_since is not null`
+}
+
+/** In the order in which they began, so that who comes later moves nobody. One that has died counts until it is closed. */
+function findShare(sql: Sql, id: string): PromiseLike<Share[]> {
+  return sql`
+    with serving as (
+      select id, row_number() over (order by serving_since, id) - 1 as index, count(*) over () as count
+      from processes where serving_since is not null and closed_at is null
+    )
+    select index::int, count::int from serving where id = ${id}`
 }
 
 /** A closed process with something left is one whose last statement overtook its closing; it is closed once more. */

@@ -13,6 +13,7 @@ import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
+import { whole } from "../../actors/share.ts"
 
 const plain: KeyRecord = {
   keyId: "key",
@@ -57,7 +58,7 @@ class Leases {
 }
 
 /** A key on a wall clock that starts at `at` (ISO 8601). */
-function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n } = {}) {
+function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n, share = whole } = {}) {
   const clock = new VirtualClock(Date.parse(at))
   const leases = new Leases()
   leases.spent = spent
@@ -92,6 +93,7 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
         void pending.push({ type: "budget", budget, ...leases.giveBack(budget, returned) }),
     },
     loaded({}, spent),
+    share,
   )
   const view = () => answer<KeyView>((reply) => ({ type: "view", reply }))
   return {
@@ -295,6 +297,7 @@ describe("a key's budget", () => {
     const behaviour = new Key(
       { clock, self: () => {}, load: () => {}, growBudget: (budget) => (asked = budget), returnBudget: () => {} },
       { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
+      whole,
     )
     const reservation = { requestId: "a", tokens: 0, least: micro(1n), worst: micro(1n) }
     behaviour.receive({ type: "reserve", reservation, reply: (reply) => void told.push(reply) })
@@ -368,6 +371,44 @@ describe("a change", () => {
     behaviour.receive({ type: "changed" })
     behaviour.receive({ type: "loaded", loaded: undefined })
     expect(count()).toEqual({ kind: "unknown" })
+  })
+})
+
+describe("a key's share", () => {
+  test("of its windows is what this process admits; the limit that is told stays the customer's", () => {
+    const { count, reserve, view } = key(
+      { requestsPerMinute: 5, tokensPerMinute: 100 },
+      { share: { index: 0, count: 2 } },
+    )
+    for (let call = 0; call < 3; call++) expect(count().kind).toBe("active")
+    expect(count()).toMatchObject({ kind: "requests-exceeded", retryAfterS: 60 })
+    expect(view().requests).toEqual({ limit: 5, remaining: 0, resetS: 60 })
+    reserve("a", 0n, 0n, 30)
+    expect(reserve("b", 0n, 0n, 30)).toEqual({ kind: "tokens-exceeded", retryAfterS: 60 })
+    expect(view().tokens).toEqual({ limit: 100, remaining: 20, resetS: 60 })
+  })
+
+  test("that changes acts at once, also on limits that are read anew, and what was counted stays", () => {
+    const { count, send, change } = key({ requestsPerMinute: 6 })
+    for (let call = 0; call < 3; call++) count()
+    send({ type: "share", share: { index: 1, count: 2 } })
+    expect(count()).toMatchObject({ kind: "requests-exceeded", view: { requests: { limit: 6, remaining: 0 } } })
+    change({ requestsPerMinute: 9 })
+    expect(count().kind).toBe("active")
+    expect(count().kind).toBe("requests-exceeded")
+    send({ type: "share", share: whole })
+    expect(count()).toMatchObject({ kind: "active", view: { requests: { limit: 9, remaining: 4 } } })
+  })
+
+  test("does not keep out a call that is larger than it: that one waits for an empty window", () => {
+    const { clock, reserve } = key({ tokensPerMinute: 100 }, { share: { index: 1, count: 4 } })
+    reserve("a", 0n, 0n, 20)
+    clock.advance(10_000)
+    expect(reserve("b", 0n, 0n, 90)).toEqual({ kind: "tokens-exceeded", retryAfterS: 50 })
+    clock.advance(50_000)
+    expect(reserve("b", 0n, 0n, 90).kind).toBe("reserved")
+    expect(reserve("c", 0n, 0n, 1).kind).toBe("tokens-exceeded")
+    expect(reserve("d", 0n, 0n, 101)).toEqual({ kind: "tokens-exceeded", retryAfterS: undefined })
   })
 })
 

@@ -22,6 +22,7 @@ import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micr
 import type { Lease } from "../../actors/money/purse.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { calendarAt } from "../../actors/period.ts"
+import { whole } from "../../actors/share.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
 import { flush, type World, world } from "../kernel/world.ts"
 
@@ -151,7 +152,7 @@ class Simulation {
                   },
             ),
           )
-        return new Key({ clock: on.clock, self, load, growBudget, returnBudget: () => {} }, loaded)
+        return new Key({ clock: on.clock, self, load, growBudget, returnBudget: () => {} }, loaded, whole)
       },
     })
   }

@@ -21,6 +21,7 @@ function slots(cap: number) {
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     setCap: (to: number) => behaviour.receive({ type: "cap", cap: to }),
+    setShare: (index: number, count: number) => behaviour.receive({ type: "share", share: { index, count } }),
     view: (): SlotsView => {
       const views: SlotsView[] = []
       behaviour.receive({ type: "view", reply: (view) => views.push(view) })
@@ -115,6 +116,22 @@ describe("slots", () => {
     release("a2")
     expect(granted.length).toBe(4)
     expect(view()).toEqual({ cap: 1, taken: 1, waiting: 1 })
+  })
+
+  test("are a share of the cap: less at once when there are more processes, and all of it when they are gone", () => {
+    const { acquire, release, setCap, setShare, granted, view } = slots(5)
+    for (const id of calls("a", 7)) acquire("a", id)
+    expect(granted.length).toBe(5)
+    setShare(1, 2)
+    for (const id of ["a0", "a1", "a2"]) release(id)
+    expect(view()).toEqual({ cap: 2, taken: 2, waiting: 2 })
+    release("a3")
+    expect(view()).toEqual({ cap: 2, taken: 2, waiting: 1 })
+    // A changed cap is shared as well.
+    setCap(7)
+    expect(view()).toEqual({ cap: 3, taken: 3, waiting: 0 })
+    setShare(0, 1)
+    expect(view().cap).toBe(7)
   })
 
   test("are idle only with nothing taken and nobody waiting", () => {

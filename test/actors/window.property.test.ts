@@ -1,11 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
+import { type Share, shareOf } from "../../actors/share.ts"
 import { SlidingWindow } from "../../actors/window.ts"
 
 const calls = fc.array(fc.record({ afterMs: fc.oneof(fc.nat(900), fc.nat(70_000)), amount: fc.nat(6) }), {
   maxLength: 80,
 })
 const limits = fc.integer({ min: 1, max: 20 })
+const shares = fc
+  .record({ index: fc.nat(5), count: fc.integer({ min: 1, max: 6 }) })
+  .map(({ index, count }): Share => ({ index: index % count, count }))
 /** Windows begin at second 0 as well as late in a process's life. */
 const starts = fc.constantFrom(0, 999, 60_000, 3_599_001.25)
 
@@ -39,17 +43,24 @@ describe("a sliding window", () => {
 
   test("tells to the second when the same call would pass", () => {
     fc.assert(
-      fc.property(limits, starts, calls, fc.integer({ min: 1, max: 20 }), (limit, start, steps, amount) => {
-        const window = new SlidingWindow(limit)
-        const { now } = play(window, start, steps)
-        const waitS = window.waitS(amount, now)
-        expect(waitS === undefined).toBe(amount > limit)
-        if (waitS === undefined) return
-        expect(waitS).toBeGreaterThanOrEqual(1)
-        expect(waitS).toBeLessThanOrEqual(60)
-        expect(window.fits(amount, now + waitS * 1_000)).toBe(true)
-        if (!window.fits(amount, now)) expect(window.fits(amount, now + (waitS - 1) * 1_000)).toBe(false)
-      }),
+      fc.property(
+        limits,
+        shares,
+        starts,
+        calls,
+        fc.integer({ min: 1, max: 20 }),
+        (limit, share, start, steps, amount) => {
+          const window = new SlidingWindow(limit, share)
+          const { now } = play(window, start, steps)
+          const waitS = window.waitS(amount, now)
+          expect(waitS === undefined).toBe(amount > limit)
+          if (waitS === undefined) return
+          expect(waitS).toBeGreaterThanOrEqual(1)
+          expect(waitS).toBeLessThanOrEqual(60)
+          expect(window.fits(amount, now + waitS * 1_000)).toBe(true)
+          if (!window.fits(amount, now)) expect(window.fits(amount, now + (waitS - 1) * 1_000)).toBe(false)
+        },
+      ),
       { numRuns: 500 },
     )
   })
@@ -72,7 +83,7 @@ describe("a sliding window", () => {
       fc.property(limits, limits, starts, calls, (limit, other, start, steps) => {
         const window = new SlidingWindow(limit)
         const { now } = play(window, start, steps)
-        const changed = window.withLimit(other)
+        const changed = window.under(other)
         expect(changed.used(now)).toBe(window.used(now))
         expect(changed.remaining(now)).toBe(Math.max(0, other - window.used(now)))
         const waitS = changed.waitS(1, now) ?? 0
@@ -82,6 +93,45 @@ describe("a sliding window", () => {
         expect(changed.used(now)).toBe(window.used(now) + 1)
       }),
     )
+  })
+
+  test("that is a share admits never more than that in any 60 seconds, but for one amount that is larger", () => {
+    fc.assert(
+      fc.property(limits, shares, starts, calls, (limit, share, start, steps) => {
+        const { taken } = play(new SlidingWindow(limit, share), start, steps)
+        for (const from of taken.keys()) {
+          const inside = [...taken]
+            .filter(([second]) => second >= from && second < from + 60)
+            .map(([, amount]) => amount)
+          const sum = inside.reduce((total, amount) => total + amount, 0)
+          const larger = inside.filter((amount) => amount > shareOf(limit, share))
+          if (larger.length === 0) expect(sum).toBeLessThanOrEqual(shareOf(limit, share))
+          else expect(sum).toBeLessThanOrEqual(limit)
+        }
+      }),
+    )
+  })
+
+  test("that is a share admits an amount over it when it is empty, up to the limit, and says when that will be", () => {
+    const window = new SlidingWindow(100, { index: 0, count: 2 })
+    expect(window.fits(101, 0)).toBe(false)
+    expect(window.waitS(101, 0)).toBeUndefined()
+    expect(window.fits(100, 0)).toBe(true)
+    window.add(1, 500)
+    expect(window.fits(51, 10_500)).toBe(false)
+    expect(window.waitS(51, 10_500)).toBe(50)
+    expect(window.fits(51, 60_500)).toBe(true)
+    expect(window.view(10_500)).toEqual({ limit: 100, remaining: 49, resetS: 50 })
+    window.add(80, 60_500)
+    expect(window.view(60_500)).toEqual({ limit: 100, remaining: 0, resetS: 60 })
+  })
+
+  test("whose share changes keeps its counts", () => {
+    const alone = new SlidingWindow(60)
+    alone.add(40, 0)
+    const shared = alone.under(60, { index: 1, count: 2 })
+    expect([shared.used(0), shared.remaining(0), shared.fits(1, 0)]).toEqual([40, 0, false])
+    expect(shared.under(60).remaining(0)).toBe(20)
   })
 
   test("corrects what is still in it, never under zero, and leaves alone what has left it", () => {

@@ -171,3 +171,30 @@ test("a process that leaves gives its own leases back", async () => {
   expect(await leased()).toEqual({ acc_a: 300n })
   expect(await own.deadProcesses()).toEqual([])
 })
+
+test("processes that take calls have one share each, in the order in which they began; the others have none", async () => {
+  const young = await register()
+  expect([await own.share(), await young.share()]).toEqual([undefined, undefined])
+  await own.serve()
+  expect([await own.share(), await young.share()]).toEqual([{ index: 0, count: 1 }, undefined])
+  await young.serve()
+  // Serving already.
+  await own.serve()
+  expect([await own.share(), await young.share()]).toEqual([
+    { index: 0, count: 2 },
+    { index: 1, count: 2 },
+  ])
+  await own.drain()
+  expect([await own.share(), await young.share()]).toEqual([undefined, { index: 0, count: 1 }])
+  await young.close()
+  expect(await young.share()).toBeUndefined()
+})
+
+test("a dead process has its share until it is closed", async () => {
+  await own.serve()
+  await deadProcess("prc_dead")
+  await target.sql`update processes set serving_since = now() where id = 'prc_dead'`
+  expect(await own.share()).toEqual({ index: 0, count: 2 })
+  await own.closeProcess("prc_dead")
+  expect(await own.share()).toEqual({ index: 0, count: 1 })
+})

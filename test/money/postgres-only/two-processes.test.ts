@@ -217,3 +217,33 @@ test("an account that one freezes is refused by the other within a second, and l
   await old.server.accounts.unfreeze(person.accountId)
   expect(await withinASecond(async () => (await ask(young, key, model)).status === 200)).toBeTrue()
 })
+
+const remaining = async (gateway: TestGateway, key: string) => {
+  const response = await fetch(`${gateway.url}/v1/models`, { headers: { Authorization: `Bearer ${key}` } })
+  await response.text()
+  expect(response.headers.get("x-ratelimit-limit")).toBe("1000")
+  return Number(response.headers.get("x-ratelimit-remaining"))
+}
+
+test("a notice of another process that is lost is made up for: the share is looked up all the same", async () => {
+  const { key } = await old.key(await old.person(10_000), { requests_per_minute: 1_000 })
+  while ((await remaining(old, key)) >= 500) await Bun.sleep(20)
+  await old.sql`alter table processes disable trigger processes_changed`
+  await young.server.stop()
+  while ((await remaining(old, key)) < 500) await Bun.sleep(50)
+})
+
+test("a call of more tokens than a share passes on either, and then neither passes another one for a minute", async () => {
+  const { key } = await old.key(await old.person(100_000), { tokens_per_minute: 400 })
+  const { key: probe } = await old.key(await old.person(10_000), { requests_per_minute: 1_000 })
+  for (const gateway of [old, young]) while ((await remaining(gateway, probe)) >= 500) await Bun.sleep(20)
+  const model = await exactModel({ script: "input=300&output=16" })
+  const body = { model, messages: [{ role: "user", content: "Hello ".repeat(300) }] }
+  for (const gateway of [old, young]) {
+    const first = await gateway.post("/v1/chat/completions", key, body)
+    expect([first.status, first.headers.get("x-ratelimit-limit-tokens")]).toEqual([200, "400"])
+    const second = await gateway.post("/v1/chat/completions", key, body)
+    expect([second.status, second.headers.get("x-error-code")]).toEqual([429, "rate_limit.tpm_exceeded"])
+    expect(Number(second.headers.get("retry-after"))).toBeGreaterThan(50)
+  }
+})
