@@ -51,6 +51,11 @@ const options = {
   PROVIDERS_FILE: text,
   PAYMENT_SIMULATED_SECRET: Type.String(),
   MIDTRANS_SERVER_KEY: text,
+  SMTP_URL: Type.String({
+    pattern: "^smtps?://[^/\\s]+",
+    description: "an address that begins with smtp:// or smtps://",
+  }),
+  MAIL_FROM: text,
 } as const satisfies Record<string, TSchema>
 
 export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof settings)[Name]> } & {
@@ -71,6 +76,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     const value = found === undefined || found === "" ? schema.default : parse(schema, found)
     if (value === undefined || Value.Check(schema, value)) values[name] = value
     else problems.push(`${name} is ${JSON.stringify(shown(found ?? ""))}; allowed is ${allowed(schema)}`)
+  }
+  if (problems.length === 0 && values["SMTP_URL"] !== undefined && values["MAIL_FROM"] === undefined) {
+    problems.push("MAIL_FROM is unset; SMTP_URL needs it, as in Loket <no-reply@example.com>")
   }
   if (problems.length > 0) return problems
   return { ...values, secret } as Config

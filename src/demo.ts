@@ -13,6 +13,7 @@ import type { Server } from "./server.ts"
 const Demo = Type.Object({ email: Type.String(), password: Type.String(), key: Type.String() })
 type Demo = Static<typeof Demo>
 
+const here = { address: "127.0.0.1", userAgent: "loket dev" }
 const BALANCE_RP = 100_000
 
 /** Makes the demo account if need be, and returns the banner. */
@@ -35,7 +36,7 @@ async function savedDemo(server: Server, config: Config): Promise<Demo | undefin
 async function newDemo(server: Server, config: Config): Promise<Demo> {
   const email = `demo-${crypto.randomUUID().slice(0, 8)}@loket.example`
   const password = crypto.randomUUID()
-  const { account, token } = sure(await server.accounts.signUp({ email, password }))
+  const { account, token } = sure(await server.accounts.signUp({ email, password }, here))
   const topUp = sure(await server.topUps.open(account.id, BALANCE_RP))
   sure(
     await server.topUps.settle("simulated", {
@@ -45,7 +46,7 @@ async function newDemo(server: Server, config: Config): Promise<Demo> {
       amountRp: BigInt(BALANCE_RP),
     }),
   )
-  const session = sure(await server.accounts.session(token))
+  const session = sure(await server.accounts.session(token, here))
   const none = undefined
   const { key } = sure(
     await server.keys.create(session, {

@@ -15,13 +15,16 @@ import { LiveCatalogue } from "./catalogue/live.ts"
 import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
+import { every } from "./every.ts"
 import { Gateway } from "./gateway/gateway.ts"
 import type { CallLimits, FinishedCall } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
+import { lowBalanceTeller } from "./accounts/low-balance.ts"
 import { authController } from "./http/dashboard/auth.ts"
 import { keysController } from "./http/dashboard/keys.ts"
 import { authenticator } from "./http/dashboard/session.ts"
+import { sessionsController } from "./http/dashboard/sessions.ts"
 import { simulatedPayController } from "./http/dashboard/simulated-pay.ts"
 import { topUpsController } from "./http/dashboard/top-ups.ts"
 import { usageController } from "./http/dashboard/usage.ts"
@@ -90,6 +93,7 @@ const SUCCESSION_EVERY_MS = 5_000
 const PAYMENTS_EVERY_MS = 5_000
 /** How long a process that shares its port takes calls on from SIGTERM, and again from when it has closed its listener. */
 const HANDOVER_MS = 1_000
+const LOW_BALANCES_EVERY_MS = 15_000
 
 export async function startServer(parts: ServerParts): Promise<Server> {
   const { config, log, catalogueFile, backends, fatal, limits } = parts
@@ -211,6 +215,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     .use(modelsController(ports))
     .use(authController({ accounts, authenticate }))
     .use(accountController({ accounts, authenticate }))
+    .use(sessionsController({ accounts, authenticate }))
     .use(keysController({ keys, authenticate }))
     .use(topUpsController({ topUps, store: topUpsStore, authenticate }))
     .use(webhooksController({ topUps, providers }))
@@ -283,6 +288,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     refreshCatalogue().catch(() => log.warn("catalogue not refreshed"))
   }, CATALOGUE_EVERY_MS)
   const succession = setInterval(() => void store.closeDeadProcesses(), SUCCESSION_EVERY_MS)
+  const lowBalances = lowBalanceTeller({ smtpUrl: config.SMTP_URL, from: config.MAIL_FROM, database, log })
+  const mailing = every(LOW_BALANCES_EVERY_MS, () => lowBalances().catch(() => log.warn("low balances not looked for")))
   const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
   return {
@@ -303,7 +310,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       }
       clearInterval(refresh)
       clearInterval(succession)
-      await polling.stop()
+      await Promise.all([polling.stop(), mailing.stop()])
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await gateway.drain()
@@ -316,27 +323,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       await metricsServer?.stop(true)
       await told
       await store.close()
-    },
-  }
-}
-
-/** Again and again with a pause between, never two at once; stopping waits for the one under way. */
-function every(pauseMs: number, work: () => Promise<void>): { stop(): Promise<void> } {
-  let current = Promise.resolve()
-  let timer: ReturnType<typeof setTimeout> | undefined
-  let over = false
-  const later = () => {
-    if (over) return
-    timer = setTimeout(() => {
-      current = work().then(later)
-    }, pauseMs)
-  }
-  later()
-  return {
-    async stop() {
-      over = true
-      clearTimeout(timer)
-      await current
     },
   }
 }

@@ -43,6 +43,7 @@ describe(covers("9.environment"), () => {
     ["HEARTBEAT_MS", "0x10", "a whole number from 1 to 86400000"],
     ["PAYMENT_PROVIDER", "cash", "simulated, midtrans"],
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
+    ["SMTP_URL", "mail.example:25", "an address that begins with smtp:// or smtps://"],
     ["DATABASE_URL", "mysql://db", "an address that begins with postgres:// or postgresql://"],
   ]
   test.each(wrong)("%s=%s is told with what is allowed", (name, found, allowed) => {
@@ -63,6 +64,11 @@ describe(covers("9.environment"), () => {
       expect(exitCode).toBe(1)
       expect(err).toStartWith('DRAIN_MS is "soon"; allowed is a whole number')
     }
+  })
+  test("a mail server without a sender is told", () => {
+    const problems = readConfig({ SMTP_URL: "smtp://mail.example" })
+    expect(problems).toEqual([expect.stringContaining("MAIL_FROM is unset; SMTP_URL needs it")])
+    expect(readConfig({ SMTP_URL: "smtp://mail.example", MAIL_FROM: "a@example.com" })).not.toBeArray()
   })
   test("a password in an address is not told", () => {
     const problems = readConfig({ DATABASE_URL: "mysql://somebody:secret@db/loket" })

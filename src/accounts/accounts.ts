@@ -4,9 +4,9 @@
  */
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
-import type { Account, AccountStore, OwnedKey } from "../store/accounts.ts"
+import type { Account, AccountChange, AccountStore, OwnedKey, Whereabouts } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
-import type { SessionStore } from "../store/sessions.ts"
+import type { SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
 import type { Passwords } from "./password.ts"
 import { createSessionToken, hashSessionToken } from "./session-token.ts"
@@ -14,6 +14,7 @@ import type { SlowDown } from "./slow-down.ts"
 
 /** What a session's token stands for. */
 export interface Session {
+  readonly id: string
   readonly accountId: string
   /** In which the account's days begin. */
   readonly timeZone: string
@@ -33,8 +34,7 @@ export interface Credentials {
 }
 
 /** From where a password is tried, and the session that a new one replaces. */
-export interface Visitor {
-  readonly address: string
+export interface Visitor extends Whereabouts {
   readonly replaces?: string | undefined
 }
 
@@ -56,7 +56,7 @@ export class Accounts {
     this.#parts = parts
   }
 
-  async signUp({ email, password }: Credentials): Promise<SignedIn | Failure> {
+  async signUp({ email, password }: Credentials, from: Whereabouts): Promise<SignedIn | Failure> {
     const passwordHash = await this.#parts.passwords.hash(password)
     if (passwordHash instanceof Failure) return passwordHash
     const { token, hash } = createSessionToken()
@@ -65,6 +65,7 @@ export class Accounts {
       email: email.normalize("NFC"),
       passwordHash,
       sessionHash: hash,
+      from: shown(from),
     })
     if (account === undefined) {
       return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
@@ -86,21 +87,37 @@ export class Accounts {
       passwordHash: found.passwordHash,
       tokenHash: hash,
       replaces,
+      from: shown(visitor),
     })
     // The password was changed, or the account deleted, since it was read.
     if (account === undefined) return wrongCredentials()
     return { account, token }
   }
 
-  async session(token: string): Promise<Session | Failure> {
+  async session(token: string, from: Whereabouts): Promise<Session | Failure> {
     const tokenHash = hashSessionToken(token)
     if (tokenHash === undefined) return new Failure("auth.unauthorized")
-    const owner = await this.#parts.sessions.ownerOf(tokenHash)
-    return owner === undefined ? new Failure("auth.unauthorized") : { ...owner, tokenHash }
+    const owner = await this.#parts.sessions.ownerOf(tokenHash, shown(from))
+    if (owner === undefined) return new Failure("auth.unauthorized")
+    const { sessionId: id, ...rest } = owner
+    return { id, ...rest, tokenHash }
   }
 
   signOut(session: Session): Promise<void> {
     return this.#parts.sessions.end(session.tokenHash)
+  }
+
+  sessions(session: Session): Promise<readonly SessionRecord[]> {
+    return this.#parts.sessions.list(session.accountId)
+  }
+
+  async endSession(session: Session, id: string): Promise<void | Failure> {
+    const ended = await this.#parts.sessions.endOne(session.accountId, id)
+    return ended ? undefined : new Failure("resource.not_found")
+  }
+
+  endOtherSessions(session: Session): Promise<void> {
+    return this.#parts.sessions.endAll(session.accountId, session.id)
   }
 
   /**
@@ -127,15 +144,15 @@ export class Accounts {
     return (await this.#parts.accounts.read(session.accountId)) ?? new Failure("auth.unauthorized")
   }
 
-  async changeTimeZone(session: Session, timeZone: string): Promise<Account | Failure> {
-    const keys = knownTimeZone(timeZone)
-      ? await this.#parts.accounts.changeTimeZone(session.accountId, timeZone)
-      : undefined
+  async change(session: Session, change: AccountChange): Promise<Account | Failure> {
+    const { timeZone } = change
+    const isKnown = timeZone === undefined || knownTimeZone(timeZone)
+    const keys = isKnown ? await this.#parts.accounts.change(session.accountId, change) : undefined
     if (keys === undefined) {
       return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
     }
     // A key's budget is of a calendar period in this zone.
-    this.#tell(keys)
+    if (timeZone !== undefined) this.#tell(keys)
     return await this.account(session)
   }
 
@@ -187,6 +204,12 @@ export class Accounts {
 /** What a frozen account is told, wherever it may not go on. */
 export const accountFrozen = (): Failure =>
   new Failure("auth.forbidden", { message: "The account is frozen; contact the operator." })
+
+/** A browser may call itself anything, at any length. */
+const shown = ({ address, userAgent }: Whereabouts): Whereabouts => ({
+  address,
+  userAgent: userAgent.replaceAll(/\p{Cc}/gu, " ").slice(0, 300),
+})
 
 const wrongCredentials = (): Failure =>
   new Failure("auth.unauthorized", { message: "The e-mail address or the password is wrong." })

@@ -1,5 +1,16 @@
 /** What the gateway serves, operation by operation, as data for the OpenAPI document and its page. */
-import { integer, listOf, object, period, ref, type Schema, text, usageStatus } from "./openapi-schemas.ts"
+import {
+  integer,
+  language,
+  listOf,
+  object,
+  orNull,
+  period,
+  ref,
+  type Schema,
+  text,
+  usageStatus,
+} from "./openapi-schemas.ts"
 
 interface Parameter {
   readonly name: string
@@ -260,8 +271,16 @@ const account: readonly Operation[] = [
     tag: "Account",
     auth: "session",
     status: 200,
-    summary: "Change the time zone, in which budgets and days begin",
-    body: object({ time_zone: text }),
+    summary: "Change the time zone, in which budgets and days begin, the language, and the mail of a low balance",
+    body: object(
+      {
+        time_zone: text,
+        language,
+        low_balance_email: orNull(text),
+        low_balance_threshold_micro: orNull(integer),
+      },
+      ["time_zone", "language", "low_balance_email", "low_balance_threshold_micro"],
+    ),
     answer: json(ref("Account")),
   },
   {
@@ -272,6 +291,32 @@ const account: readonly Operation[] = [
     status: 204,
     summary: "Delete the account; its keys answer 403 from then on",
     body: object({ password: text }),
+  },
+  {
+    method: "get",
+    path: "/account/sessions",
+    tag: "Account",
+    auth: "session",
+    status: 200,
+    summary: "Where the account is signed in",
+    answer: json(listOf(ref("Session"))),
+  },
+  {
+    method: "delete",
+    path: "/account/sessions",
+    tag: "Account",
+    auth: "session",
+    status: 204,
+    summary: "End all other sessions",
+  },
+  {
+    method: "delete",
+    path: "/account/sessions/{id}",
+    tag: "Account",
+    auth: "session",
+    status: 204,
+    summary: "End one session",
+    parameters: [inPath("id")],
   },
 ]
 

@@ -10,6 +10,7 @@ export const time = { type: "string", format: "date-time" } as const
 export const micro = { type: "integer", description: "Micro-rupiah." } as const
 const micros = { type: "integer", description: "Micro-rupiah for one token." } as const
 export const period = { type: "string", enum: ["daily", "monthly", "total"] } as const
+export const language = { type: "string", enum: ["id", "en"] } as const
 export const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema["type"], "null"] })
 
 export const ref = (name: keyof typeof schemas): Schema => ({ $ref: `#/components/schemas/${name}` })
@@ -84,7 +85,20 @@ export const schemas = {
     balance_micro: micro,
     held_micro: { ...micro, description: "Held for calls under way; what can be spent is the difference." },
     time_zone: text,
+    language,
+    low_balance_email: orNull(text),
+    low_balance_threshold_micro: { ...orNull(micro), description: "A mail is sent when the balance falls below it." },
+    frozen: { ...flag, description: "Its keys are refused until an operator has looked at it." },
     created_at: time,
+  }),
+  Session: object({
+    id: text,
+    created_at: time,
+    last_seen_at: { ...time, description: "Right to a minute." },
+    expires_at: time,
+    user_agent: text,
+    address: text,
+    current: { ...flag, description: "Whether it is the one that asks." },
   }),
   Key: object({
     id: text,

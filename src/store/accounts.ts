@@ -15,7 +15,22 @@ export interface Account {
   readonly balanceMicro: Micro
   readonly heldMicro: Micro
   readonly timeZone: string
+  readonly language: Language
+  /** Where to write, and below which balance. */
+  readonly lowBalanceEmail: string | undefined
+  readonly lowBalanceThresholdMicro: Micro | undefined
+  readonly frozen: boolean
   readonly createdAt: Date
+}
+
+export type Language = "id" | "en"
+
+/** Undefined leaves as it is, null removes. */
+export interface AccountChange {
+  readonly timeZone?: string | undefined
+  readonly language?: Language | undefined
+  readonly lowBalanceEmail?: string | null | undefined
+  readonly lowBalanceThresholdMicro?: Micro | null | undefined
 }
 
 export interface StoredCredentials {
@@ -29,12 +44,19 @@ export interface OwnedKey {
   readonly keyHash: Uint8Array
 }
 
+/** From where a session is used: a network address, and what the browser calls itself. */
+export interface Whereabouts {
+  readonly address: string
+  readonly userAgent: string
+}
+
 export interface NewAccount {
   readonly id: string
   readonly email: string
   readonly passwordHash: string
   /** Of the session that the sign-up opens. */
   readonly sessionHash: Uint8Array
+  readonly from: Whereabouts
 }
 
 export interface AccountStore {
@@ -46,7 +68,7 @@ export interface AccountStore {
   /** False when the password is no longer the one that was confirmed. Ends all sessions. */
   changePassword(id: string, hashes: { readonly from: string; readonly to: string }): Promise<boolean>
   /** Returns the account's keys, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
-  changeTimeZone(id: string, timeZone: string): Promise<readonly OwnedKey[] | undefined>
+  change(id: string, change: AccountChange): Promise<readonly OwnedKey[] | undefined>
   /** Ends all sessions, and returns the keys that die with the account. */
   delete(id: string): Promise<readonly OwnedKey[]>
   /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
@@ -60,7 +82,8 @@ export function accountStore(database: Database): AccountStore {
   const read = async (id: string): Promise<Account | undefined> => {
     const [row] = await database.run(
       (sql) => sql<AccountRow[]>`
-        select a.id, a.email, a.role, a.time_zone, a.created_at, coalesce(b.posted_micro, 0) as posted_micro,
+        select a.id, a.email, a.role, a.time_zone, a.language, a.low_balance_email, a.low_balance_threshold_micro,
+          a.frozen_at is not null as frozen, a.created_at, coalesce(b.posted_micro, 0) as posted_micro,
           (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro
         from accounts a left join balances b on b.account_id = a.id
         where a.id = ${id} and a.deleted_at is null`,
@@ -72,7 +95,7 @@ export function accountStore(database: Database): AccountStore {
   return {
     read,
 
-    async create({ id, email, passwordHash, sessionHash }) {
+    async create({ id, email, passwordHash, sessionHash, from }) {
       // `opened` comes first by its own id on a second sending, when the address is taken by this very account.
       const [row] = await database.run(
         (sql) => sql<{ id: string }[]>`
@@ -82,8 +105,9 @@ export function accountStore(database: Database): AccountStore {
           ), balance as (
             insert into balances (account_id) select id from account
           ), session as (
-            insert into sessions (token_hash, account_id, expires_at)
-            select ${sessionHash}, id, now() + make_interval(days => ${SESSION_DAYS}) from account
+            insert into sessions (token_hash, account_id, expires_at, address, user_agent)
+            select ${sessionHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent}
+            from account
           )
           select id from account union select id from accounts where id = ${id}`,
         once,
@@ -126,15 +150,26 @@ export function accountStore(database: Database): AccountStore {
       return rows.length === 1
     },
 
-    async changeTimeZone(id, timeZone) {
-      // Postgres' own list of zones has to have it too: days of usage are counted there.
+    async change(id, { timeZone, language, lowBalanceEmail: email, lowBalanceThresholdMicro: threshold }) {
+      // Postgres' own list of zones has to have it too: days of usage are counted there. A mail that was sent is forgotten
+      // with the wish that it was sent for.
       const rows = await database.run(
         (sql) => sql<({ known: boolean } & (KeyRow | { id: null; key_hash: null }))[]>`
           with zone as (
-            select exists (select from pg_timezone_names where lower(name) = lower(${timeZone})) as known
+            select ${timeZone === undefined}
+              or exists (select from pg_timezone_names where lower(name) = lower(${timeZone ?? ""})) as known
+          ), wanted as (
+            select id, case when ${email !== undefined} then ${email ?? null}::text else low_balance_email end as email,
+              case when ${threshold !== undefined} then ${threshold ?? null}::bigint
+                else low_balance_threshold_micro end as threshold
+            from accounts where id = ${id} and deleted_at is null and (select known from zone) for update
           ), changed as (
-            update accounts set time_zone = ${timeZone}
-            where id = ${id} and deleted_at is null and (select known from zone) returning id
+            update accounts a set time_zone = coalesce(${timeZone ?? null}, time_zone),
+              language = coalesce(${language ?? null}, language),
+              low_balance_email = w.email, low_balance_threshold_micro = w.threshold,
+              low_balance_told_at = case when a.low_balance_email is distinct from w.email
+                or a.low_balance_threshold_micro is distinct from w.threshold then null else low_balance_told_at end
+            from wanted w where a.id = w.id returning a.id
           )
           select zone.known, k.id, k.key_hash
           from zone left join changed on true left join api_keys k on k.account_id = changed.id`,
@@ -215,6 +250,10 @@ interface AccountRow {
   email: string
   role: "customer" | "operator"
   time_zone: string
+  language: Language
+  low_balance_email: string | null
+  low_balance_threshold_micro: bigint | null
+  frozen: boolean
   created_at: Date
   posted_micro: bigint
   held_micro: bigint
@@ -229,5 +268,10 @@ const toAccount = (row: AccountRow): Account => ({
   balanceMicro: micro(row.posted_micro),
   heldMicro: micro(row.held_micro),
   timeZone: row.time_zone,
+  language: row.language,
+  lowBalanceEmail: row.low_balance_email ?? undefined,
+  lowBalanceThresholdMicro:
+    row.low_balance_threshold_micro === null ? undefined : micro(row.low_balance_threshold_micro),
+  frozen: row.frozen,
   createdAt: row.created_at,
 })

@@ -2,12 +2,13 @@
  * Sessions as rows, by the hash of their token. A session is good while it is there, not expired, and its account is not
  * deleted; the database's clock decides.
  */
-import { type Account, accountStore } from "./accounts.ts"
+import { type Account, accountStore, type Whereabouts } from "./accounts.ts"
 import type { Database } from "./database.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
 export interface NewSession {
   readonly accountId: string
+  readonly from: Whereabouts
   /** The one that the person's password was verified against. */
   readonly passwordHash: string
   readonly tokenHash: Uint8Array
@@ -19,14 +20,30 @@ export interface SessionOwner {
   readonly accountId: string
   readonly timeZone: string
   readonly role: Account["role"]
+  /** Names the session; its token cannot be had from it. */
+  readonly sessionId: string
+}
+
+export interface SessionRecord extends Whereabouts {
+  readonly id: string
+  readonly createdAt: Date
+  /** Right to a minute. */
+  readonly lastSeenAt: Date
+  readonly expiresAt: Date
 }
 
 export interface SessionStore {
   /** Undefined when the account is deleted, or its password is no longer the one that was verified. */
   open(session: NewSession): Promise<Account | undefined>
-  ownerOf(tokenHash: Uint8Array): Promise<SessionOwner | undefined>
+  /** Whose a session is. Writes down, once a minute at most, that it was used and from where. */
+  ownerOf(tokenHash: Uint8Array, from: Whereabouts): Promise<SessionOwner | undefined>
+  /** Those that are still good, the latest seen first. */
+  list(accountId: string): Promise<readonly SessionRecord[]>
   end(tokenHash: Uint8Array): Promise<void>
-  endAll(accountId: string): Promise<void>
+  /** All of an account's, save the one that is excepted. */
+  endAll(accountId: string, except?: string): Promise<void>
+  /** False when the account has no such session. */
+  endOne(accountId: string, sessionId: string): Promise<boolean>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -34,7 +51,7 @@ const once = { deadlineMs: 5_000, retry: true } as const
 export function sessionStore(database: Database): SessionStore {
   const accounts = accountStore(database)
   return {
-    async open({ accountId, passwordHash, tokenHash, replaces }) {
+    async open({ accountId, passwordHash, tokenHash, replaces, from }) {
       // The row lock makes a password change that is under way commit before or after this, never unseen in between.
       const rows = await database.run(
         (sql) => sql`
@@ -42,8 +59,9 @@ export function sessionStore(database: Database): SessionStore {
             select id from accounts where id = ${accountId} and password_hash = ${passwordHash} and deleted_at is null
             for share
           ), session as (
-            insert into sessions (token_hash, account_id, expires_at)
-            select ${tokenHash}, id, now() + make_interval(days => ${SESSION_DAYS}) from account
+            insert into sessions (token_hash, account_id, expires_at, address, user_agent)
+            select ${tokenHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent}
+            from account
             on conflict do nothing
           ), ended as (
             delete from sessions s using account a
@@ -55,22 +73,68 @@ export function sessionStore(database: Database): SessionStore {
       return rows.length === 0 ? undefined : await accounts.read(accountId)
     },
 
-    async ownerOf(tokenHash) {
+    async ownerOf(tokenHash, { address, userAgent }) {
       const [row] = await database.run(
-        (sql) => sql<{ account_id: string; time_zone: string; role: Account["role"] }[]>`
-          select s.account_id, a.time_zone, a.role from sessions s join accounts a on a.id = s.account_id
+        (sql) => sql<{ account_id: string; time_zone: string; role: Account["role"]; id: string }[]>`
+          with seen as (
+            update sessions set last_seen_at = now(), address = ${address}, user_agent = ${userAgent}
+            where token_hash = ${tokenHash} and expires_at > now() and last_seen_at < now() - interval '1 minute'
+          )
+          select s.account_id, a.time_zone, a.role, s.id from sessions s join accounts a on a.id = s.account_id
           where s.token_hash = ${tokenHash} and s.expires_at > now() and a.deleted_at is null`,
         once,
       )
-      return row === undefined ? undefined : { accountId: row.account_id, timeZone: row.time_zone, role: row.role }
+      return row === undefined
+        ? undefined
+        : { accountId: row.account_id, timeZone: row.time_zone, role: row.role, sessionId: row.id }
+    },
+
+    async list(accountId) {
+      const rows = await database.run(
+        (sql) => sql<SessionRow[]>`
+          select id, created_at, last_seen_at, expires_at, address, user_agent from sessions
+          where account_id = ${accountId} and expires_at > now() order by last_seen_at desc, id`,
+        once,
+      )
+      return rows.map((row) => ({
+        id: row.id,
+        createdAt: row.created_at,
+        lastSeenAt: row.last_seen_at,
+        expiresAt: row.expires_at,
+        address: row.address,
+        userAgent: row.user_agent,
+      }))
     },
 
     async end(tokenHash) {
       await database.run((sql) => sql`delete from sessions where token_hash = ${tokenHash}`, once)
     },
 
-    async endAll(accountId) {
-      await database.run((sql) => sql`delete from sessions where account_id = ${accountId}`, once)
+    async endAll(accountId, except) {
+      await database.run(
+        (sql) => sql`delete from sessions where account_id = ${accountId} and id <> ${except ?? ""}`,
+        once,
+      )
+    },
+
+    async endOne(accountId, sessionId) {
+      // Looked for first: a deletion that is sent again finds nothing, and was done all the same.
+      const found = await database.run(
+        (sql) => sql`select from sessions where account_id = ${accountId} and id = ${sessionId}`,
+        once,
+      )
+      if (found.length === 0) return false
+      await database.run((sql) => sql`delete from sessions where account_id = ${accountId} and id = ${sessionId}`, once)
+      return true
     },
   }
+}
+
+interface SessionRow {
+  id: string
+  created_at: Date
+  last_seen_at: Date
+  expires_at: Date
+  address: string
+  user_agent: string
 }

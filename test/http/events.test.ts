@@ -134,6 +134,7 @@ function serveEvents() {
   const state = { signedIn: true, reads: 0 }
   const events = new Events()
   const session = {
+    id: "ses_1",
     accountId: "acc_1",
     timeZone: "Asia/Jakarta",
     role: "customer" as const,
@@ -144,6 +145,10 @@ function serveEvents() {
     email: "a@example.com",
     role: "customer" as const,
     timeZone: "Asia/Jakarta",
+    language: "id" as const,
+    lowBalanceEmail: undefined,
+    lowBalanceThresholdMicro: undefined,
+    frozen: false,
     createdAt: new Date(),
     balanceMicro: micro(5n),
     heldMicro: micro(0n),

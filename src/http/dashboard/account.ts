@@ -1,12 +1,13 @@
 /** `/account`: the signed-in person's own account (decisions §10). */
-import { Type } from "@sinclair/typebox"
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { microToJson } from "../../../actors/money/micro.ts"
+import { micro, microToJson } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
-import { SomePassword, TimeZone } from "../../accounts/fields.ts"
+import { Email, SomePassword, TimeZone } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { Account } from "../../store/accounts.ts"
-import { type ClientAddress, peerAddress } from "./address.ts"
+import { present } from "../../chat/json.ts"
+import type { Account, AccountChange } from "../../store/accounts.ts"
+import { type ClientAddress, peerAddress, whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
 import { type Authenticate, sessionCookie } from "./session.ts"
 
@@ -16,7 +17,22 @@ export interface AccountDeps {
   readonly clientAddress?: ClientAddress
 }
 
-const readChange = bodyReader(Type.Object({ time_zone: Type.Optional(TimeZone) }))
+/** Null leaves a time zone and a language as they are, and takes the rest away. */
+const orNull = <T extends TSchema>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { description: `${schema.description}, or null` }))
+const Change = Type.Object({
+  time_zone: orNull(TimeZone),
+  language: orNull(Type.Union([Type.Literal("id"), Type.Literal("en")], { description: "'id' or 'en'" })),
+  low_balance_email: orNull(Email),
+  low_balance_threshold_micro: orNull(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "an integer of micro-rupiah, 0 or more",
+    }),
+  ),
+})
+const readChange = bodyReader(Change, { nullIs: "a value" })
 const readDeletion = bodyReader(Type.Object({ password: SomePassword }))
 
 export const accountController = ({ accounts, authenticate, clientAddress = peerAddress }: AccountDeps) =>
@@ -34,9 +50,7 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
         if (session instanceof Failure) return session
         const change = await readChange(request)
         if (change instanceof Failure) return change
-        const timeZone = change.time_zone
-        const account =
-          timeZone === undefined ? await accounts.account(session) : await accounts.changeTimeZone(session, timeZone)
+        const account = await accounts.change(session, toChange(change))
         return account instanceof Failure ? account : accountJson(account)
       },
       { parse: "none" },
@@ -48,7 +62,7 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
         if (session instanceof Failure) return session
         const deletion = await readDeletion(request)
         if (deletion instanceof Failure) return deletion
-        const deleted = await accounts.delete(session, deletion.password, { address: clientAddress(request) })
+        const deleted = await accounts.delete(session, deletion.password, whereabouts(request, clientAddress))
         if (deleted instanceof Failure) return deleted
         set.status = 204
         set.headers["set-cookie"] = sessionCookie(request, "")
@@ -57,6 +71,15 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
       { parse: "none" },
     )
 
+const toChange = (change: Static<typeof Change>): AccountChange => ({
+  timeZone: change.time_zone ?? undefined,
+  language: change.language ?? undefined,
+  lowBalanceEmail: change.low_balance_email,
+  lowBalanceThresholdMicro: present(change.low_balance_threshold_micro)
+    ? micro(BigInt(change.low_balance_threshold_micro))
+    : change.low_balance_threshold_micro,
+})
+
 export const accountJson = (account: Account) => ({
   id: account.id,
   email: account.email,
@@ -64,5 +87,10 @@ export const accountJson = (account: Account) => ({
   balance_micro: microToJson(account.balanceMicro),
   held_micro: microToJson(account.heldMicro),
   time_zone: account.timeZone,
+  language: account.language,
+  low_balance_email: account.lowBalanceEmail ?? null,
+  low_balance_threshold_micro:
+    account.lowBalanceThresholdMicro === undefined ? null : microToJson(account.lowBalanceThresholdMicro),
+  frozen: account.frozen,
   created_at: account.createdAt.toISOString(),
 })

@@ -1,12 +1,18 @@
 /**
  * From where a request comes: its own origin, as the browser must name it, and the client's network address.
  */
+import type { Whereabouts } from "../../store/accounts.ts"
 import { contextOf } from "../edge.ts"
 
 /** The address that failed sign-ins are counted for. Behind a proxy the composition root has to know a better one. */
 export type ClientAddress = (request: Request) => string
 
 export const peerAddress: ClientAddress = (request) => contextOf(request).address
+
+export const whereabouts = (request: Request, clientAddress: ClientAddress): Whereabouts => ({
+  address: clientAddress(request),
+  userAgent: request.headers.get("user-agent") ?? "",
+})
 
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 

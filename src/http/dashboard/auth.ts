@@ -5,7 +5,7 @@ import type { Accounts } from "../../accounts/accounts.ts"
 import { Email, NewPassword, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import { accountJson } from "./account.ts"
-import { type ClientAddress, isOwnOrigin, peerAddress } from "./address.ts"
+import { type ClientAddress, isOwnOrigin, peerAddress, whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
 import { type Authenticate, cookieToken, sessionCookie } from "./session.ts"
 
@@ -31,7 +31,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
       async ({ request, set }) => {
         const credentials = await readSignUp(request)
         if (credentials instanceof Failure) return credentials
-        const signedIn = await accounts.signUp(credentials)
+        const signedIn = await accounts.signUp(credentials, whereabouts(request, clientAddress))
         if (signedIn instanceof Failure) return signedIn
         set.status = 201
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
@@ -44,7 +44,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
       async ({ request, set }) => {
         const credentials = await readSignIn(request)
         if (credentials instanceof Failure) return credentials
-        const visitor = { address: clientAddress(request), replaces: cookieToken(request) }
+        const visitor = { ...whereabouts(request, clientAddress), replaces: cookieToken(request) }
         const signedIn = await accounts.signIn(credentials, visitor)
         if (signedIn instanceof Failure) return signedIn
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
@@ -74,7 +74,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
         const changed = await accounts.changePassword(
           session,
           { current: passwords.current, replacement: passwords.new },
-          { address: clientAddress(request) },
+          whereabouts(request, clientAddress),
         )
         if (changed instanceof Failure) return changed
         set.status = 204

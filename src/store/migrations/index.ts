@@ -10,6 +10,7 @@ import reconciliations from "./0005_reconciliations.sql" with { type: "text" }
 import payments from "./0006_payments.sql" with { type: "text" }
 import operator from "./0007_operator.sql" with { type: "text" }
 import servingProcesses from "./0008_serving_processes.sql" with { type: "text" }
+import people from "./0009_people.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -25,4 +26,5 @@ export const migrations: readonly Migration[] = [
   { name: "0006_payments.sql", sql: payments },
   { name: "0007_operator.sql", sql: operator },
   { name: "0008_serving_processes.sql", sql: servingProcesses },
+  { name: "0009_people.sql", sql: people },
 ]

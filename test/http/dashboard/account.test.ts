@@ -50,6 +50,57 @@ describe("the time zone", () => {
   })
 })
 
+const patch = (token: string, body: unknown) => world.call("PATCH", "/account", { token, body })
+
+describe("the settings", () => {
+  const settings = { language: "en", low_balance_email: "money@example.com", low_balance_threshold_micro: 50_000_000 }
+
+  test("are changed one by one, and null takes an address and a threshold away", async () => {
+    const { token } = await world.signUp()
+    expect((await patch(token, settings)).json).toMatchObject(settings)
+    expect((await patch(token, { language: "id" })).json).toMatchObject({ ...settings, language: "id" })
+    const none = { low_balance_email: null, low_balance_threshold_micro: null }
+    const { status, json } = await patch(token, { ...none, language: null, time_zone: null })
+    expect(status).toBe(200)
+    expect(json).toMatchObject({ ...none, language: "id", time_zone: "Asia/Jakarta" })
+    expect((await world.call("GET", "/account", { token })).json).toEqual(json)
+  })
+
+  const refused: [string, unknown][] = [
+    ["language", "de"],
+    ["language", 1],
+    ["low_balance_email", "nobody"],
+    ["low_balance_email", "a@example.com,b@example.com"],
+    ["low_balance_email", "a@example.com\r\nBcc: b@example.com"],
+    ["low_balance_threshold_micro", -1],
+    ["low_balance_threshold_micro", 0.5],
+    ["low_balance_threshold_micro", "5"],
+    ["low_balance_threshold_micro", 9_007_199_254_740_992],
+  ]
+  test.each(refused)("refuse a %s that is %j, and all with it", async (name, value) => {
+    const { token } = await world.signUp()
+    const { status, json } = await patch(token, { time_zone: "UTC", [name]: value })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+    expect(json.error).toContain(name)
+    expect((await world.call("GET", "/account", { token })).json.time_zone).toBe("Asia/Jakarta")
+  })
+
+  test("that leave the time zone alone tell no key", async () => {
+    const { token } = await world.signUp()
+    await world.call("POST", "/keys", { token, body: { name: "a key" } })
+    world.told.length = 0
+    await patch(token, settings)
+    expect(world.told).toEqual([])
+  })
+})
+
+test("an account that is frozen says so", async () => {
+  const { id, token } = await world.signUp()
+  expect((await world.call("GET", "/account", { token })).json.frozen).toBe(false)
+  await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${id}`
+  expect((await world.call("GET", "/account", { token })).json.frozen).toBe(true)
+})
+
 describe("deletion", () => {
   test("needs the password", async () => {
     const { token } = await world.signUp()

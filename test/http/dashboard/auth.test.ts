@@ -19,6 +19,10 @@ describe("sign-up", () => {
       balance_micro: 0,
       held_micro: 0,
       time_zone: "Asia/Jakarta",
+      language: "id",
+      low_balance_email: null,
+      low_balance_threshold_micro: null,
+      frozen: false,
       created_at: expect.any(String),
     })
     const account = await world.call("GET", "/account", { token: json.session_token })

@@ -11,6 +11,7 @@ import { accountController } from "../../../src/http/dashboard/account.ts"
 import { authController } from "../../../src/http/dashboard/auth.ts"
 import { keysController } from "../../../src/http/dashboard/keys.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
+import { sessionsController } from "../../../src/http/dashboard/sessions.ts"
 import { simulatedPayController } from "../../../src/http/dashboard/simulated-pay.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
@@ -80,6 +81,7 @@ export async function openWorld(options: WorldOptions = {}) {
     })
     .use(authController({ accounts, authenticate }))
     .use(accountController({ accounts, authenticate }))
+    .use(sessionsController({ accounts, authenticate }))
     .use(keysController({ keys: new Keys({ store: apiKeyStore(db), keyChanged }), authenticate }))
     .use(topUpsController({ topUps, store, authenticate }))
     .use(webhooksController({ topUps, providers: [provider] }))

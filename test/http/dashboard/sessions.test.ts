@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { openWorld, PASSWORD, type World } from "./world.ts"
+
+let world: World
+beforeAll(async () => void (world = await openWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+const signIn = async (email: string, userAgent = "a browser") => {
+  const { json } = await world.call("POST", "/auth/sign-in", {
+    body: { email, password: PASSWORD },
+    headers: { "user-agent": userAgent },
+  })
+  return json.session_token as string
+}
+interface Listed {
+  readonly id: string
+  readonly current: boolean
+  readonly last_seen_at: string
+  readonly [field: string]: unknown
+}
+const list = async (token: string): Promise<Listed[]> =>
+  (await world.call("GET", "/account/sessions", { token })).json.data
+const own = async (token: string) => (await list(token)).find(({ current }) => current)
+const works = async (token: string) => (await world.call("GET", "/account", { token })).status === 200
+
+test("every sign-in is listed with its browser and address, and which of them asks", async () => {
+  const { email, token } = await world.signUp()
+  const other = await signIn(email, "another\tbrowser ".padEnd(400, "x"))
+  const sessions = await list(token)
+  expect(sessions).toHaveLength(2)
+  for (const session of sessions) {
+    expect(session).toEqual({
+      id: expect.stringMatching(/^ses_[A-Za-z0-9_-]+$/),
+      created_at: expect.any(String),
+      last_seen_at: expect.any(String),
+      expires_at: expect.any(String),
+      user_agent: expect.any(String),
+      address: "127.0.0.1",
+      current: expect.any(Boolean),
+    })
+    expect(JSON.stringify(session)).not.toContain(token)
+  }
+  expect(sessions.filter(({ current }) => current)).toHaveLength(1)
+  expect((await own(other))?.["user_agent"]).toBe("another browser ".padEnd(300, "x"))
+})
+
+test("a session is seen once a minute, from where it is then", async () => {
+  const { id, token } = await world.signUp()
+  const first = (await own(token))?.last_seen_at
+  await world.call("GET", "/account", { token, headers: { "user-agent": "changed" } })
+  expect(await own(token)).toMatchObject({ last_seen_at: first, user_agent: expect.not.stringMatching("changed") })
+  await world.sql`update sessions set last_seen_at = now() - interval '61 seconds' where account_id = ${id}`
+  await world.call("GET", "/account", { token, headers: { "user-agent": "changed" } })
+  const seen = await own(token)
+  expect(seen?.["user_agent"]).toBe("changed")
+  expect(Date.parse(seen?.last_seen_at ?? "")).toBeGreaterThanOrEqual(Date.parse(first ?? ""))
+})
+
+test("one session is ended by its id, and no other", async () => {
+  const { email, token } = await world.signUp()
+  const other = await signIn(email)
+  const id = (await own(other))?.id
+  const ended = await world.call("DELETE", `/account/sessions/${id}`, { token })
+  expect([ended.status, ended.text]).toEqual([204, ""])
+  expect([await works(token), await works(other)]).toEqual([true, false])
+  expect((await world.call("DELETE", `/account/sessions/${id}`, { token })).status).toBe(404)
+})
+
+test("all others are ended at once, and the one that asks is left", async () => {
+  const { email, token } = await world.signUp()
+  const others = [await signIn(email), await signIn(email)]
+  expect((await world.call("DELETE", "/account/sessions", { token })).status).toBe(204)
+  expect(await Promise.all([token, ...others].map(works))).toEqual([true, false, false])
+  expect(await list(token)).toHaveLength(1)
+})
+
+test("a foreign session is as unknown as none", async () => {
+  const [owner, other] = [await world.signUp(), await world.signUp()]
+  const foreign = (await own(owner.token))?.id
+  for (const id of [foreign, "ses_unknown", "%00", "x".repeat(300)]) {
+    const answer = await world.call("DELETE", `/account/sessions/${id}`, { token: other.token })
+    expect([answer.status, answer.json.code]).toEqual([404, "resource.not_found"])
+  }
+  expect((await world.call("DELETE", "/account/sessions", { token: other.token })).status).toBe(204)
+  expect(await works(owner.token)).toBe(true)
+})
+
+test("an expired session is not listed", async () => {
+  const { email, id, token } = await world.signUp()
+  await signIn(email)
+  const current = (await own(token))?.id ?? ""
+  await world.sql`update sessions set expires_at = now() where account_id = ${id} and id <> ${current}`
+  expect(await list(token)).toHaveLength(1)
+})
+
+test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
