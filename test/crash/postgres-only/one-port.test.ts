@@ -49,9 +49,9 @@ test("each process is replaced under load, and no connection is refused and no c
   expect(second.url).toBe(first.url)
   const customer = await first.customer(1_000_000)
   const outcomes: string[] = []
-  let over = false
+  const over = new AbortController()
   const callers = Array.from({ length: CALLERS }, async (_, n) => {
-    while (!over) outcomes.push(await call(first, customer, n % 2 === 0))
+    while (!over.signal.aborted) outcomes.push(await call(first, customer, n % 2 === 0))
   })
   /** So many more calls have ended. */
   const calls = async (count: number) => {
@@ -65,7 +65,7 @@ test("each process is replaced under load, and no connection is refused and no c
     gateways.push(await house.start(env))
   }
   await calls(2 * CALLERS)
-  over = true
+  over.abort()
   await Promise.all(callers)
   expect(outcomes.filter((outcome) => outcome !== "whole")).toEqual([])
 
