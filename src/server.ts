@@ -1,6 +1,7 @@
 /**
  * A running gateway: everything put together, started in order and stopped in reverse. Alone knows all the rooms.
  */
+import { join } from "node:path"
 import { Elysia } from "elysia"
 import { InlineScheduler } from "../actors/kernel/scheduler.ts"
 import type { Runtime } from "../actors/kernel/actor.ts"
@@ -54,6 +55,7 @@ import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
 import { topUpStore } from "./store/top-ups.ts"
 import { usageStore } from "./store/usage.ts"
+import { WithdrawalFiles } from "./store/withdrawals.ts"
 import type { Backend } from "./upstream/providers.ts"
 import { chatFormat } from "./wire/chat/format.ts"
 import { messagesFormat } from "./wire/messages/format.ts"
@@ -121,6 +123,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       processId: process.id,
       fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
     }),
+    withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), log),
     catalogue,
     backends,
     fetch,
@@ -153,6 +156,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     },
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
   })
+  const withdrawn = await gateway.recover()
+  if (withdrawn > 0) log.warn("took back calls of a dead process", { calls: withdrawn })
   const { ports } = gateway
   const { actors } = ports
   const notices =

@@ -9,6 +9,7 @@ import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { JsonObject } from "../chat/json.ts"
 import { Failure } from "../failure/failure.ts"
+import type { FailureCode } from "../failure/table.ts"
 import type { StreamPosition } from "../wire/format.ts"
 import type { Routed } from "./route.ts"
 import type { Booked, Ending } from "./settle.ts"
@@ -39,9 +40,10 @@ export function endingOf({ end, attempts, admission }: Routed, terms: EndingTerm
 const believed = (tokens: Tokens | undefined, { price: version }: Offer): Tokens | undefined =>
   tokens && price(tokens, version.rates) <= largestMicro ? tokens : undefined
 
-/** The record of a call that a bug of ours ended. */
-export const crashRecord = (
+/** The record of a call of which a failure is told before it could be settled. */
+export const unsettledRecord = (
   { model, price: version }: Offer,
+  errorCode: FailureCode,
   firstTokenMs: number | undefined,
   durationMs: number,
 ): UsageRecord => ({
@@ -54,7 +56,7 @@ export const crashRecord = (
   absorbed: zero,
   turns: 1,
   attempts: 1,
-  errorCode: "internal.panic",
+  errorCode,
   flagged: true,
   firstTokenMs,
   durationMs,

@@ -16,10 +16,11 @@ import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import type { CallLimits, GatewayPorts } from "./ports.ts"
 import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
+import { withdrawKept } from "./withdraw.ts"
 
 export interface GatewayParts extends Pick<
   GatewayPorts,
-  "backends" | "fetch" | "search" | "finished" | "alerted" | "crashed"
+  "backends" | "fetch" | "search" | "withdrawals" | "finished" | "alerted" | "crashed"
 > {
   readonly runtime: Runtime
   readonly processId: string
@@ -68,6 +69,7 @@ export class Gateway {
       random,
       clock,
       fetch,
+      withdrawals: parts.withdrawals,
       finished: parts.finished,
       alerted: parts.alerted,
       crashed: parts.crashed,
@@ -78,6 +80,11 @@ export class Gateway {
 
   get isDraining(): boolean {
     return this.#draining.signal.aborted
+  }
+
+  /** Before the first call. Resolves with how many calls of processes before this one had to be taken back. */
+  async recover(): Promise<number> {
+    return await withdrawKept(this.ports.actors, this.ports.withdrawals)
   }
 
   /** What another process said. */

@@ -4,6 +4,7 @@ import type { Random } from "../../actors/kernel/random.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Search } from "../search/searx.ts"
 import type { Fetch } from "../upstream/client.ts"
+import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { Calibration } from "./calibration.ts"
@@ -34,6 +35,8 @@ export interface GatewayPorts {
   readonly clock: Clock
   /** The way to the backends. */
   readonly fetch: Fetch
+  /** The local disk, for what the database could not be told in time. */
+  readonly withdrawals: Withdrawals
   /** What is known of how far estimates are off. */
   readonly calibration: Calibration
   readonly finished: (call: FinishedCall) => void

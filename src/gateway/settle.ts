@@ -10,7 +10,9 @@ import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts
 import type { Offer } from "../catalogue/live.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { Actors } from "./actors.ts"
+import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Admission } from "./admit.ts"
+import { withdraw } from "./withdraw.ts"
 
 /** What became of a call. */
 export interface Ending {
@@ -52,7 +54,7 @@ export interface SettleTerms {
   readonly withdrawn: AbortSignal
 }
 
-export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked> {
+export async function settle(actors: Actors, withdrawals: Withdrawals, terms: SettleTerms): Promise<Booked> {
   const { keyHash, opening, admission, ending, withdrawn } = terms
   const { accountId, starts } = opening
   const charged = await chargeCustomer(actors, terms)
@@ -75,19 +77,26 @@ export async function settle(actors: Actors, terms: SettleTerms): Promise<Booked
     durationMs: ending.durationMs,
   }
   const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
-  const durable = actors.ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs)
-  const outcome = await Promise.race([durable, aborted(withdrawn)])
-  if (outcome.kind === "ok" && !withdrawn.aborted) {
+  // Once a client has been told that nothing is charged, not even the attempt is made.
+  const durable = async () =>
+    withdrawn.aborted
+      ? undefined
+      : await Promise.race([
+          actors.ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs),
+          aborted(withdrawn),
+        ])
+  const outcome = await durable()
+  if (outcome?.kind === "ok" && !withdrawn.aborted) {
     if (outcome.value === "durable" || charge === zero) return { charge, absorbed, status, durable: true }
     // The answer is delivered, and the house bears what it cost.
     return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }
   }
 
-  actors.ledger.tell({ type: "void", settlement })
   if (typeof charged !== "string") {
     actors.accounts.tellIfActive(accountId, { type: "unsettle", charged })
     actors.keys.tellIfActive(keyHash, { type: "unsettle", charge, starts })
   }
+  await withdraw(actors, withdrawals, settlement)
   return { charge: zero, absorbed: zero, status: "billing_error", durable: false }
 }
 

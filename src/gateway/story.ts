@@ -7,13 +7,14 @@ import type { Outcome } from "../../actors/kernel/actor.ts"
 import type { Timer } from "../../actors/kernel/clock.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
+import type { FailureCode } from "../failure/table.ts"
 import type { WireFormat } from "../wire/format.ts"
 import { valueOf } from "./actors.ts"
 import { type Admission, admit } from "./admit.ts"
 import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
 import { candidates, type Candidate } from "./candidates.ts"
-import { crashRecord, type Delivery, deliveryOf, endingOf } from "./ending.ts"
+import { type Delivery, deliveryOf, endingOf, unsettledRecord } from "./ending.ts"
 import { Outbox } from "./outbox.ts"
 import { Patience } from "./patience.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -22,6 +23,7 @@ import { type Routed, route } from "./route.ts"
 import { type Booked, type Ending, settle } from "./settle.ts"
 import { toolLoop } from "./tool-loop.ts"
 import type { Understood } from "./understand.ts"
+import { withdraw } from "./withdraw.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_PATIENCE_MS = 2_000
@@ -111,15 +113,20 @@ export class Story {
 
     const early = await Promise.race([delivered, this.#outbox.started])
     if (early !== undefined) return early
-    return await this.#head(opened, patience)
+    return await this.#head(opened, patience, opening)
   }
 
   /** The head of an answer that has begun: it goes once the opening is durable. */
-  async #head(opened: Promise<Outcome<"durable">>, patience: Patience): Promise<Response | Failure> {
+  async #head(
+    opened: Promise<Outcome<"durable">>,
+    patience: Patience,
+    opening: Opening,
+  ): Promise<Response | Failure> {
     if ((await opened).kind !== "ok") {
       this.#withdrawn.abort()
       patience.giveUp()
       this.#outbox.leave()
+      await this.#withdraw(opening, "dependency.database_unavailable")
       return new Failure("dependency.database_unavailable")
     }
     const streamed = this.#understood.request.stream
@@ -191,7 +198,8 @@ export class Story {
       firstTokenMs: this.#firstTokenMs,
       durationMs: this.#elapsedMs(),
     })
-    const booked = await settle(this.#ports.actors, {
+    const { actors, withdrawals } = this.#ports
+    const booked = await settle(actors, withdrawals, {
       keyHash: this.#caller.keyHash,
       opening: { ...opening, leaseId: admission.leaseId, starts: admission.starts },
       admission,
@@ -222,13 +230,19 @@ export class Story {
   }
 
   /** A bug of ours ended the story: the client is told, nothing is charged, and the record says whose fault it was. */
-  #crash(error: unknown, opening: Opening): Delivery {
+  async #crash(error: unknown, opening: Opening): Promise<Delivery> {
     this.#admission?.[Symbol.dispose]()
     this.#ports.crashed(this.#requestId, error)
-    const { offer } = this.#understood
-    const final = crashRecord(offer, this.#firstTokenMs, this.#elapsedMs())
-    this.#ports.actors.ledger.tell({ type: "void", settlement: { opening, records: [final], voided: true } })
-    return { kind: "failure", failure: new Failure("internal.panic"), model: offer.model.id, position: undefined }
+    await this.#withdraw(opening, "internal.panic")
+    const { model } = this.#understood.offer
+    return { kind: "failure", failure: new Failure("internal.panic"), model: model.id, position: undefined }
+  }
+
+  /** Before a failure is told of a call that may have been booked, or may still be. */
+  async #withdraw(opening: Opening, errorCode: FailureCode): Promise<void> {
+    const { actors, withdrawals } = this.#ports
+    const record = unsettledRecord(this.#understood.offer, errorCode, this.#firstTokenMs, this.#elapsedMs())
+    await withdraw(actors, withdrawals, { opening, records: [record], voided: true })
   }
 
   async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {

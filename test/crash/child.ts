@@ -90,11 +90,16 @@ export class House implements AsyncDisposable {
     return new ChildGateway(child)
   }
 
-  /** The database, while no gateway of the embedded kind has it. */
-  async books<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-    const { DATA_DIR: dataDir = "", DATABASE_URL: url } = this.#env
+  /** Where calls are kept that were told a failure while the database was away. */
+  get withdrawals(): string {
+    return join(this.#env["DATA_DIR"] ?? "", "withdrawals")
+  }
+
+  /** The database, while no gateway of the embedded kind has it. `at` is another way to it than the gateways'. */
+  async books<T>(work: (sql: Sql) => PromiseLike<T>, at?: string): Promise<T> {
+    const { DATA_DIR: dataDir = "", DATABASE_URL: url = at } = this.#env
     const embedded = url === undefined ? await openEmbedded({ dataDir }) : undefined
-    const connection = directConnection(embedded?.url ?? url ?? "")
+    const connection = directConnection(embedded?.url ?? at ?? url ?? "")
     try {
       return await work(connection.sql)
     } finally {

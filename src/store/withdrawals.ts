@@ -1,0 +1,154 @@
+/**
+ * Calls whose clients were told that nothing is charged before the database could say so: kept on the local disk, so that
+ * it stays true if the process dies before the database is back. The rare path alone comes here: a commit without an
+ * answer in time.
+ *
+ * One file for all that came together, written aside, synced and renamed, and never changed: a file is whole or not there.
+ * Taking back is idempotent, so files have no owner: whoever starts on the same directory may read and delete them.
+ */
+import { mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises"
+import { join } from "node:path"
+import { nanoid } from "nanoid"
+import type { Settlement } from "../../actors/ledger.ts"
+import type { Log } from "../log.ts"
+
+export interface Withdrawals {
+  /** What was kept and not forgotten when this process started. */
+  kept(): Promise<readonly Settlement[]>
+  /** Resolves when it is on disk. Never rejects: what cannot be kept is logged, and the client is told all the same. */
+  keep(settlement: Settlement): Promise<void>
+  /** The database has it. */
+  forget(requestId: string): void
+}
+
+interface Waiting {
+  readonly settlement: Settlement
+  readonly done: () => void
+}
+
+export class WithdrawalFiles implements Withdrawals {
+  readonly #directory: string
+  readonly #log: Log
+  #queue: Waiting[] = []
+  #writing: Promise<void> | undefined
+  /** By file: the calls in it that the database does not have yet. */
+  readonly #files = new Map<string, Set<string>>()
+
+  constructor(directory: string, log: Log) {
+    this.#directory = directory
+    this.#log = log
+  }
+
+  async kept(): Promise<readonly Settlement[]> {
+    const all: Settlement[] = []
+    for (const name of (await this.#names()).filter((file) => file.endsWith(ENDING)).sort()) {
+      const file = join(this.#directory, name)
+      const settlements = decode(await readFile(file, "utf8"))
+      if (settlements === undefined) {
+        this.#log.error("withdrawals not readable", { file })
+        continue
+      }
+      this.#files.set(file, new Set(settlements.map(requestIdOf)))
+      all.push(...settlements)
+    }
+    return all
+  }
+
+  keep(settlement: Settlement): Promise<void> {
+    return new Promise((done) => {
+      this.#queue.push({ settlement, done })
+      this.#writing ??= this.#writeAll()
+    })
+  }
+
+  forget(requestId: string): void {
+    // What is still being written is forgotten when it is there.
+    void (this.#writing ?? Promise.resolve()).then(() => this.#drop(requestId))
+  }
+
+  async #writeAll(): Promise<void> {
+    // The calls of one turn go together.
+    await Promise.resolve()
+    while (this.#queue.length > 0) {
+      const taken = this.#queue
+      this.#queue = []
+      const settlements = taken.map(({ settlement }) => settlement)
+      try {
+        this.#files.set(await this.#write(settlements), new Set(settlements.map(requestIdOf)))
+      } catch (error) {
+        const requestIds = settlements.map(requestIdOf).join(" ")
+        this.#log.error("withdrawals not kept", { request_ids: requestIds, error: String(error) })
+      }
+      for (const { done } of taken) done()
+    }
+    this.#writing = undefined
+  }
+
+  async #write(settlements: readonly Settlement[]): Promise<string> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    const file = join(this.#directory, `${Date.now()}-${nanoid()}${ENDING}`)
+    const aside = `${file}.unfinished`
+    await withFile(aside, "w", async (handle) => {
+      await handle.writeFile(encode(settlements))
+      await handle.sync()
+    })
+    await rename(aside, file)
+    await withFile(this.#directory, "r", (handle) => handle.sync())
+    return file
+  }
+
+  async #drop(requestId: string): Promise<void> {
+    for (const [file, open] of this.#files) {
+      if (!open.delete(requestId) || open.size > 0) continue
+      this.#files.delete(file)
+      // One that stays is taken back once more at the next start, which changes nothing.
+      await unlink(file).catch(() => {})
+    }
+  }
+
+  async #names(): Promise<string[]> {
+    try {
+      return await readdir(this.#directory)
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return []
+      throw error
+    }
+  }
+}
+
+const ENDING = ".json"
+const requestIdOf = ({ opening }: Settlement): string => opening.requestId
+
+type Handle = Awaited<ReturnType<typeof open>>
+
+async function withFile(path: string, flags: string, work: (handle: Handle) => Promise<void>): Promise<void> {
+  const handle = await open(path, flags, 0o600)
+  try {
+    await work(handle)
+  } finally {
+    await handle.close()
+  }
+}
+
+/** A sum in the first line tells what we wrote from anything else. Bigints are objects of one member. */
+function encode(settlements: readonly Settlement[]): string {
+  const text = JSON.stringify(settlements, (_, value: unknown) =>
+    typeof value === "bigint" ? { bigint: String(value) } : value,
+  )
+  return `${sumOf(text)}\n${text}`
+}
+
+function decode(content: string): readonly Settlement[] | undefined {
+  const end = content.indexOf("\n")
+  const text = content.slice(end + 1)
+  if (end < 0 || content.slice(0, end) !== sumOf(text)) return undefined
+  return JSON.parse(text, (_, value: unknown) => revived(value)) as Settlement[]
+}
+
+function revived(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || !("bigint" in value)) return value
+  return BigInt(String(value.bigint))
+}
+
+/** The version belongs to the form of a settlement: change it with that. */
+const sumOf = (text: string): string => `1 ${Bun.hash.crc32(text).toString(16)}`

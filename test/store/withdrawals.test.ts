@@ -1,0 +1,119 @@
+import { expect, test } from "bun:test"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Settlement } from "../../actors/ledger.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { noTokens } from "../../actors/money/tokens.ts"
+import { createLog } from "../../src/log.ts"
+import { WithdrawalFiles } from "../../src/store/withdrawals.ts"
+
+const withdrawn = (requestId: string): Settlement => ({
+  opening: {
+    requestId,
+    accountId: "acc_1",
+    keyId: "key_1",
+    leaseId: 2n ** 60n,
+    model: "1n",
+    endpoint: "chat",
+    streamed: false,
+    hold: micro(5n),
+    priceId: 7n,
+    openedAt: 1,
+    starts: { daily: 0, monthly: 0, total: 0 },
+  },
+  records: [
+    {
+      part: 0,
+      model: "m",
+      priceId: 7n,
+      status: "billing_error",
+      tokens: noTokens,
+      charge: zero,
+      absorbed: zero,
+      turns: 1,
+      attempts: 1,
+      errorCode: undefined,
+      flagged: true,
+      firstTokenMs: undefined,
+      durationMs: 3,
+    },
+  ],
+  voided: true,
+})
+
+function place() {
+  const directory = mkdtempSync(join(tmpdir(), "loket-withdrawals-"))
+  const complaints: string[] = []
+  const log = createLog("warn", (line) => complaints.push(line))
+  return {
+    directory,
+    complaints,
+    open: (path = directory) => new WithdrawalFiles(path, log),
+    files: () => readdirSync(directory),
+    [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }),
+  }
+}
+
+/** What is forgotten is deleted a moment later. */
+async function emptied(files: () => readonly string[]): Promise<void> {
+  while (files().length > 0) await Bun.sleep(5)
+}
+
+test("what was kept is there for the next process, whole, and gone when the database has it", async () => {
+  using there = place()
+  const first = there.open()
+  await Promise.all(["a", "b", "c"].map((id) => first.keep(withdrawn(id))))
+  await first.keep(withdrawn("d"))
+  expect(there.files()).toHaveLength(2)
+
+  const second = there.open()
+  const kept = await second.kept()
+  expect(kept.toSorted((x, y) => (x.opening.requestId < y.opening.requestId ? -1 : 1))).toEqual(
+    ["a", "b", "c", "d"].map(withdrawn),
+  )
+  second.forget("a")
+  second.forget("b")
+  await Bun.sleep(20)
+  expect(there.files()).toHaveLength(2)
+  for (const id of ["c", "d"]) second.forget(id)
+  await emptied(there.files)
+  expect(await there.open().kept()).toEqual([])
+})
+
+test("what is forgotten before it is written does not stay", async () => {
+  using there = place()
+  const files = there.open()
+  const keeping = files.keep(withdrawn("a"))
+  files.forget("a")
+  await keeping
+  await emptied(there.files)
+})
+
+test("a directory that does not exist has nothing, and is made when something is to be kept", async () => {
+  using there = place()
+  const path = join(there.directory, "data", "withdrawals")
+  expect(await there.open(path).kept()).toEqual([])
+  await there.open(path).keep(withdrawn("a"))
+  expect(await there.open(path).kept()).toEqual([withdrawn("a")])
+})
+
+test("a file that is not what was written is told, and left alone", async () => {
+  using there = place()
+  await there.open().keep(withdrawn("a"))
+  const [whole = ""] = there.files()
+  const text = await Bun.file(join(there.directory, whole)).text()
+  writeFileSync(join(there.directory, "0-torn.json"), text.slice(0, -10))
+  writeFileSync(join(there.directory, "0-half.json.unfinished"), text.slice(0, 10))
+  expect(await there.open().kept()).toEqual([withdrawn("a")])
+  expect(there.complaints).toEqual([expect.stringContaining("0-torn.json")])
+  expect(there.files()).toHaveLength(3)
+})
+
+test("a disk that takes nothing is told with the calls, and nobody waits for it", async () => {
+  using there = place()
+  writeFileSync(join(there.directory, "file"), "")
+  const files = there.open(join(there.directory, "file", "withdrawals"))
+  await Promise.all(["a", "b"].map((id) => files.keep(withdrawn(id))))
+  expect(there.complaints).toEqual([expect.stringMatching(/"withdrawals not kept".*"a b"/)])
+})
