@@ -117,11 +117,7 @@ export class Story {
   }
 
   /** The head of an answer that has begun: it goes once the opening is durable. */
-  async #head(
-    opened: Promise<Outcome<"durable">>,
-    patience: Patience,
-    opening: Opening,
-  ): Promise<Response | Failure> {
+  async #head(opened: Promise<Outcome<"durable">>, patience: Patience, opening: Opening): Promise<Response | Failure> {
     if ((await opened).kind !== "ok") {
       this.#withdrawn.abort()
       patience.giveUp()

@@ -52,8 +52,7 @@ export async function violations(sql: Sql, { seen, calls, paid, troubled }: Evid
 
 /** What is wrong between a call as its client saw it and its record. */
 function objection(call: Seen, record: Row | undefined, troubled: boolean): string | undefined {
-  const charged = record?.status === "ok" && costs(record) === chargeMicro(call.client.tariff)
-  const full = charged && (call.client.limited || record.absorbed_micro === 0n)
+  const full = record?.status === "ok" && isPrice(record, call)
   const free = record !== undefined && record.status !== "ok" && record.charge_micro === 0n
   if (call.told === "answer") {
     // The house bears what could not be booked in time: of a stream, or by a process that was taken for dead.
@@ -71,8 +70,15 @@ function objection(call: Seen, record: Row | undefined, troubled: boolean): stri
   return full || free ? undefined : "a call that was cut off is neither charged nor free"
 }
 
-/** What an answer cost; the house bears what was more than there was money for. */
-const costs = (record: Row): number => Number(record.charge_micro + record.absorbed_micro)
+/**
+ * An answer for which there was not money enough was shorter, or the house bore the rest; that its charge is the price of
+ * its tokens is among the contradictions.
+ */
+function isPrice({ charge_micro, absorbed_micro }: Row, { client }: Seen): boolean {
+  const price = BigInt(chargeMicro(client.tariff))
+  if (client.limited) return charge_micro + absorbed_micro > 0n && charge_micro + absorbed_micro <= price
+  return charge_micro === price && absorbed_micro === 0n
+}
 
 /** A refusal is in the log only (decisions §12.5). 503 `database_unavailable` is told before and after forwarding. */
 const wasForwarded = ({ status, code }: Seen): boolean =>
