@@ -3,10 +3,10 @@ import type { AccountLease } from "../../actors/account.ts"
 import type { LoadedKey } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Lease } from "../../actors/money/purse.ts"
-import { type BudgetPeriod, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
+import { type BudgetPeriod, budgetStatements, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
 import type { Database } from "./database.ts"
 import { type Grown, growLease, returnLease } from "./leases.ts"
-import { loadKey } from "./live-keys.ts"
+import { keyStatements, loadKey } from "./live-keys.ts"
 
 /** Everything throws `DatabaseUnavailable` when Postgres did not answer: then it is unknown whether it was done. */
 export interface ActorStore {
@@ -23,9 +23,9 @@ export interface ActorStore {
 }
 
 export const actorStore = (database: Database, processId: string): ActorStore => ({
-  loadKey: (keyHash, nowMs) => loadKey(database, keyHash, nowMs),
+  loadKey: (keyHash, nowMs) => loadKey(keyStatements(database), keyHash, nowMs),
   growLease: (accountId, short) => growLease(database, processId, accountId, short),
   returnLease: (leaseId, returned) => returnLease(database, leaseId, returned),
-  growBudget: (of, short) => growBudget(database, processId, of, short),
+  growBudget: (of, short) => growBudget(budgetStatements(database), processId, of, short),
   returnBudget: (of, returned) => returnBudget(database, processId, of, returned),
 })

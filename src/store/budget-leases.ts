@@ -34,29 +34,42 @@ const toLease = (row: Row): Lease => ({
   settled: micro(row.settled_micro),
 })
 
-/** Undefined when this process has been closed by another and may lease nothing any more. */
-export async function growBudget(
-  database: Database,
-  processId: string,
-  of: BudgetPeriod,
-  short: Micro,
-): Promise<GrownBudget | undefined> {
-  const grow = async (): Promise<GrownBudget | undefined> => {
+/** One statement each, idempotent. */
+export interface BudgetStatements {
+  /** Undefined also while the period has no row, which is then to be opened. */
+  growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined>
+  openBudget(of: BudgetPeriod): Promise<void>
+}
+
+export const budgetStatements = (database: Database): BudgetStatements => ({
+  growBudget: async (processId, of, short) => {
     const [row] = await database.run((sql) => grown(sql, processId, of, short), again)
     if (row === undefined) return undefined
     const lease = toLease(row)
     return { lease, more: row.more, elsewhere: minus(micro(row.spent_micro), lease.settled) }
-  }
-  const first = await grow()
-  if (first !== undefined) return first
+  },
+  openBudget: async ({ keyId, period, start }) => {
+    await database.run(
+      (sql) => sql`
+        insert into key_spend (key_id, period, period_start, spent_micro)
+        values (${keyId}, ${period}, ${new Date(start)}, 0) on conflict do nothing`,
+      again,
+    )
+  },
+})
+
+/** Undefined when this process has been closed by another and may lease nothing any more. */
+export async function growBudget(
+  statements: BudgetStatements,
+  processId: string,
+  of: BudgetPeriod,
+  short: Micro,
+): Promise<GrownBudget | undefined> {
+  const grown = await statements.growBudget(processId, of, short)
+  if (grown !== undefined) return grown
   // What is locked and counted on has to be there before the statement begins.
-  await database.run(
-    (sql) => sql`
-      insert into key_spend (key_id, period, period_start, spent_micro)
-      values (${of.keyId}, ${of.period}, ${new Date(of.start)}, 0) on conflict do nothing`,
-    again,
-  )
-  return await grow()
+  await statements.openBudget(of)
+  return await statements.growBudget(processId, of, short)
 }
 
 function grown(sql: Sql, processId: string, { keyId, period, start }: BudgetPeriod, short: Micro) {

@@ -1,10 +1,10 @@
 /** A key as its actor needs it: found by its hash, with its account's state and what it has spent. */
-import type { LoadedKey } from "../../actors/key.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import type { KeyRecord, LoadedKey, Spent } from "../../actors/key.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database } from "./database.ts"
 
-interface Row {
+interface KeyRow {
   readonly id: string
   readonly account_id: string
   readonly revoked: boolean
@@ -17,49 +17,63 @@ interface Row {
   readonly spending_period: SpendingPeriod | null
 }
 
-/** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
-export async function loadKey(database: Database, keyHash: string, nowMs: number): Promise<LoadedKey | undefined> {
-  const [row] = await database.run(
-    (sql) => sql<Row[]>`
-select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
-  a.frozen_at is not null as account_frozen, a.time_zone, k.requests_per_minute, k.tokens_per_minute, k.spending_limit_micro, k.spending_period
-from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buffer.from(keyHash, "hex")}`,
-    { retry: true },
-  )
-  if (row === undefined) return undefined
-  const { starts } = calendarAt(nowMs, row.time_zone)
-  const limit = row.spending_limit_micro
-  const period = row.spending_period
-  return {
-    record: {
-      keyId: row.id,
-      accountId: row.account_id,
-      revoked: row.revoked,
-      accountDeleted: row.account_deleted,
-      accountFrozen: row.account_frozen,
-      timeZone: row.time_zone,
-      requestsPerMinute: row.requests_per_minute ?? undefined,
-      tokensPerMinute: row.tokens_per_minute ?? undefined,
-      budget: limit === null || period === null ? undefined : { limit: micro(limit), period },
-    },
-    starts,
-    spent: await loadSpent(database, row.id, starts),
-  }
+/** One statement each. */
+export interface KeyStatements {
+  /** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
+  findKey(keyHash: string): Promise<KeyRecord | undefined>
+  readSpent(keyId: string, starts: PeriodStarts): Promise<Spent>
 }
 
-async function loadSpent(
-  database: Database,
-  keyId: string,
-  starts: PeriodStarts,
-): Promise<Record<SpendingPeriod, Micro>> {
-  const rows = await database.run(
-    (sql) => sql<{ period: SpendingPeriod; spent_micro: bigint }[]>`
+export const keyStatements = (database: Database): KeyStatements => ({
+  findKey: async (keyHash) => {
+    const [row] = await database.run(
+      (sql) => sql<KeyRow[]>`
+select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
+  a.frozen_at is not null as account_frozen, a.time_zone, k.requests_per_minute, k.tokens_per_minute,
+  k.spending_limit_micro, k.spending_period
+from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buffer.from(keyHash, "hex")}`,
+      { retry: true },
+    )
+    return row && toRecord(row)
+  },
+  readSpent: async (keyId, starts) => {
+    const rows = await database.run(
+      (sql) => sql<{ period: SpendingPeriod; spent_micro: bigint }[]>`
 select period, spent_micro from key_spend where key_id = ${keyId} and (
   (period = 'daily' and period_start = ${new Date(starts.daily)}) or
   (period = 'monthly' and period_start = ${new Date(starts.monthly)}) or period = 'total')`,
-    { retry: true },
-  )
-  const spent = { daily: zero, monthly: zero, total: zero }
-  for (const row of rows) spent[row.period] = micro(row.spent_micro)
-  return spent
+      { retry: true },
+    )
+    const spent = { daily: zero, monthly: zero, total: zero }
+    for (const row of rows) spent[row.period] = micro(row.spent_micro)
+    return spent
+  },
+})
+
+/** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
+export async function loadKey(
+  statements: KeyStatements,
+  keyHash: string,
+  nowMs: number,
+): Promise<LoadedKey | undefined> {
+  const record = await statements.findKey(keyHash)
+  if (record === undefined) return undefined
+  const { starts } = calendarAt(nowMs, record.timeZone)
+  return { record, starts, spent: await statements.readSpent(record.keyId, starts) }
+}
+
+function toRecord(row: KeyRow): KeyRecord {
+  const limit = row.spending_limit_micro
+  const period = row.spending_period
+  return {
+    keyId: row.id,
+    accountId: row.account_id,
+    revoked: row.revoked,
+    accountDeleted: row.account_deleted,
+    accountFrozen: row.account_frozen,
+    timeZone: row.time_zone,
+    requestsPerMinute: row.requests_per_minute ?? undefined,
+    tokensPerMinute: row.tokens_per_minute ?? undefined,
+    budget: limit === null || period === null ? undefined : { limit: micro(limit), period },
+  }
 }

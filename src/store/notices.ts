@@ -93,7 +93,7 @@ export class Notices {
       connectTimeoutMs: ANSWER_MS,
       statementTimeoutMs: ANSWER_MS,
       onNotify: (_, payload) => {
-        const notice = parse(payload)
+        const notice = parseNotice(payload)
         if (notice !== undefined) this.#options.heard(notice)
       },
     })
@@ -115,7 +115,7 @@ export class Notices {
 }
 
 /** Words, as the statements and triggers that notify put them; a newer version of the program may say more. */
-function parse(payload: string): Notice | undefined {
+export function parseNotice(payload: string): Notice | undefined {
   const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
   if (about === "processes") return what === "changed" ? { what, about } : undefined
   if (about !== "account" && about !== "key") return undefined

@@ -6,8 +6,9 @@
  */
 import { nanoid } from "nanoid"
 import type { Share } from "../../actors/share.ts"
-import type { Database, Sql } from "./database.ts"
-import { lockKey, SessionLock } from "./session-lock.ts"
+import type { Database } from "./database.ts"
+import { type ClosingStatements, processStatements } from "./process-statements.ts"
+import { SessionLock } from "./session-lock.ts"
 
 export interface ProcessOptions {
   readonly db: Database
@@ -44,60 +45,29 @@ interface Closed {
 
 /** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
 const REPRIEVE_MS = 5000
-const again = { deadlineMs: 10_000, retry: true } as const
 
 export async function registerProcess({ db, lockUrl, onFenced }: ProcessOptions): Promise<RegisteredProcess> {
   const id = `prc_${nanoid()}`
+  const statements = processStatements(db)
   // The lock before the row, so that nobody ever sees the row of a living process with its lock free.
   const lock = lockUrl === undefined ? undefined : await SessionLock.take({ url: lockUrl, processId: id, onFenced })
   const exclusive = lock !== undefined
-  await db.run((sql) => sql`insert into processes (id) values (${id}) on conflict do nothing`, again)
+  await statements.registerProcess(id)
   return {
     id,
-    serve: async () => void (await db.run((sql) => serve(sql, id), again)),
-    drain: async () => void (await db.run((sql) => drain(sql, id), again)),
-    share: async () => (await db.run((sql) => findShare(sql, id), again))[0],
+    serve: () => statements.serve(id),
+    drain: () => statements.drain(id),
+    share: () => statements.share(id),
     deadProcesses: async () => {
       if (lock && performance.now() - lock.lostAt < REPRIEVE_MS) return []
-      const rows = await db.run((sql) => findDead(sql, id, exclusive), again)
-      return rows.map((row) => row.id)
+      return await statements.findDead(id, exclusive)
     },
-    closeProcess: (other) => closeProcess(db, other, exclusive),
+    closeProcess: (other) => closeProcess(statements, other, exclusive),
     close: async () => {
       await lock?.release()
-      await closeProcess(db, id, false)
+      await closeProcess(statements, id, false)
     },
   }
-}
-
-function serve(sql: Sql, id: string): PromiseLike<unknown> {
-  return sql`update processes set serving_since = now() where id = ${id} and serving_since is null`
-}
-
-function drain(sql: Sql, id: string): PromiseLike<unknown> {
-  return sql`update processes set serving_since = null where id = ${id} and serving_since is not null`
-}
-
-/** In the order in which they began, so that who comes later moves nobody. One that has died counts until it is closed. */
-function findShare(sql: Sql, id: string): PromiseLike<Share[]> {
-  return sql`
-    with serving as (
-      select id, row_number() over (order by serving_since, id) - 1 as index, count(*) over () as count
-      from processes where serving_since is not null and closed_at is null
-    )
-    select index::int, count::int from serving where id = ${id}`
-}
-
-/** A closed process with something left is one whose last statement overtook its closing; it is closed once more. */
-function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: string }[]> {
-  return sql`
-    with unfinished as materialized (
-      select id from processes where id <> ${own} and closed_at is null
-      union select process_id from openings where process_id <> ${own}
-      union select process_id from leases where process_id <> ${own} and closed_at is null
-      union select process_id from budget_leases where process_id <> ${own}
-    )
-    select id from unfinished where case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
 }
 
 /**
@@ -105,82 +75,10 @@ function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: 
  * its leases); what it waited for is seen only by a statement that begins after it. The lock is tried in the fence itself,
  * so that the owner cannot take it again in between.
  */
-async function closeProcess(db: Database, id: string, exclusive: boolean): Promise<Closed> {
-  await db.run((sql) => fence(sql, id, exclusive), again)
-  const [returned] = await db.run((sql) => returnLeases(sql, id), again)
-  await db.run((sql) => returnBudgets(sql, id), again)
-  const [recorded] = await db.run((sql) => recordOpenings(sql, id), again)
-  return { leases: returned?.count ?? 0, openings: recorded?.count ?? 0 }
-}
-
-function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<unknown> {
-  return sql`
-    update processes set closed_at = now()
-    where id = ${id} and closed_at is null
-      and case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
-}
-
-function returnLeases(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
-  return sql`
-    with open as materialized (
-      select l.id from leases l join processes p on p.id = l.process_id
-      where p.id = ${id} and p.closed_at is not null and l.closed_at is null
-      order by l.id for update of l
-    ), closed as (
-      update leases l set closed_at = now() from open where l.id = open.id
-      returning l.account_id, l.granted_micro - l.returned_micro - l.settled_micro as back
-    ), returned as materialized (
-      select account_id, sum(back)::bigint as back from closed group by account_id
-    ), locked as materialized (
-      select b.account_id from balances b join returned r on r.account_id = b.account_id
-      order by b.account_id for update of b
-    ), given_back as (
-      update balances b set leased_micro = b.leased_micro - r.back
-      from returned r join locked k on k.account_id = r.account_id
-      where b.account_id = r.account_id
-    )
-    select count(*)::int as count from closed`
-}
-
-/** After the leases: without one nothing is spent of a budget any more. */
-function returnBudgets(sql: Sql, id: string): PromiseLike<unknown> {
-  return sql`
-    with open as materialized (
-      select b.key_id, b.period, b.period_start from budget_leases b join processes p on p.id = b.process_id
-      where p.id = ${id} and p.closed_at is not null
-      order by 1, 2, 3 for update of b
-    ), closed as (
-      delete from budget_leases b using open o
-      where b.process_id = ${id} and b.key_id = o.key_id and b.period = o.period and b.period_start = o.period_start
-      returning b.key_id, b.period, b.period_start, b.granted_micro - b.returned_micro - b.settled_micro as back
-    ), locked as materialized (
-      select s.key_id, s.period, s.period_start, c.back
-      from key_spend s join closed c using (key_id, period, period_start)
-      order by 1, 2, 3 for update of s
-    )
-    update key_spend s set leased_micro = s.leased_micro - l.back
-    from locked l where s.key_id = l.key_id and s.period = l.period and s.period_start = l.period_start`
-}
-
-function recordOpenings(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
-  return sql`
-    with left_open as materialized (
-      select o.request_id from openings o join processes p on p.id = o.process_id
-      where p.id = ${id} and p.closed_at is not null
-      order by o.request_id for update of o
-    ), gone as (
-      delete from openings o using left_open l where o.request_id = l.request_id returning o.*
-    ), recorded as (
-      insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status,
-        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id,
-        turns, attempts, error_code, flagged, opened_at, first_token_ms, duration_ms)
-      select request_id, 0, account_id, key_id, lease_id, model, endpoint, streamed, 'billing_error',
-        0, 0, 0, 0, 0, 0, price_id,
-        1, 0, 'internal.error', true, opened_at, null,
-        greatest(0, least(extract(epoch from now() - opened_at) * 1000, 2147483647))::integer
-      from gone order by request_id
-      on conflict (request_id, part) do nothing
-      returning 1
-    )
-    select count(*)::int as count from recorded`
+export async function closeProcess(statements: ClosingStatements, id: string, exclusive: boolean): Promise<Closed> {
+  await statements.fence(id, exclusive)
+  const leases = await statements.returnLeases(id)
+  await statements.returnBudgets(id)
+  const openings = await statements.recordOpenings(id)
+  return { leases, openings }
 }

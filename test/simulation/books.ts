@@ -4,36 +4,27 @@
  * `sql-books.ts` with the product's own statements. Money in micro-rupiah, times in milliseconds since the epoch.
  */
 import type { AccountLease } from "../../actors/account.ts"
-import type { KeyRecord, Spent } from "../../actors/key.ts"
 import type { Batch } from "../../actors/ledger.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Lease } from "../../actors/money/purse.ts"
-import type { PeriodStarts, SpendingPeriod } from "../../actors/period.ts"
-import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
+import type { SpendingPeriod } from "../../actors/period.ts"
+import type { BudgetPeriod, BudgetStatements } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
+import type { KeyStatements } from "../../src/store/live-keys.ts"
 import type { Notice } from "../../src/store/notices.ts"
+import type { ProcessStatements } from "../../src/store/process-statements.ts"
 import type { Dump } from "./dump.ts"
 
-export interface Books {
-  // ---- Processes and their session locks (src/store/session-lock.ts, processes.ts) ----
+export interface Books extends ProcessStatements, BudgetStatements, KeyStatements {
+  // ---- The session locks of processes (src/store/session-lock.ts) ----
 
   /** A session of the process takes its lock; false while the server still counts an older session of it as alive. */
   takeLock(processId: string): Promise<boolean>
   /** The server has noticed that the session is gone. */
   dropLock(processId: string): Promise<void>
-  registerProcess(processId: string): Promise<void>
   /** Another process has closed this one. */
   isClosed(processId: string): Promise<boolean>
-  /** Processes but `own` that are not wholly closed, and whose locks are free. In no order. */
-  findDead(own: string): Promise<string[]>
-  /** Closing takes these four, in this order. An exclusive fence does nothing to a process whose lock is not free. */
-  fence(processId: string, exclusive: boolean): Promise<void>
-  /** How many leases. */
-  returnLeases(processId: string): Promise<number>
-  returnBudgets(processId: string): Promise<void>
-  /** How many records. */
-  recordOpenings(processId: string): Promise<number>
 
   // ---- Leases (leases.ts, budget-leases.ts) ----
 
@@ -41,16 +32,7 @@ export interface Books {
   growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined>
   /** Undefined when the lease is not open any more. */
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
-  /** Undefined also when the period was never opened: then `openBudget`, and once more. */
-  growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined>
-  openBudget(of: BudgetPeriod): Promise<void>
   returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined>
-
-  // ---- Keys (live-keys.ts): found and read in two statements ----
-
-  /** By the hex of its hash. */
-  findKey(keyHash: string): Promise<KeyRecord | undefined>
-  readSpent(keyId: string, starts: PeriodStarts): Promise<Spent>
 
   // ---- Calls (ledger.ts) ----
 
@@ -63,6 +45,10 @@ export interface Books {
   createAccount(accountId: string, timeZone: string): Promise<void>
   /** Its keys answer 403 from then on. */
   deleteAccount(accountId: string): Promise<void>
+  /** Its keys answer 403 while it is frozen, and no key is made. */
+  freezeAccount(accountId: string): Promise<void>
+  unfreezeAccount(accountId: string): Promise<void>
+  /** Does nothing where the account is frozen. */
   createKey(key: NewKey): Promise<void>
   /** Undefined removes the limit. */
   changeBudget(keyId: string, budget: KeyBudget | undefined): Promise<void>

@@ -9,6 +9,7 @@ import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Lease } from "../../actors/money/purse.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
+import type { Share } from "../../actors/share.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
 import type { Notice } from "../../src/store/notices.ts"
@@ -23,6 +24,7 @@ export class ModelBooks implements Books {
   /** Processes whose session lock is held. */
   readonly #locks = new Set<string>()
   #lastPrice = 0n
+  #lastServing = 0
 
   async takeLock(processId: string): Promise<boolean> {
     if (this.#locks.has(processId)) return false
@@ -36,25 +38,49 @@ export class ModelBooks implements Books {
 
   async registerProcess(processId: string): Promise<void> {
     const { processes } = this.#tables
-    if (!processes.has(processId)) processes.set(processId, { processId, closed: false })
+    if (!processes.has(processId)) processes.set(processId, { processId, closed: false, servingSince: undefined })
+  }
+
+  async serve(processId: string): Promise<void> {
+    const row = this.#tables.processes.get(processId)
+    if (row === undefined || row.servingSince !== undefined) return
+    row.servingSince = ++this.#lastServing
+    this.#tables.tell({ what: "changed", about: "processes" })
+  }
+
+  async drain(processId: string): Promise<void> {
+    const row = this.#tables.processes.get(processId)
+    if (row?.servingSince === undefined) return
+    row.servingSince = undefined
+    this.#tables.tell({ what: "changed", about: "processes" })
+  }
+
+  async share(processId: string): Promise<Share | undefined> {
+    const serving = [...this.#tables.processes.values()]
+      .filter((row) => row.servingSince !== undefined && !row.closed)
+      .sort((a, b) => (a.servingSince ?? 0) - (b.servingSince ?? 0))
+    const index = serving.findIndex((row) => row.processId === processId)
+    return index < 0 ? undefined : { index, count: serving.length }
   }
 
   async isClosed(processId: string): Promise<boolean> {
     return this.#tables.processes.get(processId)?.closed === true
   }
 
-  async findDead(own: string): Promise<string[]> {
+  async findDead(own: string, exclusive: boolean): Promise<string[]> {
     const unfinished = new Set<string>()
     for (const row of this.#tables.processes.values()) if (!row.closed) unfinished.add(row.processId)
     for (const row of this.#tables.openings.values()) unfinished.add(row.processId)
     for (const leases of this.#tables.openLeases.values()) for (const id of leases.keys()) unfinished.add(id)
     for (const leases of this.#tables.budgetLeases.values()) for (const id of leases.keys()) unfinished.add(id)
-    return [...unfinished].filter((id) => id !== own && !this.#locks.has(id))
+    return [...unfinished].filter((id) => id !== own && !(exclusive && this.#locks.has(id)))
   }
 
   async fence(processId: string, exclusive: boolean): Promise<void> {
     const row = this.#tables.processes.get(processId)
-    if (row !== undefined && !(exclusive && this.#locks.has(processId))) row.closed = true
+    if (row === undefined || row.closed || (exclusive && this.#locks.has(processId))) return
+    row.closed = true
+    this.#tables.tell({ what: "changed", about: "processes" })
   }
 
   async returnLeases(processId: string): Promise<number> {
@@ -138,9 +164,9 @@ export class ModelBooks implements Books {
     const key = this.#tables.keysByHash.get(keyHash)
     if (key === undefined) return undefined
     const { keyId, accountId, revoked, requestsPerMinute, tokensPerMinute, limit, period } = key
-    const { timeZone, deleted } = this.#tables.accounts.get(accountId)!
+    const { timeZone, deleted, frozen } = this.#tables.accounts.get(accountId)!
     const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
-    const account = { accountId, accountDeleted: deleted, accountFrozen: false, timeZone }
+    const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone }
     return { keyId, revoked, ...account, requestsPerMinute, tokensPerMinute, budget }
   }
 
@@ -156,7 +182,7 @@ export class ModelBooks implements Books {
 
   async createAccount(accountId: string, timeZone: string): Promise<void> {
     if (this.#tables.accounts.has(accountId)) return
-    this.#tables.accounts.set(accountId, { timeZone, deleted: false, keyHashes: [] })
+    this.#tables.accounts.set(accountId, { timeZone, deleted: false, frozen: false, keyHashes: [] })
     this.#tables.balances.set(accountId, { accountId, posted: 0n, leased: 0n })
   }
 
@@ -167,13 +193,29 @@ export class ModelBooks implements Books {
     for (const id of account.keyHashes) this.#tables.tell({ what: "changed", about: "key", id })
   }
 
+  async freezeAccount(accountId: string): Promise<void> {
+    this.#setFrozen(accountId, true)
+  }
+
+  async unfreezeAccount(accountId: string): Promise<void> {
+    this.#setFrozen(accountId, false)
+  }
+
+  #setFrozen(accountId: string, frozen: boolean): void {
+    const account = this.#tables.accounts.get(accountId)
+    if (account === undefined || account.frozen === frozen) return
+    account.frozen = frozen
+    for (const id of account.keyHashes) this.#tables.tell({ what: "changed", about: "key", id })
+  }
+
   async createKey({ keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute }: NewKey): Promise<void> {
-    if (this.#tables.keys.has(keyId)) return
+    const account = this.#tables.accounts.get(accountId)
+    if (account === undefined || account.frozen || this.#tables.keys.has(keyId)) return
     const { limit, period } = budget ?? { limit: undefined, period: undefined }
     const row = { keyId, accountId, keyHash, limit, period, revoked: false, requestsPerMinute, tokensPerMinute }
     this.#tables.keys.set(keyId, row)
     this.#tables.keysByHash.set(keyHash, row)
-    this.#tables.accounts.get(accountId)!.keyHashes.push(keyHash)
+    account.keyHashes.push(keyHash)
   }
 
   async changeBudget(keyId: string, budget: KeyBudget | undefined): Promise<void> {

@@ -80,7 +80,8 @@ export function commitBatch(tables: Tables, processId: string, batch: Batch): re
     balance.posted = posted
     balance.leased = leased
   }
-  for (const [id, change] of spending) spend(tables, processId, id, change)
+  const freed = [...spending].filter(([id, change]) => spend(tables, processId, id, change))
+  for (const keyId of new Set(freed.map(([, change]) => change.keyId))) tables.tellKey(keyId, "freed")
   for (const opening of opened) {
     if (!tables.openings.has(opening.requestId)) tables.openings.set(opening.requestId, openingOf(processId, opening))
   }
@@ -176,7 +177,9 @@ function spendChanges(changes: readonly Change[]): Map<string, SpendChange> {
   return found
 }
 
-function spend(tables: Tables, processId: string, id: string, { keyId, period, start, amount }: SpendChange): void {
+/** Whether more of the budget is free then. */
+function spend(tables: Tables, processId: string, id: string, change: SpendChange): boolean {
+  const { keyId, period, start, amount } = change
   const lease = tables.budgetLeases.get(id)?.get(processId)
   let ofBudget = 0n
   if (lease !== undefined) {
@@ -188,11 +191,11 @@ function spend(tables: Tables, processId: string, id: string, { keyId, period, s
   const row = tables.keySpend.get(id)
   if (row === undefined) {
     tables.keySpend.set(id, { keyId, period, start, spent: amount, leased: -ofBudget })
-    return
+    return false
   }
   row.spent += amount
   row.leased -= ofBudget
-  if (amount < ofBudget) tables.tellKey(keyId, "freed")
+  return amount < ofBudget
 }
 
 function transfersOf(

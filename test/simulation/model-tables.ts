@@ -24,6 +24,7 @@ type Changeable<Row> = { -readonly [Column in keyof Row]: Row[Column] }
 interface AccountRow {
   timeZone: string
   deleted: boolean
+  frozen: boolean
   readonly keyHashes: string[]
 }
 
@@ -31,6 +32,11 @@ export interface ModelKey extends Changeable<KeyRow> {
   readonly keyHash: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
+}
+
+interface ModelProcess extends Changeable<ProcessRow> {
+  /** Its place in the order in which processes began to take calls. */
+  servingSince: number | undefined
 }
 
 export type ModelLease = Changeable<LeaseRow>
@@ -46,7 +52,7 @@ export class Tables {
   readonly balances = new Map<string, Changeable<BalanceRow>>()
   /** By idempotency key. */
   readonly transfers = new Map<string, TransferRow>()
-  readonly processes = new Map<string, Changeable<ProcessRow>>()
+  readonly processes = new Map<string, ModelProcess>()
   readonly leases = new Map<bigint, ModelLease>()
   /** By account and then process: the open ones. */
   readonly openLeases = new Map<string, Map<string, ModelLease>>()
@@ -101,7 +107,7 @@ export class Tables {
       keySpend: rows(this.keySpend),
       balances: rows(this.balances),
       transfers: rows(this.transfers),
-      processes: rows(this.processes),
+      processes: [...this.processes.values()].map(({ processId, closed }) => ({ processId, closed })),
       leases: rows(this.leases),
       budgetLeases: [...this.budgetLeases.values()].flatMap(rows),
       openings: rows(this.openings),

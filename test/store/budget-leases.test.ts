@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
-import { type BudgetPeriod, growBudget, returnBudget } from "../../src/store/budget-leases.ts"
+import { type BudgetPeriod, budgetStatements, growBudget, returnBudget } from "../../src/store/budget-leases.ts"
 import { registerProcess } from "../../src/store/processes.ts"
 import { Books, voidOf } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
@@ -27,7 +27,7 @@ async function limited(limit: bigint) {
 const setLimit = (keyId: string, limit: bigint) => target.sql`
   update api_keys set spending_limit_micro = ${limit}, spending_period = 'total' where id = ${keyId}`
 const grow = (processId: string, budget: BudgetPeriod, short = 0n) =>
-  growBudget(target.db, processId, budget, micro(short))
+  growBudget(budgetStatements(target.db), processId, budget, micro(short))
 const lease = (granted: bigint, settled = 0n, returned = 0n) => ({
   granted: micro(granted),
   returned: micro(returned),

@@ -1,0 +1,269 @@
+/**
+ * Books in a real database, kept by the product's own functions: what `model-books.ts` is held against. On the embedded
+ * database, whose sessions are one, session locks are only remembered here, and nobody listens to notices.
+ */
+import type { Lease } from "../../actors/money/purse.ts"
+import type { KeyRecord, Spent } from "../../actors/key.ts"
+import type { AccountLease } from "../../actors/account.ts"
+import type { Batch } from "../../actors/ledger.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
+import type { Rates } from "../../actors/money/price.ts"
+import type { PeriodStarts } from "../../actors/period.ts"
+import type { Share } from "../../actors/share.ts"
+import { accountStore } from "../../src/store/accounts.ts"
+import { apiKeyStore } from "../../src/store/api-keys.ts"
+import {
+  type BudgetPeriod,
+  type BudgetStatements,
+  budgetStatements,
+  type GrownBudget,
+  returnBudget,
+} from "../../src/store/budget-leases.ts"
+import { Connection } from "../../src/store/connection.ts"
+import { type Grown, growLease, returnLease } from "../../src/store/leases.ts"
+import { ledgerStore } from "../../src/store/ledger.ts"
+import { type KeyStatements, keyStatements } from "../../src/store/live-keys.ts"
+import { type Notice, parseNotice } from "../../src/store/notices.ts"
+import { type ProcessStatements, processStatements } from "../../src/store/process-statements.ts"
+import { lockKey } from "../../src/store/session-lock.ts"
+import { topUpStore } from "../../src/store/top-ups.ts"
+import { onPostgres, type TestDatabase } from "../store/harness.ts"
+import type { Books, KeyBudget, NewKey, NewTopUp } from "./books.ts"
+import type { Dump } from "./dump.ts"
+import { clear, readDump } from "./sql-dump.ts"
+
+export class SqlBooks implements Books, AsyncDisposable {
+  readonly #target: TestDatabase
+  readonly #processes: ProcessStatements
+  readonly #budgets: BudgetStatements
+  readonly #keys: KeyStatements
+  readonly #listener: Connection | undefined
+  readonly #locks = new Set<string>()
+  #told: Notice[] = []
+  #marked = () => {}
+
+  private constructor(target: TestDatabase) {
+    this.#target = target
+    this.#processes = processStatements(target.db)
+    this.#budgets = budgetStatements(target.db)
+    this.#keys = keyStatements(target.db)
+    if (!onPostgres) return
+    this.#listener = new Connection({
+      url: target.url,
+      connectTimeoutMs: 10_000,
+      statementTimeoutMs: 0,
+      onNotify: (_, payload) => {
+        const notice = parseNotice(payload)
+        if (notice === undefined) this.#marked()
+        else this.#told.push(notice)
+      },
+    })
+  }
+
+  static async open(target: TestDatabase): Promise<SqlBooks> {
+    const books = new SqlBooks(target)
+    const { sql } = books.#listener ?? target
+    if (onPostgres) await sql`listen loket`
+    return books
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#listener?.end()
+  }
+
+  /** Makes all tables empty, for another world. */
+  async clear(): Promise<void> {
+    for (const processId of this.#locks) await this.dropLock(processId)
+    await clear(this.#target.sql)
+    await this.notices()
+  }
+
+  async takeLock(processId: string): Promise<boolean> {
+    if (this.#locks.has(processId)) return false
+    this.#locks.add(processId)
+    const { sql } = this.#target
+    if (onPostgres) await sql`select pg_advisory_lock(${lockKey(sql, processId)})`
+    return true
+  }
+
+  async dropLock(processId: string): Promise<void> {
+    const { sql } = this.#target
+    if (this.#locks.delete(processId) && onPostgres) await sql`select pg_advisory_unlock(${lockKey(sql, processId)})`
+  }
+
+  registerProcess(processId: string): Promise<void> {
+    return this.#processes.registerProcess(processId)
+  }
+
+  serve(processId: string): Promise<void> {
+    return this.#processes.serve(processId)
+  }
+
+  drain(processId: string): Promise<void> {
+    return this.#processes.drain(processId)
+  }
+
+  share(processId: string): Promise<Share | undefined> {
+    return this.#processes.share(processId)
+  }
+
+  async isClosed(processId: string): Promise<boolean> {
+    const rows = await this.#target.sql`select from processes where id = ${processId} and closed_at is not null`
+    return rows.length > 0
+  }
+
+  async findDead(own: string, exclusive: boolean): Promise<string[]> {
+    const dead = await this.#processes.findDead(own, exclusive && onPostgres)
+    return dead.filter((id) => onPostgres || !exclusive || !this.#locks.has(id))
+  }
+
+  async fence(processId: string, exclusive: boolean): Promise<void> {
+    if (!onPostgres && exclusive && this.#locks.has(processId)) return
+    await this.#processes.fence(processId, exclusive && onPostgres)
+  }
+
+  returnLeases(processId: string): Promise<number> {
+    return this.#processes.returnLeases(processId)
+  }
+
+  returnBudgets(processId: string): Promise<void> {
+    return this.#processes.returnBudgets(processId)
+  }
+
+  recordOpenings(processId: string): Promise<number> {
+    return this.#processes.recordOpenings(processId)
+  }
+
+  growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined> {
+    return growLease(this.#target.db, processId, accountId, short)
+  }
+
+  returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined> {
+    return returnLease(this.#target.db, leaseId, returned)
+  }
+
+  growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined> {
+    return this.#budgets.growBudget(processId, of, short)
+  }
+
+  openBudget(of: BudgetPeriod): Promise<void> {
+    return this.#budgets.openBudget(of)
+  }
+
+  returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined> {
+    return returnBudget(this.#target.db, processId, of, returned)
+  }
+
+  findKey(keyHash: string): Promise<KeyRecord | undefined> {
+    return this.#keys.findKey(keyHash)
+  }
+
+  readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
+    return this.#keys.readSpent(keyId, starts)
+  }
+
+  commit(processId: string, batch: Batch): Promise<readonly string[]> {
+    return ledgerStore({ database: this.#target.db, processId, fenced: () => {} }).commit(batch)
+  }
+
+  async createAccount(accountId: string, timeZone: string): Promise<void> {
+    const sessionHash = Buffer.from(`session ${accountId}`)
+    await accountStore(this.#target.db).create({
+      id: accountId,
+      email: `${accountId}@example.test`,
+      passwordHash: "x",
+      sessionHash,
+      from: { address: "127.0.0.1", userAgent: "test" },
+    })
+    // The product asks Postgres for all zones first, which takes longer than all else here.
+    await this.#target.sql`update accounts set time_zone = ${timeZone} where id = ${accountId}`
+  }
+
+  async deleteAccount(accountId: string): Promise<void> {
+    await accountStore(this.#target.db).delete(accountId)
+  }
+
+  async freezeAccount(accountId: string): Promise<void> {
+    await accountStore(this.#target.db).freeze(accountId, "books")
+  }
+
+  async unfreezeAccount(accountId: string): Promise<void> {
+    await accountStore(this.#target.db).unfreeze(accountId)
+  }
+
+  async createKey({ keyId, accountId, keyHash, budget, ...limits }: NewKey): Promise<void> {
+    await apiKeyStore(this.#target.db).create({
+      id: keyId,
+      accountId,
+      name: "key",
+      keyHash: Buffer.from(keyHash, "hex"),
+      prefix: "sk-loket",
+      last4: "last",
+      requestsPerMinute: limits.requestsPerMinute ?? null,
+      tokensPerMinute: limits.tokensPerMinute ?? null,
+      spendingLimitMicro: budget?.limit ?? null,
+      spendingPeriod: budget?.period ?? null,
+    })
+  }
+
+  async changeBudget(keyId: string, budget: KeyBudget | undefined): Promise<void> {
+    const change = { spendingLimitMicro: budget?.limit ?? null, spendingPeriod: budget?.period ?? null }
+    await apiKeyStore(this.#target.db).change(await this.#nameOf(keyId), change)
+  }
+
+  async revokeKey(keyId: string): Promise<void> {
+    await apiKeyStore(this.#target.db).revoke(await this.#nameOf(keyId))
+  }
+
+  async #nameOf(keyId: string) {
+    const [row] = await this.#target.sql<{ id: string }[]>`select account_id as id from api_keys where id = ${keyId}`
+    return { keyId, accountId: row?.id ?? "" }
+  }
+
+  async createTopUp({ topUpId, accountId, balancePurchased, serviceFee }: NewTopUp): Promise<void> {
+    const fees = { serviceFeeMicro: serviceFee, paymentFeeMicro: zero, networkFeeMicro: zero }
+    await topUpStore(this.#target.db).create({
+      id: topUpId,
+      accountId,
+      provider: "simulated",
+      breakdown: { balancePurchasedMicro: balancePurchased, ...fees },
+      validMinutes: 15,
+    })
+  }
+
+  credit(topUpId: string, idempotencyKey: string): Promise<void> {
+    return topUpStore(this.#target.db).credit(topUpId, { key: idempotencyKey, reference: topUpId })
+  }
+
+  async addPrice(model: string, rates: Rates, effectiveAt: number): Promise<bigint> {
+    const { sql } = this.#target
+    await sql`
+      insert into models (model, position, display_name, tier, provider, modality, supports_vision, supports_tools,
+        context_window, max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model,
+        max_concurrency, fallback, strip, unsupported, features)
+      values (${model}, 0, ${model}, 't', 'p', 'text', false, false, null, 100, '{chat}', 'p', 'chat', ${model}, 1,
+        '{}', '{}', '{}', '{}') on conflict do nothing`
+    const [row] = await sql<{ id: bigint }[]>`
+      insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+      values (${model}, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, ${new Date(effectiveAt)})
+      returning id`
+    return row!.id
+  }
+
+  async notices(): Promise<readonly Notice[]> {
+    if (onPostgres) {
+      // Notices come in the order of commits, so what comes before this one is all there is.
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#marked = resolve
+      await this.#target.sql`select pg_notify('loket', 'mark')`
+      await promise
+    }
+    const told = this.#told
+    this.#told = []
+    return told
+  }
+
+  dump(): Promise<Dump> {
+    return readDump(this.#target.sql)
+  }
+}
