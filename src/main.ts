@@ -4,6 +4,7 @@
  */
 import { ensureRequestLimit } from "./request-limit.ts"
 import { readCatalogueFile, readProvidersFile, providerProblems } from "./catalogue/catalogue-file.ts"
+import { keepEdits } from "./catalogue/edits.ts"
 import { type CatalogueProblem, describeProblem } from "./catalogue/problem.ts"
 import { type Config, readConfig } from "./config.ts"
 import { startDemo } from "./demo.ts"
@@ -12,18 +13,19 @@ import { startServer } from "./server.ts"
 import { startSimulator } from "./simulator/simulator.ts"
 import { seedCatalogue } from "./store/catalogue.ts"
 import { openForCommand } from "./store/open.ts"
+import { forgetEdits, readEdits } from "./store/operator/edits.ts"
 import { changeRole } from "./store/operator/role.ts"
 import { type Backend, configuredBackends } from "./upstream/providers.ts"
 
 const usage = `usage: loket dev | start | seed | operator
   dev    everything on this machine: embedded database, simulated models, a demo account and key
   start  production: needs a provider's key in the environment
-  seed   applies the catalogue file to the database again
+  seed [--overwrite]   applies the catalogue file again, but for what operators have set; or all of it
   operator <email> [--revoke]   makes an account an operator's, or a customer's again`
 
 async function main(command: string, args: readonly string[]): Promise<void> {
   if (command === "dev" || command === "start") return await run(command)
-  if (command === "seed") return await seed()
+  if (command === "seed") return await seed(args)
   if (command === "operator") return await operator(args)
   return stopWith(usage)
 }
@@ -72,15 +74,20 @@ async function run(mode: "dev" | "start"): Promise<void> {
   if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
 }
 
-async function seed(): Promise<void> {
+async function seed(args: readonly string[]): Promise<void> {
+  if (args.some((arg) => arg !== "--overwrite")) return stopWith(usage)
   const config = configured("start")
   const { catalogueFile } = await seedFiles(config)
   const store = await openForCommand(config)
+  if (args.includes("--overwrite")) await forgetEdits(store.database)
+  const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
   const { modelsAdded, modelsChanged, pricesAdded } = await store.database.run(
-    (sql) => seedCatalogue(sql, catalogueFile, new Date()),
+    (sql) => seedCatalogue(sql, kept.file, new Date()),
     { retry: true },
   )
   await store.close()
+  for (const line of kept.passedOver) console.log(`kept: ${line}`)
+  if (kept.passedOver.length > 0) console.log("`seed --overwrite` applies the file whole")
   console.log(`${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added`)
   process.exit(0)
 }

@@ -160,12 +160,26 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   if (withdrawn > 0) log.warn("took back calls of a dead process", { calls: withdrawn })
   const { ports } = gateway
   const { actors } = ports
+  const readCatalogue = async () => {
+    gateway.replaceCatalogue(await database.run((sql) => loadCatalogue(sql)))
+  }
+  // One reading after the other: an older one that ended later would put back old prices.
+  let reading = Promise.resolve()
+  const refreshCatalogue = () => {
+    const next = reading.then(readCatalogue)
+    reading = next.catch(() => {})
+    return next
+  }
   const notices =
     sharedUrl === undefined
       ? undefined
       : await Notices.listen({
           url: sharedUrl,
-          heard: (notice) => gateway.hear(notice),
+          heard: (notice) => {
+            if (notice.about !== "catalogue") gateway.hear(notice)
+            // What fails here is tried again, and told, when its time has come.
+            else refreshCatalogue().catch(() => {})
+          },
           missed: () => gateway.hearAll(),
         })
   const metrics = new Metrics({
@@ -234,7 +248,16 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     )
     .use(usageController({ usage: usageStore(database), authenticate }))
     .use(eventsController({ events, accounts, authenticate }))
-    .use(operatorControllers({ authenticate, database, processId: process.id, accounts, ports }))
+    .use(
+      operatorControllers({
+        authenticate,
+        database,
+        processId: process.id,
+        accounts,
+        ports,
+        refreshCatalogue,
+      }),
+    )
     .use(openapiController())
     .use(
       healthController({
@@ -279,16 +302,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
           error: (error) => unhandled(error, { log, now: () => clock.now() }),
         })
 
-  const readCatalogue = async () => {
-    gateway.replaceCatalogue(await database.run((sql) => loadCatalogue(sql)))
-  }
-  // One reading after the other: an older one that ended later would put back old prices.
-  let reading = Promise.resolve()
-  const refreshCatalogue = () => {
-    const next = reading.then(readCatalogue)
-    reading = next.catch(() => {})
-    return next
-  }
   const refresh = setInterval(() => {
     refreshCatalogue().catch(() => log.warn("catalogue not refreshed"))
   }, CATALOGUE_EVERY_MS)

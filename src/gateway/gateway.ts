@@ -88,7 +88,7 @@ export class Gateway {
   }
 
   /** What another process said. */
-  hear(notice: Notice): void {
+  hear(notice: Exclude<Notice, { readonly about: "catalogue" }>): void {
     if (notice.about === "processes") void this.#shares.look()
     else hear(this.ports.actors, this.#parts.processId, notice)
   }

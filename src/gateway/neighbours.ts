@@ -10,11 +10,9 @@ import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
 /** Of a key or an account; what is heard of processes changes the share, see `shares.ts`. */
-export function hear(
-  actors: Actors,
-  processId: string,
-  notice: Exclude<Notice, { readonly about: "processes" }>,
-): void {
+export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" }>
+
+export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
   if (notice.what === "changed") return actors.keys.tellIfActive(notice.id, { type: "changed" })
   const news = newsOf(notice, processId)
   if (news === undefined) return
@@ -28,7 +26,7 @@ export function tellShare(actors: Actors, share: Share): void {
   actors.models.tellAll({ type: "share", share })
 }
 
-function newsOf(notice: Exclude<Notice, { readonly what: "changed" }>, processId: string): LeaseNews | undefined {
+function newsOf(notice: Exclude<ActorNotice, { readonly what: "changed" }>, processId: string): LeaseNews | undefined {
   if (notice.what === "freed") return { type: "freed" }
   if (notice.processId === processId) return undefined
   // Any order will do on which both agree.

@@ -1,6 +1,6 @@
 /** What operators are served, for the OpenAPI document: every route here answers 403 to a session that is no operator's. */
 import { inPath, inQuery, json, type Operation } from "./openapi-operations.ts"
-import { flag, integer, micro, object, orNull, ref, type Schema, text, time } from "./openapi-schemas.ts"
+import { flag, integer, listOf, micro, object, orNull, ref, type Schema, text, time } from "./openapi-schemas.ts"
 
 const anything: Schema = { description: "JSON of the action's own; null where there was or is nothing." }
 const page = [inQuery("cursor", text, "A `next_cursor`."), inQuery("limit", integer, "1 to 100.")]
@@ -67,7 +67,70 @@ const transfer = object({
 })
 const reason = object({ reason: { ...text, maxLength: 500 } })
 
+const dryRun = { parameters: [inQuery("dry_run", flag, "Check and tell, without changing anything.")] }
+const rates = { input_micro: micro, output_micro: micro, cache_read_micro: micro, cache_write_micro: micro }
+const price = object({ id: orNull(integer), ...rates, effective_at: time })
+const change = { dry_run: flag, model: text, before: anything, after: anything }
+const model = object({
+  model: text,
+  display_name: text,
+  tier: text,
+  provider: text,
+  modality: text,
+  supports_vision: flag,
+  supports_tools: flag,
+  context_window: orNull(integer),
+  max_output_tokens: integer,
+  endpoints: { type: "array", items: text },
+  upstream: object({ provider: text, format: text, model: text }),
+  configured: { ...flag, description: "The provider has its key." },
+  max_concurrency: integer,
+  fallback: { type: "array", items: text },
+  status: { type: "string", enum: ["on_sale", "retiring", "retired"] },
+  retirement: { ...object({ target: text, until: time }), type: ["object", "null"] },
+  edited: { type: "array", items: text, description: "What the catalogue file does not set any more." },
+  prices: {
+    type: "array",
+    items: { allOf: [price, object({ state: { type: "string", enum: ["past", "current", "coming"] } })] },
+  },
+})
+
 export const operatorOperations: readonly Operation[] = [
+  route("get", "models", "The catalogue with all its prices, retired models too", { answer: json(listOf(model)) }),
+  route("patch", "models/{model}", "Set what is given of a model", {
+    ...dryRun,
+    body: object(
+      { display_name: text, tier: text, max_concurrency: integer, fallback: { type: "array", items: text } },
+      ["display_name", "tier", "max_concurrency", "fallback"],
+    ),
+    answer: json(object(change)),
+  }),
+  route("post", "models/{model}/prices", "Schedule a price", {
+    ...dryRun,
+    description:
+      "It begins at `effective_at`, three seconds from now at the soonest; calls admitted before keep theirs. A rate that changes by more than twice wants `confirm_jump`; `jumps` names those.",
+    status: 201,
+    body: object({ ...rates, effective_at: time, confirm_jump: flag }, ["effective_at", "confirm_jump"]),
+    answer: json(
+      object({
+        ...change,
+        jumps: {
+          type: "array",
+          items: object({ name: text, from: micro, to: micro, factor: { type: ["number", "null"] } }),
+        },
+      }),
+    ),
+  }),
+  route("delete", "models/{model}/prices/{id}", "Delete a price that is still to come", {
+    ...dryRun,
+    answer: json(object(change)),
+  }),
+  route("post", "models/{model}/retire", "Serve an id as another model until a time, and then no more", {
+    ...dryRun,
+    body: object({ target: text, until: time }),
+    answer: json(object(change)),
+  }),
+  route("post", "models/{model}/restore", "Sell a retired model again", { ...dryRun, answer: json(object(change)) }),
   route("get", "accounts", "Accounts, the newest first", {
     parameters: [...page, inQuery("query", text, "Part of an e-mail address, or the beginning of an id or a key.")],
     answer: pageOf(account),

@@ -22,6 +22,8 @@ export type Notice =
   | { readonly about: "key"; readonly id: string; readonly what: "changed" }
   /** One begins to take calls, ends taking them, or was closed. */
   | { readonly about: "processes"; readonly what: "changed" }
+  /** Models, prices or retired ids: all of it is to be read again. */
+  | { readonly about: "catalogue"; readonly what: "changed" }
 
 export interface NoticesOptions {
   /** Not through a pooler that shares sessions. */
@@ -118,6 +120,7 @@ export class Notices {
 export function parseNotice(payload: string): Notice | undefined {
   const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
   if (about === "processes") return what === "changed" ? { what, about } : undefined
+  if (what === "changed" && about === "catalogue") return { what, about }
   if (about !== "account" && about !== "key") return undefined
   if (what === "freed") return { what, about, id }
   if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }

@@ -8,11 +8,13 @@ import { apiKeyStore } from "../../store/api-keys.ts"
 import type { Database } from "../../store/database.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { auditStore } from "../../store/operator/audit.ts"
+import { modelStore } from "../../store/operator/models.ts"
 import { topUpStore } from "../../store/top-ups.ts"
 import type { Authenticate } from "../dashboard/session.ts"
 import { operatorAccountsController } from "./accounts.ts"
 import { auditController } from "./audit.ts"
 import { operatorGate } from "./gate.ts"
+import { operatorModelsController } from "./models.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate
@@ -20,9 +22,11 @@ export interface OperatorDeps {
   readonly processId: string
   readonly accounts: Accounts
   readonly ports: GatewayPorts
+  readonly refreshCatalogue: () => Promise<void>
 }
 
-export function operatorControllers({ authenticate, database, processId, accounts, ports }: OperatorDeps) {
+export function operatorControllers(deps: OperatorDeps) {
+  const { authenticate, database, processId, accounts, ports, refreshCatalogue } = deps
   const gate = operatorGate(authenticate)
   const audit = auditStore(database)
   const { actors } = ports
@@ -40,6 +44,15 @@ export function operatorControllers({ authenticate, database, processId, account
         views: accountViews(database),
         keys: apiKeyStore(database),
         topUps: topUpStore(database),
+      }),
+    )
+    .use(
+      operatorModelsController({
+        gate,
+        models: modelStore(database),
+        now: () => ports.clock.now(),
+        isConfigured: (provider) => ports.backends.has(provider),
+        refreshCatalogue,
       }),
     )
     .use(auditController({ gate, audit }))

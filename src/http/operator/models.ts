@@ -1,0 +1,248 @@
+/**
+ * `/operator/models`: the catalogue with its prices, and its changes. Every change answers with what was and what is then;
+ * with `?dry_run=true` it is checked and told, and not made. This process sells by it at once, the others soon after.
+ */
+import { type Static, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { micro } from "../../../actors/money/micro.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
+import { bodyReader } from "../dashboard/body.ts"
+import type { OperatorGate } from "./gate.ts"
+import { chainProblem, jumpJson, jumpProblem, stepTo, targetProblem } from "./model-checks.ts"
+import { modelJson, priceJson } from "./model-json.ts"
+import { ID, refused } from "./page.ts"
+
+export interface ModelsDeps {
+  readonly models: ModelStore
+  readonly gate: OperatorGate
+  readonly now: () => number
+  /** Whether a provider has its key. */
+  readonly isConfigured: (provider: string) => boolean
+  readonly refreshCatalogue: () => Promise<void>
+}
+
+/** So long before a price begins, every process knows of it. */
+const LEAD_MS = 3_000
+/** And so long before, none may sell by it yet, whatever it has missed. */
+const SAFE_MS = 30_000
+
+const Text = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
+const Rate = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "an integer of micro-rupiah for one token, 0 or more",
+})
+const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
+const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
+
+const readChange = bodyReader(
+  Type.Object({
+    display_name: Type.Optional(Text),
+    tier: Type.Optional(Text),
+    max_concurrency: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "an integer from 1 to 2,147,483,647" }),
+    ),
+    fallback: Type.Optional(Type.Array(ModelId, { maxItems: 10, description: "a list of at most 10 ids of models" })),
+  }),
+)
+const PriceBody = Type.Object({
+  input_micro: Rate,
+  output_micro: Rate,
+  cache_read_micro: Rate,
+  cache_write_micro: Rate,
+  effective_at: Type.Optional(Time),
+  confirm_jump: Type.Optional(Type.Boolean({ description: "true or false" })),
+})
+const readPrice = bodyReader(PriceBody)
+const readRetirement = bodyReader(Type.Object({ target: ModelId, until: Time }))
+
+export const operatorModelsController = ({ models, gate, now, isConfigured, refreshCatalogue }: ModelsDeps) => {
+  const shown = (model: StoredModel, prices: Awaited<ReturnType<ModelStore["prices"]>>) =>
+    modelJson(
+      model,
+      prices.filter((price) => price.model === model.model),
+      {
+        now: now(),
+        configured: isConfigured(model.upstream_provider),
+      },
+    )
+  const found = async (id: string) => {
+    const all = await models.list()
+    const model = all.find((one) => one.model === id)
+    return model === undefined ? new Failure("resource.not_found") : { model, all }
+  }
+  /** Makes the change unless it is only tried, and says what was and what is. */
+  const made = async (request: Request, model: string, told: object, make: () => Promise<void | Failure>) => {
+    const tried = isDryRun(request)
+    if (tried instanceof Failure) return tried
+    if (!tried) {
+      const failure = await make()
+      if (failure instanceof Failure) return failure
+      await refreshCatalogue()
+    }
+    return { dry_run: tried, model, ...told }
+  }
+
+  return new Elysia({ name: "operator/models" })
+    .get("/operator/models", async ({ request }) => {
+      const operator = await gate(request)
+      if (operator instanceof Failure) return operator
+      const [all, prices] = await Promise.all([models.list(), models.prices()])
+      return { data: all.map((model) => shown(model, prices)) }
+    })
+    .patch(
+      "/operator/models/:model",
+      async ({ request, params }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const body = await readChange(request)
+        if (body instanceof Failure) return body
+        const place = await found(params.model)
+        if (place instanceof Failure) return place
+        const { model, all } = place
+        const problem = body.fallback && chainProblem(model, body.fallback, all)
+        if (problem !== undefined) return problem
+        const change = changeOf(body)
+        const before = Object.fromEntries(
+          Object.keys(change).map((name) => [name, { ...model }[name as keyof ModelChange]]),
+        )
+        return await made(request, model.model, { before, after: change }, () =>
+          models.change(model.model, change, operator.act),
+        )
+      },
+      { parse: "none" },
+    )
+    .post(
+      "/operator/models/:model/prices",
+      async ({ request, params, set }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const body = await readPrice(request)
+        if (body instanceof Failure) return body
+        const effectiveAt = beginning(body.effective_at, now())
+        if (effectiveAt instanceof Failure) return effectiveAt
+        const place = await found(params.model)
+        if (place instanceof Failure) return place
+        const { model } = place.model
+        const versions = (await models.prices()).filter((price) => price.model === model)
+        const rates = ratesOf(body)
+        const step = stepTo(rates, effectiveAt, versions)
+        if (step.jumps.length > 0 && body.confirm_jump !== true && isDryRun(request) === false)
+          return jumpProblem(step.jumps)
+        const before = step.from === undefined ? null : priceJson(step.from)
+        const told = {
+          before,
+          after: priceJson({ id: undefined, rates, effectiveAt: effectiveAt.getTime() }),
+          jumps: step.jumps.map(jumpJson),
+        }
+        let id: bigint | undefined
+        const answer = await made(request, model, told, async () => {
+          id = await models.schedule({ model, rates, effectiveAt, before }, operator.act)
+          return id === undefined
+            ? refused("effective_at", "another time than that of a price that is there")
+            : undefined
+        })
+        if (id === undefined || answer instanceof Failure) return answer
+        set.status = 201
+        return { ...answer, after: priceJson({ id, rates, effectiveAt: effectiveAt.getTime() }) }
+      },
+      { parse: "none" },
+    )
+    .delete(
+      "/operator/models/:model/prices/:id",
+      async ({ request, params }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const versions = (await models.prices()).filter((price) => price.model === params.model)
+        const version = ID.test(params.id) ? versions.find(({ id }) => id === BigInt(params.id)) : undefined
+        if (version === undefined) return new Failure("resource.not_found")
+        const safeAt = new Date(now() + SAFE_MS)
+        const inUse = new Failure("request.invalid", {
+          message: `A price that is in force, or will be within ${SAFE_MS / 1000} seconds, is not deleted; schedule another.`,
+        })
+        if (version.effectiveAt <= safeAt.getTime()) return inUse
+        return await made(request, params.model, { before: priceJson(version), after: null }, async () =>
+          (await models.unschedule(params.model, version.id, safeAt, operator.act)) ? undefined : inUse,
+        )
+      },
+      { parse: "none" },
+    )
+    .post(
+      "/operator/models/:model/retire",
+      async ({ request, params }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const body = await readRetirement(request)
+        if (body instanceof Failure) return body
+        const until = instant("until", body.until)
+        if (until instanceof Failure) return until
+        if (until.getTime() < now()) return refused("until", "a time that is still to come")
+        const place = await found(params.model)
+        if (place instanceof Failure) return place
+        const { model, all } = place
+        const problem = targetProblem(model, body.target, all)
+        if (problem !== undefined) return problem
+        const after = { target: body.target, until: until.toISOString() }
+        return await made(request, model.model, { before: retirementOf(model), after }, () =>
+          models.retire(model.model, { target: body.target, until }, operator.act),
+        )
+      },
+      { parse: "none" },
+    )
+    .post(
+      "/operator/models/:model/restore",
+      async ({ request, params }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const place = await found(params.model)
+        if (place instanceof Failure) return place
+        const { model } = place
+        return await made(request, model.model, { before: retirementOf(model), after: null }, () =>
+          models.restore(model.model, operator.act),
+        )
+      },
+      { parse: "none" },
+    )
+}
+
+function isDryRun(request: Request): boolean | Failure {
+  const asked = new URL(request.url).searchParams.get("dry_run") || "false"
+  return asked === "true" || asked === "false" ? asked === "true" : refused("dry_run", "true or false")
+}
+
+/** Only what was sent: an absent field stays as it is. */
+const changeOf = (body: ModelChange): ModelChange => ({
+  ...(body.display_name !== undefined && { display_name: body.display_name }),
+  ...(body.tier !== undefined && { tier: body.tier }),
+  ...(body.max_concurrency !== undefined && { max_concurrency: body.max_concurrency }),
+  ...(body.fallback !== undefined && { fallback: body.fallback }),
+})
+
+const ratesOf = (body: Static<typeof PriceBody>) => ({
+  input: micro(BigInt(body.input_micro)),
+  output: micro(BigInt(body.output_micro)),
+  cacheRead: micro(BigInt(body.cache_read_micro)),
+  cacheWrite: micro(BigInt(body.cache_write_micro)),
+})
+
+/** A price that is to hold at once begins when every process knows it. A form's `now` is a moment old when it arrives. */
+function beginning(asked: string | undefined, nowMs: number): Date | Failure {
+  const wanted = asked === undefined ? new Date(nowMs) : instant("effective_at", asked)
+  if (wanted instanceof Failure) return wanted
+  if (wanted.getTime() < nowMs - 60_000) return refused("effective_at", "a time that is still to come")
+  return new Date(Math.max(wanted.getTime(), nowMs + LEAD_MS))
+}
+
+/** Within the years that Postgres and JSON read alike. */
+function instant(name: string, text: string): Date | Failure {
+  try {
+    const ms = Temporal.Instant.from(text).epochMilliseconds
+    return ms < Date.UTC(9999, 11, 31) ? new Date(ms) : refused(name, "a time before the year 10000")
+  } catch {
+    return refused(name, "an RFC 3339 time such as 2027-01-31T00:00:00Z")
+  }
+}
+
+const retirementOf = ({ target, until }: StoredModel) =>
+  target === null || until === null ? null : { target, until: until.toISOString() }

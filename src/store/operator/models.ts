@@ -1,0 +1,217 @@
+/**
+ * The catalogue as operators change it: models with all their price versions, retired ones too. Each change is one statement
+ * with its row of the audit log, and marks the fields that the catalogue file does not set any more (`edited`).
+ */
+import { micro } from "../../../actors/money/micro.ts"
+import type { Rates } from "../../../actors/money/price.ts"
+import type { PriceVersion } from "../../catalogue/model.ts"
+import type { Database, Sql } from "../database.ts"
+import { type Act, signature, signatureColumns } from "./audit.ts"
+
+export interface StoredModel {
+  readonly model: string
+  readonly display_name: string
+  readonly tier: string
+  readonly provider: string
+  readonly modality: string
+  readonly supports_vision: boolean
+  readonly supports_tools: boolean
+  readonly context_window: number | null
+  readonly max_output_tokens: number
+  readonly endpoints: readonly string[]
+  readonly upstream_provider: string
+  readonly upstream_format: string
+  readonly upstream_model: string
+  readonly max_concurrency: number
+  readonly fallback: readonly string[]
+  /** What an operator has set: names of columns, `price` or `retired`. */
+  readonly edited: readonly string[]
+  /** Of a retired model: what it is served as, and until when. */
+  readonly target: string | null
+  readonly until: Date | null
+}
+
+/** What an operator may set of a model; what is absent stays. */
+export interface ModelChange {
+  readonly display_name?: string
+  readonly tier?: string
+  readonly max_concurrency?: number
+  readonly fallback?: readonly string[]
+}
+
+export interface PricePlan {
+  readonly model: string
+  readonly rates: Rates
+  readonly effectiveAt: Date
+  /** JSON of the price that it takes the place of. */
+  readonly before: object | null
+}
+
+export interface ModelStore {
+  /** In catalogue order. */
+  list(): Promise<readonly StoredModel[]>
+  /** By model and time. */
+  prices(): Promise<readonly PriceVersion[]>
+  change(model: string, change: ModelChange, act: Act): Promise<void>
+  /** Its id; undefined when there is another price of that very time. */
+  schedule(plan: PricePlan, act: Act): Promise<bigint | undefined>
+  /** False when it is not there, or is in force before `safeAt`. */
+  unschedule(model: string, priceId: bigint, safeAt: Date, act: Act): Promise<boolean>
+  retire(model: string, to: { readonly target: string; readonly until: Date }, act: Act): Promise<void>
+  restore(model: string, act: Act): Promise<void>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+export function modelStore(database: Database): ModelStore {
+  return {
+    async list() {
+      return await database.run(
+        (sql) => sql<StoredModel[]>`
+          select m.*, a.target, a.until from models m left join model_aliases a on a.alias = m.model
+          order by m.position, m.model`,
+        once,
+      )
+    },
+
+    async prices() {
+      const rows = await database.run(
+        (sql) => sql<PriceRow[]>`
+          select id, model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at
+          from prices order by model, effective_at`,
+        once,
+      )
+      return rows.map(toPrice)
+    },
+
+    async change(model, change, act) {
+      const after = JSON.stringify(change)
+      await database.run(
+        (sql) => sql`
+          with target as materialized (
+            select * from models where model = ${model} for update
+          ), wanted as (
+            select ${after}::text::jsonb as fields
+          ), before as (
+            select (select jsonb_object_agg(key, value) from jsonb_each(to_jsonb(t)) where w.fields ? key) as fields
+            from target t, wanted w
+          ), changed as (
+            update models m set display_name = coalesce(w.fields->>'display_name', t.display_name),
+              tier = coalesce(w.fields->>'tier', t.tier),
+              max_concurrency = coalesce((w.fields->>'max_concurrency')::integer, t.max_concurrency),
+              fallback = case when w.fields ? 'fallback'
+                then array(select jsonb_array_elements_text(w.fields->'fallback')) else t.fallback end,
+              edited = array(select unnest(t.edited) union select jsonb_object_keys(w.fields))
+            from target t, wanted w, before b where m.model = t.model and b.fields <> w.fields
+            returning m.model
+          ), logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
+            select ${signature(sql, act)}, 'model.changed', c.model, b.fields, w.fields from changed c, before b, wanted w
+          )
+          select 1`,
+        once,
+      )
+    },
+
+    async schedule({ model, rates, effectiveAt, before }, act) {
+      const [row] = await database.run(
+        (sql) => sql<{ id: bigint }[]>`
+          with placed as (
+            insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+            values (${model}, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, ${effectiveAt})
+            on conflict (model, effective_at) do nothing returning *
+          ), marked as (
+            ${mark(sql, "price", sql`select model from placed`)}
+          ), logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
+            select ${signature(sql, act)}, 'model.price_scheduled', p.model,
+              ${before === null ? null : JSON.stringify(before)}::text::jsonb,
+              to_jsonb(p) - 'model' - 'created_at' from placed p
+            returning (after->>'id')::bigint as id
+          )
+          select id from logged union
+          select (after->>'id')::bigint from audit_log where request_id = ${act.requestId}`,
+        once,
+      )
+      return row?.id
+    },
+
+    async unschedule(model, priceId, safeAt, act) {
+      const rows = await database.run(
+        (sql) => sql`
+          with gone as (
+            delete from prices where id = ${priceId} and model = ${model} and effective_at > ${safeAt} returning *
+          ), logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before)
+            select ${signature(sql, act)}, 'model.price_deleted', g.model, to_jsonb(g) - 'model' - 'created_at' from gone g
+            returning 1
+          )
+          select 1 from logged union select 1 from audit_log where request_id = ${act.requestId}`,
+        once,
+      )
+      return rows.length > 0
+    },
+
+    async retire(model, { target, until }, act) {
+      await database.run(
+        (sql) => sql`
+          with held as materialized (
+            select m.model, to_jsonb(a) - 'alias' as before from models m left join model_aliases a on a.alias = m.model
+            where m.model = ${model} and not exists (select from model_aliases where alias = ${target})
+          ), placed as (
+            insert into model_aliases as a (alias, target, until) select model, ${target}, ${until} from held
+            on conflict (alias) do update set target = excluded.target, until = excluded.until
+            where (a.target, a.until) is distinct from (excluded.target, excluded.until)
+            returning alias, target, until
+          ), followed as (
+            -- Ids that were retired to this one before.
+            update model_aliases a set target = p.target from placed p where a.target = p.alias and a.alias <> p.target
+          ), marked as (
+            ${mark(sql, "retired", sql`select alias from placed`)}
+          )
+          insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
+          select ${signature(sql, act)}, 'model.retired', p.alias, h.before, to_jsonb(p) - 'alias' from placed p, held h`,
+        once,
+      )
+    },
+
+    async restore(model, act) {
+      await database.run(
+        (sql) => sql`
+          with gone as (
+            delete from model_aliases where alias = ${model} returning alias, target, until
+          ), marked as (
+            ${mark(sql, "retired", sql`select alias from gone`)}
+          )
+          insert into audit_log (${signatureColumns(sql)}, action, subject, before)
+          select ${signature(sql, act)}, 'model.restored', g.alias, to_jsonb(g) - 'alias' from gone g`,
+        once,
+      )
+    },
+  }
+}
+
+const mark = (sql: Sql, field: string, models: ReturnType<Sql>) => sql`
+  update models set edited = array(select unnest(edited) union select ${field}::text) where model in (${models})`
+
+interface PriceRow {
+  id: bigint
+  model: string
+  input_micro: bigint
+  output_micro: bigint
+  cache_read_micro: bigint
+  cache_write_micro: bigint
+  effective_at: Date
+}
+
+const toPrice = (row: PriceRow): PriceVersion => ({
+  id: row.id,
+  model: row.model,
+  rates: {
+    input: micro(row.input_micro),
+    output: micro(row.output_micro),
+    cacheRead: micro(row.cache_read_micro),
+    cacheWrite: micro(row.cache_write_micro),
+  },
+  effectiveAt: row.effective_at.getTime(),
+})
