@@ -11,7 +11,7 @@ import { ModelBooks } from "./model-books.ts"
 import { type Move, moves } from "./moves.ts"
 import { Side } from "./side.ts"
 import { SqlBooks } from "./sql-books.ts"
-import { World } from "./world.ts"
+import { Course } from "./course.ts"
 
 const worlds = Number(Bun.env.LOKET_TEST_WORLDS ?? (onPostgres ? 200 : 40))
 /** Also ends the search for fewer moves. */
@@ -32,14 +32,14 @@ test("books in memory and in Postgres have the same outcomes and the same rows, 
 }, 90_000)
 
 async function play(made: readonly Move[], model: Side, sql: Side): Promise<void> {
-  const world = new World()
-  await world.begin(model)
-  await world.begin(sql)
+  const course = new Course()
+  await course.begin(model)
+  await course.begin(sql)
   for (const move of made) {
-    const run = world.plan(move)
+    const run = course.plan(move)
     const outcome = await run(model)
     expect({ move: move.kind, outcome }).toEqual({ move: move.kind, outcome: await run(sql) })
-    world.learn(move, outcome)
+    course.learn(move, outcome)
   }
 }
 

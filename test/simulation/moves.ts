@@ -1,6 +1,6 @@
 /**
  * Moves on books: what processes, customers and the operator may do to Postgres, in any order and as often as they like.
- * A move names everything by its place in the world, so that it means the same in all books (`world.ts`). Micro-rupiah.
+ * A move names everything by its place in the world, so that it means the same in all books (`course.ts`). Micro-rupiah.
  */
 import * as fc from "fast-check"
 

@@ -28,7 +28,7 @@ interface KnownLease {
 const periods = ["daily", "monthly", "total"] as const
 const keyHash = (key: number) => `${key}a`.padStart(64, "0")
 
-export class World {
+export class Course {
   readonly #leases: KnownLease[] = []
   readonly #calls: Call[] = []
   readonly #batches: ModelBatch[] = []
