@@ -32,6 +32,8 @@ const settings = {
   PAYMENT_SERVICE_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
   PAYMENT_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
+  RECONCILE_HOUR: Type.Integer({ minimum: 0, maximum: 23, default: 20 }),
+  RECONCILE_TOP_UP_DAYS: Type.Integer({ minimum: 0, maximum: 366, default: 7 }),
   MIDTRANS_BASE_URL: Type.String({
     pattern: "^https?://",
     description: "an address that begins with http:// or https://",

@@ -1,7 +1,8 @@
 /**
- * The command line: `dev`, `start`, `seed`, `operator`. Reads the configuration and the seed files, says what is wrong with them, and
+ * The command line: `dev`, `start`, `seed`, `operator`, `reconcile`. Reads the configuration and the seed files, says what is wrong with them, and
  * hands over to the server.
  */
+import { reconcileCommand } from "./reconcile.ts"
 import { ensureRequestLimit } from "./request-limit.ts"
 import { readCatalogueFile, readProvidersFile, providerProblems } from "./catalogue/catalogue-file.ts"
 import { keepEdits } from "./catalogue/edits.ts"
@@ -17,16 +18,18 @@ import { forgetEdits, readEdits } from "./store/operator/edits.ts"
 import { changeRole } from "./store/operator/role.ts"
 import { type Backend, configuredBackends } from "./upstream/providers.ts"
 
-const usage = `usage: loket dev | start | seed | operator
+const usage = `usage: loket dev | start | seed | operator | reconcile
   dev    everything on this machine: embedded database, simulated models, a demo account and key
   start  production: needs a provider's key in the environment
   seed [--overwrite]   applies the catalogue file again, but for what operators have set; or all of it
-  operator <email> [--revoke]   makes an account an operator's, or a customer's again`
+  operator <email> [--revoke]   makes an account an operator's, or a customer's again
+  reconcile [--json]   recomputes all money and compares: exit 0 when it agrees, 1 when not, 2 when it could not be done`
 
 async function main(command: string, args: readonly string[]): Promise<void> {
   if (command === "dev" || command === "start") return await run(command)
   if (command === "seed") return await seed(args)
   if (command === "operator") return await operator(args)
+  if (command === "reconcile") return await reconcile(args)
   return stopWith(usage)
 }
 
@@ -107,6 +110,18 @@ async function operator(args: readonly string[]): Promise<void> {
   process.exit(0)
 }
 
+async function reconcile(args: readonly string[]): Promise<void> {
+  if (args.some((arg) => arg !== "--json")) return stopWith(usage, 2)
+  const config = readConfig(process.env)
+  if (Array.isArray(config)) return stopWith(config.join("\n"), 2)
+  try {
+    const code = await reconcileCommand(config, { json: args.includes("--json"), print: (text) => console.log(text) })
+    process.exit(code)
+  } catch (error) {
+    return stopWith(`not reconciled: ${error instanceof Error ? error.message : String(error)}`, 2)
+  }
+}
+
 function configured(mode: "dev" | "start"): Config {
   const environment = { ...process.env }
   // A secret that nobody knows, so that the demo can be topped up and no forged payment is believed.
@@ -130,9 +145,9 @@ async function seedFiles(config: Config) {
 
 const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(file)
 
-function stopWith(message: string): never {
+function stopWith(message: string, code = 1): never {
   console.error(message)
-  process.exit(1)
+  process.exit(code)
 }
 
 await main(process.argv[2] ?? "", process.argv.slice(3)).catch((error: unknown) =>

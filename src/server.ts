@@ -7,7 +7,6 @@ import { InlineScheduler } from "../actors/kernel/scheduler.ts"
 import type { Runtime } from "../actors/kernel/actor.ts"
 import { systemClock } from "../actors/kernel/clock.ts"
 import type { LedgerView } from "../actors/ledger.ts"
-import { MICRO_PER_RUPIAH, micro, microToJson } from "../actors/money/micro.ts"
 import { Accounts } from "./accounts/accounts.ts"
 import { Keys } from "./accounts/keys.ts"
 import { Passwords } from "./accounts/password.ts"
@@ -18,7 +17,8 @@ import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { every } from "./every.ts"
 import { Gateway } from "./gateway/gateway.ts"
-import type { CallLimits, FinishedCall } from "./gateway/ports.ts"
+import { callFields } from "./gateway/call-fields.ts"
+import type { CallLimits } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
 import { accountController } from "./http/dashboard/account.ts"
 import { lowBalanceTeller } from "./accounts/low-balance.ts"
@@ -39,9 +39,9 @@ import { modelsController } from "./http/models.ts"
 import { openapiController } from "./http/openapi.ts"
 import { operatorControllers } from "./http/operator/operator.ts"
 import type { Log } from "./log.ts"
-import { midtransProvider } from "./payments/midtrans.ts"
-import { simulatedProvider } from "./payments/simulated.ts"
-import { TopUps } from "./payments/top-ups.ts"
+import { openPayments } from "./payments/open.ts"
+import type { TopUps } from "./payments/top-ups.ts"
+import { dailyReconciliation } from "./reconcile.ts"
 import { searx } from "./search/searx.ts"
 import { accountStore } from "./store/accounts.ts"
 import { actorStore } from "./store/actor-store.ts"
@@ -50,10 +50,8 @@ import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
 import type { Database } from "./store/database.ts"
 import { ledgerStore } from "./store/ledger.ts"
 import { Notices } from "./store/notices.ts"
-import { paymentProblemStore } from "./store/payment-problems.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
-import { topUpStore } from "./store/top-ups.ts"
 import { usageStore } from "./store/usage.ts"
 import { WithdrawalFiles } from "./store/withdrawals.ts"
 import type { Backend } from "./upstream/providers.ts"
@@ -82,6 +80,8 @@ export interface Server {
   readonly topUps: TopUps
   /** Reads the catalogue again now, and not only when its time has come. */
   refreshCatalogue(): Promise<void>
+  /** Does the day's reconciliation now, if it is due and nobody has done it. */
+  reconcileIfDue(): Promise<void>
   /** Takes no new calls, lets those under way end, writes what is to be written, and gives the leases back. */
   stop(): Promise<void>
 }
@@ -186,6 +186,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     actors,
     models: () => catalogue.offers(clock.now()).map(({ model }) => model.id),
     underWay: () => ports.underWay.size,
+    reconciled: () => daily.last,
   })
 
   const changed = (_: string, keyHash: Uint8Array) =>
@@ -199,26 +200,19 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   })
   const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed })
   const simulatedPayments = { secret: config.PAYMENT_SIMULATED_SECRET }
-  const providers = [
-    simulatedProvider(simulatedPayments),
-    midtransProvider({ serverKey: config.MIDTRANS_SERVER_KEY, baseUrl: config.MIDTRANS_BASE_URL }),
-  ]
-  const provider = providers.find(({ id }) => id === config.PAYMENT_PROVIDER)
-  if (provider === undefined) throw new Error(`no payment provider ${config.PAYMENT_PROVIDER}`)
-  const topUpsStore = topUpStore(database)
-  const topUps = new TopUps({
-    store: topUpsStore,
-    problems: paymentProblemStore(database),
-    provider,
-    providers,
-    fees: {
-      service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_SERVICE_FEE_RP) },
-      payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_FEE_RP) },
-    },
-    credited: (accountId, topUpId) => {
-      actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
-      events.credited(accountId, topUpId)
-    },
+  const payments = openPayments(config, database, (accountId, topUpId) => {
+    actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
+    events.credited(accountId, topUpId)
+  })
+  const { topUps, providers, provider, store: topUpsStore } = payments
+  const daily = dailyReconciliation({
+    config,
+    url: store.url,
+    database,
+    payments,
+    freeze: (accountId, reason) => accounts.freeze(accountId, reason),
+    processId: process.id,
+    log,
   })
   const authenticate = authenticator(accounts)
 
@@ -310,6 +304,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const mailing = every(LOW_BALANCES_EVERY_MS, () => lowBalances().catch(() => log.warn("low balances not looked for")))
   const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
+  await daily.start()
+
   return {
     url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
     metricsUrl: metricsServer === undefined ? undefined : `${metricsServer.url.origin}/metrics`,
@@ -317,6 +313,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     keys,
     topUps,
     refreshCatalogue,
+    reconcileIfDue: () => daily.look(),
     async stop() {
       const told = process.drain().catch((error: unknown) => log.warn("drain not told", { error: String(error) }))
       if (config.REUSE_PORT) {
@@ -328,7 +325,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       }
       clearInterval(refresh)
       clearInterval(succession)
-      await Promise.all([polling.stop(), mailing.stop()])
+      await Promise.all([daily.stop(), polling.stop(), mailing.stop()])
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await gateway.drain()
@@ -345,8 +342,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   }
 }
 
-const rupiah = (amount: number) => micro(BigInt(amount) * MICRO_PER_RUPIAH)
-
 async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {
   while (server.pendingRequests > 0) await Bun.sleep(10)
 }
@@ -358,26 +353,5 @@ async function storedCatalogue(database: Database, file: CatalogueFile): Promise
   await database.run((sql) => seedCatalogue(sql, file, new Date()), { retry: true })
   return await database.run((sql) => loadCatalogue(sql), { retry: true })
 }
-
-/** One line for each call; never a prompt, an answer or a key (decisions §11). */
-const callFields = ({ ending, booked, ...call }: FinishedCall) => ({
-  request_id: call.requestId,
-  account_id: call.accountId,
-  key_id: call.keyId,
-  model: call.model,
-  endpoint: call.endpoint,
-  status: booked.status,
-  error_code: ending.errorCode,
-  input_tokens: ending.tokens?.input,
-  output_tokens: ending.tokens?.output,
-  cache_read_tokens: ending.tokens?.cacheRead,
-  cache_write_tokens: ending.tokens?.cacheWrite,
-  charge_micro: microToJson(booked.charge),
-  turns: ending.turns,
-  attempts: ending.attempts,
-  first_token_ms: ending.firstTokenMs,
-  duration_ms: ending.durationMs,
-  alert: call.alert || undefined,
-})
 
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))

@@ -9,6 +9,7 @@ import type { LedgerView } from "../../actors/ledger.ts"
 import type { SlotsView } from "../../actors/slots.ts"
 import type { Actors } from "../gateway/actors.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
+import type { LastReconciliation } from "../store/reconciliations.ts"
 
 /** From a short answer's first token to a long agent turn. */
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -20,6 +21,8 @@ export interface MetricsParts {
   readonly models: () => readonly string[]
   /** Calls admitted and not settled yet. */
   readonly underWay: () => number
+  /** The reconciliation that ended last, if there was one. */
+  readonly reconciled: () => LastReconciliation | undefined
 }
 
 export class Metrics {
@@ -35,7 +38,7 @@ export class Metrics {
   readonly #firstToken = this.#seconds("first_token_seconds", "From the call's arrival to its first content.")
   readonly #duration = this.#seconds("duration_seconds", "From the call's arrival to its end.")
 
-  constructor({ actors, models, underWay }: MetricsParts) {
+  constructor({ actors, models, underWay, reconciled }: MetricsParts) {
     this.#gauge("in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
     this.#gauge(
       "slots",
@@ -72,6 +75,29 @@ export class Metrics {
       for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().oldestMs / 1_000)
       for (const actor of [actors.gate, actors.ledger]) set({ kind: actor.name }, actor.ageMs / 1_000)
     })
+    const ofReconciliation =
+      (of: (last: LastReconciliation) => number) => (set: (labels: object, value: number) => void) => {
+        const last = reconciled()
+        if (last !== undefined) set({}, of(last))
+      }
+    this.#gauge(
+      "reconciliation_differences",
+      "Found by the last one.",
+      [],
+      ofReconciliation((last) => last.differences),
+    )
+    this.#gauge(
+      "reconciliation_not_compared",
+      "Top-ups without an answer.",
+      [],
+      ofReconciliation((last) => last.notCompared),
+    )
+    this.#gauge(
+      "reconciliation_success_timestamp_seconds",
+      "When the last one ended.",
+      [],
+      ofReconciliation((last) => last.endedAt.getTime() / 1_000),
+    )
     this.#gauge("process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
       const { rss, heapUsed, external } = process.memoryUsage()
       set({ kind: "resident" }, rss)

@@ -103,7 +103,7 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
       if (!serverKey) return unconfigured()
       if (!ORDER_ID.test(topUpId)) return new Failure("resource.not_found")
       const now = await call(`/v2/${topUpId}/status`, { method: "GET" })
-      if (unknownOrder.Check(now)) return { kind: "unpaid" }
+      if (unknownOrder.Check(now)) return { kind: "unpaid", status: "unknown" }
       return status.Check(now) ? judge(now, topUpId, now.gross_amount) : unavailable()
     },
   }
@@ -111,7 +111,9 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
 
 /** What Midtrans has of an order, against what it told or was asked. */
 function judge(now: Static<typeof Status>, orderId: string, toldAmount: string): PaymentNotice {
-  if (now.transaction_status !== "settlement" || now.status_code !== "200") return { kind: "unpaid" }
+  if (now.transaction_status !== "settlement" || now.status_code !== "200") {
+    return { kind: "unpaid", status: now.transaction_status }
+  }
   const amount = AMOUNT.exec(now.gross_amount)?.[1]
   if (
     now.order_id !== orderId ||

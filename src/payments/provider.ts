@@ -40,7 +40,11 @@ export type PaymentNotice =
   /** Money came, and what was told of it is not what the provider has: another order, amount or currency. */
   | { readonly kind: "mismatched"; readonly topUpId: string; readonly reference: string; readonly paid: string }
   /** Genuine, but not about money that came: a QR code that was made, or that expired unpaid. */
-  | { readonly kind: "unpaid" }
+  | {
+      readonly kind: "unpaid"
+      /** What the provider calls it; `unknown` for a charge that it does not know. */
+      readonly status: string
+    }
 
 /** Total of a top-up, always whole rupiah, because the fees are rounded up to them. */
 export const wholeRupiah = (total: Micro): bigint => total / 1_000_000n

@@ -16,6 +16,8 @@ export interface StoreParts {
 }
 
 export interface Store {
+  /** For a connection of one's own. */
+  readonly url: string
   readonly database: Database
   /** The ledger's own connections, so that no crowd of readers delays a commit. */
   readonly ledgerDatabase: Database
@@ -59,6 +61,7 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
   await closeDeadProcesses()
 
   return {
+    url,
     database,
     ledgerDatabase,
     process,
@@ -76,11 +79,12 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
  * The database alone, for a command: nothing is leased or closed. Where a running gateway has the embedded database, it is
  * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet).
  */
-export async function openForCommand(config: StoreParts["config"]): Promise<Pick<Store, "database" | "close">> {
+export async function openForCommand(config: StoreParts["config"]): Promise<Pick<Store, "url" | "database" | "close">> {
   const place = await placeOf(config)
   if (place.isOurs) await migrate(place.url)
   const database = openDatabase({ url: place.url, connections: 1 })
   return {
+    url: place.url,
     database,
     async close() {
       await database.close()

@@ -45,6 +45,8 @@ export interface TopUpStore {
   find(id: string): Promise<TopUp | undefined>
   /** Of one account, the newest first. */
   list(accountId: string): Promise<readonly TopUp[]>
+  /** Of all accounts, in the order of their ids, after the one named. */
+  createdSince(since: Date, after: string | undefined, limit: number): Promise<readonly TopUp[]>
   /** Credits the top-up once for each idempotency key. */
   credit(id: string, payment: { readonly key: string; readonly reference: string }): Promise<void>
   /** Takes the right to ask the provider about one top-up now; false when somebody did a moment ago. */
@@ -107,6 +109,16 @@ export function topUpStore(database: Database): TopUpStore {
         (sql) => sql<TopUpRow[]>`
           select ${sql.unsafe(COLUMNS)} from top_ups where account_id = ${accountId}
           order by created_at desc, id desc limit ${LISTED}`,
+        once,
+      )
+      return rows.map(toTopUp)
+    },
+
+    async createdSince(since, after, limit) {
+      const rows = await database.run(
+        (sql) => sql<TopUpRow[]>`
+          select ${sql.unsafe(COLUMNS)} from top_ups where created_at >= ${since} and id > ${after ?? ""}
+          order by id limit ${limit}`,
         once,
       )
       return rows.map(toTopUp)

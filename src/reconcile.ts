@@ -1,0 +1,69 @@
+/**
+ * `loket reconcile`: one reconciliation, asked for by a person, beside whatever runs on the database. Prints what was
+ * compared and what differs. And the daily one of a gateway's process, of the same parts.
+ */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import type { Config } from "./config.ts"
+import type { Log } from "./log.ts"
+import { openPayments, type Payments } from "./payments/open.ts"
+import { CLAIM_MS } from "./reconciliation/books.ts"
+import { Daily } from "./reconciliation/daily.ts"
+import { differencesIn } from "./reconciliation/finding.ts"
+import { reconcile, type ReconcileParts } from "./reconciliation/reconcile.ts"
+import { reportJson, reportText } from "./reconciliation/report.ts"
+import { accountStore } from "./store/accounts.ts"
+import { Connection } from "./store/connection.ts"
+import type { Database } from "./store/database.ts"
+import { openForCommand } from "./store/open.ts"
+import { reconciliationStore } from "./store/reconciliations.ts"
+
+const CONNECT_MS = 5_000
+
+interface Parts {
+  readonly config: Config
+  readonly url: string
+  readonly database: Database
+  readonly payments: Payments
+  readonly freeze: ReconcileParts["freeze"]
+}
+
+const reconcileParts = ({ config, url, database, payments, freeze }: Parts): ReconcileParts => ({
+  store: reconciliationStore(database),
+  connect: () => new Connection({ url, connectTimeoutMs: CONNECT_MS, statementTimeoutMs: CLAIM_MS + 1_000 }),
+  payments: { ...payments, days: config.RECONCILE_TOP_UP_DAYS, now: Date.now },
+  freeze,
+})
+
+/** That of a gateway's process, to be started. */
+export function dailyReconciliation(parts: Parts & { readonly processId: string; readonly log: Log }): Daily {
+  const reconciling = reconcileParts(parts)
+  return new Daily({
+    hour: parts.config.RECONCILE_HOUR,
+    processId: parts.processId,
+    store: reconciling.store,
+    reconcile: (id, signal) => reconcile(reconciling, id, signal),
+    now: Date.now,
+    log: parts.log,
+  })
+}
+
+/** The command's exit code: 1 when something differs. Throws when it could not be done. */
+export async function reconcileCommand(
+  config: Config,
+  { json, print }: { readonly json: boolean; readonly print: (text: string) => void },
+): Promise<0 | 1> {
+  const { DATABASE_URL: server, DATA_DIR: dataDir } = config
+  // Opening would make one, and find that nothing is wrong with it.
+  if (server === undefined && !existsSync(join(dataDir, "pg"))) throw new Error(`there is no database in ${dataDir}`)
+  const { url, database, close } = await openForCommand(config)
+  // Gateways hear of a credit by the database's own notice.
+  const payments = openPayments(config, database, () => {})
+  const accounts = accountStore(database)
+  const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
+  const parts = reconcileParts({ config, url, database, payments, freeze })
+  const done = await reconcile(parts, await parts.store.begin(), new AbortController().signal)
+  await close()
+  print(json ? reportJson(done) : reportText(done))
+  return differencesIn(done.findings) === 0 ? 0 : 1
+}

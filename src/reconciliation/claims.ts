@@ -1,0 +1,203 @@
+/**
+ * What must be true of the books at any moment, each as a query for what contradicts it. Micro-rupiah.
+ *
+ * A claim is evaluated in one statement, which sees the database as it was at one moment, and everything that moves money
+ * is one statement too (decisions §3): so a claim holds in the midst of calls, and not only when nobody calls.
+ * A query names the account that a row is about; null is the house's books as a whole. Columns in `_micro` are money.
+ */
+export interface Claim {
+  readonly name: string
+  /** The table whose rows are compared. */
+  readonly of: "balances" | "transfers" | "leases" | "key_spend" | "usage" | "openings" | "top_ups"
+  /** Yields `account_id` and whatever shows the contradiction. */
+  readonly contradictions: string
+}
+
+const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
+  + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
+
+/** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
+const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
+
+export const claims: readonly Claim[] = [
+  {
+    name: "a balance is the sum of its transfers",
+    of: "balances",
+    contradictions: `
+      with sums as (
+        select m.account_id, sum(m.amount) as amount
+        from transfers t cross join lateral (
+          values (t.credit_account, t.amount_micro), (t.debit_account, -t.amount_micro)
+        ) as m(account_id, amount)
+        where m.account_id not like 'house:%' group by 1
+      )
+      select account_id, b.posted_micro, s.amount as of_transfers_micro
+      from balances b full join sums s using (account_id)
+      where b.posted_micro is distinct from coalesce(s.amount, 0)`,
+  },
+  {
+    name: "what customers have, the house owes",
+    of: "transfers",
+    contradictions: `
+      with house as (
+        select coalesce(sum(case when credit_account like 'house:%' then amount_micro else 0 end), 0)
+          - coalesce(sum(case when debit_account like 'house:%' then amount_micro else 0 end), 0) as amount
+        from transfers
+      )
+      select null::text as account_id, house.amount as house_micro, b.posted as customers_micro
+      from house, (select coalesce(sum(posted_micro), 0) as posted from balances) b
+      where house.amount + b.posted <> 0`,
+  },
+  {
+    name: "what is leased of a balance is what its open leases have left, and is covered",
+    of: "balances",
+    contradictions: `
+      with lefts as (
+        select account_id, sum(granted_micro - returned_micro - settled_micro) as amount
+        from leases where closed_at is null group by 1
+      )
+      select account_id, b.posted_micro, b.leased_micro, l.amount as of_leases_micro
+      from balances b full join lefts l using (account_id)
+      where (b.posted_micro >= b.leased_micro and b.leased_micro = coalesce(l.amount, 0) and coalesce(l.amount, 0) >= 0)
+        is not true`,
+  },
+  {
+    name: "an open lease has settled the charges under it",
+    of: "leases",
+    contradictions: `
+      with open as (
+        select id, account_id, settled_micro from leases where closed_at is null
+      ), charged as (
+        select lease_id, sum(charge_micro) as amount from usage where lease_id in (select id from open) group by 1
+      )
+      select o.account_id, o.id as lease_id, o.settled_micro, c.amount as charged_micro
+      from open o left join charged c on c.lease_id = o.id
+      where o.settled_micro <> coalesce(c.amount, 0)`,
+  },
+  {
+    name: "what is leased of a key's budget is what its leases have left",
+    of: "key_spend",
+    contradictions: `
+      with lefts as (
+        select key_id, period, period_start, sum(granted_micro - returned_micro - settled_micro) as amount
+        from budget_leases group by 1, 2, 3
+      )
+      select k.account_id, s.key_id, s.period, s.period_start, s.leased_micro, l.amount as of_leases_micro
+      from key_spend s left join lefts l using (key_id, period, period_start) left join api_keys k on k.id = s.key_id
+      where s.leased_micro <> coalesce(l.amount, 0)`,
+  },
+  {
+    name: "the transfers of a call are its charge and what the house absorbed of it",
+    of: "usage",
+    contradictions: `
+      with parts as (
+        select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
+          debit_account, credit_account, amount_micro
+        from transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
+      ), booked as (
+        select request_id,
+          max(case kind when 'charge' then debit_account when 'void' then credit_account end) as account_id,
+          sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro else 0 end) as charged,
+          sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end) as absorbed
+        from parts group by 1
+      ), recorded as (
+        select request_id, max(account_id) as account_id, sum(charge_micro) as charged, sum(absorbed_micro) as absorbed
+        from usage group by 1
+      )
+      select coalesce(r.account_id, b.account_id) as account_id, request_id,
+        b.charged as charge_booked_micro, r.charged as charge_recorded_micro,
+        b.absorbed as absorbed_booked_micro, r.absorbed as absorbed_recorded_micro
+      from booked b full join recorded r using (request_id)
+      where coalesce(b.charged, 0) <> coalesce(r.charged, 0) or coalesce(b.absorbed, 0) <> coalesce(r.absorbed, 0)`,
+  },
+  {
+    name: "a charge goes from its own account to revenue, and is taken back the same way",
+    of: "transfers",
+    contradictions: `
+      with parts as (
+        select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
+          debit_account, credit_account, amount_micro
+        from transfers where split_part(idempotency_key, ':', 1) in ('charge', 'void')
+      )
+      select u.account_id, t.request_id, t.kind, t.debit_account, t.credit_account, t.amount_micro
+      from parts t join usage u on u.request_id = t.request_id and u.part = 0
+      where case t.kind when 'charge' then (t.debit_account, t.credit_account) <> (u.account_id, 'house:revenue')
+        else (t.debit_account, t.credit_account) <> ('house:revenue', u.account_id) end`,
+  },
+  {
+    name: "a charge is its tokens at its price version",
+    of: "usage",
+    contradictions: `
+      select u.account_id, u.request_id, u.part, u.status, u.price_id, u.charge_micro, u.absorbed_micro,
+        ${PRICE} as of_tokens_micro
+      from usage u left join prices p on p.id = u.price_id
+      where p.id is null or ((u.status = 'ok' or u.absorbed_micro > 0)
+        and u.charge_micro + u.absorbed_micro is distinct from ${PRICE})`,
+  },
+  {
+    name: "only an answer is charged",
+    of: "usage",
+    contradictions: `
+      select account_id, request_id, part, status, charge_micro
+      from usage where charge_micro <> 0 and (status <> 'ok' or part <> 0)`,
+  },
+  {
+    name: "a call has one final record",
+    of: "usage",
+    contradictions: `
+      select max(account_id) as account_id, request_id, count(*) filter (where part = 0) as final_records
+      from usage group by request_id having count(*) filter (where part = 0) <> 1`,
+  },
+  {
+    name: "an ended call is not open",
+    of: "openings",
+    contradictions: `
+      select o.account_id, o.request_id, u.status
+      from openings o join usage u on u.request_id = o.request_id and u.part = 0`,
+  },
+  {
+    name: "a key has spent its charges, in all three calendars",
+    of: "key_spend",
+    contradictions: `
+      with spent as (
+        select key_id, coalesce(sum(spent_micro) filter (where period = 'daily'), 0) as daily,
+          coalesce(sum(spent_micro) filter (where period = 'monthly'), 0) as monthly,
+          coalesce(sum(spent_micro) filter (where period = 'total'), 0) as total
+        from key_spend group by 1
+      ), charged as (
+        select key_id, max(account_id) as account_id, sum(charge_micro) as amount from usage group by 1
+      )
+      select coalesce(c.account_id, k.account_id) as account_id, key_id,
+        s.daily as daily_micro, s.monthly as monthly_micro, s.total as total_micro, c.amount as charged_micro
+      from spent s full join charged c using (key_id) left join api_keys k on k.id = key_id
+      where (coalesce(s.daily, 0), coalesce(s.monthly, 0), coalesce(s.total, 0))
+        <> (coalesce(c.amount, 0), coalesce(c.amount, 0), coalesce(c.amount, 0))`,
+  },
+  {
+    name: "a paid top-up was credited once, in full, and no other was",
+    of: "top_ups",
+    contradictions: `
+      with credits as (
+        select idempotency_key, credit_account, amount_micro from transfers where reason = 'top_up'
+      )
+      select coalesce(p.account_id, c.credit_account) as account_id, p.id as top_up_id, p.status,
+        p.balance_purchased_micro, c.idempotency_key, c.amount_micro as credited_micro, c.credit_account as credited_account
+      from (select *, ${CREDIT_KEY} as idempotency_key from top_ups) p full join credits c using (idempotency_key)
+      where (p.status = 'paid') is distinct from (c.amount_micro is not null) or (c.amount_micro is not null
+        and (c.amount_micro, c.credit_account) is distinct from (p.balance_purchased_micro, p.account_id))`,
+  },
+  {
+    name: "the service fee of a paid top-up is revenue, once",
+    of: "top_ups",
+    contradictions: `
+      with fees as (
+        select idempotency_key, amount_micro from transfers
+        where reason = 'service_fee' and credit_account = 'house:revenue'
+      )
+      select null::text as account_id, p.id as top_up_id, p.status, p.service_fee_micro, f.idempotency_key,
+        f.amount_micro as booked_micro
+      from (select *, ${CREDIT_KEY} || ':service_fee' as idempotency_key from top_ups) p
+      full join fees f using (idempotency_key)
+      where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
+  },
+]

@@ -1,0 +1,28 @@
+/** What holding one claim against what is there has come to. */
+export interface Finding {
+  readonly claim: string
+  /** How many rows were compared. */
+  readonly compared: number
+  /** How many could not be, because somebody else gave no answer. Not differences. */
+  readonly notCompared: number
+  readonly differences: number
+  /** That something is wrong with, and so are to be frozen. */
+  readonly accounts: readonly string[]
+  /** The first of the differences. */
+  readonly shown: readonly Difference[]
+}
+
+export interface Difference {
+  /** Null: it is about the house's books as a whole. */
+  readonly accountId: string | null
+  /** Ids and amounts; names in `_micro` are micro-rupiah. */
+  readonly figures: Readonly<Record<string, string | null>>
+  /** Put right at once. */
+  readonly mended: boolean
+}
+
+const sum = (findings: readonly Finding[], of: "differences" | "notCompared"): number =>
+  findings.reduce((total, finding) => total + finding[of], 0)
+
+export const differencesIn = (findings: readonly Finding[]): number => sum(findings, "differences")
+export const notComparedIn = (findings: readonly Finding[]): number => sum(findings, "notCompared")

@@ -1,0 +1,203 @@
+/** Each claim, broken in exactly its way: it is told, with the account that it is about, and that account is frozen. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { claims } from "../../src/reconciliation/claims.ts"
+import { type BrokenBooks, openBooks } from "./world.ts"
+
+let world: BrokenBooks
+beforeEach(async () => {
+  world = await openBooks()
+})
+afterEach(() => world.close())
+
+interface Break {
+  readonly claim: string
+  readonly by: (world: BrokenBooks) => PromiseLike<unknown>
+  /** Whose account it is; the house's books as a whole unless told. */
+  readonly about: "victim" | "nobody"
+  readonly figures: Readonly<Record<string, string | null>>
+  /** Others that cannot but be frozen too. */
+  readonly alsoFrozen?: "bystander"
+}
+
+const breaks: readonly Break[] = [
+  {
+    claim: "a balance is the sum of its transfers",
+    by: ({ sql, victim }) =>
+      sql`update balances set posted_micro = posted_micro + 7 where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { posted_micro: "10000800007", of_transfers_micro: "10000800000" },
+  },
+  {
+    claim: "what customers have, the house owes",
+    by: ({ sql, victim }) =>
+      sql`update balances set posted_micro = posted_micro + 7 where account_id = ${victim.accountId}`,
+    about: "nobody",
+    figures: { house_micro: "-20001600000", customers_micro: "20001600007" },
+  },
+  {
+    claim: "what is leased of a balance is what its open leases have left, and is covered",
+    by: ({ sql, victim }) =>
+      sql`update balances set leased_micro = leased_micro - 1 where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { leased_micro: "799999", of_leases_micro: "800000" },
+  },
+  {
+    claim: "an open lease has settled the charges under it",
+    by: ({ sql, victim }) =>
+      sql`update leases set settled_micro = settled_micro + 1, granted_micro = granted_micro + 1
+        where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { settled_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "what is leased of a key's budget is what its leases have left",
+    by: ({ sql, victim }) =>
+      sql`update key_spend set leased_micro = 5 where key_id = ${victim.keyId} and period = 'daily'`,
+    about: "victim",
+    figures: { period: "daily", leased_micro: "5", of_leases_micro: null },
+  },
+  {
+    claim: "the transfers of a call are its charge and what the house absorbed of it",
+    by: async ({ sql, victim }) => {
+      await sql`alter table transfers disable trigger transfers_are_final`
+      await sql`delete from transfers where idempotency_key = ${`charge:${victim.requestId}`}`
+    },
+    about: "victim",
+    figures: { charge_booked_micro: null, charge_recorded_micro: "200000" },
+  },
+  {
+    claim: "a charge goes from its own account to revenue, and is taken back the same way",
+    by: async ({ sql, victim, bystander }) => {
+      await sql`alter table transfers disable trigger transfers_are_final`
+      await sql`update transfers set debit_account = ${bystander.accountId}
+        where idempotency_key = ${`charge:${victim.requestId}`}`
+    },
+    about: "victim",
+    figures: { kind: "charge", credit_account: "house:revenue", amount_micro: "200000" },
+    alsoFrozen: "bystander",
+  },
+  {
+    claim: "a charge is its tokens at its price version",
+    by: ({ sql, victim }) =>
+      sql`update usage set input_tokens = input_tokens + 1 where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { status: "ok", charge_micro: "200000", of_tokens_micro: "201000" },
+  },
+  {
+    claim: "only an answer is charged",
+    by: async ({ sql, victim }) => {
+      await sql`alter table usage drop constraint usage_check`
+      await sql`update usage set status = 'upstream_error' where request_id = ${victim.requestId} and part = 0`
+    },
+    about: "victim",
+    figures: { status: "upstream_error", charge_micro: "200000" },
+  },
+  {
+    claim: "a call has one final record",
+    by: ({ sql, victim }) => sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { final_records: "0" },
+  },
+  {
+    claim: "an ended call is not open",
+    by: ({ sql, victim }) => sql`
+      insert into openings (request_id, process_id, account_id, key_id, lease_id, model, endpoint, streamed, hold_micro,
+        price_id, opened_at)
+      select request_id, ${victim.processId}, account_id, key_id, lease_id, model, endpoint, streamed, 0, price_id, opened_at
+      from usage where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { status: "ok" },
+  },
+  {
+    claim: "a key has spent its charges, in all three calendars",
+    by: ({ sql, victim }) =>
+      sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,
+    about: "victim",
+    figures: { daily_micro: "200000", monthly_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "a paid top-up was credited once, in full, and no other was",
+    by: ({ sql, victim }) =>
+      sql`update top_ups set balance_purchased_micro = balance_purchased_micro + 1 where id = ${victim.topUpId}`,
+    about: "victim",
+    figures: { status: "paid", balance_purchased_micro: "10000000001", credited_micro: "10000000000" },
+  },
+  {
+    claim: "the service fee of a paid top-up is revenue, once",
+    by: ({ sql, victim }) => sql`update top_ups set service_fee_micro = 0 where id = ${victim.topUpId}`,
+    about: "nobody",
+    figures: { service_fee_micro: "0", booked_micro: "500000000" },
+  },
+]
+
+test("every claim is broken here", () => {
+  expect(breaks.map(({ claim }) => claim)).toEqual(claims.map(({ name }) => name))
+})
+
+test("books that agree are found to agree, and nobody is frozen", async () => {
+  const { code, report } = await world.command()
+  expect([code, report.differences, report.frozen]).toEqual([0, 0, []])
+  const compared = Object.fromEntries(report.claims.map((claim) => [claim.claim, claim.compared]))
+  expect(compared["a balance is the sum of its transfers"]).toBe(2)
+  expect(compared["a charge is its tokens at its price version"]).toBe(4)
+  expect(compared["a paid top-up was credited once, in full, and no other was"]).toBe(2)
+  expect(await world.frozen()).toEqual([])
+})
+
+describe("broken is", () => {
+  for (const { claim, by, about, figures, alsoFrozen } of breaks) {
+    test(claim, async () => {
+      await by(world)
+      const { victim, sql } = world
+      const { code, report } = await world.command()
+      expect(code).toBe(1)
+      const found = report.claims.find((one) => one.claim === claim)
+      expect(found?.differences).toBe(1)
+      const accountId = about === "victim" ? victim.accountId : null
+      expect(found?.shown).toEqual([expect.objectContaining({ account_id: accountId, mended: false, ...figures })])
+
+      const others = alsoFrozen === undefined ? [] : [world[alsoFrozen].accountId]
+      // The house's own figures move with a balance; its service fees are nobody's.
+      const frozen = claim.startsWith("the service fee") ? [] : [victim.accountId, ...others]
+      expect(await world.frozen()).toEqual(frozen.sort())
+      const rows = await sql`
+        select claim, account_id, figures, mended from reconciliation_differences
+        where reconciliation_id = ${report.reconciliation} and claim = ${claim}`
+      expect([...rows]).toEqual([
+        { claim, account_id: accountId, figures: expect.objectContaining(figures), mended: false },
+      ])
+      const [last] = await sql`
+        select differences from reconciliations where ended_at is not null order by id desc limit 1`
+      expect(last?.differences).toBe(BigInt(report.differences))
+    })
+  }
+})
+
+test("a top-up that is credited and not paid, or paid and not credited, or credited to somebody else, differs", async () => {
+  const { sql, victim, bystander } = world
+  const claim = "a paid top-up was credited once, in full, and no other was"
+  const differences = async () =>
+    (await world.command()).report.claims.find((one) => one.claim === claim)?.shown.map((row) => row["account_id"])
+  await sql`update top_ups set status = 'pending' where id = ${victim.topUpId}`
+  expect(await differences()).toEqual([victim.accountId])
+  await sql`update top_ups set status = 'paid', account_id = ${bystander.accountId} where id = ${victim.topUpId}`
+  expect(await differences()).toEqual([bystander.accountId])
+  await sql`update top_ups set reference = 'another' where id = ${victim.topUpId}`
+  expect((await differences())?.sort()).toEqual([victim.accountId, bystander.accountId].sort())
+})
+
+test("of many differences all are counted and frozen, and some are shown", async () => {
+  const { sql } = world
+  for (let more = 0; more < 130; more++) await world.books.account(1_000n)
+  await sql`update balances set posted_micro = posted_micro + 1`
+  const { report } = await world.command()
+  expect(report.claims[0]?.differences).toBe(132)
+  expect(report.claims[0]?.shown).toHaveLength(100)
+  expect(await world.frozen()).toHaveLength(132)
+})
+
+test("amounts past 2^53 are told to the last micro", async () => {
+  await world.sql`update balances set posted_micro = 9007199254740993 where account_id = ${world.victim.accountId}`
+  const { report } = await world.command()
+  expect(report.claims[0]?.shown[0]?.["posted_micro"]).toBe("9007199254740993")
+})
