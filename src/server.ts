@@ -15,29 +15,23 @@ import { LiveCatalogue } from "./catalogue/live.ts"
 import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
+import { dashboardController } from "./dashboard/serve/controller.ts"
 import { every } from "./every.ts"
 import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
-import { accountController } from "./http/dashboard/account.ts"
 import { lowBalanceTeller } from "./accounts/low-balance.ts"
-import { authController } from "./http/dashboard/auth.ts"
-import { keysController } from "./http/dashboard/keys.ts"
+import { dashboardApi } from "./http/dashboard/api.ts"
 import { authenticator } from "./http/dashboard/session.ts"
-import { sessionsController } from "./http/dashboard/sessions.ts"
 import { simulatedPayController } from "./http/dashboard/simulated-pay.ts"
-import { topUpsController } from "./http/dashboard/top-ups.ts"
-import { usageController } from "./http/dashboard/usage.ts"
 import { webhooksController } from "./http/dashboard/webhooks.ts"
 import { contextOf, edgeHandler, failureOf, unhandled } from "./http/edge.ts"
 import { failureResponse } from "./http/errors.ts"
 import { Events, eventsController } from "./http/events.ts"
 import { healthController } from "./http/health.ts"
 import { Metrics } from "./http/metrics.ts"
-import { modelsController } from "./http/models.ts"
 import { openapiController } from "./http/openapi.ts"
-import { operatorControllers } from "./http/operator/operator.ts"
 import type { Log } from "./log.ts"
 import { openPayments } from "./payments/open.ts"
 import type { TopUps } from "./payments/top-ups.ts"
@@ -225,12 +219,20 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     .use(callController(ports, messagesFormat))
     .use(callController(ports, responsesFormat))
     .use(countTokensController(ports, messagesFormat))
-    .use(modelsController(ports))
-    .use(authController({ accounts, authenticate }))
-    .use(accountController({ accounts, authenticate }))
-    .use(sessionsController({ accounts, authenticate }))
-    .use(keysController({ keys, authenticate }))
-    .use(topUpsController({ topUps, store: topUpsStore, authenticate }))
+    .use(
+      dashboardApi({
+        ports,
+        authenticate,
+        accounts,
+        keys,
+        topUps,
+        topUpStore: topUpsStore,
+        usage: usageStore(database),
+        database,
+        processId: process.id,
+        refreshCatalogue,
+      }),
+    )
     .use(webhooksController({ topUps, providers }))
     .use(
       simulatedPayController({
@@ -240,19 +242,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
         charges: provider.id === "simulated",
       }),
     )
-    .use(usageController({ usage: usageStore(database), authenticate }))
     .use(eventsController({ events, accounts, authenticate }))
-    .use(
-      operatorControllers({
-        authenticate,
-        database,
-        processId: process.id,
-        accounts,
-        ports,
-        refreshCatalogue,
-      }),
-    )
     .use(openapiController())
+    .use(dashboardController())
     .use(
       healthController({
         draining: () => gateway.isDraining,

@@ -16,5 +16,9 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   using elsewhere = scratchDirectory()
   await using dev = await DevProcess.start([binary], elsewhere.path, join(elsewhere.path, "data"))
   expect((await dev.tryIt()).trimEnd()).toEndWith("data: [DONE]")
+  // No sources and no node_modules are here: what it serves of the dashboard is inside of it.
+  const page = await (await fetch(`${dev.banner.url}/dashboard`)).text()
+  const script = /src="(\/dashboard\/assets\/[^"]+\.js)"/.exec(page)?.[1] ?? ""
+  expect((await fetch(dev.banner.url + script)).headers.get("content-type")).toStartWith("text/javascript")
   expect(await dev.stop()).toBe(0)
 }, 120_000)

@@ -24,11 +24,14 @@ const ranks: readonly (readonly string[])[] = [
   ["src/reconciliation"],
   ["src/gateway"],
   ["src/http"],
-  ["src/reconcile.ts"],
-  ["src/server.ts"],
+  ["src/reconcile.ts", "src/dashboard"],
+  ["src/build.ts", "src/server.ts"],
   ["src/demo.ts"],
   ["src/main.ts"],
 ]
+
+/** What the browser runs; below `serve/` is what serves it. */
+const isPage = (file: string) => file.startsWith("src/dashboard/") && !file.startsWith("src/dashboard/serve/")
 
 /** Beside the tests and the benches. */
 const simulatorUsers = ["src/main.ts"]
@@ -44,21 +47,29 @@ const roomOf = (file: string): string => file.split("/").slice(0, 2).join("/")
 interface Import {
   readonly from: string
   readonly to: string
+  /** Types alone: nothing is left of it at run time. */
+  readonly erased: boolean
 }
 
 function importsOf(from: string, text: string): Import[] {
   const { module, errors } = parseSync(from, text)
   if (errors.length > 0) throw new Error(`${from}: ${errors[0]?.message}`)
   const named = [
-    ...module.staticImports.map((found) => found.moduleRequest.value),
-    ...module.staticExports.flatMap(({ entries }) => entries.map((entry) => entry.moduleRequest?.value ?? "")),
-    ...module.dynamicImports.map(({ moduleRequest }) =>
-      text.slice(moduleRequest.start, moduleRequest.end).replace(/^["'`]|["'`]$/g, ""),
+    ...module.staticImports.map(({ moduleRequest, entries }) => ({
+      name: moduleRequest.value,
+      erased: entries.length > 0 && entries.every(({ isType }) => isType),
+    })),
+    ...module.staticExports.flatMap(({ entries }) =>
+      entries.map(({ moduleRequest, isType }) => ({ name: moduleRequest?.value ?? "", erased: isType })),
     ),
+    ...module.dynamicImports.map(({ moduleRequest }) => ({
+      name: text.slice(moduleRequest.start, moduleRequest.end).replace(/^["'`]|["'`]$/g, ""),
+      erased: false,
+    })),
   ]
   return named
-    .filter((name) => name.startsWith("."))
-    .map((name) => ({ from, to: join(from, "..", name) }))
+    .filter(({ name }) => name.startsWith("."))
+    .map(({ name, erased }) => ({ from, to: join(from, "..", name), erased }))
     .filter(({ to }) => /^(actors|src|test|bench)\//.test(to))
 }
 
@@ -88,6 +99,12 @@ test("every room has a rank, and every rank's room is there", () => {
 test("nothing points up, and rooms of one rank know nothing of each other", () => {
   const wrong = imports.filter(({ from, to }) => roomOf(from) !== roomOf(to) && rank(from) <= rank(to))
   expect(wrong.map(told)).toEqual([])
+})
+
+test("the page takes types from the server, and nothing else", () => {
+  const taken = imports.filter(({ from, to }) => isPage(from) && !isPage(to))
+  expect(taken.length).toBeGreaterThan(0)
+  expect(taken.filter(({ erased }) => !erased).map(told)).toEqual([])
 })
 
 test("what decides does not know what talks", () => {

@@ -241,5 +241,6 @@ const failureTable = {
 } as const satisfies Record<string, Row>
 
 export type FailureCode = keyof typeof failureTable
+export type FailureStatus = (typeof failureTable)[FailureCode]["status"]
 export const failureCodes = Object.keys(failureTable) as FailureCode[]
 export const failureRow = (code: FailureCode): Row => failureTable[code]

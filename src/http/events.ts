@@ -64,6 +64,12 @@ export class Events {
   }
 }
 
+/** A `balance` event. */
+export interface LiveBalance {
+  readonly balance_micro: number
+  readonly held_micro: number
+}
+
 interface Subscriber {
   readonly stream: EventStream
   balanceChanged(): void
@@ -85,10 +91,11 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
     const tellBalance = async () => {
       const account = await accounts.account(session)
       if (account instanceof Failure) return stream.end()
-      stream.send("balance", {
+      const balance: LiveBalance = {
         balance_micro: microToJson(account.balanceMicro),
         held_micro: microToJson(account.heldMicro),
-      })
+      }
+      stream.send("balance", balance)
     }
     let settlingDown: ReturnType<typeof setTimeout> | undefined
     const look = async () => {

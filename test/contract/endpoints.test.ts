@@ -263,7 +263,7 @@ describe("over a raw socket", () => {
   })
   test("HTTP/1.0 without a Host is served, as load balancers' checks are sent", async () => {
     expect(await raw(gateway.url, "GET /healthz HTTP/1.0\r\n\r\n")).toStartWith("HTTP/1.1 200")
-    expect(await raw(gateway.url, "OPTIONS / HTTP/1.0\r\n\r\n")).toStartWith("HTTP/1.1 404")
+    expect(await raw(gateway.url, "OPTIONS /nothing HTTP/1.0\r\n\r\n")).toStartWith("HTTP/1.1 404")
     const body = JSON.stringify({ model: "plain", messages: hello })
     const call = `POST /v1/chat/completions HTTP/1.0\r\nx-api-key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
     const answer = await raw(gateway.url, call, 1_000)

@@ -9,6 +9,7 @@ import { present } from "../../chat/json.ts"
 import type { Account, AccountChange } from "../../store/accounts.ts"
 import { type ClientAddress, peerAddress, whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
+import { takes } from "./contract.ts"
 import { type Authenticate, sessionCookie } from "./session.ts"
 
 export interface AccountDeps {
@@ -53,7 +54,7 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
         const account = await accounts.change(session, toChange(change))
         return account instanceof Failure ? account : accountJson(account)
       },
-      { parse: "none" },
+      takes(readChange),
     )
     .delete(
       "/account",
@@ -68,7 +69,7 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
         set.headers["set-cookie"] = sessionCookie(request, "")
         return undefined
       },
-      { parse: "none" },
+      takes(readDeletion),
     )
 
 const toChange = (change: Static<typeof Change>): AccountChange => ({

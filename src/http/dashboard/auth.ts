@@ -7,6 +7,7 @@ import { Failure } from "../../failure/failure.ts"
 import { accountJson } from "./account.ts"
 import { type ClientAddress, isOwnOrigin, peerAddress, whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
+import { takes } from "./contract.ts"
 import { type Authenticate, cookieToken, sessionCookie } from "./session.ts"
 
 export interface AuthDeps {
@@ -37,7 +38,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
         return { account: accountJson(signedIn.account), session_token: signedIn.token }
       },
-      { parse: "none" },
+      takes(readSignUp),
     )
     .post(
       "/auth/sign-in",
@@ -50,7 +51,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
         return { account: accountJson(signedIn.account), session_token: signedIn.token }
       },
-      { parse: "none" },
+      takes(readSignIn),
     )
     .post(
       "/auth/sign-out",
@@ -81,7 +82,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
         set.headers["set-cookie"] = sessionCookie(request, "")
         return undefined
       },
-      { parse: "none" },
+      takes(readPasswords),
     )
 
 /** A foreign page must not be able to sign its visitor in as somebody else. */

@@ -7,6 +7,7 @@ import { present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { KeyRecord } from "../../store/api-keys.ts"
 import { bodyReader } from "./body.ts"
+import { takes } from "./contract.ts"
 import type { Authenticate } from "./session.ts"
 
 export interface KeysDeps {
@@ -77,7 +78,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) =>
         set.status = 201
         return { ...keyJson(created.record), key: created.key }
       },
-      { parse: "none" },
+      takes(readNewKey),
     )
     .patch(
       "/keys/:id",
@@ -90,7 +91,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) =>
         const record = await keys.change(session, params.id, toChange(body))
         return record instanceof Failure ? record : keyJson(record)
       },
-      { parse: "none" },
+      takes(readKeyChange),
     )
     .post(
       "/keys/:id/revoke",

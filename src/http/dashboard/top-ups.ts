@@ -8,6 +8,7 @@ import { total } from "../../payments/breakdown.ts"
 import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { bodyReader } from "./body.ts"
+import { takes } from "./contract.ts"
 import type { Authenticate } from "./session.ts"
 
 export interface TopUpsDeps {
@@ -51,7 +52,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
         set.status = 201
         return await topUpJson(topUp)
       },
-      { parse: "none" },
+      takes(readTopUp),
     )
     .get("/top-ups", async ({ request }) => {
       const session = await authenticate(request)

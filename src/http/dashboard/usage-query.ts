@@ -36,6 +36,24 @@ const DAY_MS = 24 * 60 * 60 * 1000
 const NAME = /^[^\p{Cc}]{1,200}$/u
 const PLACE = /^([A-Za-z0-9_-]{1,40})\.(\d{1,4})$/
 
+/** The parameters of `GET /usage`, as they travel. */
+export interface UsageQuery {
+  readonly from?: string
+  readonly to?: string
+  readonly model?: string
+  readonly key_id?: string
+  readonly status?: UsageStatus
+  readonly cursor?: string
+  readonly limit?: number
+}
+
+/** The parameters of `GET /usage/summary`, as they travel. */
+export interface SummaryQuery {
+  readonly from?: string
+  readonly to?: string
+  readonly group_by?: (typeof usageGroups)[number]
+}
+
 export function usageFilter(session: Session, url: string): UsageFilter | Failure {
   const query = new URL(url).searchParams
   const from = time(query, "from", session.timeZone)

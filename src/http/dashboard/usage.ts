@@ -7,9 +7,10 @@ import { type Micro, micro, microToJson, plus, zero } from "../../../actors/mone
 import { type Tokens, noTokens } from "../../../actors/money/tokens.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { UsageRow, UsageStore, UsageSum } from "../../store/usage.ts"
+import { asks } from "./contract.ts"
 import type { Authenticate } from "./session.ts"
 import { usageCsv } from "./usage-csv.ts"
-import { cursorOf, summaryQuestion, usageFilter, usagePage } from "./usage-query.ts"
+import { cursorOf, type SummaryQuery, summaryQuestion, usageFilter, usagePage, type UsageQuery } from "./usage-query.ts"
 
 export interface UsageDeps {
   readonly usage: UsageStore
@@ -21,37 +22,45 @@ const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
 
 export const usageController = ({ usage, authenticate, now = Date.now }: UsageDeps) =>
   new Elysia({ name: "dashboard/usage" })
-    .get("/usage", async ({ request }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      const filter = usageFilter(session, request.url)
-      if (filter instanceof Failure) return filter
-      const page = usagePage(request.url)
-      if (page instanceof Failure) return page
-      // One more than asked for tells whether there is a next page.
-      const rows = await usage.list(filter, { ...page, limit: page.limit + 1 })
-      const shown = rows.slice(0, page.limit)
-      const last = shown.at(-1)
-      return {
-        data: shown.map(rowJson),
-        next_cursor: rows.length > shown.length && last !== undefined ? cursorOf(last) : null,
-      }
-    })
-    .get("/usage/summary", async ({ request }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      const question = summaryQuestion(session, request.url, now())
-      if (question instanceof Failure) return question
-      const sums = await usage.summarise(question)
-      return {
-        data: sums.map((sum) => ({ group: sum.group, ...sumJson(sum) })),
-        total: sumJson(sums.reduce(added, nothing)),
-        group_by: question.groupBy,
-        time_zone: question.timeZone,
-        from: question.from.toISOString(),
-        to: question.to.toISOString(),
-      }
-    })
+    .get(
+      "/usage",
+      async ({ request }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const filter = usageFilter(session, request.url)
+        if (filter instanceof Failure) return filter
+        const page = usagePage(request.url)
+        if (page instanceof Failure) return page
+        // One more than asked for tells whether there is a next page.
+        const rows = await usage.list(filter, { ...page, limit: page.limit + 1 })
+        const shown = rows.slice(0, page.limit)
+        const last = shown.at(-1)
+        return {
+          data: shown.map(rowJson),
+          next_cursor: rows.length > shown.length && last !== undefined ? cursorOf(last) : null,
+        }
+      },
+      asks<UsageQuery>(),
+    )
+    .get(
+      "/usage/summary",
+      async ({ request }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const question = summaryQuestion(session, request.url, now())
+        if (question instanceof Failure) return question
+        const sums = await usage.summarise(question)
+        return {
+          data: sums.map((sum) => ({ group: sum.group, ...sumJson(sum) })),
+          total: sumJson(sums.reduce(added, nothing)),
+          group_by: question.groupBy,
+          time_zone: question.timeZone,
+          from: question.from.toISOString(),
+          to: question.to.toISOString(),
+        }
+      },
+      asks<SummaryQuery>(),
+    )
     .get("/usage/export.csv", async ({ request }) => {
       const session = await authenticate(request)
       if (session instanceof Failure) return session

@@ -9,6 +9,7 @@ import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { AccountView, AccountViews, TransferRow } from "../../store/operator/accounts.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import { bodyReader } from "../dashboard/body.ts"
+import { takes } from "../dashboard/contract.ts"
 import { keyJson } from "../dashboard/keys.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
@@ -100,7 +101,7 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         set.status = 201
         return { account_id: account.id, amount_micro: body.amount_micro, balance_micro: microToJson(balance) }
       },
-      { parse: "none" },
+      takes(readAdjustment),
     )
     .post(
       "/operator/accounts/:id/freeze",
@@ -114,7 +115,7 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         await accounts.freeze(account.id, body.reason, operator.act)
         return answer(await found(account.id))
       },
-      { parse: "none" },
+      takes(readReason),
     )
     .post(
       "/operator/accounts/:id/unfreeze",
@@ -128,7 +129,7 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         await accounts.unfreeze(account.id, { act: operator.act, reason: body.reason })
         return answer(await found(account.id))
       },
-      { parse: "none" },
+      takes(readReason),
     )
 }
 

@@ -8,6 +8,7 @@ import { micro } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
 import { bodyReader } from "../dashboard/body.ts"
+import { takes } from "../dashboard/contract.ts"
 import type { OperatorGate } from "./gate.ts"
 import { chainProblem, jumpJson, jumpProblem, stepTo, targetProblem } from "./model-checks.ts"
 import { modelJson, priceJson } from "./model-json.ts"
@@ -111,7 +112,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           models.change(model.model, change, operator.act),
         )
       },
-      { parse: "none" },
+      takes(readChange),
     )
     .post(
       "/operator/models/:model/prices",
@@ -147,7 +148,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
         set.status = 201
         return { ...answer, after: priceJson({ id, rates, effectiveAt: effectiveAt.getTime() }) }
       },
-      { parse: "none" },
+      takes(readPrice),
     )
     .delete(
       "/operator/models/:model/prices/:id",
@@ -188,7 +189,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           models.retire(model.model, { target: body.target, until }, operator.act),
         )
       },
-      { parse: "none" },
+      takes(readRetirement),
     )
     .post(
       "/operator/models/:model/restore",

@@ -1,0 +1,23 @@
+/**
+ * What more than one page asks. A page's own questions stand beside the page. Keys begin with the word by which events
+ * make them stale: `account`, `usage`, `keys`, `top-ups`, `models`.
+ */
+import { queryOptions } from "@tanstack/react-query"
+import { api } from "./client.ts"
+import { told } from "./failure.ts"
+
+export const accountQuery = queryOptions({
+  queryKey: ["account"],
+  queryFn: () => told(api.account.get()),
+})
+export type Account = Awaited<ReturnType<NonNullable<typeof accountQuery.queryFn>>>
+
+export const keysQuery = queryOptions({
+  queryKey: ["keys"],
+  queryFn: async () => (await told(api.keys.get())).data,
+})
+
+export const topUpsQuery = queryOptions({
+  queryKey: ["top-ups"],
+  queryFn: async () => (await told(api["top-ups"].get())).data,
+})

@@ -1,0 +1,132 @@
+/** The dashboard, put together: who is there, in which language, and which page. */
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query"
+import { Suspense } from "react"
+import { Redirect, Route, Router, Switch, useLocation } from "wouter"
+import { isSignedOut } from "./api/failure.ts"
+import { mayRetry } from "./api/retry.ts"
+import { accountQuery } from "./api/queries.ts"
+import { ButtonLink } from "./components/button.tsx"
+import { EmptyState } from "./components/empty-state.tsx"
+import { ErrorState } from "./components/error-state.tsx"
+import { Skeleton } from "./components/skeleton.tsx"
+import { ToastProvider } from "./components/toast.tsx"
+import { LanguageProvider } from "./i18n/language.tsx"
+import { TimeZoneContext, useTimeZone } from "./i18n/time-zone.ts"
+import { Live } from "./live/live.ts"
+import { type DashboardPage, pages } from "./pages.tsx"
+import { BareFrame } from "./shell/bare.tsx"
+import { CrashBoundary } from "./shell/crash.tsx"
+import { SessionProvider, useSession } from "./shell/session.tsx"
+import { Shell } from "./shell/shell.tsx"
+import { useShellText } from "./shell/text.ts"
+
+const client: QueryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      retry: mayRetry,
+      // A session that ended shows wherever it is first noticed; then who is there is asked again.
+      throwOnError: (error, query) => {
+        if (isSignedOut(error) && query.queryKey[0] !== accountQuery.queryKey[0]) void client.resetQueries(accountQuery)
+        return false
+      },
+    },
+  },
+})
+
+export const App = () => (
+  <QueryClientProvider client={client}>
+    <LanguageProvider>
+      <ToastProvider>
+        <Router base="/dashboard">
+          <SessionProvider
+            waiting={<Waiting />}
+            failed={(error, retry) => (
+              <main className="waiting">
+                <ErrorState error={error} retry={retry} />
+              </main>
+            )}
+          >
+            <Frame />
+          </SessionProvider>
+        </Router>
+      </ToastProvider>
+    </LanguageProvider>
+  </QueryClientProvider>
+)
+
+const Waiting = () => (
+  <main className="waiting">
+    <Skeleton lines={4} />
+  </main>
+)
+
+function Frame() {
+  const { account } = useSession()
+  const here = useTimeZone()
+  const [path] = useLocation()
+  const forVisitors = pages.some((page) => page.access === "visitor" && page.path === path)
+  const Around = forVisitors ? BareFrame : Shell
+  const page = (
+    <Around>
+      <CrashBoundary place={path}>
+        <Suspense fallback={<Skeleton lines={6} />}>
+          <Pages />
+        </Suspense>
+      </CrashBoundary>
+    </Around>
+  )
+  return (
+    <TimeZoneContext value={account?.time_zone ?? here}>
+      {account !== undefined && <Live key={account.id} />}
+      {page}
+    </TimeZoneContext>
+  )
+}
+
+const Pages = () => (
+  <Switch>
+    {pages.map((page) => (
+      <Route key={page.path} path={page.path}>
+        <Admitted page={page} />
+      </Route>
+    ))}
+    <Route>
+      <NotFound />
+    </Route>
+  </Switch>
+)
+
+/** The page, or where somebody who may not see it goes. */
+function Admitted({ page: { access, component: Content } }: { readonly page: DashboardPage }) {
+  const { account } = useSession()
+  const [path] = useLocation()
+  if (access === "visitor" && account !== undefined) return <Redirect to={nextPath()} replace />
+  if ((access === "customer" || access === "operator") && account === undefined) {
+    return <Redirect to={path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(path)}`} replace />
+  }
+  if (access === "operator" && account?.role !== "operator") return <NotFound />
+  return <Content />
+}
+
+/** Where somebody wanted to go before they were asked to sign in; only ever inside the dashboard. */
+function nextPath(): string {
+  const next = new URLSearchParams(location.search).get("next") ?? "/"
+  return /^\/(?![/\\])/.test(next) ? next : "/"
+}
+
+function NotFound() {
+  const text = useShellText()
+  return (
+    <EmptyState
+      title={text.notFound}
+      action={
+        <ButtonLink to="/" kind="primary">
+          {text.toHome}
+        </ButtonLink>
+      }
+    >
+      {text.notFoundHint}
+    </EmptyState>
+  )
+}

@@ -1,0 +1,109 @@
+/**
+ * A chart over equal steps of time, on uPlot: stacked bars, or lines. Loaded when it is first shown. What it shows is also
+ * there as a table, for those who cannot see it.
+ */
+import { useEffect, useMemo, useRef, useState } from "react"
+import UPlot from "uplot"
+import { ChartTable } from "./chart-table.tsx"
+import type { ChartProps, Series } from "./chart-props.ts"
+import { chartOptions, type Pointed } from "./chart-options.ts"
+
+const HEIGHT = 220
+
+export default function Chart(props: ChartProps) {
+  const { kind, labels, series, format, height = HEIGHT } = props
+  const place = useRef<HTMLDivElement>(null)
+  const [pointed, setPointed] = useState<Pointed>()
+  const looks = useLooks()
+  const data = useMemo(() => plotted(kind, labels, series), [kind, labels, series])
+  useEffect(() => {
+    const parent = place.current
+    if (parent === null) return undefined
+    const names = series.map(({ name }) => name)
+    const options = chartOptions({ kind, names, labels, format, parent, onPoint: setPointed })
+    const plot = new UPlot({ ...options, width: parent.clientWidth, height }, data, parent)
+    const resized = new ResizeObserver(() => plot.setSize({ width: parent.clientWidth, height }))
+    resized.observe(parent)
+    return () => {
+      resized.disconnect()
+      plot.destroy()
+    }
+    // What it looks like is read from the style sheet; a change of theme draws it again.
+  }, [data, kind, labels, series, format, height, looks])
+  return (
+    <figure className="chart">
+      <div className="chart-plot" ref={place} aria-hidden="true" />
+      {pointed !== undefined && <Tip {...props} pointed={pointed} />}
+      {series.length > 1 && <Legend series={series} />}
+      <ChartTable {...props} />
+    </figure>
+  )
+}
+
+function Tip({ labels, series, format, pointed }: ChartProps & { readonly pointed: Pointed }) {
+  const shown = series
+    .map(({ name, values }, index) => ({ name, index, value: values[pointed.index] ?? null }))
+    .filter(({ value }) => value !== null && (series.length === 1 || value !== 0))
+  return (
+    <div
+      className="chart-tip"
+      aria-hidden="true"
+      style={{
+        left: `${pointed.leftPx}px`,
+        translate: pointed.leftPx > pointed.widthPx / 2 ? "calc(-100% - 12px)" : "12px",
+      }}
+    >
+      <p>{labels[pointed.index]}</p>
+      {shown.map(({ name, index, value }) => (
+        <p key={name} className="chart-tip-row">
+          <i className={`chart-colour chart-colour-${index % 8}`} />
+          <span>{name}</span>
+          <strong>{format(value ?? 0)}</strong>
+        </p>
+      ))}
+    </div>
+  )
+}
+
+const Legend = ({ series }: { readonly series: readonly Series[] }) => (
+  <ul className="chart-legend" aria-hidden="true">
+    {series.map(({ name }, index) => (
+      <li key={name}>
+        <i className={`chart-colour chart-colour-${index % 8}`} />
+        {name}
+      </li>
+    ))}
+  </ul>
+)
+
+/** Bars are stacked: each series is drawn as the sum with all below it, the tallest first. */
+function plotted(
+  kind: ChartProps["kind"],
+  labels: ChartProps["labels"],
+  series: ChartProps["series"],
+): UPlot.AlignedData {
+  const steps = labels.map((_, index) => index)
+  if (kind === "lines") return [steps, ...series.map(({ values }) => [...values])]
+  const heights = steps.map(() => 0)
+  const sums = series.map(({ values }) =>
+    steps.map((step) => (heights[step] = (heights[step] ?? 0) + (values[step] ?? 0))),
+  )
+  return [steps, ...sums.reverse()]
+}
+
+/** Changes whenever the page's colours do. */
+function useLooks(): number {
+  const [looks, setLooks] = useState(0)
+  useEffect(() => {
+    const changed = () => setLooks((count) => count + 1)
+    const system = matchMedia("(prefers-color-scheme: dark)")
+    system.addEventListener("change", changed)
+    const chosen = new MutationObserver(changed)
+    chosen.observe(document.documentElement, { attributeFilter: ["data-theme"] })
+    return () => {
+      system.removeEventListener("change", changed)
+      chosen.disconnect()
+    }
+  }, [])
+  return looks
+}

@@ -1,0 +1,145 @@
+/**
+ * Tables of records. On a phone each row becomes a card with its columns' names in it, and stays a table to a screen
+ * reader. Pages by cursor: what is there stays, and more is added below.
+ */
+import { ArrowDown, ArrowUp } from "lucide-react"
+import type { ReactNode } from "react"
+import { Button } from "./button.tsx"
+import { EmptyState } from "./empty-state.tsx"
+import { ErrorState } from "./error-state.tsx"
+import { Skeleton } from "./skeleton.tsx"
+import { useComponentText } from "./text.ts"
+
+export interface Column<Row> {
+  readonly id: string
+  readonly head: string
+  readonly cell: (row: Row) => ReactNode
+  /** Numbers stand at the end, their digits below each other. */
+  readonly numeric?: boolean
+  /** What names the row: set once, and read out with each of its cells. */
+  readonly names?: boolean
+  /** It may be sorted by. */
+  readonly sortable?: boolean
+  /** Left out on a phone. */
+  readonly wide?: boolean
+}
+
+export interface Sorting {
+  readonly by: string
+  readonly down: boolean
+}
+
+interface DataTableProps<Row> {
+  /** What the table is, for screen readers. */
+  readonly caption: string
+  readonly columns: readonly Column<Row>[]
+  /** Undefined while the first ones are on their way. */
+  readonly rows: readonly Row[] | undefined
+  readonly rowKey: (row: Row) => string
+  readonly error?: unknown
+  readonly retry?: () => unknown
+  readonly empty: ReactNode
+  /** There are more: how to get them, and whether that is under way. */
+  readonly more?: { readonly load: () => unknown; readonly busy: boolean } | undefined
+  readonly sorting?: Sorting
+  readonly onSort?: (sorting: Sorting) => void
+  /** A row can be opened, by its name. */
+  readonly onOpen?: (row: Row) => void
+}
+
+export function DataTable<Row>(props: DataTableProps<Row>) {
+  const { caption, columns, rows, rowKey, error, retry, empty, more } = props
+  const text = useComponentText()
+  if (rows === undefined && error) return <ErrorState error={error} {...(retry && { retry })} />
+  if (rows === undefined) return <Skeleton lines={6} />
+  if (rows.length === 0) return typeof empty === "string" ? <EmptyState title={empty} /> : empty
+  return (
+    <>
+      {/* Roles are said although elements have them: the cards of a phone are laid out in ways that take them away. */}
+      <table className="data-table" role="table">
+        <caption className="visually-hidden">{caption}</caption>
+        <thead role="rowgroup">
+          <tr role="row">
+            {columns.map((column) => (
+              <HeadCell key={column.id} column={column} {...props} />
+            ))}
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {rows.map((row) => (
+            <tr key={rowKey(row)} role="row" className={props.onOpen && "is-openable"}>
+              {columns.map((column) => (
+                <BodyCell key={column.id} column={column} row={row} {...(props.onOpen && { onOpen: props.onOpen })} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {error ? <ErrorState error={error} {...(retry && { retry })} /> : null}
+      {more !== undefined && (
+        <div className="data-table-more">
+          <Button onClick={() => void more.load()} busy={more.busy}>
+            {text.loadMore}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+function cellClass<Row>({ numeric = false, wide = false, names = false }: Column<Row>): string | undefined {
+  const classes = [numeric && "is-numeric", wide && "is-wide", names && "is-name"].filter(Boolean)
+  return classes.length === 0 ? undefined : classes.join(" ")
+}
+
+function HeadCell<Row>({ column, sorting, onSort }: DataTableProps<Row> & { readonly column: Column<Row> }) {
+  const text = useComponentText()
+  const { id, head, sortable = false, numeric = false } = column
+  const sorted = sorting?.by === id ? (sorting.down ? "descending" : "ascending") : undefined
+  return (
+    <th scope="col" role="columnheader" className={cellClass(column)} aria-sort={sorted}>
+      {sortable && onSort !== undefined ? (
+        <button
+          type="button"
+          className="sort-button"
+          title={text.sortBy(head)}
+          onClick={() => onSort({ by: id, down: sorted === undefined ? numeric : sorted === "ascending" })}
+        >
+          {head}
+          {sorted === "descending" && <ArrowDown aria-hidden="true" />}
+          {sorted === "ascending" && <ArrowUp aria-hidden="true" />}
+        </button>
+      ) : (
+        head
+      )}
+    </th>
+  )
+}
+
+interface BodyCellProps<Row> {
+  readonly column: Column<Row>
+  readonly row: Row
+  readonly onOpen?: (row: Row) => void
+}
+
+function BodyCell<Row>({ column, row, onOpen }: BodyCellProps<Row>) {
+  const content = column.cell(row)
+  if (column.names) {
+    return (
+      <th scope="row" role="rowheader" className={cellClass(column)}>
+        {onOpen === undefined ? (
+          content
+        ) : (
+          <button type="button" className="row-button" onClick={() => onOpen(row)}>
+            {content}
+          </button>
+        )}
+      </th>
+    )
+  }
+  return (
+    <td role="cell" className={cellClass(column)} data-head={column.head}>
+      {content}
+    </td>
+  )
+}

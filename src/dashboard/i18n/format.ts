@@ -1,0 +1,70 @@
+/** Numbers, times and money in the page's language and the account's time zone. */
+import { useMemo } from "react"
+import { type Language, useLanguage } from "./language.tsx"
+import { formatRupiah, type RupiahForm } from "./rupiah.ts"
+import { useTimeZone } from "./time-zone.ts"
+
+export interface Format {
+  readonly rupiah: (micro: number | bigint, form?: RupiahForm) => string
+  readonly number: (value: number) => string
+  /** 1,2 jt; 1.2M. */
+  readonly compact: (value: number) => string
+  /** Of a share between 0 and 1. */
+  readonly percent: (share: number) => string
+  readonly date: (time: string | number | Date) => string
+  readonly dateTime: (time: string | number | Date) => string
+  /** With seconds, where calls of one minute are told apart. */
+  readonly time: (time: string | number | Date) => string
+  /** 850 ms, 2,4 s, 3 min. */
+  readonly duration: (ms: number) => string
+  /** "3 minutes ago". */
+  readonly ago: (time: string | number | Date, now: number) => string
+}
+
+const LOCALES = { id: "id-ID", en: "en-GB" } as const satisfies Record<Language, string>
+/** Numbers are grouped in English as its largest part does. */
+const NUMBER_LOCALES = { id: "id-ID", en: "en-US" } as const satisfies Record<Language, string>
+
+const AGO = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+] as const
+
+export function formatIn(language: Language, timeZone: string): Format {
+  const locale = LOCALES[language]
+  const numbers = NUMBER_LOCALES[language]
+  const number = new Intl.NumberFormat(numbers)
+  const compact = new Intl.NumberFormat(numbers, { notation: "compact", maximumFractionDigits: 1 })
+  const percent = new Intl.NumberFormat(numbers, { style: "percent", maximumFractionDigits: 1 })
+  const seconds = new Intl.NumberFormat(numbers, { maximumFractionDigits: 1 })
+  const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone })
+  const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short", timeZone })
+  const time = new Intl.DateTimeFormat(locale, { timeStyle: "medium", timeZone })
+  const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" })
+  return {
+    rupiah: (micro, form) => formatRupiah(micro, language, form),
+    number: (value) => number.format(value),
+    compact: (value) => compact.format(value),
+    percent: (share) => percent.format(share),
+    date: (at) => date.format(new Date(at)),
+    dateTime: (at) => dateTime.format(new Date(at)),
+    time: (at) => time.format(new Date(at)),
+    duration: (ms) => {
+      if (ms < 1_000) return `${number.format(Math.round(ms))} ms`
+      if (ms < 60_000) return `${seconds.format(ms / 1_000)} ${language === "id" ? "dtk" : "s"}`
+      return `${seconds.format(ms / 60_000)} ${language === "id" ? "mnt" : "min"}`
+    },
+    ago: (at, now) => {
+      const passed = new Date(at).getTime() - now
+      const [unit, length] = AGO.find(([, size]) => Math.abs(passed) >= size) ?? ["second", 1_000]
+      return ago.format(Math.round(passed / length), unit)
+    },
+  }
+}
+
+export function useFormat(): Format {
+  const { language } = useLanguage()
+  const timeZone = useTimeZone()
+  return useMemo(() => formatIn(language, timeZone), [language, timeZone])
+}

@@ -1,0 +1,60 @@
+/**
+ * The page's two languages. A dictionary is one value for each, of one shape: what is missing in either is a type error.
+ * The language is the person's own choice, else the account's, else the browser's.
+ */
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react"
+
+export const languages = ["id", "en"] as const
+export type Language = (typeof languages)[number]
+
+const STORED = "loket.language"
+
+interface LanguageChoice {
+  readonly language: Language
+  readonly choose: (language: Language) => void
+}
+
+const Context = createContext<LanguageChoice>({ language: "id", choose() {} })
+
+export const useLanguage = (): LanguageChoice => useContext(Context)
+
+const isLanguage = (text: unknown): text is Language => languages.some((known) => known === text)
+
+/** Indonesian unless the browser asks for something else that is not Indonesian. */
+export function preferredLanguage(stored: string | null, asked: readonly string[]): Language {
+  if (isLanguage(stored)) return stored
+  const first = asked[0]?.toLowerCase() ?? "id"
+  return /^(?:id|in|ms|jv|su)\b/.test(first) ? "id" : "en"
+}
+
+export function LanguageProvider({ children }: { readonly children: ReactNode }) {
+  const [language, setLanguage] = useState(() => preferredLanguage(localStorage.getItem(STORED), navigator.languages))
+  useEffect(() => {
+    document.documentElement.lang = language
+  }, [language])
+  const choice = useMemo<LanguageChoice>(
+    () => ({
+      language,
+      choose(chosen) {
+        localStorage.setItem(STORED, chosen)
+        setLanguage(chosen)
+      },
+    }),
+    [language],
+  )
+  return <Context value={choice}>{children}</Context>
+}
+
+type Texts = Readonly<Record<string, unknown>>
+/** The same keys, and functions of the same parameters. */
+type Same<T> = {
+  readonly [Key in keyof T]: T[Key] extends string ? string : T[Key] extends Texts ? Same<T[Key]> : T[Key]
+}
+
+/** A dictionary, as the hook that reads it in the page's language. */
+export function texts<T extends Texts>(both: { readonly id: T; readonly en: NoInfer<Same<T>> }): () => Same<T> {
+  return () => {
+    const { language } = useLanguage()
+    return language === "id" ? (both.id as Same<T>) : both.en
+  }
+}

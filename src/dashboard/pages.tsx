@@ -1,0 +1,32 @@
+/**
+ * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
+ * is loaded when it is first opened. See README.md for how to add one.
+ */
+import { House } from "lucide-react"
+import { type ComponentType, lazy, type ReactNode } from "react"
+import type { ShellText } from "./shell/text.ts"
+
+export interface DashboardPage {
+  /** Below `/dashboard`; a wouter pattern. */
+  readonly path: string
+  /** `customer` and `operator` must be signed in; `visitor` pages are seen only without; `anyone` either way. */
+  readonly access: "customer" | "operator" | "visitor" | "anyone"
+  readonly component: ComponentType
+  /** Its place in the navigation; `phone` ones also have one in the bar at the bottom of a phone. */
+  readonly navigation?: {
+    readonly label: keyof ShellText["navigation"]
+    readonly icon: ReactNode
+    readonly phone?: boolean
+  }
+}
+
+export const pages: readonly DashboardPage[] = [
+  {
+    path: "/",
+    access: "customer",
+    component: lazy(() => import("./pages/home/page.tsx")),
+    navigation: { label: "home", icon: <House />, phone: true },
+  },
+  { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/sign-in/page.tsx")) },
+  { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/sign-up/page.tsx")) },
+]

@@ -1,0 +1,76 @@
+/** Opening an account, which signs its owner in. */
+import { useMutation } from "@tanstack/react-query"
+import { type FormEvent, useState } from "react"
+import { Link } from "wouter"
+import { api } from "../../api/client.ts"
+import { ApiFailure, told } from "../../api/failure.ts"
+import { AuthForm, Refusal } from "../../components/auth-form.tsx"
+import { Button } from "../../components/button.tsx"
+import { formText } from "../../components/form-text.ts"
+import { PasswordField, TextField } from "../../components/field.tsx"
+import { ErrorState } from "../../components/error-state.tsx"
+import { useSession } from "../../shell/session.tsx"
+import { useSignUpText } from "./text.ts"
+
+const SHORTEST_PASSWORD = 10
+
+export default function SignUpPage() {
+  const text = useSignUpText()
+  const { signedIn } = useSession()
+  const [tooShort, setTooShort] = useState(false)
+  const signUp = useMutation({
+    mutationFn: (credentials: { email: string; password: string }) => told(api.auth["sign-up"].post(credentials)),
+    onSuccess: ({ account }) => signedIn(account),
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    if (signUp.isPending) return
+    const form = new FormData(event.currentTarget)
+    const password = formText(form, "password")
+    setTooShort(password.length < SHORTEST_PASSWORD)
+    if (password.length >= SHORTEST_PASSWORD) signUp.mutate({ email: formText(form, "email"), password })
+  }
+  return (
+    <AuthForm
+      title={text.title}
+      intro={text.intro}
+      onSubmit={submit}
+      foot={
+        <>
+          {text.haveAccount} <Link href={`/sign-in${location.search}`}>{text.signIn}</Link>
+        </>
+      }
+    >
+      {signUp.error && <SignUpError error={signUp.error} />}
+      <TextField
+        label={text.email}
+        name="email"
+        type="email"
+        autoComplete="username"
+        maxLength={254}
+        required
+        autoFocus
+      />
+      <PasswordField
+        label={text.password}
+        name="password"
+        autoComplete="new-password"
+        maxLength={256}
+        required
+        hint={text.passwordHint}
+        error={tooShort ? text.passwordShort : undefined}
+      />
+      <Button type="submit" kind="primary" busy={signUp.isPending}>
+        {text.submit}
+      </Button>
+    </AuthForm>
+  )
+}
+
+/** A value that was refused is the person's to mend, and needs no request id. */
+const SignUpError = ({ error }: { readonly error: Error }) =>
+  error instanceof ApiFailure && error.code === "request.invalid" ? (
+    <Refusal>{error.message}</Refusal>
+  ) : (
+    <ErrorState error={error} />
+  )

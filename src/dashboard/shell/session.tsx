@@ -1,0 +1,62 @@
+/** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react"
+import { type Account, accountQuery } from "../api/queries.ts"
+import { api } from "../api/client.ts"
+import { isSignedOut, told } from "../api/failure.ts"
+
+export interface Session {
+  /** Undefined for a visitor. */
+  readonly account: Account | undefined
+  /** After a sign-in or sign-up. */
+  readonly signedIn: (account: Account) => void
+  readonly signOut: () => Promise<void>
+}
+
+const Context = createContext<Session | undefined>(undefined)
+
+export function useSession(): Session {
+  const session = useContext(Context)
+  if (session === undefined) throw new Error("no session provider above")
+  return session
+}
+
+/** On pages that are for signed-in people alone. */
+export function useAccount(): Account {
+  const { account } = useSession()
+  if (account === undefined) throw new Error("nobody is signed in")
+  return account
+}
+
+interface SessionProviderProps {
+  readonly children: ReactNode
+  /** While it is not known yet, and when it cannot be known. */
+  readonly waiting: ReactNode
+  readonly failed: (error: Error, retry: () => void) => ReactNode
+}
+
+export function SessionProvider({ children, waiting, failed }: SessionProviderProps) {
+  const client = useQueryClient()
+  const { data, error, isPending, refetch } = useQuery(accountQuery)
+  const signedIn = useCallback(
+    (account: Account) => {
+      // What the one before saw is not for the one after.
+      client.clear()
+      client.setQueryData(accountQuery.queryKey, account)
+    },
+    [client],
+  )
+  const signOut = useCallback(async () => {
+    await told(api.auth["sign-out"].post()).catch((error: unknown) => {
+      if (!isSignedOut(error)) throw error
+    })
+    client.clear()
+    await client.refetchQueries(accountQuery)
+  }, [client])
+  const signedOut = isSignedOut(error)
+  const account = signedOut ? undefined : data
+  const session = useMemo<Session>(() => ({ account, signedIn, signOut }), [account, signedIn, signOut])
+  if (isPending) return waiting
+  if (account === undefined && !signedOut && error) return failed(error, () => void refetch())
+  return <Context value={session}>{children}</Context>
+}

@@ -1,0 +1,217 @@
+/** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
+import { CircleUser, Ellipsis, LogOut, Wallet } from "lucide-react"
+import { type ReactNode, useEffect, useRef } from "react"
+import { Link, useLocation, useRoute } from "wouter"
+import { Button, ButtonLink } from "../components/button.tsx"
+import { Menu } from "../components/menu.tsx"
+import { Money } from "../components/money.tsx"
+import { type DashboardPage, pages } from "../pages.tsx"
+import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
+import { Logo } from "./logo.tsx"
+import { useSession } from "./session.tsx"
+import { useShellText } from "./text.ts"
+
+export function Shell({ children }: { readonly children: ReactNode }) {
+  const text = useShellText()
+  const main = useRef<HTMLElement>(null)
+  const [path] = useLocation()
+  const arrived = useRef(path)
+  // After a change of page a reader begins at its top, as after any page load.
+  useEffect(() => {
+    if (arrived.current === path) return
+    arrived.current = path
+    window.scrollTo(0, 0)
+    main.current?.focus({ preventScroll: true })
+  }, [path])
+  return (
+    <div className="shell">
+      <a
+        className="skip-link"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault()
+          main.current?.focus()
+        }}
+      >
+        {text.skip}
+      </a>
+      <SideBar />
+      <TopBar />
+      <main id="main" ref={main} tabIndex={-1} className="main">
+        {children}
+      </main>
+      <BottomBar />
+    </div>
+  )
+}
+
+function useNavigation(): readonly DashboardPage[] {
+  const { account } = useSession()
+  return pages.filter(({ navigation, access }) => {
+    if (navigation === undefined) return false
+    if (access === "anyone") return true
+    if (access === "operator") return account?.role === "operator"
+    return access === "customer" && account !== undefined
+  })
+}
+
+function SideBar() {
+  const text = useShellText()
+  const { account } = useSession()
+  const entries = useNavigation()
+  return (
+    <aside className="side-bar">
+      <Link href="/" className="brand">
+        <Logo />
+        {text.product}
+      </Link>
+      <nav aria-label={text.mainNavigation}>
+        <ul>
+          {entries.map((page) => (
+            <li key={page.path}>
+              <NavigationLink page={page} />
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <div className="side-bar-foot">
+        {account === undefined ? <VisitorButtons /> : <Balance />}
+        <AccountMenu />
+      </div>
+    </aside>
+  )
+}
+
+function NavigationLink({ page: { path, navigation } }: { readonly page: DashboardPage }) {
+  const text = useShellText()
+  const [here] = useRoute(path === "/" ? "/" : `${path}/*?`)
+  if (navigation === undefined) return null
+  return (
+    <Link href={path} className="navigation-link" aria-current={here ? "page" : undefined}>
+      {navigation.icon}
+      <span>{text.navigation[navigation.label]}</span>
+    </Link>
+  )
+}
+
+/** Of a phone. */
+function TopBar() {
+  const text = useShellText()
+  const { account } = useSession()
+  return (
+    <header className="top-bar">
+      <Link href="/" className="brand">
+        <Logo />
+        {text.product}
+      </Link>
+      {account === undefined ? <VisitorButtons /> : <Balance />}
+    </header>
+  )
+}
+
+/** Of a phone: the pages that are used most, and all the rest behind one button. */
+function BottomBar() {
+  const text = useShellText()
+  const entries = useNavigation()
+  const near = entries.filter(({ navigation }) => navigation?.phone)
+  const far = entries.filter((page) => !near.includes(page))
+  return (
+    <nav className="bottom-bar" aria-label={text.mainNavigation}>
+      {near.map((page) => (
+        <NavigationLink key={page.path} page={page} />
+      ))}
+      <Menu
+        label={text.more}
+        className="menu-up"
+        trigger={
+          <>
+            <Ellipsis />
+            <span>{text.more}</span>
+          </>
+        }
+      >
+        {far.map((page) => (
+          <NavigationLink key={page.path} page={page} />
+        ))}
+        {far.length > 0 && <hr />}
+        <AccountPanel />
+      </Menu>
+    </nav>
+  )
+}
+
+function Balance() {
+  const text = useShellText()
+  const { account } = useSession()
+  if (account === undefined) return null
+  const available = BigInt(account.balance_micro) - BigInt(account.held_micro)
+  return (
+    <p className="balance">
+      <Wallet aria-hidden="true" />
+      <span className="balance-label">{text.available}</span>
+      <strong>
+        <Money micro={available} />
+      </strong>
+    </p>
+  )
+}
+
+function VisitorButtons() {
+  const text = useShellText()
+  return (
+    <div className="visitor-buttons">
+      <ButtonLink to="/sign-in" size="small">
+        {text.signIn}
+      </ButtonLink>
+      <ButtonLink to="/sign-up" size="small" kind="primary">
+        {text.signUp}
+      </ButtonLink>
+    </div>
+  )
+}
+
+function AccountMenu() {
+  const text = useShellText()
+  const { account } = useSession()
+  return (
+    <Menu
+      label={account === undefined ? text.theme : `${text.account}: ${account.email}`}
+      className="menu-up account-menu"
+      trigger={
+        <>
+          <CircleUser aria-hidden="true" />
+          <span className="account-email">{account?.email ?? text.theme}</span>
+          <Ellipsis aria-hidden="true" />
+        </>
+      }
+    >
+      <AccountPanel />
+    </Menu>
+  )
+}
+
+function AccountPanel() {
+  const text = useShellText()
+  const { account, signOut } = useSession()
+  const [, navigate] = useLocation()
+  const leave = async () => {
+    await signOut()
+    navigate("/sign-in")
+  }
+  return (
+    <div className="account-panel">
+      {account !== undefined && <p className="account-panel-email">{account.email}</p>}
+      <LanguageSwitch />
+      <ThemeSwitch />
+      <hr />
+      <a className="navigation-link" href="/docs">
+        {text.apiReference}
+      </a>
+      {account !== undefined && (
+        <Button kind="quiet" icon={<LogOut />} data-closes onClick={() => void leave()}>
+          {text.signOut}
+        </Button>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,84 @@
+/** The components, all on one page that is served in the gateway's name and under the dashboard's own policy. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { join } from "node:path"
+import { type BrowserWorld, openBrowser, type Visit, type VisitWish } from "./harness.ts"
+
+let world: BrowserWorld
+const files = new Map<string, { readonly body: Buffer; readonly contentType: string }>()
+
+beforeAll(async () => {
+  const { outputs } = await Bun.build({
+    entrypoints: [join(import.meta.dir, "gallery/gallery.html")],
+    publicPath: "/dashboard/assets/",
+    define: { "process.env.NODE_ENV": '"production"' },
+  })
+  for (const output of outputs) {
+    files.set(output.path.slice(output.path.lastIndexOf("/") + 1), {
+      body: Buffer.from(await output.arrayBuffer()),
+      contentType: output.type,
+    })
+  }
+  world = await openBrowser()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** The gallery in the place of the page. */
+async function openGallery(wish: VisitWish): Promise<Visit> {
+  const visit = await world.visit(wish)
+  const policy = (await fetch(`${world.gateway.url}/dashboard`)).headers.get("content-security-policy") ?? ""
+  await visit.page.route("**/dashboard**", async (route) => {
+    const name = new URL(route.request().url()).pathname.split("/").at(-1) ?? ""
+    const file = files.get(name) ?? files.get("gallery.html")
+    await route.fulfill({ ...file, headers: { "Content-Security-Policy": policy } })
+  })
+  await visit.page.goto(`${world.gateway.url}/dashboard`)
+  await visit.page.locator("canvas").waitFor()
+  return visit
+}
+
+for (const size of ["desktop", "phone"] as const) {
+  for (const theme of ["light", "dark"] as const) {
+    test(`every component is accessible on a ${size} in the ${theme} theme`, async () => {
+      await using visit = await openGallery({ size, theme })
+      await visit.expectAccessible()
+      await visit.expectNoSidewaysScroll()
+      await visit.page.getByRole("button", { name: "Open dialog" }).click()
+      await visit.page.getByRole("dialog", { name: "A dialog" }).waitFor()
+      await visit.expectAccessible()
+    })
+  }
+}
+
+test("a dialog takes the focus, closes with Escape, and gives the focus back", async () => {
+  await using visit = await openGallery({})
+  const opener = visit.page.getByRole("button", { name: "Open dialog" })
+  await opener.click()
+  const dialog = visit.page.getByRole("dialog", { name: "A dialog" })
+  await dialog.waitFor()
+  expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true)
+  await visit.page.keyboard.press("Escape")
+  await dialog.waitFor({ state: "hidden" })
+  expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true)
+})
+
+test("a busy button takes no second press, and a toast says what was done", async () => {
+  await using visit = await openGallery({})
+  await visit.page.getByRole("button", { name: "Done" }).click()
+  await visit.page.getByText("It was done").waitFor()
+  expect(await visit.page.getByRole("button", { name: "Busy" }).getAttribute("aria-disabled")).toBe("true")
+})
+
+test("what is copied is in the clipboard, and said", async () => {
+  await using visit = await openGallery({})
+  await visit.page.getByRole("button", { name: "Copy Terminal" }).click()
+  await visit.page.getByRole("button", { name: "Copied" }).waitFor()
+  expect(await visit.page.evaluate(() => navigator.clipboard.readText())).toBe("echo one")
+})
+
+test("a table is sorted by its heads, and says so", async () => {
+  await using visit = await openGallery({})
+  const head = visit.page.getByRole("columnheader", { name: "Cost" })
+  expect(await head.getAttribute("aria-sort")).toBe("descending")
+  await head.getByRole("button").click()
+  expect(await head.getAttribute("aria-sort")).toBe("ascending")
+})

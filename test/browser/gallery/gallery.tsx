@@ -1,0 +1,173 @@
+/** Every component once, with what it does at its edges: what the test of the components looks at. */
+import { useState } from "react"
+import { createRoot } from "react-dom/client"
+import { Router } from "wouter"
+import { ApiFailure } from "../../../src/dashboard/api/failure.ts"
+import { Button, ButtonLink, IconButton } from "../../../src/dashboard/components/button.tsx"
+import { Card, Stat, Stats } from "../../../src/dashboard/components/card.tsx"
+import Chart from "../../../src/dashboard/components/chart.tsx"
+import { CodeBlock } from "../../../src/dashboard/components/code-block.tsx"
+import { DataTable, type Sorting } from "../../../src/dashboard/components/data-table.tsx"
+import { DateRange, lastDays } from "../../../src/dashboard/components/date-range.tsx"
+import { Dialog, Drawer } from "../../../src/dashboard/components/dialog.tsx"
+import { EmptyState } from "../../../src/dashboard/components/empty-state.tsx"
+import { ErrorState } from "../../../src/dashboard/components/error-state.tsx"
+import { Field, PasswordField, SelectField, TextField } from "../../../src/dashboard/components/field.tsx"
+import { Money } from "../../../src/dashboard/components/money.tsx"
+import { Page } from "../../../src/dashboard/components/page.tsx"
+import { Switch } from "../../../src/dashboard/components/switch.tsx"
+import { Tabs } from "../../../src/dashboard/components/tabs.tsx"
+import { Tag } from "../../../src/dashboard/components/tag.tsx"
+import { ToastProvider, useToasts } from "../../../src/dashboard/components/toast.tsx"
+import { UsageBar } from "../../../src/dashboard/components/usage-bar.tsx"
+import { addFonts } from "../../../src/dashboard/fonts.ts"
+import { LanguageProvider } from "../../../src/dashboard/i18n/language.tsx"
+import { useFormat } from "../../../src/dashboard/i18n/format.ts"
+
+const TODAY = "2026-11-21"
+const days = Array.from({ length: 14 }, (_, day) => `2026-11-${String(day + 8).padStart(2, "0")}`)
+const failure = new ApiFailure(
+  {
+    error: "The model's backend is throttling requests; retry shortly.",
+    code: "upstream.rate_limited",
+    type: "rate_limited",
+    request_id: "req_0mwprhqgak3Vn9V92V4UB3XiwBJ",
+    retryable: true,
+    hint: "Wait a little.",
+  },
+  429,
+  12,
+)
+
+function Gallery() {
+  const format = useFormat()
+  const toasts = useToasts()
+  const [open, setOpen] = useState<"dialog" | "drawer">()
+  const [range, setRange] = useState(lastDays(TODAY, 7))
+  const [sorting, setSorting] = useState<Sorting>({ by: "cost", down: true })
+  const [on, setOn] = useState(true)
+  const close = () => setOpen(undefined)
+  return (
+    <Page title="Components" intro="All of them." actions={<Button kind="primary">Main</Button>}>
+      <Card title="Buttons">
+        <Button onClick={() => setOpen("dialog")}>Open dialog</Button>
+        <Button kind="quiet" onClick={() => setOpen("drawer")}>
+          Open drawer
+        </Button>
+        <Button kind="danger">Danger</Button>
+        <Button busy>Busy</Button>
+        <Button disabled>Disabled</Button>
+        <ButtonLink to="/elsewhere">Link</ButtonLink>
+        <IconButton label="Icon">×</IconButton>
+        <Button onClick={() => toasts.done("It was done")}>Done</Button>
+        <Button onClick={() => toasts.failed("It failed")}>Failed</Button>
+      </Card>
+      <Card title="Fields">
+        <TextField label="Name" hint="A hint" optional placeholder="Placeholder" />
+        <TextField label="Amount" before="Rp" after="per day" error="Too little" defaultValue="5" />
+        <Field label="Notes">
+          {(attributes) => (
+            <span className="input">
+              <textarea rows={2} {...attributes} />
+            </span>
+          )}
+        </Field>
+        <PasswordField label="Password" />
+        <SelectField
+          label="Period"
+          options={[
+            { value: "daily", label: "A day" },
+            { value: "monthly", label: "A month" },
+          ]}
+        />
+        <Switch label="On" checked={on} onChange={setOn} />
+        <DateRange value={range} today={TODAY} onChange={setRange} />
+      </Card>
+      <Stats>
+        <Stat label="Balance" note="A note">
+          <Money micro={12_345_678_901} />
+        </Stat>
+        <Stat label="Little">
+          <Money micro={164_000} />
+        </Stat>
+      </Stats>
+      <Card title="Words">
+        {(["neutral", "good", "warn", "bad", "accent"] as const).map((tone) => (
+          <Tag key={tone} tone={tone}>
+            {tone}
+          </Tag>
+        ))}
+        <UsageBar label="Requests a minute" used={10} limit={60} format={format.number} />
+        <UsageBar label="Tokens a minute" used={90} limit={100} format={format.number} />
+        <UsageBar label="Budget" used={100} limit={100} format={format.number} />
+      </Card>
+      <Card title="Chart">
+        <Chart
+          caption="Spend by model"
+          kind="bars"
+          labels={days}
+          series={[
+            { name: "one", values: days.map((_, day) => day * 1_000_000) },
+            { name: "two", values: days.map((_, day) => (14 - day) * 500_000) },
+          ]}
+          format={(micro) => format.rupiah(Math.round(micro))}
+        />
+      </Card>
+      <Card title="Table" flush>
+        <DataTable
+          caption="Calls"
+          columns={[
+            { id: "model", head: "Model", names: true, cell: ({ model }) => model },
+            { id: "cost", head: "Cost", numeric: true, sortable: true, cell: ({ cost }) => <Money micro={cost} /> },
+          ]}
+          rows={[
+            { model: "one", cost: 1_000_000 },
+            { model: "two", cost: 2_500_000 },
+          ]}
+          rowKey={({ model }) => model}
+          empty="None"
+          sorting={sorting}
+          onSort={setSorting}
+          onOpen={() => setOpen("drawer")}
+          more={{ load() {}, busy: false }}
+        />
+      </Card>
+      <Tabs
+        label="Views"
+        tabs={[
+          { id: "one", label: "One", content: <CodeBlock title="Terminal" code="echo one" /> },
+          { id: "two", label: "Two", content: <CodeBlock title="Terminal" code="echo two" /> },
+        ]}
+      />
+      <ErrorState error={failure} retry={close} />
+      <EmptyState title="Nothing">Nothing at all.</EmptyState>
+      <Dialog
+        open={open === "dialog"}
+        title="A dialog"
+        onClose={close}
+        footer={<Button onClick={close}>Cancel</Button>}
+      >
+        <TextField label="Inside" />
+      </Dialog>
+      <Drawer open={open === "drawer"} title="A drawer" onClose={close}>
+        <p>More about it.</p>
+      </Drawer>
+    </Page>
+  )
+}
+
+addFonts()
+const root = document.getElementById("root")
+if (root !== null) {
+  createRoot(root).render(
+    <LanguageProvider>
+      <Router base="/dashboard">
+        <ToastProvider>
+          <main className="main">
+            <Gallery />
+          </main>
+        </ToastProvider>
+      </Router>
+    </LanguageProvider>,
+  )
+}

@@ -1,0 +1,144 @@
+/**
+ * A whole gateway with a browser before it. A test opens visits: a person's own context, of a size, a language and a
+ * theme; whatever the page complains about (console errors, violations of its policy, exceptions) fails the test.
+ */
+import { expect } from "bun:test"
+import { mkdir } from "node:fs/promises"
+import { join } from "node:path"
+import axe from "axe-core"
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
+import { type GatewayOptions, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+]
+
+const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
+const IMAGES = join(import.meta.dir, "../../docs/img")
+/** What a browser says of an answer that is an error: the API's own business. */
+const TOLD_OUTCOME = /^Failed to load resource: the server responded with a status of 4\d\d/
+
+export interface VisitWish {
+  readonly size?: keyof typeof SIZES
+  readonly language?: "id" | "en"
+  readonly theme?: "light" | "dark"
+  /** Signed in as this person; a visitor otherwise. */
+  readonly person?: Person
+}
+
+/** Every size, language and theme, for what must hold in all of them. */
+export const everyLook: readonly Required<Omit<VisitWish, "person">>[] = (["desktop", "phone"] as const).flatMap(
+  (size) =>
+    (["id", "en"] as const).flatMap((language) =>
+      (["light", "dark"] as const).map((theme) => ({ size, language, theme })),
+    ),
+)
+
+export interface BrowserWorld extends AsyncDisposable {
+  readonly gateway: TestGateway
+  visit(wish?: VisitWish): Promise<Visit>
+}
+
+export async function openBrowser(options: GatewayOptions = {}): Promise<BrowserWorld> {
+  const gateway = await startTestGateway(options)
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ARGUMENTS })
+  return {
+    gateway,
+    visit: (wish = {}) => Visit.begin(gateway, browser, wish),
+    async [Symbol.asyncDispose]() {
+      await browser.close()
+      await gateway[Symbol.asyncDispose]()
+    },
+  }
+}
+
+export class Visit implements AsyncDisposable {
+  readonly page: Page
+  readonly complaints: string[] = []
+  readonly #gateway: TestGateway
+  readonly #context: BrowserContext
+  readonly #wish: VisitWish
+
+  private constructor(gateway: TestGateway, context: BrowserContext, page: Page, wish: VisitWish) {
+    this.#gateway = gateway
+    this.#context = context
+    this.#wish = wish
+    this.page = page
+    page.on("console", (message) => {
+      if (message.type() === "error" && !TOLD_OUTCOME.test(message.text())) this.complaints.push(message.text())
+    })
+    page.on("pageerror", (error) => this.complaints.push(String(error)))
+  }
+
+  static async begin(gateway: TestGateway, browser: Browser, wish: VisitWish): Promise<Visit> {
+    const { size = "desktop", language = "en", theme = "light", person } = wish
+    const context = await browser.newContext({
+      viewport: SIZES[size],
+      locale: language === "id" ? "id-ID" : "en-GB",
+      timezoneId: "Asia/Jakarta",
+      colorScheme: theme,
+      hasTouch: size === "phone",
+      isMobile: size === "phone",
+      reducedMotion: "reduce",
+    })
+    await context.grantPermissions(["clipboard-read", "clipboard-write"])
+    if (person !== undefined) {
+      await context.addCookies([{ name: "session", value: person.token, url: gateway.url, httpOnly: true }])
+    }
+    return new Visit(gateway, context, await context.newPage(), wish)
+  }
+
+  /** Goes to a page of the dashboard, such as `/keys`, and waits until it stands. */
+  async open(path: string): Promise<void> {
+    await this.page.goto(`${this.#gateway.url}/dashboard${path === "/" ? "" : path}`)
+    await this.settled()
+  }
+
+  /** Waits until nothing on the page says that it is still loading. */
+  async settled(): Promise<void> {
+    await this.page.locator("h1").first().waitFor()
+    await this.page.waitForFunction(() => document.querySelector(".skeleton, [aria-busy=true]") === null)
+    await this.page.evaluate(() => document.fonts.ready.then(() => true))
+  }
+
+  /** No finding of axe that is serious or worse; each is told with the elements that it is about. */
+  async expectAccessible(): Promise<void> {
+    await this.page.evaluate(axe.source)
+    const findings = await this.page.evaluate(async () => {
+      const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run()
+      return violations
+        .filter(({ impact }) => impact === "serious" || impact === "critical")
+        .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`)
+    })
+    expect(findings).toEqual([])
+  }
+
+  /** Nothing sticks out at the side. */
+  async expectNoSidewaysScroll(): Promise<void> {
+    const [content, window] = await this.page.evaluate(() => [
+      document.documentElement.scrollWidth,
+      document.documentElement.clientWidth,
+    ])
+    expect(content).toBeLessThanOrEqual(window ?? 0)
+  }
+
+  /** A picture for the documents, only when they are asked for (`LOKET_SCREENSHOTS=1`). */
+  async screenshot(name: string): Promise<void> {
+    if (process.env["LOKET_SCREENSHOTS"] !== "1") return
+    const { size = "desktop", language = "en", theme = "light" } = this.#wish
+    await mkdir(IMAGES, { recursive: true })
+    await this.page.screenshot({ path: join(IMAGES, `${name}-${size}-${language}-${theme}.png`) })
+  }
+
+  /** Ends the visit; it must have gone without a complaint. */
+  async [Symbol.asyncDispose]() {
+    await this.#context.close()
+    expect(this.complaints).toEqual([])
+  }
+}
