@@ -1,0 +1,164 @@
+/** What a modelled backend says, in the three formats: pieces of a stream, the last of them its terminal event, or a reply. */
+import { unreachable } from "../../actors/unreachable.ts"
+import type { Endpoint } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/chat/json.ts"
+
+export interface Answer {
+  readonly words: readonly string[]
+  /** What it says it counted; undefined leaves the counts out. */
+  readonly usage: { readonly input: number; readonly output: number } | undefined
+  /** It asks for a search of the web instead of saying that it is done. */
+  readonly searches: boolean
+}
+
+export function streamOf(format: Endpoint, answer: Answer): string[] {
+  switch (format) {
+    case "chat":
+      return chatStream(answer)
+    case "messages":
+      return messagesStream(answer)
+    case "responses":
+      return responsesStream(answer)
+    default:
+      return unreachable(format)
+  }
+}
+
+export function replyOf(format: Endpoint, answer: Answer): JsonObject {
+  const text = answer.words.join("")
+  switch (format) {
+    case "chat":
+      return {
+        ...chat,
+        object: "chat.completion",
+        choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
+        ...(answer.usage && { usage: chatUsage(answer.usage) }),
+      }
+    case "messages":
+      return {
+        ...message,
+        content: [{ type: "text", text }, ...(answer.searches ? [search] : [])],
+        stop_reason: answer.searches ? "tool_use" : "end_turn",
+        stop_sequence: null,
+        ...(answer.usage && { usage: messagesUsage(answer.usage) }),
+      }
+    case "responses":
+      return responseOf(answer, "completed")
+    default:
+      return unreachable(format)
+  }
+}
+
+/** What a backend that fails sends in the middle of its stream. */
+export function errorEvent(format: Endpoint): string {
+  switch (format) {
+    case "chat":
+      return data({ error: { message: "overloaded", type: "server_error", code: 500 } })
+    case "messages":
+      return event({ type: "error", error: { type: "overloaded_error", message: "Overloaded" } })
+    case "responses":
+      return event({
+        type: "response.failed",
+        response: { ...response, status: "failed", error: { code: "server_error", message: "x" } },
+      })
+    default:
+      return unreachable(format)
+  }
+}
+
+const data = (body: JsonObject): string => `data: ${JSON.stringify(body)}\n\n`
+const event = (body: JsonObject & { readonly type: string }): string =>
+  `event: ${body.type}\ndata: ${JSON.stringify(body)}\n\n`
+
+type Usage = NonNullable<Answer["usage"]>
+
+const chat = { id: "chatcmpl-1", created: 1, model: "backend" }
+const chatUsage = ({ input, output }: Usage) => ({
+  prompt_tokens: input,
+  completion_tokens: output,
+  total_tokens: input + output,
+})
+
+function chatStream({ words, usage }: Answer): string[] {
+  const chunk = (delta: JsonObject, finish: string | null = null) =>
+    data({ ...chat, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: finish }] })
+  return [
+    chunk({ role: "assistant", content: "" }),
+    ...words.map((content) => chunk({ content })),
+    chunk({}, "stop"),
+    (usage === undefined
+      ? ""
+      : data({ ...chat, object: "chat.completion.chunk", choices: [], usage: chatUsage(usage) })) + "data: [DONE]\n\n",
+  ]
+}
+
+const message = { id: "msg_1", type: "message", role: "assistant", model: "backend" }
+const search = { type: "tool_use", id: "toolu_1", name: "web_search", input: { query: "what is new" } }
+const messagesUsage = ({ input, output }: Usage) => ({ input_tokens: input, output_tokens: output })
+
+function messagesStream({ words, usage, searches }: Answer): string[] {
+  const start = usage && { usage: messagesUsage({ ...usage, output: 1 }) }
+  const pieces = [
+    event({
+      type: "message_start",
+      message: { ...message, content: [], stop_reason: null, stop_sequence: null, ...start },
+    }) + event({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }),
+    ...words.map((text) => event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })),
+    event({ type: "content_block_stop", index: 0 }),
+  ]
+  if (searches) {
+    pieces.push(
+      event({ type: "content_block_start", index: 1, content_block: { ...search, input: {} } }) +
+        event({
+          type: "content_block_delta",
+          index: 1,
+          delta: { type: "input_json_delta", partial_json: JSON.stringify(search.input) },
+        }) +
+        event({ type: "content_block_stop", index: 1 }),
+    )
+  }
+  pieces.push(
+    event({
+      type: "message_delta",
+      delta: { stop_reason: searches ? "tool_use" : "end_turn", stop_sequence: null },
+      ...(usage && { usage: { output_tokens: usage.output } }),
+    }) + event({ type: "message_stop" }),
+  )
+  return pieces
+}
+
+const response = { id: "resp_1", object: "response", created_at: 1, model: "backend", error: null, output: [] }
+const item = { type: "message", id: "msg_1", role: "assistant" }
+const part = (said: string) => ({ type: "output_text", text: said, annotations: [] })
+
+function responseOf({ words, usage }: Answer, status: string): JsonObject {
+  const content = [{ type: "output_text", text: words.join(""), annotations: [] }]
+  const counts = usage && {
+    input_tokens: usage.input,
+    output_tokens: usage.output,
+    total_tokens: usage.input + usage.output,
+  }
+  return { ...response, status, output: [{ ...item, status: "completed", content }], ...(counts && { usage: counts }) }
+}
+
+function responsesStream(answer: Answer): string[] {
+  const text = answer.words.join("")
+  const at = { item_id: item.id, output_index: 0, content_index: 0 }
+  return [
+    event({ type: "response.created", response: { ...response, status: "in_progress" } }),
+    event({
+      type: "response.output_item.added",
+      output_index: 0,
+      item: { ...item, status: "in_progress", content: [] },
+    }) + event({ type: "response.content_part.added", ...at, part: part("") }),
+    ...answer.words.map((delta) => event({ type: "response.output_text.delta", ...at, delta })),
+    event({ type: "response.output_text.done", ...at, text }) +
+      event({ type: "response.content_part.done", ...at, part: part(text) }) +
+      event({
+        type: "response.output_item.done",
+        output_index: 0,
+        item: { ...item, status: "completed", content: [part(text)] },
+      }),
+    event({ type: "response.completed", response: responseOf(answer, "completed") }),
+  ]
+}

@@ -1,0 +1,142 @@
+/**
+ * A modelled client: calls, reads as fast as it likes, leaves when it likes, and remembers what it was told. It knows a
+ * whole answer of its format from one that broke off.
+ */
+import { sleep } from "../../actors/kernel/clock.ts"
+import { unreachable } from "../../actors/unreachable.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { WireFormat } from "../../src/wire/format.ts"
+import { chatFormat } from "../../src/wire/chat/format.ts"
+import { messagesFormat } from "../../src/wire/messages/format.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
+import type { PlannedCall } from "./plan.ts"
+import type { SimulatedProcess } from "./process.ts"
+import { keys } from "./shop.ts"
+import type { Stage } from "./stage.ts"
+
+export type Told =
+  /** An answer to its end. The cost is what a header said. */
+  | { readonly kind: "whole"; readonly cost: string | undefined; readonly streamed: boolean }
+  /** A failure of the catalogue, before an answer or in one. */
+  | { readonly kind: "failure"; readonly code: string; readonly retryable: boolean }
+  /** Its connection broke: the process went, or took it for gone. */
+  | { readonly kind: "broken" }
+  | { readonly kind: "left" }
+
+export interface CallStory {
+  readonly requestId: string
+  readonly planned: PlannedCall
+  readonly process: SimulatedProcess
+  /** Undefined while it is under way. */
+  told: Told | undefined
+}
+
+const formats: Readonly<Record<PlannedCall["format"], WireFormat>> = {
+  chat: chatFormat,
+  messages: messagesFormat,
+  responses: responsesFormat,
+}
+
+/** Runs one call to its end, whatever the end is. */
+export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
+  const { requestId, planned, process } = story
+  stage.trace(`${requestId} calls ${planned.model} of ${process.id} with ${planned.format}`)
+  const leaving = new AbortController()
+  const left = new Promise<"left">((resolve) => leaving.signal.addEventListener("abort", () => resolve("left")))
+  if (planned.manners === "client leaves before the answer") {
+    stage.count(planned.manners)
+    stage.clock.after(planned.paceMs, () => leaving.abort())
+  }
+  process.responding++
+  const broken = process.gone.then(() => "broken" as const)
+  const told = await Promise.race([hear(stage, story, leaving), broken, left])
+  process.responding--
+  story.told = typeof told === "string" ? { kind: told } : told
+  stage.trace(`${requestId} ends ${JSON.stringify(story.told)}`)
+  stage.count(`told ${story.told.kind}${story.told.kind === "failure" ? ` ${story.told.code}` : ""}`)
+}
+
+async function hear(stage: Stage, { requestId, planned, process }: CallStory, leaving: AbortController): Promise<Told> {
+  const format = formats[planned.format]
+  const request = new Request(`http://gateway.invalid${format.path}`, {
+    method: "POST",
+    headers: { "x-api-key": keys[planned.key]?.secret ?? "" },
+    body: JSON.stringify(bodyOf(planned, requestId)),
+    signal: leaving.signal,
+  })
+  const response = await process.call(format, request, requestId)
+  if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
+  const cost = response.headers.get("X-Cost-Rp") ?? undefined
+  let text: string
+  try {
+    text = await readAll(stage, response, planned, leaving)
+  } catch {
+    return { kind: "broken" }
+  }
+  if (leaving.signal.aborted) return { kind: "left" }
+  const end = endOf(planned, text)
+  if (end === "whole") return { kind: "whole", cost, streamed: planned.stream }
+  if (end === "failure") return { kind: "failure", code: "in the answer", retryable: true }
+  // A reply that is cut short is told by the connection; a stream that ends silently is told by nothing.
+  stage.violate(`${requestId} saw its answer end without a terminal event: ${text.slice(-200)}`)
+  return { kind: "broken" }
+}
+
+async function readAll(stage: Stage, response: Response, planned: PlannedCall, leaving: AbortController) {
+  const decoder = new TextDecoder()
+  const reader = response.body?.getReader()
+  if (reader === undefined) return ""
+  let text = ""
+  leaving.signal.addEventListener("abort", () => void reader.cancel().catch(() => {}))
+  for (let reads = 1; ; reads++) {
+    const { done, value } = await reader.read()
+    if (done) break
+    text += decoder.decode(value, { stream: true })
+    if (reads === 1 && planned.manners === "client leaves in mid-answer") {
+      stage.count(planned.manners)
+      leaving.abort()
+    }
+    if (leaving.signal.aborted) break
+    if (stage.calm) continue
+    if (planned.manners === "client reads slowly") {
+      if (reads === 1) stage.count(planned.manners)
+      await sleep(stage.clock, planned.paceMs)
+    }
+    if (planned.manners === "client stops reading" && reads === 1) {
+      stage.count(planned.manners)
+      await sleep(stage.clock, 20_000)
+    }
+  }
+  return text
+}
+
+function endOf({ format, stream }: PlannedCall, text: string): "whole" | "failure" | "nothing" {
+  if (!stream) {
+    const body = JSON.parse(text) as { status?: unknown }
+    return format === "responses" && body.status === "failed" ? "failure" : "whole"
+  }
+  switch (format) {
+    case "chat":
+      if (!text.trimEnd().endsWith("data: [DONE]")) return "nothing"
+      return /^data: \{"error"/m.test(text) ? "failure" : "whole"
+    case "messages":
+      if (text.includes("event: error")) return "failure"
+      return text.includes("event: message_stop") ? "whole" : "nothing"
+    case "responses":
+      if (text.includes("event: response.failed")) return "failure"
+      return /^event: response\.(completed|incomplete)/m.test(text) ? "whole" : "nothing"
+    default:
+      return unreachable(format)
+  }
+}
+
+function bodyOf(planned: PlannedCall, requestId: string) {
+  const content = `${requestId} ${"abcd ".repeat(planned.promptLength / 5)}`
+  const common = { model: planned.model, ...(planned.stream && { stream: true }) }
+  if (planned.format === "responses") return { ...common, input: content, max_output_tokens: planned.maxTokens }
+  const messages = [{ role: "user", content }]
+  if (planned.format === "chat")
+    return { ...common, messages, max_tokens: planned.maxTokens, ...(planned.choices > 1 && { n: planned.choices }) }
+  const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }]
+  return { ...common, messages, max_tokens: planned.maxTokens, ...(planned.searches && { tools }) }
+}

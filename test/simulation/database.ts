@@ -1,0 +1,38 @@
+/** The one database of a simulated world: the books, whether they can be reached, and who is told what they notify. */
+import { ModelBooks } from "./model-books.ts"
+import type { Notice } from "../../src/store/notices.ts"
+import type { Stage } from "./stage.ts"
+import type { Server } from "./statements.ts"
+
+export class SimulatedDatabase implements Server {
+  readonly books = new ModelBooks()
+  readonly listeners = new Set<(notice: Notice) => void>()
+  readonly #stage: Stage
+  #awayUntil = -1
+
+  constructor(stage: Stage) {
+    this.#stage = stage
+  }
+
+  get away(): boolean {
+    return this.#stage.clock.monotonic() < this.#awayUntil
+  }
+
+  goAway(forMs: number): void {
+    this.#awayUntil = Math.max(this.#awayUntil, this.#stage.clock.monotonic() + forMs)
+  }
+
+  comeBack(): void {
+    this.#awayUntil = -1
+  }
+
+  done(): void {
+    void this.#tell()
+  }
+
+  async #tell(): Promise<void> {
+    for (const notice of await this.books.notices()) {
+      for (const listener of this.listeners) listener(notice)
+    }
+  }
+}

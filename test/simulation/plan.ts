@@ -1,0 +1,121 @@
+/**
+ * What is to happen in one world, drawn from its seed: a list that can be cut down until only the story of a violation is
+ * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
+ */
+import { type Random, seededRandom } from "../../actors/kernel/random.ts"
+import type { Endpoint } from "../../src/chat/request.ts"
+import { clientFaults, drawFault, drawRates, type Rates } from "./faults.ts"
+import { accounts, keys, models } from "./shop.ts"
+
+export interface Plan {
+  readonly seed: number
+  /** Events of the simulation until its faults stop and all must come to rest. */
+  readonly steps: number
+  readonly processes: number
+  /** Actors take turns in an order drawn from the seed, and not at once. */
+  readonly shuffled: boolean
+  readonly rates: Rates
+  readonly events: readonly PlannedEvent[]
+}
+
+export interface PlannedCall {
+  readonly type: "call"
+  readonly number: number
+  /** Index in `keys`. */
+  readonly key: number
+  readonly format: Endpoint
+  readonly model: string
+  readonly stream: boolean
+  readonly choices: number
+  readonly maxTokens: number
+  /** In characters. */
+  readonly promptLength: number
+  readonly searches: boolean
+  readonly manners: (typeof clientFaults)[number] | undefined
+  /** Milliseconds until it leaves, or between two reads. */
+  readonly paceMs: number
+  /** Of what its backends do. */
+  readonly seed: number
+}
+
+export type PlannedEvent = { readonly afterMs: number } & (
+  | PlannedCall
+  | { readonly type: "top-up"; readonly account: number; readonly micro: number; readonly twice: boolean }
+  | { readonly type: "budget"; readonly key: number; readonly micro: number | undefined; readonly period: number }
+  | { readonly type: "revoke"; readonly key: number }
+  | { readonly type: "crash" | "replace" | "lose-lock"; readonly process: number }
+  | { readonly type: "deafen"; readonly process: number; readonly forMs: number }
+  | { readonly type: "outage"; readonly forMs: number }
+  | { readonly type: "jump"; readonly byMs: number }
+)
+
+const MOST_PROCESSES = 3
+/** About so many steps come of one event. */
+const STEPS_AN_EVENT = 12
+
+export function drawPlan(seed: number, steps: number): Plan {
+  const random = seededRandom(seed)
+  const rates = drawRates(random)
+  const processes = 1 + whole(random, MOST_PROCESSES)
+  const shuffled = random() < 0.3
+  const hurry = 2 + random() ** 3 * 800
+  const events: PlannedEvent[] = []
+  for (let number = 0; number < Math.ceil(steps / STEPS_AN_EVENT); number++) {
+    const afterMs = Math.floor(-Math.log(1 - random()) * hurry)
+    events.push({ afterMs, ...drawEvent(random, rates, number, processes) })
+  }
+  return { seed, steps, processes, shuffled, rates, events }
+}
+
+function drawEvent(random: Random, rates: Rates, number: number, processes: number): PlannedEventBody {
+  const process = whole(random, processes)
+  const key = whole(random, keys.length)
+  if (random() < rates["process crashes"]) return { type: "crash", process }
+  if (random() < rates["process is replaced by a new one"]) return { type: "replace", process }
+  if (random() < rates["process loses its session lock"]) return { type: "lose-lock", process }
+  if (random() < rates["process is deaf to its neighbours"])
+    return { type: "deafen", process, forMs: whole(random, 3_000) }
+  if (random() < rates["database is away"]) return { type: "outage", forMs: Math.floor(random() ** 3 * 30_000) }
+  if (random() < rates["wall clock jumps"])
+    return { type: "jump", byMs: Math.floor((random() - 0.3) * 10 ** (3 + 6 * random())) }
+  if (random() < rates["key is revoked"] / 4) return { type: "revoke", key }
+  if (random() < rates["budget is changed"]) {
+    const micro = random() < 0.2 ? undefined : Math.floor(random() ** 2 * 8_000_000)
+    return { type: "budget", key, micro, period: whole(random, 3) }
+  }
+  if (random() < 0.06) {
+    const micro = 10_000 + Math.floor(random() ** 2 * 6_000_000)
+    const twice = random() < rates["top-up is told twice"] * 4
+    return { type: "top-up", account: whole(random, accounts.length), micro, twice }
+  }
+  return drawCall(random, rates, number, key)
+}
+
+type PlannedEventBody = PlannedEvent extends infer E
+  ? E extends { afterMs: number }
+    ? Omit<E, "afterMs">
+    : never
+  : never
+
+function drawCall(random: Random, rates: Rates, number: number, key: number): PlannedCall {
+  const model = models[whole(random, models.length)]!
+  const endpoints = [...model.endpoints]
+  const format = endpoints[whole(random, endpoints.length)]!
+  return {
+    type: "call",
+    number,
+    key,
+    format,
+    model: model.id,
+    stream: random() < 0.6,
+    choices: format === "chat" && random() < 0.1 ? 2 : 1,
+    maxTokens: 1 + Math.floor(random() ** 3 * 300),
+    promptLength: 10 + Math.floor(random() ** 4 * 4_000),
+    searches: format === "messages" && model.features.length > 0 && random() < 0.4,
+    manners: drawFault(random, clientFaults, rates),
+    paceMs: Math.floor(random() ** 3 * 4_000),
+    seed: whole(random, 2 ** 31),
+  }
+}
+
+const whole = (random: Random, below: number): number => Math.floor(random() * below)

@@ -1,0 +1,268 @@
+/**
+ * One gateway process of a simulated world: the product's own `Gateway`, begun and ended as `src/server.ts` and
+ * `src/store` do it, on a clock that stops with the process. Times in milliseconds.
+ */
+import type { Clock, Timer } from "../../actors/kernel/clock.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
+import type { Batch } from "../../actors/ledger.ts"
+import { LiveCatalogue } from "../../src/catalogue/live.ts"
+import type { Catalogue } from "../../src/catalogue/model.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { call } from "../../src/gateway/call.ts"
+import { Gateway } from "../../src/gateway/gateway.ts"
+import type { Log } from "../../src/log.ts"
+import type { ActorStore } from "../../src/store/actor-store.ts"
+import { growBudget } from "../../src/store/budget-leases.ts"
+import { DatabaseUnavailable } from "../../src/store/database.ts"
+import { loadKey } from "../../src/store/live-keys.ts"
+import { closeProcess } from "../../src/store/processes.ts"
+import type { Notice } from "../../src/store/notices.ts"
+import type { WireFormat } from "../../src/wire/format.ts"
+import { fetchFor } from "./backend.ts"
+import type { SimulatedDatabase } from "./database.ts"
+import type { SimulatedDisk } from "./disk.ts"
+import { type RemoteBooks, remoteBooks } from "./remote-books.ts"
+import { SessionLock } from "./session-lock.ts"
+import { backends } from "./shop.ts"
+import type { Stage } from "./stage.ts"
+import { Statements } from "./statements.ts"
+
+/** Shorter than in production, so that a world comes to rest soon. */
+const limits = {
+  maxBodyBytes: 1_000_000,
+  maxConcurrency: 6,
+  capacityWaitMs: 2_000,
+  heartbeatMs: 700,
+  settleDeadlineMs: 5_000,
+  upstreamStartMs: 8_000,
+  upstreamIdleMs: 6_000,
+  drainMs: 5_000,
+  drainLeftMs: 4_000,
+  readerStallMs: 15_000,
+}
+const SUCCESSION_EVERY_MS = 5_000
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** Time as one process has it; nothing of it runs any more once the process is gone. */
+class ProcessClock implements Clock {
+  readonly #stage: Stage
+  readonly #skewMs: number
+  alive = true
+
+  constructor(stage: Stage) {
+    this.#stage = stage
+    this.#skewMs = Math.floor((stage.random() - 0.5) * 2_000)
+  }
+  now(): number {
+    return this.#stage.clock.now() + this.#skewMs
+  }
+  monotonic(): number {
+    return this.#stage.clock.monotonic()
+  }
+  after(delayMs: number, run: () => void): Timer {
+    return this.#stage.clock.after(delayMs, () => {
+      if (this.alive) run()
+    })
+  }
+}
+
+/** What all processes of a world share. */
+export interface ProcessParts {
+  readonly stage: Stage
+  readonly database: SimulatedDatabase
+  readonly disk: SimulatedDisk
+  readonly catalogue: Catalogue
+}
+
+export class SimulatedProcess {
+  readonly id: string
+  readonly clock: ProcessClock
+  /** Resolves when it is gone, and all its connections with it. */
+  readonly gone: Promise<void>
+  /** Responses that are not read to their end. */
+  responding = 0
+  gateway: Gateway | undefined
+  deaf = false
+  crashed = false
+  readonly #stage: Stage
+  readonly #database: SimulatedDatabase
+  readonly #books: RemoteBooks
+  readonly #lock: SessionLock
+  readonly #disk: SimulatedDisk
+  readonly #catalogue: Catalogue
+  readonly #end: () => void
+  #serving = false
+
+  constructor({ stage, database, disk, catalogue }: ProcessParts, id: string) {
+    this.id = id
+    this.#stage = stage
+    this.#database = database
+    this.#disk = disk
+    this.#catalogue = catalogue
+    this.clock = new ProcessClock(stage)
+    this.#books = remoteBooks(database.books, new Statements(stage, this.clock, database, id))
+    this.#lock = new SessionLock({ stage, clock: this.clock, database, processId: id, fenced: () => this.#fenced() })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.gone = promise
+    this.#end = resolve
+    this.#start().catch((error: unknown) => {
+      if (!(error instanceof DatabaseUnavailable)) stage.violate(`a process does not start: ${String(error)}`)
+      this.crash()
+    })
+  }
+
+  get alive(): boolean {
+    return this.clock.alive
+  }
+  /** It takes calls. */
+  get serving(): boolean {
+    return this.#serving && this.alive
+  }
+
+  loseLock(): void {
+    this.#lock.lose()
+  }
+
+  /** All its memory is lost at once. The server notices some time later. */
+  crash(): void {
+    if (!this.alive) return
+    this.#stage.trace(`${this.id} crashes`)
+    this.crashed = true
+    this.#leave()
+    this.#stage.clock.after(this.#stage.delay(6_000), () => void this.#database.books.dropLock(this.id))
+  }
+
+  /** Takes no more calls, ends those under way, and gives everything back. */
+  async stop(): Promise<void> {
+    if (this.gateway === undefined || !this.#serving) return
+    this.#stage.trace(`${this.id} drains`)
+    this.#serving = false
+    const told = this.#books.drain(this.id).catch(() => {})
+    await this.gateway.drain()
+    const until = this.clock.monotonic() + limits.capacityWaitMs + 1_000
+    while (this.responding > 0 && this.clock.monotonic() < until) await sleep(this.clock, 10)
+    await this.gateway.stop()
+    await told
+    this.#database.listeners.delete(this.#hear)
+    await this.#lock.release()
+    await closeProcess(this.#books, this.id, false).catch(() => {})
+    this.#stage.trace(`${this.id} has stopped`)
+    this.#leave()
+  }
+
+  /** What HTTP hands to a call; what HTTP does of an escaped error. */
+  async call(format: WireFormat, request: Request, requestId: string): Promise<Response | Failure> {
+    if (this.gateway === undefined) throw new Error("this process does not serve yet")
+    try {
+      return await call(this.gateway.ports, format, request, requestId)
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+      this.#stage.violate(`a call threw: ${stackOf(error)}`)
+      return new Failure("internal.panic")
+    }
+  }
+
+  deafen(forMs: number): void {
+    this.deaf = true
+    this.clock.after(forMs, () => {
+      this.deaf = false
+      this.gateway?.hearAll()
+    })
+  }
+
+  async #start(): Promise<void> {
+    if (!(await this.#lock.take())) throw new DatabaseUnavailable("the lock could not be taken")
+    await this.#books.registerProcess(this.id)
+    await this.#closeDead()
+    this.gateway = new Gateway({
+      runtime: {
+        clock: this.clock,
+        random: this.#stage.random,
+        scheduler: this.#stage.scheduler,
+        fatal: (actor, cause) => this.#stage.violate(`the ${actor} actor does not recover: ${stackOf(cause)}`),
+        crashed: (actor, cause) => this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`),
+      },
+      processId: this.id,
+      store: this.#store(),
+      share: () => this.#books.share(this.id),
+      withdrawals: this.#disk.withdrawals(this.clock),
+      ledgerStore: { commit: (batch) => this.#commit(batch) },
+      catalogue: new LiveCatalogue(this.#catalogue),
+      backends,
+      fetch: fetchFor(this.#stage, this.clock),
+      search: async () => {
+        await sleep(this.clock, 1 + this.#stage.delay(50))
+        return [{ url: "http://found.invalid/", title: "found", snippet: "something", published: undefined }]
+      },
+      log: silent,
+      limits,
+      finished: ({ booked }) => this.#stage.count(`record ${booked.status}${booked.durable ? "" : ", not durable"}`),
+      alerted: () => this.#stage.count("operator alerted"),
+      crashed: (_, error) => this.#stage.violate(`a call's story crashed: ${stackOf(error)}`),
+    })
+    await this.gateway.recover()
+    this.#database.listeners.add(this.#hear)
+    await this.#books.serve(this.id)
+    await this.gateway.followShare()
+    this.#serving = true
+    this.#stage.trace(`${this.id} serves`)
+    this.#succeed()
+  }
+
+  #succeed(): void {
+    this.clock.after(SUCCESSION_EVERY_MS, () => {
+      void this.#closeDead()
+      this.#succeed()
+    })
+  }
+
+  async #closeDead(): Promise<void> {
+    if (this.#lock.inReprieve) return
+    try {
+      for (const id of await this.#books.findDead(this.id, true)) await closeProcess(this.#books, id, true)
+    } catch {
+      // It is tried again.
+    }
+  }
+
+  readonly #hear = (notice: Notice): void => {
+    this.clock.after(this.#stage.delay(5), () => {
+      if (!this.deaf && notice.about !== "catalogue") this.gateway?.hear(notice)
+    })
+  }
+
+  #fenced(): void {
+    this.#stage.count("process fenced while it lives")
+    this.crash()
+  }
+
+  #leave(): void {
+    this.#serving = false
+    this.clock.alive = false
+    this.#database.listeners.delete(this.#hear)
+    this.#end()
+  }
+
+  #store(): ActorStore {
+    const books = this.#books
+    return {
+      loadKey: (keyHash, nowMs) => loadKey(books, keyHash, nowMs),
+      growLease: (accountId, short) => books.growLease(this.id, accountId, short),
+      returnLease: (leaseId, returned) => books.returnLease(leaseId, returned),
+      growBudget: (of, short) => growBudget(books, this.id, of, short),
+      returnBudget: (of, returned) => books.returnBudget(this.id, of, returned),
+    }
+  }
+
+  async #commit(batch: Batch): Promise<readonly string[]> {
+    if (batch.openings.length + batch.settlements.length === 0) {
+      await this.#books.ping()
+      return []
+    }
+    const fenced = await this.#books.commit(this.id, batch)
+    for (const _ of fenced) this.#stage.count("call settled without a lease")
+    return fenced
+  }
+}
+
+const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))

@@ -1,0 +1,84 @@
+/**
+ * The session lock of a simulated process, as `src/store/session-lock.ts` keeps it: taken again when it was lost, unless
+ * another process has closed this one in the meantime. Times in milliseconds.
+ */
+import { type Clock, sleep } from "../../actors/kernel/clock.ts"
+import type { SimulatedDatabase } from "./database.ts"
+import type { Stage } from "./stage.ts"
+
+interface Parts {
+  readonly stage: Stage
+  readonly clock: Clock
+  readonly database: SimulatedDatabase
+  readonly processId: string
+  readonly fenced: () => void
+}
+
+const LOOK_MS = 2_000
+const RETAKE_PAUSE_MS = 100
+const REPRIEVE_MS = 5_000
+
+export class SessionLock {
+  readonly #parts: Parts
+  #lostAt = -Infinity
+  #over = false
+  #held = false
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** After its own lock was lost, a process judges no other. */
+  get inReprieve(): boolean {
+    return this.#parts.clock.monotonic() - this.#lostAt < REPRIEVE_MS
+  }
+
+  async take(): Promise<boolean> {
+    if (!(await this.#acquire())) return false
+    this.#look()
+    return true
+  }
+
+  /** The server drops the session; the process notices up to a look later. */
+  lose(): void {
+    const { stage, database, processId, clock } = this.#parts
+    if (!this.#held) return
+    stage.trace(`${processId} loses its lock`)
+    this.#held = false
+    void database.books.dropLock(processId)
+    clock.after(stage.delay(LOOK_MS + 5_000), () => void this.#retake())
+  }
+
+  async release(): Promise<void> {
+    this.#over = true
+    if (this.#held) await this.#parts.database.books.dropLock(this.#parts.processId)
+  }
+
+  async #retake(): Promise<void> {
+    this.#lostAt = this.#parts.clock.monotonic()
+    while (!this.#over && !(await this.#acquire())) await sleep(this.#parts.clock, RETAKE_PAUSE_MS)
+    if (!this.#over) await this.#askWhetherFenced()
+  }
+
+  async #acquire(): Promise<boolean> {
+    const { stage, clock, database, processId } = this.#parts
+    await sleep(clock, 1 + stage.delay(5))
+    if (database.away || this.#over) return false
+    this.#held = await database.books.takeLock(processId)
+    return this.#held
+  }
+
+  #look(): void {
+    this.#parts.clock.after(LOOK_MS, () => {
+      if (this.#held && !this.#parts.database.away) void this.#askWhetherFenced()
+      this.#look()
+    })
+  }
+
+  async #askWhetherFenced(): Promise<void> {
+    const { database, processId, fenced } = this.#parts
+    if (this.#over || !(await database.books.isClosed(processId))) return
+    this.#over = true
+    fenced()
+  }
+}

@@ -1,0 +1,100 @@
+/** What every simulated world has: a small catalogue, accounts with little money, and their keys. Micro-rupiah. */
+import type { Rates } from "../../actors/money/price.ts"
+import { micro } from "../../actors/money/micro.ts"
+import type { SpendingPeriod } from "../../actors/period.ts"
+import type { Model } from "../../src/catalogue/model.ts"
+import type { Endpoint } from "../../src/chat/request.ts"
+import type { Backend } from "../../src/upstream/providers.ts"
+
+const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], more: Partial<Model> = {}): Model => ({
+  id,
+  displayName: id,
+  tier: "any",
+  provider: "any",
+  modality: "text",
+  supportsVision: false,
+  supportsTools: true,
+  contextWindow: 4_000,
+  maxOutputTokens: 256,
+  endpoints: new Set(endpoints),
+  upstream: { provider: "first", format, model: `${id}-backend` },
+  maxConcurrency: 8,
+  fallback: [],
+  strip: [],
+  unsupported: [],
+  features: [],
+  createdAt: new Date(0),
+  ...more,
+})
+
+export const models: readonly Model[] = [
+  model("sonnet", "messages", ["chat", "messages"], { features: ["web_search"], fallback: ["small"] }),
+  model("small", "chat", ["chat", "messages"], { contextWindow: 400, maxConcurrency: 2, fallback: ["sonnet", "wide"] }),
+  model("wide", "chat", ["chat", "messages"], { contextWindow: null }),
+  model("codex", "responses", ["chat", "responses"], { fallback: ["wide"] }),
+]
+
+export const rates: Readonly<Record<string, Rates>> = {
+  sonnet: { input: micro(3_000n), output: micro(15_000n), cacheRead: micro(300n), cacheWrite: micro(3_750n) },
+  small: { input: micro(100n), output: micro(500n), cacheRead: micro(10n), cacheWrite: micro(125n) },
+  wide: { input: micro(1_000n), output: micro(4_000n), cacheRead: micro(1_000n), cacheWrite: micro(1_000n) },
+  codex: { input: micro(2_001n), output: micro(9_999n), cacheRead: micro(201n), cacheWrite: micro(2_501n) },
+}
+
+export const backends: ReadonlyMap<string, Backend> = new Map([
+  [
+    "first",
+    {
+      provider: { id: "first", label: "first", baseUrl: "http://backend.invalid", apiKeyEnv: "NONE", headers: {} },
+      apiKey: "secret",
+    },
+  ],
+])
+
+/** What each account starts with. */
+export const accounts = [
+  { accountId: "acc_rich", micro: 500_000_000n },
+  { accountId: "acc_middling", micro: 9_000_000n },
+  { accountId: "acc_poor", micro: 1_500_000n },
+  { accountId: "acc_broke", micro: 0n },
+] as const
+
+interface ShopKey {
+  readonly keyId: string
+  readonly accountId: string
+  /** What a client sends: a form and a checksum of its own, so it is not made up here. */
+  readonly secret: string
+  readonly requestsPerMinute?: number
+  readonly tokensPerMinute?: number
+  readonly budget?: { readonly limit: bigint; readonly period: SpendingPeriod }
+}
+
+export const keys: readonly ShopKey[] = [
+  { keyId: "key_rich", accountId: "acc_rich", secret: "sk-loket-r4hmlsMR0T3Wn4ZAKsDcS28onaGcDm0TdNprPqgv0fcGKw" },
+  {
+    keyId: "key_daily",
+    accountId: "acc_rich",
+    secret: "sk-loket-zrywoZoJtOmkYDXERh0c8vfZkAp6Xs3vyIabAVBi0z8YVA",
+    budget: { limit: 4_000_000n, period: "daily" },
+  },
+  {
+    keyId: "key_middling",
+    accountId: "acc_middling",
+    secret: "sk-loket-nfhX7ve8spcOj4RwZxxaSb6xMxAKxWWy6Sito0q82KL12M",
+    budget: { limit: 6_000_000n, period: "total" },
+  },
+  {
+    keyId: "key_windowed",
+    accountId: "acc_middling",
+    secret: "sk-loket-O92aUnTBAAU6rPeFzLRFt0O96jOZs1KZKBo9XJFI3FY1xI",
+    requestsPerMinute: 20,
+    tokensPerMinute: 3_000,
+  },
+  { keyId: "key_poor", accountId: "acc_poor", secret: "sk-loket-1d77LWQfPztAclTYKPHy8RBfTxq2a1OOr4Pnmur52pHSjw" },
+  {
+    keyId: "key_broke",
+    accountId: "acc_broke",
+    secret: "sk-loket-OxfQQy6mSmHSxkN8m9Y3Xt9vKzpNHiAYnZ0Gw1Q71muwoD",
+    budget: { limit: 1_000_000n, period: "monthly" },
+  },
+]

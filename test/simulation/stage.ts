@@ -1,0 +1,106 @@
+/**
+ * What everything in a simulated world shares: time, chance, the turns of actors, the trace, and what is counted. All that
+ * the gateway waits for settles in microtasks, native streams and signals included, so a step is whole when they have run.
+ */
+import { drainMicrotasks } from "bun:jsc"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { type Random, seededRandom } from "../../actors/kernel/random.ts"
+import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/kernel/scheduler.ts"
+import type { Fault, Rates } from "./faults.ts"
+import type { Plan } from "./plan.ts"
+
+export class Stage {
+  readonly clock = new VirtualClock()
+  readonly random: Random
+  readonly scheduler: Scheduler
+  readonly counts = new Map<string, number>()
+  /** What did not hold, in words. */
+  readonly violations: string[] = []
+  /** Kept only on replay. */
+  readonly lines: string[] | undefined
+  /** How often backends were asked for each request id. */
+  readonly askedFor = new Map<string, number>()
+  steps = 0
+  #hash = 0
+  #calm = false
+  readonly #rates: Rates
+  readonly #shuffled: SeededScheduler | undefined
+
+  constructor(plan: Plan, keepTrace: boolean) {
+    this.random = seededRandom(plan.seed ^ 0x5f3759df)
+    this.#shuffled = plan.shuffled ? new SeededScheduler(this.random) : undefined
+    this.scheduler = this.#shuffled ?? new InlineScheduler()
+    this.#rates = plan.rates
+    this.lines = keepTrace ? [] : undefined
+  }
+
+  get hash(): string {
+    return this.#hash.toString(16).padStart(8, "0")
+  }
+  /** Nothing goes wrong any more. */
+  get calm(): boolean {
+    return this.#calm
+  }
+  stopFaults(): void {
+    this.#calm = true
+  }
+
+  /** Whether this goes wrong now. */
+  fails(fault: Fault): boolean {
+    const rate = this.#rates[fault]
+    if (this.#calm || rate === 0 || this.random() >= rate) return false
+    this.count(fault)
+    return true
+  }
+
+  /** Which of these goes wrong now, if one does. */
+  fault<F extends Fault>(faults: readonly F[]): F | undefined {
+    if (this.#calm) return undefined
+    let left = this.random()
+    for (const fault of faults) {
+      left -= this.#rates[fault]
+      if (left >= 0) continue
+      this.count(fault)
+      return fault
+    }
+    return undefined
+  }
+
+  /** A call has reached a backend. */
+  asked(requestId: string): void {
+    this.askedFor.set(requestId, (this.askedFor.get(requestId) ?? 0) + 1)
+  }
+
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1)
+  }
+
+  trace(line: string): void {
+    const timed = `${this.clock.monotonic()} ${line}`
+    this.#hash = Bun.hash.xxHash32(timed, this.#hash)
+    this.lines?.push(timed)
+  }
+
+  violate(what: string): void {
+    this.trace(`violated: ${what}`)
+    this.violations.push(what)
+  }
+
+  /** The next thing that is due, and all that follows from it at once; false when nothing is due any more. */
+  step(): boolean {
+    if (!this.clock.runNext()) return false
+    this.steps++
+    this.settle()
+    return true
+  }
+
+  settle(): void {
+    do drainMicrotasks()
+    while (this.#shuffled?.step() === true)
+  }
+
+  /** A delay in whole milliseconds, mostly short. */
+  delay(mostMs: number): number {
+    return Math.floor(this.random() ** 3 * mostMs)
+  }
+}
