@@ -110,7 +110,8 @@ taken_back as (
   update usage u set status = 'billing_error', charge_micro = 0, absorbed_micro = 0, flagged = true
   from booked b where u.request_id = b.request_id and u.part = 0
 ),
--- A late record of a process whose calls were ended for it: the house bears what it cost. What was booked in time stays.
+-- A late record of a process whose calls were ended for it: the house bears what it cost. What was booked in time stays, and
+-- what was borne once and then taken back is not borne again.
 late as (
   update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, input_tokens = d.input_tokens,
     output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens
@@ -118,6 +119,7 @@ late as (
   where u.request_id = any (array(select request_id from due where not open and part = 0)) and u.part = 0
     and u.request_id = d.request_id and d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0
     and u.status = 'billing_error' and u.absorbed_micro = 0
+    and (select count(*) from transfers t where t.idempotency_key = 'absorb:' || u.request_id) = 0
   returning u.request_id, u.absorbed_micro
 ),
 moved as (

@@ -7,6 +7,7 @@ import * as fc from "fast-check"
 import { onPostgres, openTestDatabase } from "../store/harness.ts"
 import type { Books } from "./books.ts"
 import type { Dump } from "./dump.ts"
+import { toldOf, violations } from "./invariants.ts"
 import { ModelBooks } from "./model-books.ts"
 import { type Move, moves } from "./moves.ts"
 import { Side } from "./side.ts"
@@ -26,6 +27,7 @@ test("books in memory and in Postgres have the same outcomes and the same rows, 
     const [model, sql] = [new Side(modelBooks), new Side(sqlBooks)]
     await play(made, model, sql)
     if (onPostgres) expect(await heard(modelBooks)).toEqual(await heard(sqlBooks))
+    expect(violations(await modelBooks.dump()).map(toldOf)).toEqual([])
     expect(canonical(await modelBooks.dump(), model)).toEqual(canonical(await sqlBooks.dump(), sql))
   })
   await fc.assert(property, { numRuns: worlds, interruptAfterTimeLimit: LIMIT_MS })

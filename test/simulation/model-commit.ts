@@ -108,7 +108,8 @@ function bookedOf(tables: Tables, { opening, record, voided }: Due) {
 function lateOf(tables: Tables, { opening, record, open }: Due) {
   if (open || record.part !== 0 || record.charge + record.absorbed <= 0n) return []
   const row = tables.usage.get(usageId(opening.requestId, 0))
-  return row?.status === "billing_error" && row.absorbed === 0n ? [{ row, record }] : []
+  if (row?.status !== "billing_error" || row.absorbed > 0n || tables.transfers.has(`absorb:${row.requestId}`)) return []
+  return [{ row, record }]
 }
 
 const changeOf = (

@@ -198,6 +198,20 @@ test("a voided settlement costs nobody anything when it comes again under a clos
   expect(await books.house("house:revenue")).toBe(0n)
 })
 
+test("what the house bore of a fenced process and had taken back is not borne again when the settlement comes late", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await close(customer.processId)
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.house("house:absorbed")).toBe(-200_000n)
+  await books.commit(customer.processId, { settlements: [voidOf(settlement)] })
+  await books.commit(customer.processId, { settlements: [settlement] })
+  expect(await books.house("house:absorbed")).toBe(0n)
+  expect(await books.records(settlement.opening.requestId)).toEqual([
+    { part: 0, status: "billing_error", charge: 0n, absorbed: 0n },
+  ])
+})
+
 test("a batch of a thousand settlements on a hundred accounts is booked whole", async () => {
   const processId = await books.process()
   const accounts = await Promise.all(

@@ -1,0 +1,150 @@
+/** Every invariant of the books is seen to be named, by rows that are broken for it; and the same by the claims in SQL. */
+import { expect, test } from "bun:test"
+import { micro, zero } from "../../actors/money/micro.ts"
+import type { Rates } from "../../actors/money/price.ts"
+import { noTokens } from "../../actors/money/tokens.ts"
+import type { Dump } from "./dump.ts"
+import { toldOf, violations } from "./invariants.ts"
+
+const rates: Rates = { input: micro(2n), output: micro(5n), cacheRead: zero, cacheWrite: zero }
+const call = {
+  requestId: "req_1",
+  accountId: "acc_1",
+  keyId: "key_1",
+  leaseId: 1n,
+  model: "m",
+  priceId: 1n,
+  openedAt: 0,
+}
+const spend = { keyId: "key_1", spent: 45n, leased: 0n }
+
+/** One top-up of 1,000 with a fee, and one call of 10 input and 5 output tokens. */
+const sound: Dump = {
+  keys: [{ keyId: "key_1", accountId: "acc_1", limit: 100n, period: "daily", revoked: false }],
+  keySpend: [
+    { ...spend, period: "daily", start: 5, leased: 55n },
+    { ...spend, period: "monthly", start: 1 },
+    { ...spend, period: "total", start: 0 },
+  ],
+  balances: [{ accountId: "acc_1", posted: 955n, leased: 455n }],
+  transfers: [
+    credit("topup:simulated:top_1", "acc_1", 1_000n, "top_up"),
+    credit("topup:simulated:top_1:service_fee", "house:revenue", 7n, "service_fee"),
+    { idempotencyKey: "charge:req_1", debit: "acc_1", credit: "house:revenue", amount: 45n, reason: "charge" },
+  ],
+  processes: [{ processId: "prc_1", closed: false }],
+  leases: [
+    { leaseId: 1n, accountId: "acc_1", processId: "prc_1", granted: 600n, returned: 100n, settled: 45n, closed: false },
+  ],
+  budgetLeases: [
+    { keyId: "key_1", period: "daily", start: 5, processId: "prc_1", granted: 100n, returned: 0n, settled: 45n },
+  ],
+  openings: [],
+  usage: [
+    {
+      ...call,
+      part: 0,
+      status: "ok",
+      tokens: { ...noTokens, input: 10, output: 5 },
+      charge: 45n,
+      absorbed: 0n,
+      turns: 1,
+      attempts: 1,
+      errorCode: undefined,
+      flagged: false,
+    },
+  ],
+  topUps: [{ topUpId: "top_1", accountId: "acc_1", balancePurchased: 1_000n, serviceFee: 7n, paid: true }],
+  prices: [{ priceId: 1n, model: "m", rates, effectiveAt: 0 }],
+}
+
+function credit(idempotencyKey: string, account: string, amount: bigint, reason: string) {
+  return { idempotencyKey, debit: "house:cash_clearing", credit: account, amount, reason }
+}
+
+/** The one row of a table, or its first, with some columns changed. */
+function changed<Table extends keyof Dump>(table: Table, columns: Partial<Dump[Table][number]>): Dump {
+  const [first, ...others] = sound[table]
+  return { ...sound, [table]: [{ ...first, ...columns }, ...others] }
+}
+
+const added = <Table extends keyof Dump>(table: Table, ...rows: Dump[Table][number][]): Dump => ({
+  ...sound,
+  [table]: [...sound[table], ...rows],
+})
+
+const usage = sound.usage[0]!
+const lease = sound.leases[0]!
+const transfer = sound.transfers[2]!
+
+const broken: readonly (readonly [claim: string, dump: Dump])[] = [
+  ["a balance is the sum of its transfers", changed("balances", { posted: 956n })],
+  ["a balance is the sum of its transfers", { ...sound, balances: [] }],
+  ["what customers have, the house owes", changed("balances", { posted: 956n })],
+  ["a transfer moves something from one account to another, once", added("transfers", { ...transfer, amount: 0n })],
+  [
+    "a transfer moves something from one account to another, once",
+    added("transfers", { ...transfer, idempotencyKey: "x", credit: "acc_1" }),
+  ],
+  [
+    "what is leased of a balance is what its open leases have left, and is covered",
+    changed("balances", { leased: 454n }),
+  ],
+  [
+    "what is leased of a balance is what its open leases have left, and is covered",
+    changed("leases", { closed: true }),
+  ],
+  [
+    "what is leased of a balance is what its open leases have left, and is covered",
+    changed("leases", { granted: 601n }),
+  ],
+  ["a lease has settled and given back no more than it was granted", changed("leases", { returned: 556n })],
+  ["a lease has settled and given back no more than it was granted", changed("budgetLeases", { settled: -1n })],
+  ["an open lease has settled the charges under it", changed("leases", { settled: 44n })],
+  ["a process has one open lease on an account", added("leases", { ...lease, leaseId: 2n })],
+  ["what is leased of a key's budget is what its leases have left", changed("keySpend", { leased: 54n })],
+  ["what is leased of a key's budget is what its leases have left", { ...sound, budgetLeases: [] }],
+  ["a key has spent its charges, in all three calendars", changed("keySpend", { spent: 44n })],
+  ["a key has spent its charges, in all three calendars", changed("usage", { keyId: "key_2" })],
+  ["nothing is spent below zero, nor more than the limit", changed("keySpend", { spent: -1n })],
+  ["nothing is spent below zero, nor more than the limit", changed("keys", { limit: 44n })],
+  [
+    "the transfers of a call are its charge and what the house absorbed of it",
+    { ...sound, transfers: sound.transfers.slice(0, 2) },
+  ],
+  [
+    "the transfers of a call are its charge and what the house absorbed of it",
+    added("transfers", { ...transfer, idempotencyKey: "absorb:req_1", debit: "house:absorbed", amount: 1n }),
+  ],
+  [
+    "a charge goes from its own account to revenue, and is taken back the same way",
+    { ...sound, transfers: sound.transfers.map((row) => (row === transfer ? { ...row, debit: "acc_2" } : row)) },
+  ],
+  ["a charge is its tokens at its price version", changed("usage", { tokens: { ...usage.tokens, input: 9 } })],
+  ["a charge is its tokens at its price version", changed("usage", { priceId: 2n })],
+  ["only an answer is charged", changed("usage", { status: "usage_missing" })],
+  ["only an answer is charged", changed("usage", { status: "fallback_429", part: 1 })],
+  ["a call has one final record", changed("usage", { part: 1 })],
+  ["a call has one final record", added("usage", usage)],
+  ["an ended call is not open", added("openings", { ...call, processId: "prc_1", hold: 1n })],
+  ["no call is left open", added("openings", { ...call, requestId: "req_2", processId: "prc_1", hold: 1n })],
+  ["a paid top-up was credited once, in full, and no other was", changed("topUps", { paid: false })],
+  ["a paid top-up was credited once, in full, and no other was", changed("topUps", { balancePurchased: 999n })],
+  [
+    "a paid top-up was credited once, in full, and no other was",
+    added("transfers", credit("topup:again:top_1", "acc_1", 1_000n, "top_up")),
+  ],
+  ["a paid top-up was credited once, in full, and no other was", { ...sound, topUps: [] }],
+  ["the service fee of a paid top-up is revenue, once", changed("topUps", { serviceFee: 8n })],
+]
+
+const circumstances = { quiet: true, limitsStay: true }
+
+test("books that are right violate nothing", () => {
+  expect(violations(sound, circumstances).map(toldOf)).toEqual([])
+})
+
+test.each(broken)("it is named when it is not true that %s", (claim, dump) => {
+  const named = violations(dump, circumstances)
+  expect(named.map((violation) => violation.claim)).toContain(claim)
+})
