@@ -8,7 +8,7 @@ import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
 import type { Admission } from "./admit.ts"
 import type { Answered, Failed } from "./attempt.ts"
-import type { Candidate } from "./candidates.ts"
+import type { Candidate, Chain } from "./candidates.ts"
 import type { Patience } from "./patience.ts"
 import type { Marker } from "./settle.ts"
 
@@ -23,8 +23,7 @@ export interface Routed {
 }
 
 export interface RouteTerms {
-  readonly candidates: readonly Candidate[]
-  readonly markers: readonly Marker[]
+  readonly chain: Chain
   readonly patience: Patience
   readonly clock: Clock
   readonly random: Random
@@ -37,19 +36,19 @@ export interface RouteTerms {
 }
 
 export async function route(terms: RouteTerms): Promise<Routed> {
-  const { clock } = terms
-  const markers = [...terms.markers]
-  const [first, ...others] = terms.candidates
-  if (first === undefined) throw new Error("there is no model to route to")
-  let routed = await tries(terms, first, terms.admitted)
+  const { clock, chain } = terms
+  const markers = [...chain.markers]
+  let routed = await tries(terms, chain.first, terms.admitted)
   let startedAt = clock.monotonic()
-  for (const candidate of others) {
+  for (;;) {
     const { end, admission, attempts } = routed
     const status = end.kind === "failed" && !end.told && terms.wanted() ? rerouteOn(end.fault) : undefined
     if (status === undefined) break
+    const other = chain.others.next()
+    if (other.done === true) break
     // A call holds once: what the first model took is given back before the next one is admitted.
     admission[Symbol.dispose]()
-    const next = await terms.admit(candidate)
+    const next = await terms.admit(other.value)
     if (next instanceof Failure) {
       // That the next model cannot be paid for is no news to the client; that it has no room is.
       if (next.code === "gateway.capacity") routed = { ...routed, end: noRoom(next) }
@@ -57,7 +56,7 @@ export async function route(terms: RouteTerms): Promise<Routed> {
     }
     markers.push({ offer: admission.offer, status, attempts, durationMs: Math.round(clock.monotonic() - startedAt) })
     startedAt = clock.monotonic()
-    routed = await tries(terms, candidate, next)
+    routed = await tries(terms, other.value, next)
   }
   return { ...routed, markers }
 }

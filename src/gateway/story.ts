@@ -13,7 +13,7 @@ import { valueOf } from "./actors.ts"
 import { type Admission, admit } from "./admit.ts"
 import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
-import { candidates, type Candidate } from "./candidates.ts"
+import { type Candidate, candidates, type Chain } from "./candidates.ts"
 import { type Delivery, deliveryOf, endingOf, unsettledRecord } from "./ending.ts"
 import { Outbox } from "./outbox.ts"
 import { Patience } from "./patience.ts"
@@ -78,18 +78,16 @@ export class Story {
   }
 
   async tell(): Promise<Response | Failure> {
-    const { actors, catalogue, backends, clock, limits, search } = this.#ports
+    const { actors, clock, limits } = this.#ports
     const openedAt = clock.now()
-    const chain = candidates(this.#understood, catalogue, backends, openedAt, search !== undefined)
+    const chain = candidates(this.#understood, this.#ports, openedAt)
     if (chain instanceof Failure) return chain
-    const [first] = chain.fitting
-    if (first === undefined) throw new Error("a chain that fits has a first model")
     const ledger = valueOf(
       await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), limits.settleDeadlineMs),
     )
     if (ledger instanceof Failure) return ledger
     if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
-    const admitted = await this.#admit(first)
+    const admitted = await this.#admit(chain.first)
     if (admitted instanceof Failure) return admitted
     // Checked in the turn in which the call is put under way, so that a drain that has begun sees every call.
     if (this.#outbox.left.aborted || this.#ports.draining.aborted) {
@@ -101,7 +99,7 @@ export class Story {
     const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
     const patience = new Patience({ clock, startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
     this.#outbox.watchSilence()
-    const delivered = this.#forward(chain.fitting, chain.markers, admitted, patience, opening)
+    const delivered = this.#forward(chain, admitted, patience, opening)
       .catch((error: unknown) => this.#crash(error, opening))
       .then((delivery) => this.#deliver(delivery))
       .finally(() => this.#ports.underWay.delete(this.#requestId))
@@ -167,18 +165,11 @@ export class Story {
     }
   }
 
-  async #forward(
-    chain: readonly Candidate[],
-    markers: Routed["markers"],
-    admitted: Admission,
-    patience: Patience,
-    opening: Opening,
-  ): Promise<Delivery> {
+  async #forward(chain: Chain, admitted: Admission, patience: Patience, opening: Opening): Promise<Delivery> {
     using _ = patience
     using _drain = this.#drainWhenLeft(patience)
     const routed = await route({
-      candidates: chain,
-      markers,
+      chain,
       patience,
       clock: this.#ports.clock,
       random: this.#ports.random,
