@@ -72,6 +72,8 @@ export interface Server {
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
+  /** All that is served, as the framework has it. */
+  readonly routes: readonly { readonly method: string; readonly path: string }[]
   /** Reads the catalogue again now, and not only when its time has come. */
   refreshCatalogue(): Promise<void>
   /** Does the day's reconciliation now, if it is due and nobody has done it. */
@@ -304,6 +306,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     accounts,
     keys,
     topUps,
+    routes: app.routes,
     refreshCatalogue,
     reconcileIfDue: () => daily.look(),
     async stop() {

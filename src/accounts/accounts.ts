@@ -57,8 +57,14 @@ export class Accounts {
   }
 
   async signUp({ email, password }: Credentials, from: Whereabouts): Promise<SignedIn | Failure> {
+    // That an address is taken is told; who asks for one after the other waits, as at the sign-in.
+    const attempt = await this.#parts.slowDown.attempt(`sign-up ${email.toLowerCase()}`, from.address)
+    if (attempt instanceof Failure) return attempt
     const passwordHash = await this.#parts.passwords.hash(password)
-    if (passwordHash instanceof Failure) return passwordHash
+    if (passwordHash instanceof Failure) {
+      attempt.unjudged()
+      return passwordHash
+    }
     const { token, hash } = createSessionToken()
     const account = await this.#parts.accounts.create({
       id: `acc_${nanoid()}`,
@@ -70,6 +76,7 @@ export class Accounts {
     if (account === undefined) {
       return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
     }
+    attempt.succeeded()
     return { account, token }
   }
 

@@ -128,6 +128,6 @@ function subnet(address: string): string {
 
 const tooManyFailures = (waitMs: number): Failure =>
   new Failure("auth.unauthorized", {
-    message: "There were too many failed sign-ins; wait before the next.",
+    message: "There were too many failed attempts; wait before the next.",
     retryAfterS: Math.ceil(waitMs / 1000),
   })

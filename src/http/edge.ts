@@ -76,10 +76,17 @@ export function unhandled(error: unknown, { log, now }: EdgeOptions): Response {
   return named(failureResponse(failureOf(error, requestId, log), requestId), requestId)
 }
 
-/** The second name is the one that the messages format's SDK reads (decisions §1). */
+/**
+ * The second name is the one that the messages format's SDK reads (decisions §1). Nobody guesses what an answer is, and
+ * nobody keeps one unless it says otherwise. No header ever lets a page of another origin read one: a key in a page is a
+ * key given away, and the dashboard's API is for the dashboard.
+ */
 function named(response: Response, requestId: string): Response {
-  response.headers.set("X-Request-Id", requestId)
-  response.headers.set("request-id", requestId)
+  const { headers } = response
+  headers.set("X-Request-Id", requestId)
+  headers.set("request-id", requestId)
+  headers.set("X-Content-Type-Options", "nosniff")
+  if (!headers.has("Cache-Control")) headers.set("Cache-Control", "no-store")
   return response
 }
 

@@ -81,6 +81,28 @@ describe("sign-up", () => {
     expect([status, json.code]).toEqual([400, "request.invalid"])
   })
 
+  test("is slowed down for who asks again and again whether an address is taken", async () => {
+    const { email } = await world.signUp()
+    const body = { email, password: PASSWORD }
+    const before = world.pauses.length
+    for (let count = 0; count < 5; count++) await world.call("POST", "/auth/sign-up", { body })
+    expect(world.pauses.length).toBe(before)
+    expect((await world.call("POST", "/auth/sign-up", { body })).status).toBe(400)
+    expect(world.pauses.length).toBe(before + 1)
+    // Its owner does not wait for it.
+    expect((await world.call("POST", "/auth/sign-in", { body })).status).toBe(200)
+    expect(world.pauses.length).toBe(before + 1)
+  })
+
+  test("makes nothing of a session that somebody else has chosen", async () => {
+    const chosen = "A".repeat(43)
+    const body = { email: fresh(), password: PASSWORD }
+    const { json } = await world.call("POST", "/auth/sign-up", { body, headers: { cookie: `session=${chosen}` } })
+    const again = await world.call("POST", "/auth/sign-in", { body, headers: { cookie: `session=${chosen}` } })
+    expect(new Set([chosen, json.session_token, again.json.session_token]).size).toBe(3)
+    expect((await world.call("GET", "/account", { token: chosen })).status).toBe(401)
+  })
+
   test("of ten at once with one address, one succeeds", async () => {
     const body = { email: fresh(), password: PASSWORD }
     const answers = await Promise.all(Array.from({ length: 10 }, () => world.call("POST", "/auth/sign-up", { body })))
