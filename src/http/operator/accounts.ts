@@ -9,11 +9,11 @@ import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { AccountView, AccountViews, TransferRow } from "../../store/operator/accounts.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import { bodyReader } from "../dashboard/body.ts"
-import { takes } from "../dashboard/contract.ts"
+import { asks, takes } from "../dashboard/contract.ts"
 import { keyJson } from "../dashboard/keys.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, pageJson, pageOf, type Place, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, type Place, refused } from "./page.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
@@ -50,17 +50,21 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
   const found = async (id: string): Promise<AccountView | Failure> =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
   return new Elysia({ name: "operator/accounts" })
-    .get("/operator/accounts", async ({ request }) => {
-      const operator = await gate(request)
-      if (operator instanceof Failure) return operator
-      const page = pageOf(request.url, [ACCOUNT_ID])
-      if (page instanceof Failure) return page
-      const query = new URL(request.url).searchParams.get("query")?.trim().normalize("NFC") || undefined
-      if (query !== undefined && !QUERY.test(query)) return refused("query", "at most 254 characters on one line")
-      const [after] = page.after ?? []
-      const rows = await views.search({ query, after, limit: page.limit + 1 })
-      return pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
-    })
+    .get(
+      "/operator/accounts",
+      async ({ request }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const page = pageOf(request.url, [ACCOUNT_ID])
+        if (page instanceof Failure) return page
+        const query = new URL(request.url).searchParams.get("query")?.trim().normalize("NFC") || undefined
+        if (query !== undefined && !QUERY.test(query)) return refused("query", "at most 254 characters on one line")
+        const [after] = page.after ?? []
+        const rows = await views.search({ query, after, limit: page.limit + 1 })
+        return pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
+      },
+      asks<PageQuery & { readonly query?: string }>(),
+    )
     .get("/operator/accounts/:id", async ({ request, params }) => {
       const operator = await gate(request)
       if (operator instanceof Failure) return operator
@@ -69,19 +73,23 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
       const [ofKeys, ofTopUps] = await Promise.all([keys.list(account.id), topUps.list(account.id)])
       return { ...accountJson(account), keys: ofKeys.map(keyJson), top_ups: ofTopUps.map(topUpSummary) }
     })
-    .get("/operator/accounts/:id/transfers", async ({ request, params }) => {
-      const operator = await gate(request)
-      if (operator instanceof Failure) return operator
-      const page = pageOf(request.url, [ID, /^-?\d{1,18}$/])
-      if (page instanceof Failure) return page
-      const account = await found(params.id)
-      if (account instanceof Failure) return account
-      const rows = await views.transfers(account.id, { after: after(page.after), limit: page.limit + 1 })
-      return pageJson(rows, page, {
-        item: transferJson,
-        placeOf: ({ id, balanceMicro, amountMicro }) => [String(id), String(balanceMicro - amountMicro)],
-      })
-    })
+    .get(
+      "/operator/accounts/:id/transfers",
+      async ({ request, params }) => {
+        const operator = await gate(request)
+        if (operator instanceof Failure) return operator
+        const page = pageOf(request.url, [ID, /^-?\d{1,18}$/])
+        if (page instanceof Failure) return page
+        const account = await found(params.id)
+        if (account instanceof Failure) return account
+        const rows = await views.transfers(account.id, { after: after(page.after), limit: page.limit + 1 })
+        return pageJson(rows, page, {
+          item: transferJson,
+          placeOf: ({ id, balanceMicro, amountMicro }) => [String(id), String(balanceMicro - amountMicro)],
+        })
+      },
+      asks<PageQuery>(),
+    )
     .post(
       "/operator/accounts/:id/adjustments",
       async ({ request, params, set }) => {

@@ -8,7 +8,7 @@ import { micro } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
 import { bodyReader } from "../dashboard/body.ts"
-import { takes } from "../dashboard/contract.ts"
+import { asks, takes } from "../dashboard/contract.ts"
 import type { OperatorGate } from "./gate.ts"
 import { chainProblem, jumpJson, jumpProblem, stepTo, targetProblem } from "./model-checks.ts"
 import { modelJson, priceJson } from "./model-json.ts"
@@ -22,6 +22,8 @@ export interface ModelsDeps {
   readonly isConfigured: (provider: string) => boolean
   readonly refreshCatalogue: () => Promise<void>
 }
+
+const dryRun = asks<{ readonly dry_run?: "true" | "false" }>()
 
 /** So long before a price begins, every process knows of it. */
 const LEAD_MS = 3_000
@@ -112,7 +114,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           models.change(model.model, change, operator.act),
         )
       },
-      takes(readChange),
+      { ...takes(readChange), ...dryRun },
     )
     .post(
       "/operator/models/:model/prices",
@@ -148,7 +150,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
         set.status = 201
         return { ...answer, after: priceJson({ id, rates, effectiveAt: effectiveAt.getTime() }) }
       },
-      takes(readPrice),
+      { ...takes(readPrice), ...dryRun },
     )
     .delete(
       "/operator/models/:model/prices/:id",
@@ -167,7 +169,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           (await models.unschedule(params.model, version.id, safeAt, operator.act)) ? undefined : inUse,
         )
       },
-      { parse: "none" },
+      { parse: "none", ...dryRun },
     )
     .post(
       "/operator/models/:model/retire",
@@ -189,7 +191,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           models.retire(model.model, { target: body.target, until }, operator.act),
         )
       },
-      takes(readRetirement),
+      { ...takes(readRetirement), ...dryRun },
     )
     .post(
       "/operator/models/:model/restore",
@@ -203,7 +205,7 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
           models.restore(model.model, operator.act),
         )
       },
-      { parse: "none" },
+      { parse: "none", ...dryRun },
     )
 }
 

@@ -4,6 +4,12 @@ import { Failure } from "../../failure/failure.ts"
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100
 
+/** The parameters of a page, as text. */
+export interface PageQuery {
+  readonly cursor?: string
+  readonly limit?: string
+}
+
 /** What a cursor holds: words without white space. */
 export type Place = readonly string[]
 
