@@ -10,6 +10,7 @@ import postgresData from "../../../node_modules/@electric-sql/pglite/dist/pglite
 import postgresWasm from "../../../node_modules/@electric-sql/pglite/dist/pglite.wasm" with { type: "file" }
 import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
 import { listen } from "./multiplexer.ts"
+import { panicIn } from "./panic.ts"
 
 export type ToWorker =
   | { readonly start: { readonly dataDir: string; readonly socketPath: string } }
@@ -31,7 +32,16 @@ async function start(dataDir: string, socketPath: string): Promise<() => Promise
   const database = await PGlite.create(dataDir === MEMORY ? "memory://" : dataDir, assets)
   const multiplexer = await listen(
     {
-      execute: (messages, onAnswer) => database.execProtocolRawStream(messages, { onRawData: onAnswer }),
+      execute: async (messages, onAnswer) => {
+        let panic: string | undefined
+        await database.execProtocolRawStream(messages, {
+          onRawData: (bytes) => {
+            panic ??= panicIn(bytes)
+            onAnswer(bytes)
+          },
+        })
+        if (panic !== undefined) throw new Error(`PANIC: ${panic}`)
+      },
       inTransaction: () => database.isInTransaction(),
     },
     socketPath,
