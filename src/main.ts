@@ -61,7 +61,6 @@ async function run(mode: "dev" | "start"): Promise<void> {
       process.exit(1)
     },
   })
-  log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
 
   let stopping = false
   const stop = async (signal: string) => {
@@ -74,6 +73,8 @@ async function run(mode: "dev" | "start"): Promise<void> {
   }
   process.on("SIGTERM", () => void stop("SIGTERM"))
   process.on("SIGINT", () => void stop("SIGINT"))
+  // Last, so that whoever reads it can stop it in order.
+  log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
   if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
 }
 
