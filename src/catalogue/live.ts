@@ -15,6 +15,7 @@ export class LiveCatalogue {
   #models = new Map<string, Model>()
   #prices = new Map<string, PriceVersion[]>()
   #aliases = new Map<string, Alias>()
+  #latestMs = -Infinity
 
   constructor(catalogue: Catalogue) {
     this.replace(catalogue)
@@ -40,7 +41,10 @@ export class LiveCatalogue {
 
   #offer(id: string, nowMs: number): Offer | undefined {
     const model = this.#models.get(id)
-    const price = inForce(this.#prices.get(id) ?? [], nowMs)
+    const versions = this.#prices.get(id) ?? []
+    // A clock that is set back behind a model's first price does not take from sale what has been sold.
+    this.#latestMs = Math.max(this.#latestMs, nowMs)
+    const price = inForce(versions, nowMs) ?? inForce(versions, this.#latestMs)
     return model && price && { model, price }
   }
 }
