@@ -125,6 +125,8 @@ const signedIn = ({ token }: Pick<Customer, "token">) => ({ Authorization: `Bear
 export class ChildGateway {
   /** Resolves with its address; rejects, with what it said, when it ends first. */
   readonly listening: Promise<string>
+  /** Resolves when it has said its last word. */
+  readonly silent: Promise<unknown>
   /** Lines of its log of level warn and error, and what it wrote to standard error. */
   readonly complaints: string[] = []
   readonly #child: Bun.Subprocess<"ignore", "pipe", "pipe">
@@ -145,9 +147,8 @@ export class ChildGateway {
       resolve(url)
     }
     // Both are read on to the end, so that its log never fills a pipe.
-    void Promise.all([eachLine(child.stdout, hear), eachLine(child.stderr, complain)]).then(() =>
-      reject(new Error(`the gateway did not start: ${this.complaints.join("\n")}`)),
-    )
+    this.silent = Promise.all([eachLine(child.stdout, hear), eachLine(child.stderr, complain)])
+    void this.silent.then(() => reject(new Error(`the gateway did not start: ${this.complaints.join("\n")}`)))
   }
 
   get url(): string {

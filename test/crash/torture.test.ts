@@ -13,7 +13,8 @@ const LIMIT_MS = 300_000
 test.skipIf(onPostgres)(
   "gateways that are killed on the embedded database leave books that agree with what clients were told",
   async () => {
-    const figures = await tortureEmbedded({ seed, rounds: 2, kills: 6, faults: 0, say })
+    await using stack = new AsyncDisposableStack()
+    const figures = await tortureEmbedded({ seed, rounds: 2, kills: 6, faults: 0, say, stack })
     expect(figures.violations).toEqual([])
     expect(figures.kills).toBe(6)
     expect(figures.answers).toBeGreaterThan(0)
@@ -24,8 +25,9 @@ test.skipIf(onPostgres)(
 test.skipIf(!onPostgres)(
   "two gateways that are killed on a server that is broken in every way leave books that agree with what clients were told",
   async () => {
+    await using stack = new AsyncDisposableStack()
     const faults = faultNames.length
-    const figures = await torturePostgres({ seed, rounds: 3, kills: 9, faults, say })
+    const figures = await torturePostgres({ seed, rounds: 3, kills: 9, faults, say, stack })
     process.stderr.write(said.filter((line) => line.startsWith("left out")).join("\n"))
     if (figures === undefined) return
     expect(figures.violations).toEqual([])

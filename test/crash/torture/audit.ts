@@ -14,6 +14,8 @@ export interface Evidence {
   readonly paid: ReadonlySet<string>
   /** The database was in trouble: a stream may have ended without being charged (decisions §3). */
   readonly troubled: boolean
+  /** Calls of which the log says that the local disk could not keep them: they may be without a record, not charged. */
+  readonly unkept: ReadonlySet<string>
 }
 
 interface Row {
@@ -24,11 +26,12 @@ interface Row {
 }
 
 /** With no gateway running. */
-export async function violations(sql: Sql, { seen, calls, paid, troubled }: Evidence): Promise<string[]> {
+export async function violations(sql: Sql, { seen, calls, paid, troubled, unkept }: Evidence): Promise<string[]> {
   const wrong = Object.entries(await contradictionsIn(sql)).map(([claim, rows]) => `not so: ${claim}: ${told(rows)}`)
   const rows = await sql<Row[]>`select request_id, status, charge_micro, absorbed_micro from usage where part = 0`
   const records = new Map(rows.map((row) => [row.request_id, row]))
   for (const call of seen) {
+    if (unkept.has(call.requestId) && !records.has(call.requestId)) continue
     const why = objection(call, records.get(call.requestId), troubled)
     if (why !== undefined) {
       const { client, ...facts } = call

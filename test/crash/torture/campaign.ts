@@ -44,9 +44,11 @@ export interface Figures {
 const CALLERS = 10
 const RICH_RP = 100_000_000
 const BUDGET_MICRO = 10_000_000
+const START_LIMIT_MS = 3_000
 const SPENDABLE_WITHIN_MS = 30_000
 /** Nothing that a supervisor sees may have been a bug of ours. */
 const BUGS = /"event":"(actor crashed|call crashed|unhandled)"|panic|Segmentation/
+const UNKEPT = /"event":"withdrawals not kept","request_ids":"([^"]*)"/
 const DATABASE_LEFT = /another process took this one for dead|the embedded database ended/
 
 export class Campaign {
@@ -55,6 +57,7 @@ export class Campaign {
   readonly #random: Random
   readonly #seen: Seen[] = []
   readonly #paid = new Set<string>()
+  readonly #unkept = new Set<string>()
   #clients: readonly Client[] = []
   #troubled = false
 
@@ -115,11 +118,15 @@ export class Campaign {
     // Half of the kills that come after a fault come while it lasts.
     let under: Promise<void> = Promise.resolve()
     for (const deed of deeds) {
-      await Bun.sleep(100 + random() * 700)
       if (deed === "kill") {
+        const slot = slots[Math.floor(random() * slots.length)]!
         if (random() < 0.5) await under
-        await slots[Math.floor(random() * slots.length)]!.kill()
+        // Most are killed at work, some while they start.
+        if (random() < 0.8) await Promise.race([slot.listening(), Bun.sleep(START_LIMIT_MS)])
+        await Bun.sleep(50 + random() * 750)
+        await slot.kill()
       } else {
+        await Bun.sleep(50 + random() * 500)
         await under
         this.#troubled = true
         under = this.#strike(deed)
@@ -150,10 +157,13 @@ export class Campaign {
     for (const code of codes) if (code !== 0) found.push(`a gateway ended with ${code} after SIGTERM`)
     for (const slot of slots) {
       for (const line of slot.complaints.splice(0)) {
+        const ids = UNKEPT.exec(line)?.[1]
+        for (const id of ids?.split(" ") ?? []) this.#unkept.add(id)
         if (BUGS.test(line) && !DATABASE_LEFT.test(line)) found.push(`complained: ${line}`)
       }
     }
-    const evidence = { seen, calls: this.figures.calls, paid: this.#paid, troubled: this.#troubled }
+    const facts = { paid: this.#paid, troubled: this.#troubled, unkept: this.#unkept }
+    const evidence = { seen, calls: this.figures.calls, ...facts }
     found.push(...(await house.books((sql) => violations(sql, evidence))))
     for (const slot of slots) slot.start()
     const gateway = await slots[0]!.listening()

@@ -20,10 +20,12 @@ export interface TortureTerms {
   /** How often the database is broken. */
   readonly faults: number
   readonly say: (line: string) => void
+  /** Takes what is to be cleared away in the end: processes, directories, mounts. */
+  readonly stack: AsyncDisposableStack
 }
 
 export async function tortureEmbedded(terms: TortureTerms): Promise<Figures> {
-  await using stack = new AsyncDisposableStack()
+  const { stack } = terms
   const disk = terms.faults > 0 ? mountDisk(DISK_MB) : undefined
   if (disk !== undefined) stack.use(disk)
   else if (terms.faults > 0) terms.say("left out: a full disk under the embedded database; nothing can be mounted here")

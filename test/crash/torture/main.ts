@@ -25,6 +25,10 @@ const since = performance.now()
 const say = (line: string) => console.log(line)
 say(`seed ${seed}`)
 
+const stack = new AsyncDisposableStack()
+for (const signal of ["SIGINT", "SIGTERM"])
+  process.on(signal, () => void stack.disposeAsync().then(() => process.exit(1)))
+
 /** Of the kills and faults, how many are for the embedded database. */
 const embedded = { kills: Math.round(kills * 0.3), faults: Math.round(faults * 0.1) }
 const server = { kills: kills - embedded.kills, faults: faults - embedded.faults }
@@ -33,14 +37,15 @@ const rounds = (each: { kills: number; faults: number }) => Math.max(1, Math.cei
 const all: [string, Figures][] = []
 if (values.only !== "postgres") {
   say("\nembedded database, one process")
-  all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), say })])
+  all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), say, stack })])
 }
 if (values.only !== "embedded") {
   say("\nPostgreSQL server, two processes")
-  const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), say })
+  const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), say, stack })
   if (figures !== undefined) all.push(["PostgreSQL", figures])
 }
 
+await stack.disposeAsync()
 say(`\nseed ${seed}, ${Math.round((performance.now() - since) / 1_000)} s`)
 for (const [name, figures] of all) {
   const struck = [...figures.faults.values()].reduce((sum, count) => sum + count, 0)

@@ -13,7 +13,7 @@ const SETTLE_DEADLINE_MS = 1_500
 
 /** Undefined where there are no binaries of a server. */
 export async function torturePostgres(terms: TortureTerms): Promise<Figures | undefined> {
-  await using stack = new AsyncDisposableStack()
+  const { stack } = terms
   const server = await PostgresServer.build()
   if (server === undefined) {
     terms.say("left out: a PostgreSQL server; its programs are not on this machine")

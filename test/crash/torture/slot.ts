@@ -38,10 +38,9 @@ export class Slot {
   }
 
   async kill(): Promise<void> {
-    const gateway = this.#gateway
-    if (gateway === undefined) return
+    while (this.#gateway === undefined) await Bun.sleep(5)
     this.kills++
-    await gateway.kill()
+    await this.#gateway.kill()
   }
 
   /** SIGTERM, and nobody is started again. Its exit code. */
@@ -69,12 +68,11 @@ export class Slot {
         () => {},
       )
       await gateway.exited
-      // What it said last may still be on its way.
-      await gateway.listening.catch(() => {})
+      this.#gateway = undefined
       this.#up = undefined
+      await gateway.silent
       this.complaints.push(...gateway.complaints)
       if (this.#wanted) await Bun.sleep(PAUSE_MS)
     }
-    this.#gateway = undefined
   }
 }
