@@ -115,11 +115,12 @@ test.skipIf(library === undefined)(
     const budgeted = await gateway.customer(10_000, limits)
     const windowed = await gateway.customer(10_000, { requests_per_minute: 5 })
     const seen: Answer[] = []
-    let over = false
+    const over = new AbortController()
     const load = Promise.all(
       formats.flatMap((format) =>
         [true, false].map(async (stream) => {
-          while (!over) seen.push(await ask(customer.key, format, stream ? `slow-${format}` : format, stream))
+          while (!over.signal.aborted)
+            seen.push(await ask(customer.key, format, stream ? `slow-${format}` : format, stream))
         }),
       ),
     )
@@ -143,7 +144,7 @@ test.skipIf(library === undefined)(
       setClock(start + shift)
       expect((await gateway.get("/account", late)).status).toBe(200)
     }
-    over = true
+    over.abort()
     await load
     expect(seen.filter((call) => !call.ended)).toEqual([])
     expect(new Set(seen.map((call) => call.requestId)).size).toBe(seen.length)

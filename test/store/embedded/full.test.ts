@@ -32,13 +32,13 @@ test(
     await sql`create table rows (n integer, text text)`
     small.fill()
     const written: number[] = []
-    let error: unknown
-    for (let n = 0; error === undefined; n++) {
-      await sql`insert into rows values (${n}, ${"x".repeat(2_000)})`.then(
-        () => written.push(n),
-        (thrown: unknown) => (error = thrown),
-      )
+    const filling = async () => {
+      for (let n = 0; ; n++) {
+        await sql`insert into rows values (${n}, ${"x".repeat(2_000)})`
+        written.push(n)
+      }
     }
+    const error = await filling().catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({ code: "53100" })
     small.free()
     await sql`insert into rows values (${-1}, 'after')`
