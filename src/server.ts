@@ -8,6 +8,7 @@ import type { Runtime } from "../actors/kernel/actor.ts"
 import { systemClock } from "../actors/kernel/clock.ts"
 import type { LedgerView } from "../actors/ledger.ts"
 import { Accounts } from "./accounts/accounts.ts"
+import { watchFrozenKeys } from "./accounts/frozen-keys.ts"
 import { Keys } from "./accounts/keys.ts"
 import { Passwords } from "./accounts/password.ts"
 import { SlowDown } from "./accounts/slow-down.ts"
@@ -185,8 +186,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     reconciled: () => daily.last,
   })
 
-  const changed = (_: string, keyHash: Uint8Array) =>
-    actors.keys.tellIfActive(Buffer.from(keyHash).toString("hex"), { type: "changed" })
+  const keyChanged = (keyHash: string) => actors.keys.tellIfActive(keyHash, { type: "changed" })
+  const changed = (_: string, keyHash: Uint8Array) => keyChanged(Buffer.from(keyHash).toString("hex"))
   const accounts = new Accounts({
     accounts: accountStore(database),
     sessions: sessionStore(database),
@@ -298,6 +299,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const mailing = every(LOW_BALANCES_EVERY_MS, () => lowBalances().catch(() => log.warn("low balances not looked for")))
   const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
+  const failed = (error: unknown) => log.warn("key not read again", { error: String(error) })
+  const freezes = sharedUrl === undefined ? watchFrozenKeys({ database, changed: keyChanged, failed }) : undefined
   await daily.start()
 
   return {
@@ -320,7 +323,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       }
       clearInterval(refresh)
       clearInterval(succession)
-      await Promise.all([daily.stop(), polling.stop(), mailing.stop()])
+      await Promise.all([daily.stop(), freezes?.stop(), polling.stop(), mailing.stop()])
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await gateway.drain()

@@ -16,15 +16,18 @@ const ACCOUNTS = 10_000
 export const CLAIM_MS = 600_000
 
 /** Throws when the database does not answer, or when `signal` ends it; the connection is not fit for use then. */
-export async function checkBooks({ sql }: Connection, signal: AbortSignal): Promise<readonly Finding[]> {
+export async function checkBooks(connection: Connection, signal: AbortSignal): Promise<readonly Finding[]> {
   const findings: Finding[] = []
   const { promise: ended, reject } = Promise.withResolvers<never>()
   const end = () => reject(new Error("the reconciliation was ended"))
   signal.addEventListener("abort", end, { once: true })
+  // postgres.js may leave a statement unsettled whose connection was lost.
+  connection.onClosed(() => reject(new Error("the connection was lost")))
+  ended.catch(() => {})
   using _listening = { [Symbol.dispose]: () => signal.removeEventListener("abort", end) }
   for (const claim of claims) {
     if (signal.aborted) end()
-    findings.push(await Promise.race([ended, within(CLAIM_MS, checkClaim(sql, claim))]))
+    findings.push(await Promise.race([ended, within(CLAIM_MS, checkClaim(connection.sql, claim))]))
   }
   return findings
 }

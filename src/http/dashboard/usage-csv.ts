@@ -3,6 +3,7 @@
  * hour's. A spreadsheet runs a cell that starts like a formula, so such cells get a leading apostrophe.
  */
 import { microToRupiah } from "../../../actors/money/micro.ts"
+import { amountsOf } from "./amounts.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
 
 const PAGE = 1_000
@@ -31,6 +32,11 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
   duration_ms: (row) => row.durationMs,
   first_token_ms: (row) => row.firstTokenMs ?? "",
   error_code: (row) => row.errorCode ?? "",
+  input_amount_micro: (row) => amountsOf(row).input,
+  output_amount_micro: (row) => amountsOf(row).output,
+  cache_read_amount_micro: (row) => amountsOf(row).cacheRead,
+  cache_write_amount_micro: (row) => amountsOf(row).cacheWrite,
+  absorbed_micro: (row) => row.absorbedMicro,
 }
 
 /**

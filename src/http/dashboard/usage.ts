@@ -3,12 +3,13 @@
  * decisions §10, §12.10).
  */
 import { Elysia } from "elysia"
-import { type Micro, micro, microToJson, plus, zero } from "../../../actors/money/micro.ts"
+import { microToJson, plus, zero } from "../../../actors/money/micro.ts"
 import { type Tokens, noTokens } from "../../../actors/money/tokens.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { UsageRow, UsageStore, UsageSum } from "../../store/usage.ts"
 import { asks } from "./contract.ts"
 import type { Authenticate } from "./session.ts"
+import { amountsOf } from "./amounts.ts"
 import { usageCsv } from "./usage-csv.ts"
 import { cursorOf, type SummaryQuery, summaryQuestion, usageFilter, usagePage, type UsageQuery } from "./usage-query.ts"
 
@@ -121,14 +122,13 @@ const rowJson = (row: UsageRow) => ({
   absorbed_micro: microToJson(row.absorbedMicro),
 })
 
-/** Tokens × rate of each bucket; nothing for a call that was not charged. */
-function amountsJson({ status, tokens, rates }: UsageRow) {
-  const amount = (count: number, rate: Micro) => microToJson(status === "ok" ? micro(BigInt(count) * rate) : zero)
+function amountsJson(row: UsageRow) {
+  const { input, output, cacheRead, cacheWrite } = amountsOf(row)
   return {
-    input_micro: amount(tokens.input, rates.input),
-    output_micro: amount(tokens.output, rates.output),
-    cache_read_micro: amount(tokens.cacheRead, rates.cacheRead),
-    cache_write_micro: amount(tokens.cacheWrite, rates.cacheWrite),
+    input_micro: microToJson(input),
+    output_micro: microToJson(output),
+    cache_read_micro: microToJson(cacheRead),
+    cache_write_micro: microToJson(cacheWrite),
   }
 }
 

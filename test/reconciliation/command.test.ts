@@ -1,0 +1,106 @@
+/** `loket reconcile` as it is run: its exit code, what it prints, and what a gateway that runs beside it makes of it. */
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { eventually } from "../contract/calling.ts"
+import { DevProcess, scratchDirectory } from "../dev-process.ts"
+import { startTestGateway } from "../gateway/harness.ts"
+import { embeddedAddress } from "../../src/store/embedded/open.ts"
+import { directConnection } from "../store/harness.ts"
+import { openBooks } from "./world.ts"
+
+const root = join(import.meta.dir, "../..")
+
+async function command(env: Readonly<Record<string, string>>, ...args: string[]) {
+  const child = Bun.spawn([process.execPath, "src/main.ts", "reconcile", ...args], {
+    cwd: root,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [said, complaint, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, said: said.trim(), complaint: complaint.trim() }
+}
+
+test("0 when all agrees, 1 with each difference in rupiah, 2 when it could not be done", async () => {
+  await using world = await openBooks()
+  const env = { DATABASE_URL: world.url }
+  const agreed = await command(env)
+  expect(agreed).toMatchObject({ code: 0, complaint: "" })
+  expect(agreed.said).toMatch(/^a balance is the sum of its transfers +2 +0$/m)
+  expect(agreed.said).toEndWith("all agrees")
+
+  const { accountId } = world.victim
+  await world.sql`update balances set posted_micro = posted_micro + 1500000 where account_id = ${accountId}`
+  const differed = await command(env)
+  expect(differed.code).toBe(1)
+  expect(differed.said).toContain(`not so: a balance is the sum of its transfers
+  ${accountId}:
+    posted_micro 10002300000 (Rp 10002.3)
+    of_transfers_micro 10000800000 (Rp 10000.8)
+`)
+  expect(differed.said).toContain(`frozen: ${accountId}`)
+  expect(differed.said).toEndWith("2 differences")
+  expect(JSON.parse((await command(env, "--json")).said)).toMatchObject({ differences: 2, frozen: [accountId] })
+
+  expect((await command(env, "--fast")).code).toBe(2)
+  const away = await command({ DATABASE_URL: "postgres://root@127.0.0.1:1/nothing" })
+  expect(away).toMatchObject({ code: 2, said: "" })
+  expect(away.complaint).toStartWith("not reconciled: ")
+  using directory = scratchDirectory()
+  const empty = await command({ DATA_DIR: join(directory.path, "data") })
+  expect(empty).toMatchObject({ code: 2, complaint: expect.stringContaining("there is no database in ") })
+}, 60_000)
+
+test("beside a gateway that has the embedded database, which goes on and hears of a freeze", async () => {
+  using directory = scratchDirectory()
+  const dataDir = join(directory.path, "data")
+  await using dev = await DevProcess.start([process.execPath, "src/main.ts"], root, dataDir)
+  expect((await dev.tryIt()).trimEnd()).toEndWith("data: [DONE]")
+  expect(await command({ DATA_DIR: dataDir })).toMatchObject({ code: 0, complaint: "" })
+  expect((await dev.tryIt()).trimEnd()).toEndWith("data: [DONE]")
+
+  const beside = directConnection(embeddedAddress(dataDir) ?? "")
+  await beside.sql`update balances set posted_micro = posted_micro + 1`
+  expect((await command({ DATA_DIR: dataDir })).code).toBe(1)
+  const models = () => fetch(`${dev.banner.url}/v1/models`, { headers: { "x-api-key": dev.banner.key } })
+  await eventually("not refused", models, ({ status }) => status === 403)
+  await beside.sql`update balances set posted_micro = posted_micro - 1`
+  await beside.sql`update accounts set frozen_at = null, frozen_reason = null`
+  await eventually("not let in again", models, ({ status }) => status === 200)
+  await beside.end()
+
+  expect(await dev.stop()).toBe(0)
+  const later = await command({ DATA_DIR: dataDir }, "--json")
+  expect(later.code).toBe(0)
+  expect(JSON.parse(later.said)).toMatchObject({ reconciliation: 3, differences: 0 })
+}, 120_000)
+
+test("a gateway does it daily: the account is refused, the metric is up, and the log has a line", async () => {
+  await using gateway = await startTestGateway({ env: { METRICS_PORT: "0", RECONCILE_HOUR: "0" } })
+  const metrics = async () => await (await fetch(gateway.server.metricsUrl ?? "")).text()
+  const person = await gateway.person(10_000)
+  const bystander = await gateway.person(10_000)
+  const [key, other] = [(await gateway.key(person)).key, (await gateway.key(bystander)).key]
+  const ask = (by: string) =>
+    gateway.post("/v1/chat/completions", by, { model: "plain", messages: [{ role: "user", content: "Hello" }] })
+  expect((await ask(key)).status).toBe(200)
+  expect(await metrics()).toMatch(/^loket_reconciliation_success_timestamp_seconds 0$/m)
+
+  await gateway.sql`update balances set posted_micro = posted_micro + 1 where account_id = ${person.accountId}`
+  await gateway.server.reconcileIfDue()
+  await eventually(
+    "not refused",
+    () => ask(key),
+    ({ status }) => status === 403,
+  )
+  expect((await ask(other)).status).toBe(200)
+  expect(await metrics()).toMatch(/^loket_reconciliation_differences 2$/m)
+  expect(await metrics()).toMatch(/^loket_reconciliation_not_compared 2$/m)
+  expect(await metrics()).toMatch(/^loket_reconciliation_success_timestamp_seconds 1[.\d]+/m)
+  const lines = gateway.complaints.filter((line) => line.includes("books do not agree"))
+  expect(lines).toEqual([expect.stringContaining(person.accountId)])
+})
