@@ -13,7 +13,6 @@ import { Keys } from "./accounts/keys.ts"
 import { Passwords } from "./accounts/password.ts"
 import { SlowDown } from "./accounts/slow-down.ts"
 import { LiveCatalogue } from "./catalogue/live.ts"
-import type { Catalogue } from "./catalogue/model.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { dashboardController } from "./dashboard/serve/controller.ts"
@@ -41,12 +40,12 @@ import { searx } from "./search/searx.ts"
 import { accountStore } from "./store/accounts.ts"
 import { actorStore } from "./store/actor-store.ts"
 import { apiKeyStore } from "./store/api-keys.ts"
-import { loadCatalogue, seedCatalogue } from "./store/catalogue.ts"
-import type { Database } from "./store/database.ts"
+import { loadCatalogue } from "./store/catalogue.ts"
 import { ledgerStore } from "./store/ledger.ts"
 import { Notices } from "./store/notices.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
+import { storedCatalogue } from "./store/stored-catalogue.ts"
 import { usageStore } from "./store/usage.ts"
 import { WithdrawalFiles } from "./store/withdrawals.ts"
 import type { Backend } from "./upstream/providers.ts"
@@ -342,14 +341,6 @@ export async function startServer(parts: ServerParts): Promise<Server> {
 
 async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {
   while (server.pendingRequests > 0) await Bun.sleep(10)
-}
-
-/** The database's catalogue, filled from the file if it is empty. */
-async function storedCatalogue(database: Database, file: CatalogueFile): Promise<Catalogue> {
-  const stored = await database.run((sql) => loadCatalogue(sql), { retry: true })
-  if (stored.models.length > 0) return stored
-  await database.run((sql) => seedCatalogue(sql, file, new Date()), { retry: true })
-  return await database.run((sql) => loadCatalogue(sql), { retry: true })
 }
 
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))

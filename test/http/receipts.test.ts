@@ -51,7 +51,7 @@ test("each charge is its tokens times its rates, less what was absorbed, by the 
   await ask(person, key, await gateway.model(dear), { max_tokens: 16 })
 
   const rows = await exported(person)
-  expect(rows.map(({ status }) => status).sort()).toEqual(["ok", "ok", "ok", "ok", "upstream_error"])
+  expect(rows.map(({ status }) => status)).toEqual(["ok", "ok", "upstream_error", "ok", "ok"])
   let charged = 0n
   for (const row of rows) {
     const amounts = buckets.map((bucket) => {

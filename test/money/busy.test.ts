@@ -1,5 +1,6 @@
 /** The books hold at every moment, not only when nobody calls: they are recomputed in the midst of it. */
 import { expect, test } from "bun:test"
+import { eventually } from "../contract/calling.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 import { contradictionsIn } from "./contradictions.ts"
 
@@ -23,10 +24,10 @@ test("twenty reconciliations under load find nothing", async () => {
       return { person, key: (await gateway.key(person, n === 0 ? {} : budget)).key }
     }),
   )
-  let over = false
+  const over = new AbortController()
   let answers = 0
   const caller = async (n: number) => {
-    for (let call = n; !over; call++) {
+    for (let call = n; !over.signal.aborted; call++) {
       const { person, key } = people[call % people.length]!
       const model = models[call % models.length]!
       const body = { model, messages: hello, max_tokens: 16, stream: call % 2 === 0 }
@@ -44,9 +45,13 @@ test("twenty reconciliations under load find nothing", async () => {
       expect(await contradictionsIn(gateway.sql, { busy: true })).toEqual({})
       between.push(answers - before)
     }
-    while (answers < RUNS) await Bun.sleep(5)
+    await eventually(
+      "nobody was answered",
+      () => answers,
+      (count) => count > 0,
+    )
   } finally {
-    over = true
+    over.abort()
     await Promise.all(callers)
   }
   // It was busy meanwhile.
