@@ -142,9 +142,14 @@ export class Campaign {
     for (const id of payments.paid) this.#paid.add(id)
   }
 
+  /** What did not come to it, as an answer that nobody gave in time to be lost, is tried again. */
   async #strike({ name, strike }: Fault): Promise<void> {
     const { faults } = this.figures
-    if (await strike()) faults.set(name, (faults.get(name) ?? 0) + 1)
+    for (let tries = 0; tries < 3; tries++) {
+      if (!(await strike())) continue
+      faults.set(name, (faults.get(name) ?? 0) + 1)
+      return
+    }
   }
 
   /** A clean stop, the books, and a new start on which everything can be spent. */

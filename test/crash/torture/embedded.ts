@@ -19,6 +19,8 @@ export interface TortureTerms {
   readonly kills: number
   /** How often the database is broken. */
   readonly faults: number
+  /** How long a fault lasts at most, in milliseconds. */
+  readonly longestMs: number
   readonly say: (line: string) => void
   /** Takes what is to be cleared away in the end: processes, directories, mounts. */
   readonly stack: AsyncDisposableStack
@@ -39,7 +41,7 @@ export async function tortureEmbedded(terms: TortureTerms): Promise<Figures> {
     name: "disk full (embedded)",
     strike: async () => {
       disk?.fill()
-      await Bun.sleep(500 + random() * 3_000)
+      await Bun.sleep((terms.longestMs * (1 + 7 * random())) / 8)
       disk?.free()
       return true
     },

@@ -15,13 +15,16 @@ export interface Stage {
   readonly random: Random
   /** How long a call waits for the ledger. */
   readonly settleDeadlineMs: number
+  /** How long a fault lasts at most. */
+  readonly longestMs: number
 }
 
 /** False when it did not come to it, such as an answer that was not given in time to be lost. */
 type Strike = (stage: Stage) => Promise<boolean>
 
 /** Short enough to be borne by the deadlines, or longer than all of them. */
-const lasting = ({ random }: Stage) => Bun.sleep(random() < 0.5 ? 100 + random() * 900 : 2_000 + random() * 2_500)
+const lasting = ({ random, longestMs }: Stage) =>
+  Bun.sleep(random() < 0.5 ? 100 + random() * 900 : longestMs * (0.5 + random() / 2))
 
 const anyOf = <T>({ random }: Stage, from: readonly T[]): T => from[Math.floor(random() * from.length)]!
 

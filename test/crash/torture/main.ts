@@ -25,6 +25,8 @@ const since = performance.now()
 const say = (line: string) => console.log(line)
 say(`seed ${seed}`)
 
+/** Longer than every deadline of a statement, a lock and a settlement. */
+const longestMs = 4_500
 const stack = new AsyncDisposableStack()
 for (const signal of ["SIGINT", "SIGTERM"])
   process.on(signal, () => void stack.disposeAsync().then(() => process.exit(1)))
@@ -37,11 +39,11 @@ const rounds = (each: { kills: number; faults: number }) => Math.max(1, Math.cei
 const all: [string, Figures][] = []
 if (values.only !== "postgres") {
   say("\nembedded database, one process")
-  all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), say, stack })])
+  all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), longestMs, say, stack })])
 }
 if (values.only !== "embedded") {
   say("\nPostgreSQL server, two processes")
-  const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), say, stack })
+  const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), longestMs, say, stack })
   if (figures !== undefined) all.push(["PostgreSQL", figures])
 }
 

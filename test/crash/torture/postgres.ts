@@ -13,7 +13,7 @@ const SETTLE_DEADLINE_MS = 1_500
 
 /** Undefined where there are no binaries of a server. */
 export async function torturePostgres(terms: TortureTerms): Promise<Figures | undefined> {
-  const { stack } = terms
+  const { stack, longestMs } = terms
   const server = await PostgresServer.build()
   if (server === undefined) {
     terms.say("left out: a PostgreSQL server; its programs are not on this machine")
@@ -28,7 +28,7 @@ export async function torturePostgres(terms: TortureTerms): Promise<Figures | un
   for (const slot of slots) stack.defer(() => slot.abandon())
 
   const random = seededRandom(terms.seed + 1)
-  const stage: Stage = { server, proxies, slots, random, settleDeadlineMs: SETTLE_DEADLINE_MS }
+  const stage: Stage = { server, proxies, slots, random, settleDeadlineMs: SETTLE_DEADLINE_MS, longestMs }
   if (server.disk === undefined) terms.say("left out: a full disk under the server; nothing can be mounted here")
   const names = faultNames.filter((name) => name !== "disk full" || server.disk !== undefined)
   const planned = Array.from({ length: terms.faults }, (_, n) => names[n % names.length]!)
