@@ -10,12 +10,12 @@ import { EmptyState } from "./components/empty-state.tsx"
 import { ErrorState } from "./components/error-state.tsx"
 import { Skeleton } from "./components/skeleton.tsx"
 import { ToastProvider } from "./components/toast.tsx"
-import { LanguageProvider } from "./i18n/language.tsx"
 import { TimeZoneContext, useTimeZone } from "./i18n/time-zone.ts"
 import { Live } from "./live/live.ts"
 import { type DashboardPage, pages } from "./pages.tsx"
 import { BareFrame } from "./shell/bare.tsx"
 import { CrashBoundary } from "./shell/crash.tsx"
+import { PreferredLanguage } from "./shell/preferred-language.tsx"
 import { SessionProvider, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
 import { useShellText } from "./shell/text.ts"
@@ -36,7 +36,7 @@ const client: QueryClient = new QueryClient({
 
 export const App = () => (
   <QueryClientProvider client={client}>
-    <LanguageProvider>
+    <PreferredLanguage>
       <ToastProvider>
         <Router base="/dashboard">
           <SessionProvider
@@ -51,7 +51,7 @@ export const App = () => (
           </SessionProvider>
         </Router>
       </ToastProvider>
-    </LanguageProvider>
+    </PreferredLanguage>
   </QueryClientProvider>
 )
 

@@ -2,7 +2,7 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { House } from "lucide-react"
+import { BookOpen, Boxes, House } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -26,6 +26,18 @@ export const pages: readonly DashboardPage[] = [
     access: "customer",
     component: lazy(() => import("./pages/home/page.tsx")),
     navigation: { label: "home", icon: <House />, phone: true },
+  },
+  {
+    path: "/quick-start",
+    access: "customer",
+    component: lazy(() => import("./pages/quick-start/page.tsx")),
+    navigation: { label: "quickStart", icon: <BookOpen /> },
+  },
+  {
+    path: "/models",
+    access: "anyone",
+    component: lazy(() => import("./pages/models/page.tsx")),
+    navigation: { label: "models", icon: <Boxes />, phone: true },
   },
   { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/sign-in/page.tsx")) },
   { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/sign-up/page.tsx")) },

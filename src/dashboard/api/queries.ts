@@ -21,3 +21,9 @@ export const topUpsQuery = queryOptions({
   queryKey: ["top-ups"],
   queryFn: async () => (await told(api["top-ups"].get())).data,
 })
+export const modelsQuery = queryOptions({
+  queryKey: ["models"],
+  queryFn: async () => (await told(api.models.get())).data,
+  staleTime: 60_000,
+})
+export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]

@@ -1,13 +1,11 @@
 /**
  * The page's two languages. A dictionary is one value for each, of one shape: what is missing in either is a type error.
- * The language is the person's own choice, else the account's, else the browser's.
+ * The language is the account's, or a visitor's own choice, else the browser's (`shell/preferred-language.tsx`).
  */
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react"
+import { createContext, type ReactNode, useContext, useEffect, useMemo } from "react"
 
 export const languages = ["id", "en"] as const
 export type Language = (typeof languages)[number]
-
-const STORED = "loket.language"
 
 interface LanguageChoice {
   readonly language: Language
@@ -27,21 +25,15 @@ export function preferredLanguage(stored: string | null, asked: readonly string[
   return /^(?:id|in|ms|jv|su)\b/.test(first) ? "id" : "en"
 }
 
-export function LanguageProvider({ children }: { readonly children: ReactNode }) {
-  const [language, setLanguage] = useState(() => preferredLanguage(localStorage.getItem(STORED), navigator.languages))
+interface LanguageProviderProps extends LanguageChoice {
+  readonly children: ReactNode
+}
+
+export function LanguageProvider({ language, choose, children }: LanguageProviderProps) {
   useEffect(() => {
     document.documentElement.lang = language
   }, [language])
-  const choice = useMemo<LanguageChoice>(
-    () => ({
-      language,
-      choose(chosen) {
-        localStorage.setItem(STORED, chosen)
-        setLanguage(chosen)
-      },
-    }),
-    [language],
-  )
+  const choice = useMemo<LanguageChoice>(() => ({ language, choose }), [language, choose])
   return <Context value={choice}>{children}</Context>
 }
 

@@ -160,7 +160,7 @@ addFonts()
 const root = document.getElementById("root")
 if (root !== null) {
   createRoot(root).render(
-    <LanguageProvider>
+    <LanguageProvider language="en" choose={() => {}}>
       <Router base="/dashboard">
         <ToastProvider>
           <main className="main">

@@ -9,6 +9,7 @@ import { Button } from "../../components/button.tsx"
 import { formText } from "../../components/form-text.ts"
 import { PasswordField, TextField } from "../../components/field.tsx"
 import { ErrorState } from "../../components/error-state.tsx"
+import { useLanguage } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
 import { useSignUpText } from "./text.ts"
 
@@ -17,10 +18,15 @@ const SHORTEST_PASSWORD = 10
 export default function SignUpPage() {
   const text = useSignUpText()
   const { signedIn } = useSession()
+  const { language } = useLanguage()
   const [tooShort, setTooShort] = useState(false)
   const signUp = useMutation({
-    mutationFn: (credentials: { email: string; password: string }) => told(api.auth["sign-up"].post(credentials)),
-    onSuccess: ({ account }) => signedIn(account),
+    mutationFn: async (credentials: { email: string; password: string }) => {
+      const { account } = await told(api.auth["sign-up"].post(credentials))
+      // The language of the form is the account's; an account that could not be told so is one all the same.
+      return account.language === language ? account : await told(api.account.patch({ language })).catch(() => account)
+    },
+    onSuccess: signedIn,
   })
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()

@@ -1,0 +1,59 @@
+/** Which models are shown, and in which order. */
+import type { CatalogueModel } from "../../api/queries.ts"
+
+export const sortings = ["name", "input", "output", "context"] as const
+export type ModelSorting = (typeof sortings)[number]
+export type ModelFormat = CatalogueModel["endpoints"][number]
+
+export interface Wish {
+  readonly words: string
+  readonly vision: boolean
+  readonly tools: boolean
+  readonly format: ModelFormat | undefined
+  readonly sorting: ModelSorting
+}
+
+export const anyModel: Wish = { words: "", vision: false, tools: false, format: undefined, sorting: "name" }
+
+export function chosen(models: readonly CatalogueModel[], wish: Wish): readonly CatalogueModel[] {
+  const words = wish.words.toLowerCase().split(/\s+/).filter(Boolean)
+  return models
+    .filter((model) => {
+      const text = `${model.display_name} ${model.model} ${model.provider} ${model.tier}`.toLowerCase()
+      if (!words.every((word) => text.includes(word))) return false
+      if (wish.vision && !model.supports_vision) return false
+      if (wish.tools && !model.supports_tools) return false
+      return wish.format === undefined || model.endpoints.includes(wish.format)
+    })
+    .sort((a, b) => order(wish.sorting, a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }))
+}
+
+/** A window that is not published is behind those that are. */
+function order(sorting: ModelSorting, a: CatalogueModel, b: CatalogueModel): number {
+  switch (sorting) {
+    case "name":
+      return 0
+    case "input":
+      return a.input_micro - b.input_micro
+    case "output":
+      return a.output_micro - b.output_micro
+    case "context":
+      return (b.context_window ?? -1) - (a.context_window ?? -1)
+  }
+}
+
+/** A price of one token as the price of a million, in micro-rupiah. */
+export const perMillion = (micro: number): bigint => BigInt(micro) * 1_000_000n
+
+export interface Estimate {
+  /** Those read from the cache among them. */
+  readonly inputTokens: number
+  readonly cachedTokens: number
+  readonly outputTokens: number
+}
+
+/** What a call would cost, in micro-rupiah: tokens times rates, as calls are charged. */
+export const costOf = (model: CatalogueModel, { inputTokens, cachedTokens, outputTokens }: Estimate): bigint =>
+  BigInt(inputTokens - cachedTokens) * BigInt(model.input_micro) +
+  BigInt(cachedTokens) * BigInt(model.cache_read_micro) +
+  BigInt(outputTokens) * BigInt(model.output_micro)

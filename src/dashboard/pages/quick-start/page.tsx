@@ -1,0 +1,87 @@
+/** From nothing to the first call: the set-up of each well-known client, to be copied. */
+import { useQuery } from "@tanstack/react-query"
+import { keysQuery, modelsQuery } from "../../api/queries.ts"
+import { ButtonLink } from "../../components/button.tsx"
+import { Card } from "../../components/card.tsx"
+import { CopyButton } from "../../components/copy-button.tsx"
+import { ErrorState } from "../../components/error-state.tsx"
+import { Page } from "../../components/page.tsx"
+import { Skeleton } from "../../components/skeleton.tsx"
+import { Tabs } from "../../components/tabs.tsx"
+import { clients } from "./clients.ts"
+import { ClientSetup } from "./client-setup.tsx"
+import { useQuickStartText } from "./text.ts"
+
+export default function QuickStartPage() {
+  const text = useQuickStartText()
+  const models = useQuery(modelsQuery)
+  const base = location.origin
+  return (
+    <Page title={text.title} intro={text.intro}>
+      <div className="quick-start-basics">
+        <Card title={text.address}>
+          <p className="quick-start-address">
+            <code>{base}</code>
+            <CopyButton text={base} what={text.address} />
+          </p>
+          <p className="quick-start-hint">{text.addressHint}</p>
+        </Card>
+        <Card title={text.key}>
+          <OwnKey />
+        </Card>
+      </div>
+      <Card>
+        {models.data !== undefined ? (
+          <Tabs
+            label={text.client}
+            tabs={clients.map((client) => ({
+              id: client.id,
+              label: client.name,
+              content: <ClientSetup client={client} base={base} models={models.data} />,
+            }))}
+          />
+        ) : models.error ? (
+          <ErrorState error={models.error} retry={models.refetch} />
+        ) : (
+          <Skeleton lines={8} />
+        )}
+      </Card>
+      <Card title={text.afterwards}>
+        <p>{text.afterwardsText}</p>
+      </Card>
+    </Page>
+  )
+}
+
+function OwnKey() {
+  const text = useQuickStartText()
+  const keys = useQuery(keysQuery)
+  if (keys.error) return <ErrorState error={keys.error} retry={keys.refetch} />
+  if (keys.data === undefined) return <Skeleton lines={2} />
+  const active = keys.data.filter(({ status }) => status === "active")
+  if (active.length === 0) {
+    return (
+      <div className="quick-start-no-key">
+        <p>{text.noKey}</p>
+        <ButtonLink to="/keys" kind="primary" size="small">
+          {text.makeKey}
+        </ButtonLink>
+      </div>
+    )
+  }
+  return (
+    <>
+      <ul className="quick-start-keys">
+        {active.slice(0, 3).map(({ id, name, prefix, last4 }) => (
+          <li key={id}>
+            <span>{name}</span>
+            <code>
+              {prefix}…{last4}
+            </code>
+          </li>
+        ))}
+      </ul>
+      <p className="quick-start-hint">{text.keyHint}</p>
+    </>
+  )
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+
+let world: BrowserWorld
+
+beforeAll(async () => {
+  world = await openBrowser()
+  const { gateway } = world
+  await gateway.model({
+    format: "messages",
+    model: "kapal-besar",
+    display_name: "Kapal Besar",
+    supports_vision: true,
+    input_micro: 67_200,
+    output_micro: 336_000,
+    cache_read_micro: 6_720,
+    context_window: 1_000_000,
+    endpoints: ["chat", "messages"],
+  })
+  await gateway.model({
+    format: "responses",
+    model: "perahu-kecil",
+    display_name: "Perahu Kecil",
+    supports_tools: false,
+    input_micro: 900,
+    output_micro: 2_700,
+    context_window: null,
+  })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+test.each(everyLook)("the catalogue is accessible and fits, also for visitors: %o", async (look) => {
+  await using visit = await world.visit(look)
+  await visit.open("/models")
+  await visit.screenshot("models")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test("prices are per million tokens, exact, in the language's own writing", async () => {
+  await using visit = await world.visit({ language: "id" })
+  await visit.open("/models")
+  const row = visit.page.getByRole("row", { name: /kapal-besar/ })
+  expect(await row.getByRole("cell").allInnerTexts()).toEqual([
+    "1\u00A0jt",
+    "Rp\u00A067.200",
+    "Rp\u00A0336.000",
+    "Rp\u00A06.720",
+    "Rp\u00A01.250",
+    expect.stringMatching(/^Gambar\s+Tools$/),
+  ])
+})
+
+test("search, filters and order show what they say", async () => {
+  await using visit = await world.visit()
+  await visit.open("/models")
+  const shown = async () => (await visit.page.getByRole("rowheader").allInnerTexts()).map((name) => name.split("\n")[0])
+  expect(await shown()).toEqual(["Kapal Besar", "Perahu Kecil", "plain"])
+  await visit.page.getByLabel("Sort by").selectOption("output")
+  expect(await shown()).toEqual(["Perahu Kecil", "plain", "Kapal Besar"])
+  await visit.page.getByLabel("Sort by").selectOption("context")
+  expect((await shown()).at(-1)).toBe("Perahu Kecil")
+  await visit.page.getByLabel("Format").selectOption("responses")
+  expect(await shown()).toEqual(["Perahu Kecil"])
+  await visit.page.getByLabel("Tools").check()
+  await visit.page.getByText("No model matches").waitFor()
+  await visit.page.getByRole("button", { name: "Clear filters" }).click()
+  await visit.page.getByLabel("Search models").fill("besar kapal")
+  expect(await shown()).toEqual(["Kapal Besar"])
+  await visit.page.getByText("1 of 3 models").waitFor()
+})
+
+test("the calculator reckons as calls are charged", async () => {
+  await using visit = await world.visit()
+  await visit.open("/models")
+  await visit.page.getByRole("button", { name: /Kapal Besar/ }).click()
+  const drawer = visit.page.getByRole("dialog", { name: "Kapal Besar" })
+  await drawer.getByLabel("Input tokens").fill("1000")
+  await drawer.getByLabel("Of these, read from cache").fill("400")
+  await drawer.getByLabel("Output tokens").fill("10")
+  await drawer.getByLabel("Calls per day").fill("3")
+  // 600 × 67,200 + 400 × 6,720 + 10 × 336,000 micro-rupiah
+  await drawer.getByText("Rp\u00A046.36", { exact: true }).waitFor()
+  await drawer.getByText("Rp\u00A0139.10", { exact: true }).waitFor()
+  await visit.screenshot("models-calculator")
+  await visit.expectAccessible()
+  await drawer.getByLabel("Of these, read from cache").fill("1001")
+  await drawer.getByText("Must not be more than the input tokens.").waitFor()
+  await drawer.getByLabel("Output tokens").fill("-3")
+  await drawer.getByText("Enter a whole number, 0 or more.").waitFor()
+})
