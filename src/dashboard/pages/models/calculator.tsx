@@ -38,7 +38,6 @@ export function Calculator({ model }: { readonly model: CatalogueModel }) {
   ]
   const perCall = valid ? costOf(model, { inputTokens, cachedTokens, outputTokens }) : undefined
   const perDay = perCall === undefined ? undefined : perCall * BigInt(callsPerDay ?? 0)
-  const shown = (micro: bigint | undefined) => (micro === undefined ? "–" : <Money micro={micro} />)
   return (
     <section className="calculator">
       <h3>{text.calculator}</h3>
@@ -67,3 +66,5 @@ export function Calculator({ model }: { readonly model: CatalogueModel }) {
     </section>
   )
 }
+
+const shown = (micro: bigint | undefined) => (micro === undefined ? "–" : <Money micro={micro} />)

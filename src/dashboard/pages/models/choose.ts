@@ -25,21 +25,17 @@ export function chosen(models: readonly CatalogueModel[], wish: Wish): readonly 
       if (wish.tools && !model.supports_tools) return false
       return wish.format === undefined || model.endpoints.includes(wish.format)
     })
-    .sort((a, b) => order(wish.sorting, a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }))
+    .sort((a, b) => orders[wish.sorting](a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }))
 }
 
+type Order = (a: CatalogueModel, b: CatalogueModel) => number
+
 /** A window that is not published is behind those that are. */
-function order(sorting: ModelSorting, a: CatalogueModel, b: CatalogueModel): number {
-  switch (sorting) {
-    case "name":
-      return 0
-    case "input":
-      return a.input_micro - b.input_micro
-    case "output":
-      return a.output_micro - b.output_micro
-    case "context":
-      return (b.context_window ?? -1) - (a.context_window ?? -1)
-  }
+const orders: Readonly<Record<ModelSorting, Order>> = {
+  name: () => 0,
+  input: (a, b) => a.input_micro - b.input_micro,
+  output: (a, b) => a.output_micro - b.output_micro,
+  context: (a, b) => (b.context_window ?? -1) - (a.context_window ?? -1),
 }
 
 /** A price of one token as the price of a million, in micro-rupiah. */

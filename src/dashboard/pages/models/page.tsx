@@ -59,13 +59,6 @@ export default function ModelsPage() {
 function useColumns(): readonly Column<CatalogueModel>[] {
   const text = useModelsText()
   const format = useFormat()
-  const price = (id: string, head: string, of: (model: CatalogueModel) => number, wide = false) => ({
-    id,
-    head,
-    numeric: true,
-    wide,
-    cell: (model: CatalogueModel) => <Money micro={perMillion(of(model))} />,
-  })
   return [
     {
       id: "model",
@@ -100,3 +93,11 @@ function useColumns(): readonly Column<CatalogueModel>[] {
     },
   ]
 }
+
+const price = (id: string, head: string, of: (model: CatalogueModel) => number, wide = false) => ({
+  id,
+  head,
+  numeric: true,
+  wide,
+  cell: (model: CatalogueModel) => <Money micro={perMillion(of(model))} />,
+})
