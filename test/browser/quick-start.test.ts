@@ -44,7 +44,6 @@ test("the copied command works when the key stands in it", async () => {
 test("each client gets its own address, and models that are served in its format", async () => {
   await using visit = await world.visit({ person })
   await visit.open("/quick-start")
-  const code = () => visit.page.getByRole("tabpanel").locator("pre").first().innerText()
   const { url } = world.gateway
   for (const [client, address, model] of [
     ["OpenAI SDK", `baseURL: "${url}/v1"`, "plain"],
@@ -52,8 +51,9 @@ test("each client gets its own address, and models that are served in its format
     ["Codex", `base_url = "${url}/v1"`, "jawaban"],
   ] as const) {
     await visit.page.getByRole("tab", { name: client }).click()
-    expect(await code()).toContain(address)
-    expect(await code()).toContain(model)
+    const code = await visit.page.getByRole("tabpanel", { name: client }).locator("pre").first().innerText()
+    expect(code).toContain(address)
+    expect(code).toContain(model)
   }
 })
 
