@@ -46,6 +46,7 @@ import { Notices } from "./store/notices.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
 import { storedCatalogue } from "./store/stored-catalogue.ts"
+import { usageSumStore } from "./store/usage-sums.ts"
 import { usageStore } from "./store/usage.ts"
 import { WithdrawalFiles } from "./store/withdrawals.ts"
 import type { Backend } from "./upstream/providers.ts"
@@ -230,6 +231,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
         topUps,
         topUpStore: topUpsStore,
         usage: usageStore(database),
+        sums: usageSumStore(database),
         database,
         processId: process.id,
         refreshCatalogue,

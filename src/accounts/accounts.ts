@@ -4,7 +4,7 @@
  */
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
-import type { Account, AccountChange, AccountStore, OwnedKey, Whereabouts } from "../store/accounts.ts"
+import type { Account, AccountChange, AccountStore, FirstSteps, OwnedKey, Whereabouts } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
 import type { SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
@@ -149,6 +149,10 @@ export class Accounts {
 
   async account(session: Session): Promise<Account | Failure> {
     return (await this.#parts.accounts.read(session.accountId)) ?? new Failure("auth.unauthorized")
+  }
+
+  firstSteps(session: Session): Promise<FirstSteps> {
+    return this.#parts.accounts.firstSteps(session.accountId)
   }
 
   async change(session: Session, change: AccountChange): Promise<Account | Failure> {

@@ -91,6 +91,18 @@ export const schemas = {
     frozen: { ...flag, description: "Its keys are refused until an operator has looked at it." },
     created_at: time,
   }),
+  Summary: object({
+    balance_micro: micro,
+    held_micro: micro,
+    spent_today_micro: { ...micro, description: "Since midnight of the account's time zone." },
+    spent_month_micro: micro,
+    calls_today: integer,
+    days_left: {
+      type: ["number", "null"],
+      description: "At the pace of the last seven days; null when nothing was spent.",
+    },
+    first_steps: object({ topped_up: flag, key_made: flag, call_made: flag }),
+  }),
   Session: object({
     id: text,
     created_at: time,
@@ -165,12 +177,17 @@ export const schemas = {
   ),
   UsageSum: object(
     {
-      group: text,
+      group: { ...text, description: "A day, an hour, a model, a key, a format or a status." },
+      split: orNull(text),
       requests: integer,
       ok_requests: integer,
+      errors: integer,
+      cache_reads: { ...integer, description: "Requests that read from a cache." },
       ...tokenCounts,
       charge_micro: micro,
+      first_token_p50_ms: { ...orNull(integer), description: "Null for ranges of more than 25,000 requests." },
+      first_token_p95_ms: orNull(integer),
     },
-    ["group"],
+    ["group", "split"],
   ),
 } satisfies Record<string, Schema>

@@ -8,7 +8,7 @@
 export interface Claim {
   readonly name: string
   /** The table whose rows are compared. */
-  readonly of: "balances" | "transfers" | "leases" | "key_spend" | "usage" | "openings" | "top_ups"
+  readonly of: "balances" | "transfers" | "leases" | "key_spend" | "usage" | "usage_hours" | "openings" | "top_ups"
   /** Yields `account_id` and whatever shows the contradiction. */
   readonly contradictions: string
 }
@@ -154,6 +154,30 @@ export const claims: readonly Claim[] = [
     contradictions: `
       select o.account_id, o.request_id, u.status
       from openings o join usage u on u.request_id = o.request_id and u.part = 0`,
+  },
+  {
+    // No money, so that a difference is about no account and freezes none.
+    name: "the sums by the hour are those of the records",
+    of: "usage_hours",
+    contradictions: `
+      with summed as (
+        select account_id, date_trunc('hour', opened_at, 'UTC') as hour, model, key_id, endpoint, status, count(*) as calls,
+          sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
+          sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
+          sum(charge_micro) as charge_micro, count(*) filter (where cache_read_tokens > 0) as cache_reads
+        from usage where part = 0 group by 1, 2, 3, 4, 5, 6
+      ), kept as (
+        select * from usage_hours
+        where (calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
+          <> (0, 0, 0, 0, 0, 0, 0)
+      )
+      select null::text as account_id, account_id as sums_of, hour, model, key_id, endpoint, status,
+        k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
+      from summed s full join kept k using (account_id, hour, model, key_id, endpoint, status)
+      where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro,
+          s.cache_reads)
+        is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
+          k.charge_micro, k.cache_reads)`,
   },
   {
     name: "a key has spent its charges, in all three calendars",

@@ -39,6 +39,12 @@ export interface StoredCredentials {
   readonly passwordHash: string
 }
 
+export interface FirstSteps {
+  readonly toppedUp: boolean
+  readonly keyMade: boolean
+  readonly callMade: boolean
+}
+
 export interface OwnedKey {
   readonly id: string
   readonly keyHash: Uint8Array
@@ -63,6 +69,8 @@ export interface AccountStore {
   /** Undefined when the address is taken. */
   create(account: NewAccount): Promise<Account | undefined>
   read(id: string): Promise<Account | undefined>
+  /** What an account has done of what everybody does first. */
+  firstSteps(id: string): Promise<FirstSteps>
   credentialsOf(email: string): Promise<StoredCredentials | undefined>
   credentialsById(id: string): Promise<StoredCredentials | undefined>
   /** False when the password is no longer the one that was confirmed. Ends all sessions. */
@@ -113,6 +121,21 @@ export function accountStore(database: Database): AccountStore {
         once,
       )
       return row === undefined ? undefined : await read(id)
+    },
+
+    async firstSteps(id) {
+      const [row] = await database.run(
+        (sql) => sql<{ topped_up: boolean; key_made: boolean; call_made: boolean }[]>`
+          select exists (select from top_ups where account_id = ${id} and status = 'paid') as topped_up,
+            exists (select from api_keys where account_id = ${id}) as key_made,
+            exists (select from usage_hours where account_id = ${id} and calls > 0) as call_made`,
+        once,
+      )
+      return {
+        toppedUp: row?.topped_up === true,
+        keyMade: row?.key_made === true,
+        callMade: row?.call_made === true,
+      }
     },
 
     async credentialsOf(email) {

@@ -1,5 +1,5 @@
 /**
- * Usage as its owner reads it: receipts, sums, and one call's final record. Read only; the ledger alone writes here.
+ * Usage as its owner reads it: receipts, and one call's final record. Read only; the ledger alone writes here.
  * Money in micro-rupiah. Request ids sort by creation time, so a page goes on after the last id of the one before it.
  */
 import type { UsageStatus } from "../../actors/ledger.ts"
@@ -53,34 +53,11 @@ export interface UsagePage {
 }
 export type UsagePlace = Pick<UsageRow, "requestId" | "part">
 
-export const usageGroups = ["day", "hour", "model", "key"] as const
-export type UsageGroup = (typeof usageGroups)[number]
-
-export interface SummaryQuestion {
-  readonly accountId: string
-  readonly from: Date
-  readonly to: Date
-  readonly groupBy: UsageGroup
-  /** In which days and hours are counted. */
-  readonly timeZone: string
-}
-
-export interface UsageSum {
-  /** A day (2026-11-20), an hour (2026-11-20T09:00), a model's id or a key's id. */
-  readonly group: string
-  readonly requests: number
-  /** Of them, those that ended well and so were charged. */
-  readonly ok: number
-  readonly tokens: Tokens
-  readonly chargeMicro: Micro
-}
-
 export interface UsageStore {
   /** The newest first. */
   list(filter: UsageFilter, page: UsagePage): Promise<readonly UsageRow[]>
   /** The final record of a call, and the markers of its reroutes in their order. */
   find(accountId: string, requestId: string): Promise<{ record: UsageRow; markers: readonly UsageRow[] } | undefined>
-  summarise(question: SummaryQuestion): Promise<readonly UsageSum[]>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -108,30 +85,6 @@ export function usageStore(database: Database): UsageStore {
       // Without its final record a call has not ended yet, whatever markers there are.
       return record?.part === 0 ? { record, markers } : undefined
     },
-
-    async summarise(question) {
-      const rows = await database.run(
-        // By way of the account's keys, because the index that has the time is the keys'.
-        (sql) => sql<SumRow[]>`
-          select ${groupOf(sql, question)} as name, count(*)::int as requests,
-            (count(*) filter (where u.status = 'ok'))::int as ok,
-            sum(u.input_tokens)::bigint as input_tokens, sum(u.output_tokens)::bigint as output_tokens,
-            sum(u.cache_read_tokens)::bigint as cache_read_tokens,
-            sum(u.cache_write_tokens)::bigint as cache_write_tokens, sum(u.charge_micro)::bigint as charge_micro
-          from usage u
-          where u.key_id in (select id from api_keys where account_id = ${question.accountId})
-            and u.part = 0 and u.opened_at >= ${question.from} and u.opened_at < ${question.to}
-          group by 1 order by 1`,
-        once,
-      )
-      return rows.map((row) => ({
-        group: row.name,
-        requests: row.requests,
-        ok: row.ok,
-        tokens: toTokens(row),
-        chargeMicro: micro(row.charge_micro),
-      }))
-    },
   }
 }
 
@@ -152,25 +105,11 @@ const matching = (sql: Sql, { accountId, ids, from, to, model, keyId, status }: 
   ${keyId === undefined ? sql`` : sql`and u.key_id = ${keyId}`}
   ${status === undefined ? sql`` : sql`and u.status = ${status}`}`
 
-const groupOf = (sql: Sql, { groupBy, timeZone }: SummaryQuestion) =>
-  ({
-    day: sql`to_char(u.opened_at at time zone ${timeZone}, 'YYYY-MM-DD')`,
-    hour: sql`to_char(u.opened_at at time zone ${timeZone}, 'YYYY-MM-DD"T"HH24:00')`,
-    model: sql`u.model`,
-    key: sql`u.key_id`,
-  })[groupBy]
-
-interface TokenColumns {
+export interface TokenColumns {
   input_tokens: bigint
   output_tokens: bigint
   cache_read_tokens: bigint
   cache_write_tokens: bigint
-}
-interface SumRow extends TokenColumns {
-  name: string
-  requests: number
-  ok: number
-  charge_micro: bigint
 }
 interface Row extends TokenColumns {
   request_id: string
@@ -195,7 +134,7 @@ interface Row extends TokenColumns {
   cache_write_micro: bigint | null
 }
 
-const toTokens = (row: TokenColumns): Tokens => ({
+export const toTokens = (row: TokenColumns): Tokens => ({
   input: Number(row.input_tokens),
   output: Number(row.output_tokens),
   cacheRead: Number(row.cache_read_tokens),

@@ -109,6 +109,12 @@ const breaks: readonly Break[] = [
     figures: { status: "ok" },
   },
   {
+    claim: "the sums by the hour are those of the records",
+    by: ({ sql, victim }) => sql`update usage_hours set calls = calls + 3 where account_id = ${victim.accountId}`,
+    about: "nobody",
+    figures: { kept_calls: "4", recorded_calls: "1" },
+  },
+  {
     claim: "a key has spent its charges, in all three calendars",
     by: ({ sql, victim }) =>
       sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,
@@ -157,8 +163,8 @@ describe("broken is", () => {
       expect(found?.shown).toEqual([expect.objectContaining({ account_id: accountId, mended: false, ...figures })])
 
       const others = alsoFrozen === undefined ? [] : [world[alsoFrozen].accountId]
-      // The house's own figures move with a balance; its service fees are nobody's.
-      const frozen = claim.startsWith("the service fee") ? [] : [victim.accountId, ...others]
+      // The house's own figures move with a balance; its service fees, and sums that are no money, are nobody's.
+      const frozen = /^the (service fee|sums)/.test(claim) ? [] : [victim.accountId, ...others]
       expect(await world.frozen()).toEqual(frozen.sort())
       const rows = await sql`
         select claim, account_id, figures, mended from reconciliation_differences

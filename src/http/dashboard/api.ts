@@ -3,6 +3,7 @@ import { Elysia } from "elysia"
 import type { Keys } from "../../accounts/keys.ts"
 import type { TopUps } from "../../payments/top-ups.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
+import type { UsageSumStore } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { modelsController } from "../models.ts"
 import { type OperatorDeps, operatorControllers } from "../operator/operator.ts"
@@ -11,6 +12,7 @@ import { authController } from "./auth.ts"
 import type { ClientView } from "./contract.ts"
 import { keysController } from "./keys.ts"
 import { sessionsController } from "./sessions.ts"
+import { summaryController } from "./summary.ts"
 import { topUpsController } from "./top-ups.ts"
 import { usageController } from "./usage.ts"
 
@@ -19,18 +21,20 @@ export interface DashboardApiDeps extends OperatorDeps {
   readonly topUps: TopUps
   readonly topUpStore: TopUpStore
   readonly usage: UsageStore
+  readonly sums: UsageSumStore
 }
 
-export const dashboardApi = ({ keys, topUps, topUpStore, usage, ...shared }: DashboardApiDeps) => {
+export const dashboardApi = ({ keys, topUps, topUpStore, usage, sums, ...shared }: DashboardApiDeps) => {
   const { ports, authenticate, accounts } = shared
   return new Elysia({ name: "dashboard" })
     .use(modelsController(ports))
     .use(authController({ accounts, authenticate }))
     .use(accountController({ accounts, authenticate }))
     .use(sessionsController({ accounts, authenticate }))
+    .use(summaryController({ accounts, sums, authenticate }))
     .use(keysController({ keys, authenticate }))
     .use(topUpsController({ topUps, store: topUpStore, authenticate }))
-    .use(usageController({ usage, authenticate }))
+    .use(usageController({ usage, sums, authenticate }))
     .use(operatorControllers(shared))
 }
 

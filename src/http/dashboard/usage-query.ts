@@ -5,13 +5,8 @@
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
-import {
-  type SummaryQuestion,
-  type UsageFilter,
-  usageGroups,
-  type UsagePage,
-  type UsagePlace,
-} from "../../store/usage.ts"
+import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"
+import type { UsageFilter, UsagePage, UsagePlace } from "../../store/usage.ts"
 import { newRequestId } from "../request-id.ts"
 
 const STATUSES = [
@@ -47,11 +42,16 @@ export interface UsageQuery {
   readonly limit?: number
 }
 
-/** The parameters of `GET /usage/summary`, as they travel. */
-export interface SummaryQuery {
+/** The parameters of `GET /usage/errors`, as they travel. */
+export interface RangeQuery {
   readonly from?: string
   readonly to?: string
+}
+
+/** The parameters of `GET /usage/summary`, as they travel. */
+export interface SummaryQuery extends RangeQuery {
   readonly group_by?: (typeof usageGroups)[number]
+  readonly split_by?: (typeof usageSplits)[number]
 }
 
 export function usageFilter(session: Session, url: string): UsageFilter | Failure {
@@ -89,23 +89,34 @@ export function usagePage(url: string): UsagePage | Failure {
   return after instanceof Failure ? after : { limit: Number(limit), after }
 }
 
-export function summaryQuestion(session: Session, url: string, now: number): SummaryQuestion | Failure {
+/** A range that is thirty days long, or ends now, unless told. */
+export function usageRange(session: Session, url: string, now: number): UsageRange | Failure {
   const query = new URL(url).searchParams
   const from = time(query, "from", session.timeZone)
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)
   if (to instanceof Failure) return to
-  const asked = given(query, "group_by") ?? "day"
-  const groupBy = usageGroups.find((known) => known === asked)
-  if (groupBy === undefined) return refused("group_by", `one of ${usageGroups.join(", ")}`)
   const end = to ?? new Date(now + DAY_MS)
   return {
     accountId: session.accountId,
     from: from ?? new Date(Math.min(now, end.getTime()) - SUMMARY_DAYS * DAY_MS),
     to: end,
-    groupBy,
-    timeZone: session.timeZone,
   }
+}
+
+export function summaryQuestion(session: Session, url: string, now: number): SummaryQuestion | Failure {
+  const range = usageRange(session, url, now)
+  if (range instanceof Failure) return range
+  const query = new URL(url).searchParams
+  const grouped = given(query, "group_by") ?? "day"
+  const groupBy = usageGroups.find((known) => known === grouped)
+  if (groupBy === undefined) return refused("group_by", `one of ${usageGroups.join(", ")}`)
+  const split = given(query, "split_by")
+  const splitBy = usageSplits.find((known) => known === split)
+  if (split !== undefined && (splitBy === undefined || splitBy === groupBy)) {
+    return refused("split_by", `one of ${usageSplits.join(", ")}, and not 'group_by' again`)
+  }
+  return { ...range, groupBy, splitBy, timeZone: session.timeZone }
 }
 
 /** Opaque to clients. */

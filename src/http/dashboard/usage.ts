@@ -6,23 +6,46 @@ import { Elysia } from "elysia"
 import { microToJson, plus, zero } from "../../../actors/money/micro.ts"
 import { type Tokens, noTokens } from "../../../actors/money/tokens.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { UsageRow, UsageStore, UsageSum } from "../../store/usage.ts"
+import {
+  allGroups,
+  type FirstTokens,
+  groupName,
+  type SummaryQuestion,
+  type UsageSumStore,
+  type UsageTotal,
+} from "../../store/usage-sums.ts"
+import type { UsageRow, UsageStore } from "../../store/usage.ts"
 import { asks } from "./contract.ts"
 import type { Authenticate } from "./session.ts"
 import { amountsOf } from "./amounts.ts"
 import { usageCsv } from "./usage-csv.ts"
-import { cursorOf, type SummaryQuery, summaryQuestion, usageFilter, usagePage, type UsageQuery } from "./usage-query.ts"
+import {
+  cursorOf,
+  type RangeQuery,
+  type SummaryQuery,
+  summaryQuestion,
+  usageFilter,
+  usagePage,
+  type UsageQuery,
+  usageRange,
+} from "./usage-query.ts"
 
 export interface UsageDeps {
   readonly usage: UsageStore
+  readonly sums: UsageSumStore
   readonly authenticate: Authenticate
   readonly now?: () => number
 }
 
+/** Percentiles are of the records themselves; of more calls than these they are not told. */
+const PERCENTILES_OF = 25_000
+
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
 
-export const usageController = ({ usage, authenticate, now = Date.now }: UsageDeps) =>
-  new Elysia({ name: "dashboard/usage" })
+export const usageController = ({ usage, sums, authenticate, now = Date.now }: UsageDeps) => {
+  const firstTokensOf = async (question: SummaryQuestion, requests: number) =>
+    requests > PERCENTILES_OF ? new Map<string, FirstTokens>() : await sums.firstTokens(question)
+  return new Elysia({ name: "dashboard/usage" })
     .get(
       "/usage",
       async ({ request }) => {
@@ -50,17 +73,41 @@ export const usageController = ({ usage, authenticate, now = Date.now }: UsageDe
         if (session instanceof Failure) return session
         const question = summaryQuestion(session, request.url, now())
         if (question instanceof Failure) return question
-        const sums = await usage.summarise(question)
+        const rows = await sums.summarise(question)
+        const total = rows.reduce<UsageTotal>(added, nothing)
+        const firstTokens = await firstTokensOf(question, total.requests)
+        const split = (name: string | undefined) => (question.splitBy === undefined ? {} : { split: name ?? null })
         return {
-          data: sums.map((sum) => ({ group: sum.group, ...sumJson(sum) })),
-          total: sumJson(sums.reduce(added, nothing)),
+          data: rows.map((row) => ({
+            group: row.group,
+            ...split(row.split),
+            ...sumJson(row, firstTokens.get(groupName(row.group, row.split))),
+          })),
+          total: sumJson(total, firstTokens.get(allGroups)),
           group_by: question.groupBy,
+          split_by: question.splitBy ?? null,
           time_zone: question.timeZone,
           from: question.from.toISOString(),
           to: question.to.toISOString(),
         }
       },
       asks<SummaryQuery>(),
+    )
+    .get(
+      "/usage/errors",
+      async ({ request }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const range = usageRange(session, request.url, now())
+        if (range instanceof Failure) return range
+        const errors = await sums.errors(range)
+        return {
+          data: errors.map(({ code, requests, lastAt }) => ({ code, requests, last_at: lastAt.toISOString() })),
+          from: range.from.toISOString(),
+          to: range.to.toISOString(),
+        }
+      },
+      asks<RangeQuery>(),
     )
     .get("/usage/export.csv", async ({ request }) => {
       const session = await authenticate(request)
@@ -83,6 +130,7 @@ export const usageController = ({ usage, authenticate, now = Date.now }: UsageDe
       if (found === undefined) return new Failure("usage.not_found")
       return { ...rowJson(found.record), markers: found.markers.map(markerJson) }
     })
+}
 
 const markerJson = ({ model, status, createdAt }: UsageRow) => ({ model, status, created_at: createdAt.toISOString() })
 
@@ -132,12 +180,12 @@ function amountsJson(row: UsageRow) {
   }
 }
 
-type Sum = Omit<UsageSum, "group">
-const nothing: Sum = { requests: 0, ok: 0, tokens: noTokens, chargeMicro: zero }
+const nothing: UsageTotal = { requests: 0, ok: 0, cacheReads: 0, tokens: noTokens, chargeMicro: zero }
 
-const added = (a: Sum, b: Sum): Sum => ({
+const added = (a: UsageTotal, b: UsageTotal): UsageTotal => ({
   requests: a.requests + b.requests,
   ok: a.ok + b.ok,
+  cacheReads: a.cacheReads + b.cacheReads,
   tokens: {
     input: a.tokens.input + b.tokens.input,
     output: a.tokens.output + b.tokens.output,
@@ -147,9 +195,13 @@ const added = (a: Sum, b: Sum): Sum => ({
   chargeMicro: plus(a.chargeMicro, b.chargeMicro),
 })
 
-const sumJson = (sum: Sum) => ({
+const sumJson = (sum: UsageTotal, firstTokens: FirstTokens | undefined) => ({
   requests: sum.requests,
   ok_requests: sum.ok,
+  errors: sum.requests - sum.ok,
+  cache_reads: sum.cacheReads,
   ...tokensJson(sum.tokens),
   charge_micro: microToJson(sum.chargeMicro),
+  first_token_p50_ms: firstTokens?.p50Ms ?? null,
+  first_token_p95_ms: firstTokens?.p95Ms ?? null,
 })

@@ -11,6 +11,7 @@ import payments from "./0006_payments.sql" with { type: "text" }
 import operator from "./0007_operator.sql" with { type: "text" }
 import servingProcesses from "./0008_serving_processes.sql" with { type: "text" }
 import people from "./0009_people.sql" with { type: "text" }
+import usageHours from "./0010_usage_hours.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -27,4 +28,5 @@ export const migrations: readonly Migration[] = [
   { name: "0007_operator.sql", sql: operator },
   { name: "0008_serving_processes.sql", sql: servingProcesses },
   { name: "0009_people.sql", sql: people },
+  { name: "0010_usage_hours.sql", sql: usageHours },
 ]

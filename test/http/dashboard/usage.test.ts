@@ -15,6 +15,8 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 interface Call {
+  readonly endpoint?: string
+  readonly firstTokenMs?: number
   readonly at?: string
   readonly part?: number
   readonly requestId?: string
@@ -33,9 +35,9 @@ async function called(accountId: string, call: Call = {}): Promise<string> {
     insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
       output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
       error_code, flagged, opened_at, first_token_ms, duration_ms)
-    values (${requestId}, ${call.part ?? 0}, ${accountId}, ${call.keyId ?? "key_x"}, 1, ${call.model ?? "model-a"}, 'chat',
+    values (${requestId}, ${call.part ?? 0}, ${accountId}, ${call.keyId ?? "key_x"}, 1, ${call.model ?? "model-a"}, ${call.endpoint ?? "chat"},
       true, ${status}, 10, 20, 30, 40, ${call.charge ?? (status === "ok" ? 780 : 0)}, ${call.absorbed ?? 0}, 1, 1, 1,
-      ${status === "ok" ? null : "dependency.upstream_unavailable"}, false, ${at}, 5, 900)`
+      ${status === "ok" ? null : "dependency.upstream_unavailable"}, false, ${at}, ${call.firstTokenMs ?? 5}, 900)`
   return requestId
 }
 
@@ -263,6 +265,10 @@ describe("the summary", () => {
     expect(json.total).toEqual({
       requests: 3,
       ok_requests: 2,
+      errors: 1,
+      cache_reads: 3,
+      first_token_p50_ms: 5,
+      first_token_p95_ms: 5,
       input_tokens: 30,
       output_tokens: 60,
       cache_read_tokens: 90,
@@ -287,10 +293,126 @@ describe("the summary", () => {
     expect([json.data, json.total.requests, json.total.charge_micro]).toEqual([[], 0, 0])
   })
 
-  test.each(["group_by=week", "from=x", "to=x"])("refuses %s", async (query) => {
-    const { token } = await owner()
-    const { status, json } = await world.call("GET", `/usage/summary?${query}`, { token })
-    expect([status, json.code]).toEqual([400, "request.invalid"])
+  test("divides each group by another", async () => {
+    const { id, token, keys } = await owner()
+    const [keyId] = keys
+    await called(id, { at: "2026-11-19T05:00:00Z", keyId })
+    await called(id, { at: "2026-11-19T06:00:00Z", keyId, model: "model-b", endpoint: "messages" })
+    await called(id, { at: "2026-11-20T05:00:00Z", keyId, status: "upstream_error" })
+    const rows = async (query: string) => {
+      const { json } = await world.call("GET", `/usage/summary?${range}&${query}`, { token })
+      return json.data.map(({ group, split, requests, errors }: Record<string, unknown>) => [
+        group,
+        split,
+        requests,
+        errors,
+      ])
+    }
+    expect(await rows("group_by=day&split_by=model")).toEqual([
+      ["2026-11-19", "model-a", 1, 0],
+      ["2026-11-19", "model-b", 1, 0],
+      ["2026-11-20", "model-a", 1, 1],
+    ])
+    expect(await rows("group_by=format&split_by=status")).toEqual([
+      ["chat", "ok", 1, 0],
+      ["chat", "upstream_error", 1, 1],
+      ["messages", "ok", 1, 0],
+    ])
+    expect(await rows("group_by=status")).toEqual([
+      ["ok", undefined, 2, 0],
+      ["upstream_error", undefined, 1, 1],
+    ])
+  })
+
+  test("is exact to the millisecond, also within an hour and at its edges", async () => {
+    const { id, token, keys } = await owner()
+    const times = [
+      "2026-11-20T04:59:59.999Z",
+      "2026-11-20T05:00:00.000Z",
+      "2026-11-20T05:30:00.000Z",
+      "2026-11-20T06:00:00.000Z",
+      "2026-11-20T06:59:59.999Z",
+      "2026-11-20T07:00:00.000Z",
+    ]
+    for (const at of times) await called(id, { at, keyId: keys[0] })
+    const edges = [...times, "2026-11-20T05:15:00.000Z", "2026-11-20T06:15:00.000Z", "2026-11-20T09:00:00.000Z"]
+    for (const from of edges) {
+      for (const to of edges) {
+        const { json } = await world.call("GET", `/usage/summary?from=${from}&to=${to}&group_by=model`, { token })
+        const wanted = times.filter((at) => at >= from && at < to).length
+        expect([from, to, json.total.requests]).toEqual([from, to, wanted])
+      }
+    }
+  })
+
+  test("counts days of a zone that is half an hour off", async () => {
+    const { id, token, keys } = await owner()
+    await world.call("PATCH", "/account", { token, body: { time_zone: "Asia/Kolkata" } })
+    await called(id, { at: "2026-11-19T18:29:59Z", keyId: keys[0] })
+    await called(id, { at: "2026-11-19T18:30:00Z", keyId: keys[0] })
+    const { json } = await world.call("GET", `/usage/summary?${range}&group_by=day`, { token })
+    expect(json.data.map(({ group, requests }: Record<string, unknown>) => [group, requests])).toEqual([
+      ["2026-11-19", 1],
+      ["2026-11-20", 1],
+    ])
+  })
+
+  test("tells percentiles of the time to the first token, by group and of all", async () => {
+    const { id, token, keys } = await owner()
+    for (let n = 1; n <= 20; n++) await called(id, { keyId: keys[0], firstTokenMs: n * 10 })
+    await called(id, { keyId: keys[1], firstTokenMs: 1_000 })
+    const { json } = await world.call("GET", `/usage/summary?${range}&group_by=key`, { token })
+    const of = (key: string | undefined) => {
+      const row = json.data.find(({ group }: { group: string }) => group === key)
+      return [row.first_token_p50_ms, row.first_token_p95_ms]
+    }
+    expect([of(keys[0]), of(keys[1])]).toEqual([
+      [100, 190],
+      [1_000, 1_000],
+    ])
+    expect([json.total.first_token_p50_ms, json.total.first_token_p95_ms]).toEqual([110, 200])
+  })
+
+  test("follows a record that is changed, and one that is removed", async () => {
+    const { id, token, keys } = await owner()
+    const requestId = await called(id, { keyId: keys[0] })
+    const seen = async () => (await world.call("GET", `/usage/summary?${range}&group_by=status`, { token })).json
+    await world.sql`update usage set status = 'billing_error', charge_micro = 0 where request_id = ${requestId}`
+    expect((await seen()).data).toMatchObject([{ group: "billing_error", requests: 1, charge_micro: 0 }])
+    await world.sql`delete from usage where request_id = ${requestId}`
+    expect((await seen()).data).toEqual([])
+  })
+
+  test.each(["group_by=week", "from=x", "to=x", "split_by=day", "split_by=week", "group_by=model&split_by=model"])(
+    "refuses %s",
+    async (query) => {
+      const { token } = await owner()
+      const { status, json } = await world.call("GET", `/usage/summary?${query}`, { token })
+      expect([status, json.code]).toEqual([400, "request.invalid"])
+    },
+  )
+})
+
+describe("errors", () => {
+  test("are counted by code, of final records in the range", async () => {
+    const { id, token } = await world.signUp()
+    await called(id)
+    const last = await called(id, { at: "2026-11-20T06:00:00Z", status: "upstream_error" })
+    await called(id, { at: "2026-11-20T05:00:00Z", status: "aborted_stream" })
+    const other = await called(id, { at: "2026-11-20T07:00:00Z", status: "upstream_error" })
+    await called(id, { requestId: last, part: 1, status: "fallback_429" })
+    await world.sql`update usage set error_code = 'upstream.rate_limited' where request_id = ${other}`
+    const { status, json } = await world.call("GET", "/usage/errors?from=2026-11-20&to=2026-11-20", { token })
+    expect([status, json.data]).toEqual([
+      200,
+      [
+        { code: "dependency.upstream_unavailable", requests: 2, last_at: "2026-11-20T06:00:00.000Z" },
+        { code: "upstream.rate_limited", requests: 1, last_at: "2026-11-20T07:00:00.000Z" },
+      ],
+    ])
+    const later = await world.call("GET", "/usage/errors?from=2026-11-20T06:30:00Z&to=2026-11-21", { token })
+    expect(later.json.data).toHaveLength(1)
+    expect((await world.call("GET", "/usage/errors?from=x", { token })).status).toBe(400)
   })
 })
 

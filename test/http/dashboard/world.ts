@@ -13,6 +13,7 @@ import { keysController } from "../../../src/http/dashboard/keys.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
 import { sessionsController } from "../../../src/http/dashboard/sessions.ts"
 import { simulatedPayController } from "../../../src/http/dashboard/simulated-pay.ts"
+import { summaryController } from "../../../src/http/dashboard/summary.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { webhooksController } from "../../../src/http/dashboard/webhooks.ts"
@@ -28,6 +29,7 @@ import { apiKeyStore } from "../../../src/store/api-keys.ts"
 import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
+import { usageSumStore } from "../../../src/store/usage-sums.ts"
 import { usageStore } from "../../../src/store/usage.ts"
 import { openTestDatabase } from "../../store/harness.ts"
 
@@ -63,6 +65,7 @@ export async function openWorld(options: WorldOptions = {}) {
     keyChanged,
   })
   const authenticate = authenticator(accounts)
+  const sums = usageSumStore(db)
   const provider = options.provider ?? simulatedProvider({ secret: "secret" in options ? options.secret : SECRET })
   const store = topUpStore(db)
   const topUps = new TopUps({
@@ -82,6 +85,7 @@ export async function openWorld(options: WorldOptions = {}) {
     .use(authController({ accounts, authenticate }))
     .use(accountController({ accounts, authenticate }))
     .use(sessionsController({ accounts, authenticate }))
+    .use(summaryController({ accounts, sums, authenticate }))
     .use(keysController({ keys: new Keys({ store: apiKeyStore(db), keyChanged }), authenticate }))
     .use(topUpsController({ topUps, store, authenticate }))
     .use(webhooksController({ topUps, providers: [provider] }))
@@ -93,7 +97,7 @@ export async function openWorld(options: WorldOptions = {}) {
         charges: provider.id === "simulated",
       }),
     )
-    .use(usageController({ usage: usageStore(db), authenticate }))
+    .use(usageController({ usage: usageStore(db), sums, authenticate }))
 
   const handle = edgeHandler(app, { log, now: Date.now })
   const server = Bun.serve({
