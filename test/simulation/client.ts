@@ -29,6 +29,8 @@ export interface CallStory {
   readonly process: SimulatedProcess
   /** Undefined while it is under way. */
   told: Told | undefined
+  /** The head of an answer came, and with it the request id. */
+  sawHead: boolean
 }
 
 const formats: Readonly<Record<PlannedCall["format"], WireFormat>> = {
@@ -52,11 +54,13 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const told = await Promise.race([hear(stage, story, leaving), broken, left])
   process.responding--
   story.told = typeof told === "string" ? { kind: told } : told
+  if (stage.fails("process crashes just after it answered")) stage.clock.after(stage.delay(30), () => process.crash())
   stage.trace(`${requestId} ends ${JSON.stringify(story.told)}`)
   stage.count(`told ${story.told.kind}${story.told.kind === "failure" ? ` ${story.told.code}` : ""}`)
 }
 
-async function hear(stage: Stage, { requestId, planned, process }: CallStory, leaving: AbortController): Promise<Told> {
+async function hear(stage: Stage, story: CallStory, leaving: AbortController): Promise<Told> {
+  const { requestId, planned, process } = story
   const format = formats[planned.format]
   const request = new Request(`http://gateway.invalid${format.path}`, {
     method: "POST",
@@ -66,6 +70,7 @@ async function hear(stage: Stage, { requestId, planned, process }: CallStory, le
   })
   const response = await process.call(format, request, requestId)
   if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
+  story.sawHead = true
   const cost = response.headers.get("X-Cost-Rp") ?? undefined
   let text: string
   try {

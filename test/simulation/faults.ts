@@ -51,6 +51,7 @@ export const clientFaults = [
 /** What happens to the whole. */
 const worldFaults = [
   "process crashes",
+  "process crashes just after it answered",
   "process is replaced by a new one",
   "process loses its session lock",
   "database is away",

@@ -20,9 +20,10 @@ export function brokenPromises(
   })
 }
 
-function broken({ told, process }: CallStory, row: UsageRow | undefined, asked: number): string | undefined {
+function broken({ told, sawHead, process }: CallStory, row: UsageRow | undefined, asked: number): string | undefined {
   if (row !== undefined && row.status !== "ok" && row.charge > 0n) return "a call that was not ok is charged"
   if (asked === 0 && row !== undefined && row.charge > 0n) return "a call that reached no backend is charged"
+  if (row === undefined && sawHead) return "an answer began and has no record"
   switch (told?.kind) {
     case "whole": {
       if (row === undefined) return "an answer was seen to its end and has no record"

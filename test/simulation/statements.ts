@@ -64,7 +64,8 @@ export class Statements {
       const answer = (outcome: Outcome<T>, delayMs: number) => {
         this.#clock.after(delayMs, () => {
           giveUp.cancel()
-          resolve(outcome)
+          // What was on its way when the connections were cut does not come.
+          resolve(this.#server.away ? lost : outcome)
         })
       }
       const fault = stage.fault(statementFaults)

@@ -229,7 +229,7 @@ class World {
         await sleep(stage.clock, 50 + stage.delay(500))
         continue
       }
-      const story: CallStory = { requestId: `req_${++this.#requests}`, planned, process, told: undefined }
+      const story: CallStory = { requestId: `req_${++this.#requests}`, planned, process, told: undefined, sawHead: false }
       this.#stories.push(story)
       await callOnce(stage, story)
       const again = planned.manners === "client calls again after a failure" && tries < 3 && !stage.calm
