@@ -113,8 +113,10 @@ taken_back as (
 -- A late record of a process whose calls were ended for it: the house bears what it cost. What was booked in time stays, and
 -- what was borne once and then taken back is not borne again.
 late as (
+  -- Of the model that answered, which need not be the one that the call was opened with.
   update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, input_tokens = d.input_tokens,
-    output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens
+    output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens,
+    model = d.model, price_id = d.price_id, turns = d.turns, attempts = d.attempts
   from due d
   where u.request_id = any (array(select request_id from due where not open and part = 0)) and u.part = 0
     and u.request_id = d.request_id and d.part = 0 and not d.open and d.charge_micro + d.absorbed_micro > 0

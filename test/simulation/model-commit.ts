@@ -67,7 +67,8 @@ export function commitBatch(tables: Tables, processId: string, batch: Batch): re
   }
   for (const { row, record } of late) {
     row.absorbed = record.charge + record.absorbed
-    row.tokens = record.tokens
+    const { tokens, model, priceId, turns, attempts } = record
+    Object.assign(row, { tokens, model, priceId, turns, attempts } satisfies Partial<ModelUsage>)
   }
   for (const transfer of moved) {
     if (!tables.transfers.has(transfer.idempotencyKey)) tables.transfers.set(transfer.idempotencyKey, transfer)

@@ -177,6 +177,21 @@ test("what a fenced process still sends of a call that was ended for it costs th
   ])
 })
 
+test("what the house bore of a rerouted call is recorded at the price of the model that answered", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  const [dearer] = await target.sql<{ id: bigint }[]>`
+    insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+    values ('m', 7000, 7000, 7000, 7000, now()) returning id`
+  const opening = { ...settlement.opening, priceId: dearer!.id }
+  await books.commit(customer.processId, { openings: [opening] })
+  await close(customer.processId)
+  await books.commit(customer.processId, { settlements: [{ ...settlement, opening }] })
+  const [record] = await target.sql<{ price_id: bigint; absorbed_micro: bigint }[]>`
+    select price_id, absorbed_micro from usage where request_id = ${opening.requestId} and part = 0`
+  expect(record).toMatchObject({ price_id: settlement.records[0].priceId, absorbed_micro: 200_000n })
+})
+
 test("a booked charge that is sent again after its lease was closed stays as it was booked", async () => {
   const customer = await books.customer(1_000_000n)
   const settlement = books.settlement(customer)
