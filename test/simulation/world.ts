@@ -9,6 +9,7 @@ import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { callOnce, type CallStory } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
+import { toldOf, violations } from "./invariants.ts"
 import { brokenPromises } from "./promises.ts"
 import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
@@ -29,6 +30,8 @@ export interface Result {
 
 /** How long everything may take to come to rest: the longest of the waits that a call has, twice over. */
 const REST_MS = 120_000
+/** Steps between two looks at the books while all is under way. */
+const CHECKED_EVERY = 100
 /** How long the server may take to see that a process is gone. */
 const DEAD_MS = 7_000
 
@@ -65,7 +68,8 @@ class World {
     for (let number = 0; number < this.#plan.processes; number++) this.#startProcess(number)
     void this.#happen()
     stage.settle()
-    while (stage.steps < this.#plan.steps && (this.#eventsLeft > 0 || this.#busy) && stage.step());
+    while (stage.steps < this.#plan.steps && (this.#eventsLeft > 0 || this.#busy) && stage.step())
+      if (stage.steps % CHECKED_EVERY === 0) this.#do(this.#checkBooks(false))
     this.#rest()
   }
 
@@ -120,7 +124,7 @@ class World {
     if (amount === 0n) return
     const { books } = this.#database
     await books.createTopUp({ topUpId, accountId, balancePurchased: micro(amount), serviceFee: zero })
-    await books.credit(topUpId, `top-up:${topUpId}`)
+    await books.credit(topUpId, `topup:simulated:${topUpId}`)
   }
 
   #process(id: string): SimulatedProcess {
@@ -229,7 +233,13 @@ class World {
         await sleep(stage.clock, 50 + stage.delay(500))
         continue
       }
-      const story: CallStory = { requestId: `req_${++this.#requests}`, planned, process, told: undefined, sawHead: false }
+      const story: CallStory = {
+        requestId: `req_${++this.#requests}`,
+        planned,
+        process,
+        told: undefined,
+        sawHead: false,
+      }
       this.#stories.push(story)
       await callOnce(stage, story)
       const again = planned.manners === "client calls again after a failure" && tries < 3 && !stage.calm
@@ -297,6 +307,7 @@ class World {
   /** What is left can be spent to the last rupiah, and the books are as they must be. */
   async #audit(): Promise<void> {
     const { books } = this.#database
+    await this.#checkBooks(true)
     const before = await books.dump()
     for (const { accountId, posted, leased } of before.balances) {
       if (leased !== 0n) this.#stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
@@ -305,6 +316,12 @@ class World {
       if (free !== posted) this.#stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
     }
     for (const broken of brokenPromises(before, this.#stories, this.#stage.askedFor)) this.#stage.violate(broken)
+  }
+
+  async #checkBooks(quiet: boolean): Promise<void> {
+    const limitsStay = !this.#plan.events.some(({ type }) => type === "budget")
+    for (const found of violations(await this.#database.books.dump(), { quiet, limitsStay }))
+      this.#stage.violate(toldOf(found))
   }
 
   #until(done: () => boolean, withinMs: number): boolean {
