@@ -6,6 +6,7 @@ import { Glob } from "bun"
 import manifest from "../package.json" with { type: "json" }
 import { providers } from "../seeds/providers.json" with { type: "json" }
 import { readConfig } from "../src/config.ts"
+import { faultNames } from "./crash/torture/faults.ts"
 
 const root = join(import.meta.dir, "..")
 const read = (path: string) => Bun.file(join(root, path)).text()
@@ -73,4 +74,22 @@ test("every link between documents leads somewhere", async () => {
       expect([path, target, existsSync(join(root, dirname(path), target ?? ""))]).toEqual([path, target, true])
     }
   }
+})
+
+test("every test that is named on the page on reliability is there, under that name", async () => {
+  const page = await read("docs/reliability.md")
+  const rows = page.split("\n").filter((line) => /^\| [A-Z]/.test(line) && !line.startsWith("| What happens |"))
+  expect(rows.length).toBeGreaterThan(10)
+  expect(rows.filter((row) => !/`test\/[^`]+\.test\.ts`/.test(row))).toEqual([])
+  for (const [, path = "", name = ""] of page.matchAll(/`(test\/[^`]+\.test\.ts)`(?:: _([^_]+)_)?/g)) {
+    expect([path, existsSync(join(root, path))]).toEqual([path, true])
+    // What a name is told of at run time is an ellipsis on the page.
+    const parts = name.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))
+    if (name !== "") expect(await read(path)).toMatch(new RegExp(`["\`]${parts.join("[^\n]*")}["\`]`))
+  }
+})
+
+test("every fault that torture strikes with is on the page on reliability", async () => {
+  const page = await read("docs/reliability.md")
+  expect(faultNames.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })

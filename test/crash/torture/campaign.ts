@@ -44,7 +44,7 @@ export interface Figures {
 const CALLERS = 10
 const RICH_RP = 100_000_000
 const BUDGET_MICRO = 10_000_000
-const START_LIMIT_MS = 3_000
+const START_LIMIT_MS = 10_000
 const SPENDABLE_WITHIN_MS = 30_000
 /** Nothing that a supervisor sees may have been a bug of ours. */
 const BUGS = /"event":"(actor crashed|call crashed|unhandled)"|panic|Segmentation/
