@@ -10,6 +10,7 @@ import { brokenFault, connectionFault, type Fault, type Network, send } from "..
 import type { AnswerView } from "../wire/codec.ts"
 import type { StreamPosition } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
+import type { Watch } from "./backend-health.ts"
 import type { Candidate } from "./candidates.ts"
 import type { Outbox } from "./outbox.ts"
 import type { Patience } from "./patience.ts"
@@ -28,6 +29,8 @@ export interface AttemptTerms {
   readonly outbox: Outbox
   readonly patience: Patience
   readonly onContent: () => void
+  /** Begins to watch one try. */
+  readonly watch: () => Watch
   /** The relay that a heartbeat may ask to let go of what it holds. */
   readonly onRelay: (relay: Relay) => void
 }
@@ -56,6 +59,17 @@ export interface Failed {
 }
 
 export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
+  const watch = terms.watch()
+  const onContent = () => {
+    watch.content()
+    terms.onContent()
+  }
+  const end = await forward({ ...terms, onContent })
+  watch.ended(end, terms.patience.givenUp)
+  return end
+}
+
+async function forward(terms: AttemptTerms): Promise<Answered | Failed> {
   const { network, request, candidate, clientHeaders, patience } = terms
   const { backend, exchange, offer } = candidate
   const { model } = offer

@@ -11,6 +11,7 @@ import type { Catalogue } from "../catalogue/model.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import type { Notice } from "../store/notices.ts"
+import { BackendHealth } from "./backend-health.ts"
 import { Calibration } from "./calibration.ts"
 import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import type { CallLimits, GatewayPorts } from "./ports.ts"
@@ -66,6 +67,7 @@ export class Gateway {
       limits,
       search,
       calibration: new Calibration(),
+      health: new BackendHealth(clock),
       random,
       clock,
       fetch,

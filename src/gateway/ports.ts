@@ -7,6 +7,7 @@ import type { Fetch } from "../upstream/client.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
+import type { BackendHealth } from "./backend-health.ts"
 import type { Calibration } from "./calibration.ts"
 import type { Booked, Ending } from "./settle.ts"
 
@@ -39,6 +40,8 @@ export interface GatewayPorts {
   readonly withdrawals: Withdrawals
   /** What is known of how far estimates are off. */
   readonly calibration: Calibration
+  /** How backends have done. */
+  readonly health: BackendHealth
   readonly finished: (call: FinishedCall) => void
   /** A backend refused our credentials or our configuration, which no retry mends. */
   readonly alerted: (alert: BackendAlert) => void

@@ -245,6 +245,10 @@ export class Story {
       clientHeaders: this.#request.headers,
       outbox: this.#outbox,
       patience,
+      watch: () => {
+        const { model } = candidate.offer
+        return this.#ports.health.watch(model.upstream.provider, model.id)
+      },
       onRelay: (relay) => (this.#relay = relay),
       onContent: () => {
         patience.started()

@@ -47,7 +47,7 @@ export const inQuery = (name: string, schema: Schema, description?: string): Par
   ...(description !== undefined && { description }),
 })
 
-const instant = "A day of the account's time zone, or an RFC 3339 time."
+export const instant = "A day of the account's time zone, or an RFC 3339 time."
 const usageFilters = [
   inQuery("from", text, instant),
   inQuery("to", text, instant),

@@ -1,5 +1,5 @@
 /** What operators are served, for the OpenAPI document: every route here answers 403 to a session that is no operator's. */
-import { inPath, inQuery, json, type Operation } from "./openapi-operations.ts"
+import { inPath, inQuery, instant, json, type Operation } from "./openapi-operations.ts"
 import { flag, integer, listOf, micro, object, orNull, ref, type Schema, text, time } from "./openapi-schemas.ts"
 
 const anything: Schema = { description: "JSON of the action's own; null where there was or is nothing." }
@@ -95,7 +95,156 @@ const model = object({
   },
 })
 
+const failures = object({ at: time, class: text, status: orNull(integer) })
+const lastFailure: Schema = { ...failures, type: ["object", "null"] }
+const counts: Schema = { type: "object", additionalProperties: integer }
+const problem = object({
+  id: integer,
+  provider: text,
+  kind: { type: "string", enum: ["unknown_order", "wrong_amount", "mismatch"] },
+  reference: text,
+  top_up_id: orNull(text),
+  paid: { ...text, description: "As the provider says it." },
+  first_seen_at: time,
+  last_seen_at: time,
+  resolved_at: orNull(time),
+  resolved_by: orNull(text),
+  note: orNull(text),
+})
+
+const house: readonly Operation[] = [
+  route("get", "overview", "What the house made in a time, and what stands now", {
+    description:
+      "The last day unless told; at most 92 days. Under `this_process` is what only the process that answers knows.",
+    parameters: [inQuery("from", text, instant), inQuery("to", text, instant)],
+    answer: json(
+      object({
+        from: time,
+        to: time,
+        calls: object({ total: integer, by_status: counts, by_error_code: counts }),
+        revenue_micro: { ...micro, description: "Charges and service fees." },
+        charged_micro: micro,
+        service_fees_micro: micro,
+        absorbed_micro: micro,
+        top_ups: object({ count: integer, amount_micro: micro }),
+        adjusted_micro: { ...micro, description: "Given less taken." },
+        new_accounts: integer,
+        now: object({
+          accounts: integer,
+          frozen_accounts: integer,
+          balances_micro: micro,
+          held_micro: micro,
+          open_calls: integer,
+          processes: integer,
+        }),
+        this_process: object({
+          id: text,
+          in_flight: integer,
+          ledger_lag_ms: orNull(integer),
+          ledger_backlog: orNull(integer),
+        }),
+      }),
+    ),
+  }),
+  route("get", "billing-health", "Flagged records, and what reconciliations found", {
+    parameters: page,
+    answer: json(
+      object({
+        data: {
+          type: "array",
+          items: object({
+            request_id: text,
+            kind: { type: "string", enum: ["usage_missing", "billing_error", "fenced"] },
+            account_id: text,
+            key_id: text,
+            model: text,
+            error_code: orNull(text),
+            absorbed_micro: micro,
+            created_at: time,
+          }),
+        },
+        next_cursor: orNull(text),
+        sums: object({
+          usage_missing: integer,
+          billing_error: integer,
+          fenced: integer,
+          absorbed_micro: micro,
+          fenced_micro: micro,
+        }),
+        reconciliation: object({
+          runs: {
+            type: "array",
+            items: object({
+              id: integer,
+              started_at: time,
+              ended_at: orNull(time),
+              differences: orNull(integer),
+              not_compared: orNull(integer),
+            }),
+          },
+          differences: {
+            type: "array",
+            items: object({
+              id: integer,
+              reconciliation_id: integer,
+              claim: text,
+              account_id: orNull(text),
+              figures: { type: "object" },
+              mended: flag,
+            }),
+          },
+        }),
+      }),
+    ),
+  }),
+  route("get", "backends", "How backends did in the last minutes, as the process that answers saw it", {
+    answer: json(
+      object({
+        process_id: text,
+        minutes: integer,
+        data: {
+          type: "array",
+          items: object({
+            provider: text,
+            configured: flag,
+            calls: { ...integer, description: "Tries." },
+            failures: { ...integer, description: "Without requests that the backend did not take." },
+            rate_limited: integer,
+            last_failure: lastFailure,
+            models: {
+              type: "array",
+              items: object({
+                model: text,
+                calls: integer,
+                answered: integer,
+                failures: integer,
+                by_class: counts,
+                first_token_p50_ms: orNull(integer),
+                first_token_p95_ms: orNull(integer),
+                last_failure: lastFailure,
+              }),
+            },
+          }),
+        },
+      }),
+    ),
+  }),
+  route("get", "top-ups", "Everybody's top-ups, the newest first", {
+    parameters: [...page, inQuery("status", { type: "string", enum: ["pending", "paid", "expired"] })],
+    answer: pageOf({ allOf: [ref("TopUp"), object({ account_id: text, email: text })] }),
+  }),
+  route("get", "payment-problems", "Payments that came and could not be credited", {
+    parameters: [...page, inQuery("resolved", flag, "Resolved ones too.")],
+    answer: pageOf(problem),
+  }),
+  route("post", "payment-problems/{id}/resolve", "Say what was done about one", {
+    body: object({ note: { ...text, maxLength: 500 } }),
+    answer: json(problem),
+  }),
+]
+
 export const operatorOperations: readonly Operation[] = [
+  ...house,
   route("get", "models", "The catalogue with all its prices, retired models too", { answer: json(listOf(model)) }),
   route("patch", "models/{model}", "Set what is given of a model", {
     ...dryRun,

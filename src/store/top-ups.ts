@@ -64,7 +64,7 @@ const once = { deadlineMs: 5_000, retry: true } as const
 export function topUpStore(database: Database): TopUpStore {
   const find = async (id: string): Promise<TopUp | undefined> => {
     const [row] = await database.run(
-      (sql) => sql<TopUpRow[]>`select ${sql.unsafe(COLUMNS)} from top_ups where id = ${id}`,
+      (sql) => sql<TopUpRow[]>`select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where id = ${id}`,
       once,
     )
     return row === undefined ? undefined : toTopUp(row)
@@ -89,7 +89,7 @@ export function topUpStore(database: Database): TopUpStore {
     async showQr(id, qrPayload) {
       const [row] = await database.run(
         (sql) => sql<TopUpRow[]>`
-          update top_ups set qr_payload = ${qrPayload} where id = ${id} returning ${sql.unsafe(COLUMNS)}`,
+          update top_ups set qr_payload = ${qrPayload} where id = ${id} returning ${sql.unsafe(TOP_UP_COLUMNS)}`,
         once,
       )
       if (row === undefined) throw new Error(`top-up ${id} is not there after its creation`)
@@ -107,7 +107,7 @@ export function topUpStore(database: Database): TopUpStore {
     async list(accountId) {
       const rows = await database.run(
         (sql) => sql<TopUpRow[]>`
-          select ${sql.unsafe(COLUMNS)} from top_ups where account_id = ${accountId}
+          select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where account_id = ${accountId}
           order by created_at desc, id desc limit ${LISTED}`,
         once,
       )
@@ -117,7 +117,7 @@ export function topUpStore(database: Database): TopUpStore {
     async createdSince(since, after, limit) {
       const rows = await database.run(
         (sql) => sql<TopUpRow[]>`
-          select ${sql.unsafe(COLUMNS)} from top_ups where created_at >= ${since} and id > ${after ?? ""}
+          select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where created_at >= ${since} and id > ${after ?? ""}
           order by id limit ${limit}`,
         once,
       )
@@ -173,19 +173,19 @@ export function topUpStore(database: Database): TopUpStore {
             next_check_at = case when now() < expires_at + interval '1 day'
               then now() + greatest(interval '10 seconds', least(interval '1 hour', (now() - created_at) / 2)) end
           from due where id = due_id
-          returning ${sql.unsafe(COLUMNS)}`,
+          returning ${sql.unsafe(TOP_UP_COLUMNS)}`,
       )
       return rows.map(toTopUp)
     },
   }
 }
 
-const COLUMNS = `id, account_id, provider,
+export const TOP_UP_COLUMNS = `id, account_id, provider,
   case when status = 'pending' and expires_at <= now() then 'expired' else status end as status,
   balance_purchased_micro, service_fee_micro, payment_fee_micro, network_fee_micro,
   qr_payload, created_at, expires_at, paid_at, reference`
 
-interface TopUpRow {
+export interface TopUpRow {
   id: string
   account_id: string
   provider: string
@@ -201,7 +201,7 @@ interface TopUpRow {
   reference: string | null
 }
 
-const toTopUp = (row: TopUpRow): TopUp => ({
+export const toTopUp = (row: TopUpRow): TopUp => ({
   id: row.id,
   accountId: row.account_id,
   provider: row.provider,

@@ -123,6 +123,17 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /usage/:request_id": { of: "owner", status: 200, id: ownCall },
   "GET /events": { of: "signed-in", status: 200 },
 
+  "GET /operator/overview": { of: "operator", status: 200 },
+  "GET /operator/billing-health": { of: "operator", status: 200 },
+  "GET /operator/backends": { of: "operator", status: 200 },
+  "GET /operator/top-ups": { of: "operator", status: 200 },
+  "GET /operator/payment-problems": { of: "operator", status: 200 },
+  "POST /operator/payment-problems/:id/resolve": {
+    of: "operator",
+    status: 404,
+    body: { note: "a test" },
+    id: () => "999999",
+  },
   "GET /operator/audit": { of: "operator", status: 200 },
   "GET /operator/accounts": { of: "operator", status: 200 },
   "GET /operator/accounts/:id": { of: "operator", status: 200, id: ownAccount },

@@ -7,6 +7,7 @@ import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"
 import type { UsageFilter, UsagePage, UsagePlace } from "../../store/usage.ts"
+import type { Period } from "../../store/operator/overview.ts"
 import { newRequestId } from "../request-id.ts"
 
 const STATUSES = [
@@ -117,6 +118,23 @@ export function summaryQuestion(session: Session, url: string, now: number): Sum
     return refused("split_by", `one of ${usageSplits.join(", ")}, and not 'group_by' again`)
   }
   return { ...range, groupBy, splitBy, timeZone: session.timeZone }
+}
+
+/** A time over all accounts, the last day unless it is told; at most `longestDays`, because every record in it is read. */
+export function periodOf(
+  url: string,
+  terms: { readonly timeZone: string; readonly now: number; readonly longestDays: number },
+): Period | Failure {
+  const query = new URL(url).searchParams
+  const to = time(query, "to", terms.timeZone) ?? new Date(terms.now)
+  if (to instanceof Failure) return to
+  const from = time(query, "from", terms.timeZone) ?? new Date(to.getTime() - DAY_MS)
+  if (from instanceof Failure) return from
+  // Days of a zone with summer time are not all as long.
+  if (to.getTime() - from.getTime() > (terms.longestDays + 0.5) * DAY_MS)
+    return refused("from", `at most ${terms.longestDays} days before 'to'`)
+  const ids = { from: firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS), to: firstIdOf(to.getTime()) }
+  return { from, to, ids }
 }
 
 /** Opaque to clients. */

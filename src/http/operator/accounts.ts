@@ -13,7 +13,7 @@ import { asks, takes } from "../dashboard/contract.ts"
 import { keyJson } from "../dashboard/keys.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, type Place, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, type Place, Reason, refused } from "./page.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
@@ -27,10 +27,6 @@ export interface AccountsDeps {
 const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
 const QUERY = /^[^\p{Cc}]{1,254}$/u
 
-/** What an operator gives as a reason, for whoever reads the log later. */
-const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,500}$/u, {
-  description: "a string of 1 to 500 characters on one line",
-})
 const readReason = bodyReader(Type.Object({ reason: Reason }))
 const readAdjustment = bodyReader(
   Type.Object({

@@ -8,13 +8,19 @@ import { apiKeyStore } from "../../store/api-keys.ts"
 import type { Database } from "../../store/database.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { auditStore } from "../../store/operator/audit.ts"
+import { billingHealthStore } from "../../store/operator/billing-health.ts"
 import { modelStore } from "../../store/operator/models.ts"
+import { readOverview } from "../../store/operator/overview.ts"
+import { paymentViews } from "../../store/operator/payments.ts"
 import { topUpStore } from "../../store/top-ups.ts"
 import type { Authenticate } from "../dashboard/session.ts"
 import { operatorAccountsController } from "./accounts.ts"
 import { auditController } from "./audit.ts"
+import { backendsController } from "./backends.ts"
 import { operatorGate } from "./gate.ts"
 import { operatorModelsController } from "./models.ts"
+import { overviewController } from "./overview.ts"
+import { operatorPaymentsController } from "./payments.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate
@@ -30,6 +36,7 @@ export function operatorControllers(deps: OperatorDeps) {
   const gate = operatorGate(authenticate)
   const audit = auditStore(database)
   const { actors } = ports
+  const isConfigured = (provider: string) => ports.backends.has(provider)
   const adjustments = new Adjustments({
     database,
     recall: (accountId, amount) => recall({ actors, database, processId }, accountId, amount),
@@ -51,8 +58,27 @@ export function operatorControllers(deps: OperatorDeps) {
         gate,
         models: modelStore(database),
         now: () => ports.clock.now(),
-        isConfigured: (provider) => ports.backends.has(provider),
+        isConfigured,
         refreshCatalogue,
+      }),
+    )
+    .use(operatorPaymentsController({ gate, views: paymentViews(database) }))
+    .use(
+      overviewController({
+        gate,
+        ports,
+        processId,
+        overview: (period) => readOverview(database, period),
+        billing: billingHealthStore(database),
+      }),
+    )
+    .use(
+      backendsController({
+        gate,
+        processId,
+        isConfigured,
+        health: ports.health,
+        models: () => ports.catalogue.offers(ports.clock.now()).map(({ model }) => model),
       }),
     )
     .use(auditController({ gate, audit }))

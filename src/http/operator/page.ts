@@ -1,4 +1,5 @@
 /** Pages of operators' lists: a limit, and an opaque cursor of what the page before ended with. */
+import { Type } from "@sinclair/typebox"
 import { Failure } from "../../failure/failure.ts"
 
 const DEFAULT_LIMIT = 50
@@ -53,3 +54,8 @@ export const refused = (name: string, description: string): Failure =>
 
 /** What a `bigint` column holds. */
 export const ID = /^\d{1,18}$/
+
+/** What an operator gives as a reason, for whoever reads the log later. */
+export const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,500}$/u, {
+  description: "a string of 1 to 500 characters on one line",
+})

@@ -1,0 +1,121 @@
+/** What the house made and gave away in a time, and what stands now: sums over every account. Micro-rupiah. */
+import { type Micro, micro } from "../../../actors/money/micro.ts"
+import type { Database } from "../database.ts"
+
+export interface Period {
+  readonly from: Date
+  readonly to: Date
+  /** The same as request ids, which is what the records are sorted by; wider where in doubt. */
+  readonly ids: { readonly from: string; readonly to: string }
+}
+
+export interface Overview {
+  readonly calls: number
+  readonly byStatus: Readonly<Record<string, number>>
+  readonly byErrorCode: Readonly<Record<string, number>>
+  readonly chargedMicro: Micro
+  readonly absorbedMicro: Micro
+  readonly topUps: number
+  readonly toppedUpMicro: Micro
+  readonly serviceFeesMicro: Micro
+  /** Given less taken. */
+  readonly adjustedMicro: Micro
+  readonly newAccounts: number
+  readonly now: {
+    readonly accounts: number
+    readonly frozenAccounts: number
+    /** What customers have: the house owes it. */
+    readonly balancesMicro: Micro
+    readonly heldMicro: Micro
+    readonly openCalls: number
+    readonly processes: number
+  }
+}
+
+/** A sum over many records may take longer than what a customer waits for. */
+const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
+
+export async function readOverview(database: Database, { from, to, ids }: Period): Promise<Overview> {
+  const [row] = await database.run(
+    (sql) => sql<Row[]>`
+      with records as (
+        select status, error_code, count(*)::int as calls, sum(charge_micro)::bigint as charged,
+          sum(absorbed_micro)::bigint as absorbed
+        from usage
+        where part = 0 and request_id >= ${ids.from} and request_id < ${ids.to}
+          and opened_at >= ${from} and opened_at < ${to}
+        group by status, error_code
+      ), paid as (
+        select count(*)::int as count, coalesce(sum(balance_purchased_micro), 0)::bigint as amount,
+          coalesce(sum(service_fee_micro), 0)::bigint as fees
+        from top_ups where status = 'paid' and paid_at >= ${from} and paid_at < ${to}
+      ), adjusted as (
+        select coalesce(sum(case debit_account when 'house:adjustments' then amount_micro else -amount_micro end), 0)::bigint
+          as amount
+        from transfers
+        where (debit_account = 'house:adjustments' or credit_account = 'house:adjustments')
+          and created_at >= ${from} and created_at < ${to}
+      ), people as (
+        select count(*) filter (where deleted_at is null)::int as accounts,
+          count(*) filter (where frozen_at is not null and deleted_at is null)::int as frozen,
+          count(*) filter (where created_at >= ${from} and created_at < ${to})::int as new
+        from accounts
+      )
+      select coalesce((select sum(calls) from records), 0)::int as calls,
+        coalesce((select jsonb_object_agg(status, calls) from (
+          select status, sum(calls)::int as calls from records group by status) s), '{}') as by_status,
+        coalesce((select jsonb_object_agg(error_code, calls) from (
+          select error_code, sum(calls)::int as calls from records where error_code is not null group by error_code
+        ) e), '{}') as by_error_code,
+        coalesce((select sum(charged) from records), 0)::bigint as charged,
+        coalesce((select sum(absorbed) from records), 0)::bigint as absorbed,
+        paid.count as top_ups, paid.amount as topped_up, paid.fees, adjusted.amount as adjusted,
+        people.accounts, people.frozen, people.new,
+        (select coalesce(sum(posted_micro), 0)::bigint from balances) as balances,
+        (select coalesce(sum(hold_micro), 0)::bigint from openings) as held,
+        (select count(*)::int from openings) as open_calls,
+        (select count(*)::int from processes where closed_at is null) as processes
+      from paid, adjusted, people`,
+    patient,
+  )
+  if (row === undefined) throw new Error("an overview returned nothing")
+  return {
+    calls: row.calls,
+    byStatus: row.by_status,
+    byErrorCode: row.by_error_code,
+    chargedMicro: micro(row.charged),
+    absorbedMicro: micro(row.absorbed),
+    topUps: row.top_ups,
+    toppedUpMicro: micro(row.topped_up),
+    serviceFeesMicro: micro(row.fees),
+    adjustedMicro: micro(row.adjusted),
+    newAccounts: row.new,
+    now: {
+      accounts: row.accounts,
+      frozenAccounts: row.frozen,
+      balancesMicro: micro(row.balances),
+      heldMicro: micro(row.held),
+      openCalls: row.open_calls,
+      processes: row.processes,
+    },
+  }
+}
+
+interface Row {
+  calls: number
+  by_status: Record<string, number>
+  by_error_code: Record<string, number>
+  charged: bigint
+  absorbed: bigint
+  top_ups: number
+  topped_up: bigint
+  fees: bigint
+  adjusted: bigint
+  accounts: number
+  frozen: number
+  new: number
+  balances: bigint
+  held: bigint
+  open_calls: number
+  processes: number
+}

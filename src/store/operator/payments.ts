@@ -1,0 +1,114 @@
+/** Everybody's top-ups, and payments that came and could not be credited. */
+import type { Database } from "../database.ts"
+import type { PaymentProblem } from "../payment-problems.ts"
+import { TOP_UP_COLUMNS, type TopUp, type TopUpRow, toTopUp } from "../top-ups.ts"
+import { type Act, signature, signatureColumns } from "./audit.ts"
+
+export interface OwnedTopUp extends TopUp {
+  readonly email: string
+}
+
+export interface StoredProblem extends PaymentProblem {
+  readonly id: bigint
+  readonly firstSeenAt: Date
+  readonly lastSeenAt: Date
+  readonly resolution:
+    | { readonly at: Date; readonly by: string | undefined; readonly note: string | undefined }
+    | undefined
+}
+
+export interface PaymentViews {
+  /** The newest first, after a top-up. */
+  topUps(page: {
+    readonly status: TopUp["status"] | undefined
+    readonly after: string | undefined
+    readonly limit: number
+  }): Promise<readonly OwnedTopUp[]>
+  /** The newest first; unresolved ones alone, or all. */
+  problems(page: {
+    readonly all: boolean
+    readonly before: bigint | undefined
+    readonly limit: number
+  }): Promise<readonly StoredProblem[]>
+  problem(id: bigint): Promise<StoredProblem | undefined>
+  /** One that is resolved keeps its first note. */
+  resolve(id: bigint, note: string, act: Act): Promise<void>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+export function paymentViews(database: Database): PaymentViews {
+  return {
+    async topUps({ status, after, limit }) {
+      const rows = await database.run(
+        (sql) => sql<(TopUpRow & { email: string })[]>`
+          select t.*, a.email from (select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups) t
+          join accounts a on a.id = t.account_id
+          where ${status === undefined ? sql`true` : sql`t.status = ${status}`}
+            ${after === undefined ? sql`` : sql`and (t.created_at, t.id) < (select created_at, id from top_ups where id = ${after})`}
+          order by t.created_at desc, t.id desc limit ${limit}`,
+        once,
+      )
+      return rows.map((row) => ({ ...toTopUp(row), email: row.email }))
+    },
+
+    async problems({ all, before, limit }) {
+      const rows = await database.run(
+        (sql) => sql<Row[]>`
+          select * from payment_problems
+          where ${all ? sql`true` : sql`resolved_at is null`} ${before === undefined ? sql`` : sql`and id < ${before}`}
+          order by id desc limit ${limit}`,
+        once,
+      )
+      return rows.map(toProblem)
+    },
+
+    async problem(id) {
+      const [row] = await database.run((sql) => sql<Row[]>`select * from payment_problems where id = ${id}`, once)
+      return row && toProblem(row)
+    },
+
+    async resolve(id, note, act) {
+      await database.run(
+        (sql) => sql`
+          with resolved as (
+            update payment_problems set resolved_at = now(), resolved_by = ${act.operatorId ?? null}, note = ${note}
+            where id = ${id} and resolved_at is null returning id
+          )
+          insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+          select ${signature(sql, act)}, 'payment_problem.resolved', id::text, '{"resolved":false}', '{"resolved":true}',
+            ${note} from resolved`,
+        once,
+      )
+    },
+  }
+}
+
+interface Row {
+  id: bigint
+  provider: string
+  kind: PaymentProblem["kind"]
+  reference: string
+  top_up_id: string | null
+  paid: string
+  first_seen_at: Date
+  last_seen_at: Date
+  resolved_at: Date | null
+  resolved_by: string | null
+  note: string | null
+}
+
+const toProblem = (row: Row): StoredProblem => ({
+  id: row.id,
+  provider: row.provider,
+  kind: row.kind,
+  reference: row.reference,
+  topUpId: row.top_up_id ?? undefined,
+  paid: row.paid,
+  firstSeenAt: row.first_seen_at,
+  lastSeenAt: row.last_seen_at,
+  resolution:
+    row.resolved_at === null
+      ? undefined
+      : { at: row.resolved_at, by: row.resolved_by ?? undefined, note: row.note ?? undefined },
+})

@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
+import { caller, makeOperator } from "./operator.ts"
+
+let gateway: TestGateway
+let operator: Person
+let ask: ReturnType<typeof caller>
+beforeAll(async () => {
+  gateway = await startTestGateway({ limits: { drainLeftMs: 50 } })
+  operator = await makeOperator(gateway)
+  ask = caller(gateway, operator)
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const say = async (key: string, model: string) => {
+  const body = { model, max_tokens: 50, messages: [{ role: "user", content: "hi" }] }
+  const response = await gateway.post("/v1/chat/completions", key, body)
+  await response.text()
+  return response
+}
+const ids = (rows: { id: unknown }[]) => rows.map(({ id }) => id)
+
+test("the overview adds up what was called, charged, paid and given in its time, and nothing of another", async () => {
+  const before = (await ask("/operator/overview")).json
+  const person = await gateway.person(20_000)
+  const { key } = await gateway.key(person)
+  const good = await gateway.model({ format: "chat" })
+  const bad = await gateway.model({ format: "chat", script: "fault=status&status=400" })
+  for (let count = 0; count < 2; count++) expect((await say(key, good)).status).toBe(200)
+  expect((await say(key, bad)).status).toBe(400)
+  await ask(`/operator/accounts/${person.accountId}/adjustments`, {
+    amount_micro: -7_000,
+    reason: "a test",
+    idempotency_key: "k",
+  })
+  const { json } = await ask("/operator/overview")
+  const spent = 20_000_000_000 - 7_000 - (await gateway.balance(person)).balance_micro
+  expect(spent).toBeGreaterThan(0)
+  expect(json).toMatchObject({
+    calls: { total: 3, by_status: { ok: 2, upstream_error: 1 }, by_error_code: { "upstream.invalid_request": 1 } },
+    revenue_micro: spent,
+    charged_micro: spent,
+    service_fees_micro: 0,
+    absorbed_micro: 0,
+    top_ups: { count: 1, amount_micro: 20_000_000_000 },
+    adjusted_micro: -7_000,
+    new_accounts: before.new_accounts + 1,
+    now: { accounts: before.now.accounts + 1, frozen_accounts: 0, held_micro: 0, open_calls: 0, processes: 1 },
+    this_process: { in_flight: 0, ledger_backlog: 0 },
+  })
+  expect(json.now.balances_micro - before.now.balances_micro).toBe(20_000_000_000 - 7_000 - spent)
+  const yesterday = await ask("/operator/overview?from=2026-01-01&to=2026-01-31")
+  expect(yesterday.json).toMatchObject({ calls: { total: 0, by_status: {} }, revenue_micro: 0, new_accounts: 0 })
+})
+
+test("what is under way shows in the overview", async () => {
+  const slow = await gateway.model({ format: "chat", script: "ttft=60000", max_output_tokens: 100 })
+  const person = await gateway.person(20_000)
+  const { key } = await gateway.key(person)
+  const leaving = new AbortController()
+  const body = { model: slow, messages: [{ role: "user", content: "hi" }] }
+  const call = gateway.post("/v1/chat/completions", key, body, { signal: leaving.signal }).catch(() => {})
+  let overview = (await ask("/operator/overview")).json
+  while (overview.now.open_calls === 0) overview = (await ask("/operator/overview")).json
+  expect(overview.this_process.in_flight).toBe(1)
+  expect(overview.now.held_micro).toBe((await gateway.balance(person)).held_micro)
+  leaving.abort()
+  await call
+})
+
+test.each(["from=yesterday", "to=2026-02-31", "from=2026-01-01&to=2026-06-01"])(
+  "an overview of %s is refused",
+  async (query) => {
+    const { status, json } = await ask(`/operator/overview?${query}`)
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+  },
+)
+
+test("backends tell calls, classes of failures and times, and never what a backend said", async () => {
+  const person = await gateway.person(20_000)
+  const { key } = await gateway.key(person)
+  const good = await gateway.model({ format: "chat" })
+  const limited = await gateway.model({ format: "chat", script: "fault=status&status=429" })
+  const broken = await gateway.model({ format: "chat", script: "fault=status&status=500" })
+  for (const model of [good, limited, broken]) await say(key, model)
+  const { json } = await ask("/operator/backends")
+  const provider = json.data.find((one: { provider: string }) => one.provider === "simulated")
+  const of = (id: string) => provider.models.find((one: { model: string }) => one.model === id)
+  expect(provider).toMatchObject({ configured: true })
+  expect(of(good)).toMatchObject({ calls: 1, answered: 1, failures: 0, last_failure: null })
+  expect(of(good).first_token_p50_ms).toBeGreaterThan(0)
+  expect(of(limited)).toMatchObject({ answered: 0, by_class: { rate_limited: 1 }, last_failure: { status: 429 } })
+  expect(of(broken)).toMatchObject({ calls: 3, failures: 3, by_class: { server_error: 3 }, first_token_p50_ms: null })
+  expect(of(broken).last_failure).toMatchObject({ class: "server_error", status: 500 })
+  expect(provider.failures).toBeGreaterThanOrEqual(4)
+})
+
+test("flagged records are listed page by page with what they are, and sums say how many", async () => {
+  const person = await gateway.person(20_000)
+  const { id: keyId } = await gateway.key(person)
+  const record = async (id: string, status: string, absorbed: number) =>
+    await gateway.sql`
+      insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
+        output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
+        flagged, opened_at, duration_ms)
+      values (${id}, 0, ${person.accountId}, ${keyId}, 0, 'plain', 'chat', false, ${status}, 0, 0, 0, 0, 0, ${absorbed}, 1,
+        1, 1, true, now(), 1)`
+  await record("req_a", "usage_missing", 0)
+  await record("req_b", "billing_error", 0)
+  await record("req_c", "billing_error", 5)
+  await record("req_d", "ok", 7)
+  const first = (await ask("/operator/billing-health?limit=3")).json
+  const second = (await ask(`/operator/billing-health?limit=3&cursor=${first.next_cursor}`)).json
+  const kinds = [...first.data, ...second.data].map((row: { request_id: string; kind: string }) => [
+    row.request_id,
+    row.kind,
+  ])
+  expect(kinds).toEqual([
+    ["req_d", "fenced"],
+    ["req_c", "fenced"],
+    ["req_b", "billing_error"],
+    ["req_a", "usage_missing"],
+  ])
+  expect(second.next_cursor).toBeNull()
+  expect(first.sums).toMatchObject({ usage_missing: 1, billing_error: 1, fenced: 2, fenced_micro: 12 })
+  await gateway.sql`delete from usage where request_id in ('req_a', 'req_b', 'req_c', 'req_d')`
+})
+
+test("reconciliations are told with what they found", async () => {
+  await gateway.sql`
+    with run as (
+      insert into reconciliations (ended_at, claims, differences, not_compared) values (now(), '[]', 1, 0) returning id
+    )
+    insert into reconciliation_differences (reconciliation_id, claim, account_id, figures, mended)
+    select id, 'a claim', 'acc_1', '{"posted_micro":"5"}', false from run`
+  const { json } = await ask("/operator/billing-health")
+  expect(json.reconciliation.runs[0]).toMatchObject({ differences: 1, not_compared: 0 })
+  expect(json.reconciliation.differences[0]).toMatchObject({
+    reconciliation_id: json.reconciliation.runs[0].id,
+    claim: "a claim",
+    account_id: "acc_1",
+    figures: { posted_micro: "5" },
+    mended: false,
+  })
+})
+
+test("everybody's top-ups are listed by status, each once", async () => {
+  const people = [await gateway.person(10_000), await gateway.person(10_000)]
+  const [first] = people
+  if (first === undefined) throw new Error("nobody")
+  await gateway.dashboard(first, "/top-ups", { method: "POST", body: JSON.stringify({ amount_rp: 12_000 }) })
+  const pending = (await ask("/operator/top-ups?status=pending")).json
+  expect(pending.data).toMatchObject([{ status: "pending", account_id: first.accountId }])
+  const seen: unknown[] = []
+  for (let path = "/operator/top-ups?status=paid&limit=2"; path !== "";) {
+    const { json } = await ask(path)
+    seen.push(...ids(json.data))
+    path = json.next_cursor === null ? "" : `/operator/top-ups?status=paid&limit=2&cursor=${json.next_cursor}`
+  }
+  const rows = await gateway.sql<{ id: string }[]>`
+    select id from top_ups where status = 'paid' order by created_at desc, id desc`
+  expect(seen).toEqual(ids([...rows]))
+  expect((await ask("/operator/top-ups?status=lost")).status).toBe(400)
+})
+
+test("a payment problem is resolved once, with a note and in writing", async () => {
+  await gateway.sql`
+    insert into payment_problems (provider, kind, reference, paid) values ('simulated', 'unknown_order', 'top_x', '5 IDR')`
+  const [problem] = (await ask("/operator/payment-problems")).json.data
+  expect(problem).toMatchObject({ kind: "unknown_order", reference: "top_x", paid: "5 IDR", resolved_at: null })
+  const path = `/operator/payment-problems/${problem.id}/resolve`
+  expect((await ask(path, {})).status).toBe(400)
+  const { status, json } = await ask(path, { note: "paid back" })
+  expect([status, json.note, json.resolved_by]).toEqual([200, "paid back", operator.accountId])
+  expect((await ask(path, { note: "another" })).json.note).toBe("paid back")
+  expect((await ask("/operator/payment-problems")).json.data).toEqual([])
+  expect(ids((await ask("/operator/payment-problems?resolved=true")).json.data)).toEqual([problem.id])
+  const log = (await ask(`/operator/audit?subject=${problem.id}`)).json.data
+  expect(log).toMatchObject([{ action: "payment_problem.resolved", reason: "paid back" }])
+  for (const id of ["0", "x", "99999999999999999999"])
+    expect((await ask(`/operator/payment-problems/${id}/resolve`, { note: "n" })).status).toBe(404)
+})
