@@ -1,5 +1,5 @@
 /** The dashboard, put together: who is there, in which language, and which page. */
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query"
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query"
 import { Suspense } from "react"
 import { Redirect, Route, Router, Switch, useLocation } from "wouter"
 import { isSignedOut } from "./api/failure.ts"
@@ -20,18 +20,19 @@ import { SessionProvider, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
 import { useShellText } from "./shell/text.ts"
 
+/** A session that ended shows in whatever is asked next; then who is there is asked again. A visitor's is no news. */
+const noticed = (error: Error) => {
+  const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
+  if (signedIn && isSignedOut(error)) void client.invalidateQueries(accountQuery)
+}
 const client: QueryClient = new QueryClient({
-  defaultOptions: {
-    queries: {
-      staleTime: 5_000,
-      retry: mayRetry,
-      // A session that ended shows wherever it is first noticed; then who is there is asked again.
-      throwOnError: (error, query) => {
-        if (isSignedOut(error) && query.queryKey[0] !== accountQuery.queryKey[0]) void client.resetQueries(accountQuery)
-        return false
-      },
+  queryCache: new QueryCache({
+    onError: (error, { queryKey }) => {
+      if (queryKey[0] !== accountQuery.queryKey[0]) noticed(error)
     },
-  },
+  }),
+  mutationCache: new MutationCache({ onError: noticed }),
+  defaultOptions: { queries: { staleTime: 5_000, retry: mayRetry } },
 })
 
 export const App = () => (

@@ -34,6 +34,10 @@ export function Live() {
       client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...balance })
     })
     source.addEventListener("call", () => outdate(OF_A_CALL))
+    // Ended for good, and not for a moment: there is no session any more, or not one of these.
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) void client.invalidateQueries(accountQuery)
+    })
     source.addEventListener("top-up", () => outdate(OF_A_TOP_UP))
     return () => {
       source.close()

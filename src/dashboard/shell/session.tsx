@@ -1,5 +1,5 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
-import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react"
 import { type Account, accountQuery } from "../api/queries.ts"
 import { api } from "../api/client.ts"
@@ -28,6 +28,10 @@ export function useAccount(): Account {
   return account
 }
 
+/** What one person saw is not for the next. */
+const forget = (client: QueryClient): void =>
+  client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== accountQuery.queryKey[0] })
+
 interface SessionProviderProps {
   readonly children: ReactNode
   /** While it is not known yet, and when it cannot be known. */
@@ -40,8 +44,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const { data, error, isPending, refetch } = useQuery(accountQuery)
   const signedIn = useCallback(
     (account: Account) => {
-      // What the one before saw is not for the one after.
-      client.clear()
+      forget(client)
       client.setQueryData(accountQuery.queryKey, account)
     },
     [client],
@@ -50,7 +53,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     await told(api.auth["sign-out"].post()).catch((error: unknown) => {
       if (!isSignedOut(error)) throw error
     })
-    client.clear()
+    forget(client)
     await client.refetchQueries(accountQuery)
   }, [client])
   const signedOut = isSignedOut(error)
