@@ -87,7 +87,7 @@ export async function settle(actors: Actors, withdrawals: Withdrawals, terms: Se
         ])
   const outcome = await durable()
   if (outcome?.kind === "ok" && !withdrawn.aborted) {
-    if (outcome.value === "durable" || charge === zero) return { charge, absorbed, status, durable: true }
+    if (outcome.value === "durable") return { charge, absorbed, status, durable: true }
     // The answer is delivered, and the house bears what it cost.
     return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }
   }

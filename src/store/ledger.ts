@@ -206,8 +206,8 @@ opened as (
 closed as (
   delete from openings where request_id in (select request_id from settled_rows where part = 0)
 )
--- What an earlier sending of this batch has charged, while the lease was open, is charged.
-select request_id from due where not open and part = 0 and (
+-- Charges that the house bears; what an earlier sending of this batch has charged, while the lease was open, is charged.
+select request_id from due where not open and part = 0 and charge_micro > 0 and (
   request_id = any (array(select request_id from fresh where part = 0))
   or request_id = any (array(
     select u.request_id from usage u

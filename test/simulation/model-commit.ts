@@ -89,7 +89,8 @@ export function commitBatch(tables: Tables, processId: string, batch: Batch): re
   for (const { opening } of batch.settlements) tables.openings.delete(opening.requestId)
   // What an earlier sending has charged, while the lease was open, is charged.
   return due
-    .filter(({ open, record, opening }) => !open && record.part === 0 && !charged.has(opening.requestId))
+    .filter(({ open, record }) => !open && record.part === 0 && record.charge > 0n)
+    .filter(({ opening }) => !charged.has(opening.requestId))
     .map(({ opening }) => opening.requestId)
 }
 

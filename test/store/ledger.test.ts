@@ -164,6 +164,14 @@ test("under a closed lease the house pays and not the customer", async () => {
   expect(books.fenced).toEqual([...told, ...told])
 })
 
+test("a call that costs nothing, and one that is taken back, are nobody's to bear under a closed lease", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  await close(customer.processId)
+  expect(await books.commit(customer.processId, { settlements: [voidOf(settlement)] })).toEqual([])
+  expect(books.fenced).toEqual([])
+})
+
 test("what a fenced process still sends of a call that was ended for it costs the house, once", async () => {
   const customer = await books.customer(1_000_000n)
   const settlement = books.settlement(customer)
