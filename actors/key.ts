@@ -23,6 +23,10 @@ export interface KeyRecord {
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
   readonly budget: { readonly limit: Micro; readonly period: SpendingPeriod } | undefined
+  /** This is the hash of a later secret of a key that was rotated; the key's own actor is found by this one. */
+  readonly movedTo?: string | undefined
+  /** When secrets that were replaced stop to work, by their hash; wall clock. */
+  readonly secretEnds?: Readonly<Record<string, number>> | undefined
 }
 
 /** A key as it is in durable state: what it has spent is of the periods that begin at `starts`. */
@@ -45,6 +49,7 @@ export interface KeyView {
 
 export type CountReply =
   | { readonly kind: "unknown" }
+  | { readonly kind: "moved"; readonly to: string }
   | { readonly kind: "requests-exceeded"; readonly retryAfterS: number; readonly view: KeyView }
   | { readonly kind: "revoked" | "account-deleted" | "account-frozen"; readonly view: KeyView }
   | { readonly kind: "active"; readonly record: KeyRecord; readonly view: KeyView }
@@ -76,8 +81,8 @@ export interface CallUsage {
 }
 
 export type KeyCommand =
-  /** A call has come. One that is free of the request window is looked at, not counted. */
-  | { readonly type: "count"; readonly counted: boolean; readonly reply: Reply<CountReply> }
+  /** A call has come, with the secret of this hash. One that is free of the request window is looked at, not counted. */
+  | { readonly type: "count"; readonly counted: boolean; readonly secret?: string; readonly reply: Reply<CountReply> }
   | { readonly type: "reserve"; readonly reservation: Reservation; readonly reply: Reply<ReserveReply> }
   /** The account held less than the key did; the key needs no more. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
@@ -150,7 +155,7 @@ export class Key implements Behaviour<KeyCommand> {
   receive(command: KeyCommand): void {
     switch (command.type) {
       case "count":
-        return command.reply(this.#onCount(command.counted))
+        return command.reply(this.#onCount(command.counted, command.secret))
       case "reserve":
         return this.#onReserve(command.reservation, command.reply)
       case "trim":
@@ -182,15 +187,17 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   /** A call refused here is not counted; every other is, a revoked key's too (decisions §12.1). */
-  #onCount(counted: boolean): CountReply {
+  #onCount(counted: boolean, secret = ""): CountReply {
     const record = this.#record
     if (record === undefined) return { kind: "unknown" }
+    if (record.movedTo !== undefined) return { kind: "moved", to: record.movedTo }
     const now = this.#clock.monotonic()
     if (counted && this.#requests !== undefined && !this.#requests.fits(1, now)) {
       return { kind: "requests-exceeded", retryAfterS: this.#requests.waitS(1, now) ?? 1, view: this.#view() }
     }
     if (counted) this.#requests?.add(1, now)
-    if (record.revoked) return { kind: "revoked", view: this.#view() }
+    const secretEnds = record.secretEnds?.[secret] ?? Infinity
+    if (record.revoked || this.#clock.now() >= secretEnds) return { kind: "revoked", view: this.#view() }
     if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
     if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
     return { kind: "active", record, view: this.#view() }

@@ -17,6 +17,7 @@ import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { dashboardController } from "./dashboard/serve/controller.ts"
 import { every } from "./every.ts"
+import { keyView } from "./gateway/actors.ts"
 import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
@@ -195,7 +196,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     slowDown: new SlowDown(),
     keyChanged: changed,
   })
-  const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed })
+  const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed, live: (hash) => keyView(actors, hash) })
   const simulatedPayments = { secret: config.PAYMENT_SIMULATED_SECRET }
   const payments = openPayments(config, database, (accountId, topUpId) => {
     actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })

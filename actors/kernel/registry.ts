@@ -49,6 +49,12 @@ export class Registry<Command> {
     return actor.ask(make, this.#options.askDeadlineMs)
   }
 
+  /** Asks only an actor that is there, and does not start one; undefined when there is none. */
+  async askIfActive<T>(id: string, make: (reply: Reply<T>) => Command): Promise<Outcome<T> | undefined> {
+    const actor = this.#actors.get(id)
+    return actor?.stopped === false ? await actor.ask(make, this.#options.askDeadlineMs) : undefined
+  }
+
   /** Asks for the end of what was admitted: never refused for want of room. */
   insist<T>(id: string, make: (reply: Reply<T>) => Command): Promise<Outcome<T>> {
     const actor = this.#find(id)

@@ -3,6 +3,7 @@
  * hash. Whoever holds a live key is told of each change after it is committed.
  */
 import { nanoid } from "nanoid"
+import type { KeyView } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
@@ -21,14 +22,18 @@ export interface KeyWishes {
 export interface KeysParts {
   readonly store: ApiKeyStore
   readonly keyChanged: KeyChanged
+  /** What a key's actor says of its windows and its budget; undefined while it has none, when nothing is counted or held. */
+  readonly live: (keyHash: Uint8Array) => Promise<KeyView | undefined>
 }
 
 export class Keys {
   readonly #store: ApiKeyStore
   readonly #keyChanged: KeyChanged
+  readonly live: KeysParts["live"]
 
-  constructor({ store, keyChanged }: KeysParts) {
+  constructor({ store, keyChanged, live }: KeysParts) {
     this.#store = store
+    this.live = live
     this.#keyChanged = keyChanged
   }
 
@@ -69,6 +74,26 @@ export class Keys {
 
   async revoke(session: Session, keyId: string): Promise<KeyRecord | Failure> {
     return this.#told(await this.#store.revoke({ accountId: session.accountId, keyId }))
+  }
+
+  /**
+   * Another secret for the same key, whose windows, budget and spending stay what they are. The one before works for so long
+   * more; none at all where it has leaked.
+   */
+  async rotate(
+    session: Session,
+    keyId: string,
+    overlapS: number,
+  ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
+    const key = createApiKey()
+    const secret = { keyHash: hashApiKey(key), ...apiKeyHints(key), overlapS }
+    const record = await this.#store.rotate({ accountId: session.accountId, keyId }, secret)
+    if (record === "frozen") return accountFrozen()
+    if (record === "revoked") {
+      return new Failure("request.invalid", { message: "A revoked key cannot be rotated; make another." })
+    }
+    const told = this.#told(record)
+    return told instanceof Failure ? told : { key, record: told }
   }
 
   #told(record: KeyRecord | undefined): KeyRecord | Failure {

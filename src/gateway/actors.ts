@@ -5,7 +5,7 @@
 import type { AccountCommand } from "../../actors/account.ts"
 import type { Actor, Outcome } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
-import type { KeyCommand } from "../../actors/key.ts"
+import type { KeyCommand, KeyView } from "../../actors/key.ts"
 import type { LedgerCommand } from "../../actors/ledger.ts"
 import type { SlotsCommand } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
@@ -21,6 +21,13 @@ export interface Actors {
   /** The whole gateway's slots. */
   readonly gate: Actor<SlotsCommand>
   readonly ledger: Actor<LedgerCommand>
+}
+
+/** What a key's actor says of its limits, if it is there and answers. */
+export async function keyView(actors: Actors, keyHash: Uint8Array): Promise<KeyView | undefined> {
+  const id = Buffer.from(keyHash).toString("hex")
+  const outcome = await actors.keys.askIfActive<KeyView>(id, (reply) => ({ type: "view", reply }))
+  return outcome?.kind === "ok" ? outcome.value : undefined
 }
 
 export function valueOf<T>(outcome: Outcome<T>): T | Failure {

@@ -25,14 +25,22 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
-  const keyHash = Buffer.from(hashApiKey(key)).toString("hex")
-  const reply = valueOf(await actors.keys.ask<CountReply>(keyHash, (reply) => ({ type: "count", counted, reply })))
+  const secret = Buffer.from(hashApiKey(key)).toString("hex")
+  const count = async (actor: string) =>
+    valueOf(await actors.keys.ask<CountReply>(actor, (reply) => ({ type: "count", counted, secret, reply })))
+  const first = await count(secret)
+  if (first instanceof Failure) return first
+  // A rotated key has several secrets and one actor: one window and one budget.
+  const keyHash = first.kind === "moved" ? first.to : secret
+  const reply = first.kind === "moved" ? await count(keyHash) : first
   if (reply instanceof Failure) return reply
   switch (reply.kind) {
     case "unknown":
       // Guesses must not fill the memory, and a key that is made a moment later must be known.
       actors.keys.putAway(keyHash)
       return new Failure("auth.api_key_invalid")
+    case "moved":
+      throw new Error("the actor of a key's first secret is the key's own")
     case "requests-exceeded":
       return new Failure("rate_limit.rpm_exceeded", {
         retryAfterS: reply.retryAfterS,

@@ -348,6 +348,29 @@ const account: readonly Operation[] = [
   },
 ]
 
+const window: Schema = {
+  ...object({ limit: integer, used: integer, resets_in_s: integer }),
+  type: ["object", "null"],
+}
+const shownKey: Schema = {
+  allOf: [
+    ref("Key"),
+    object({
+      usage: {
+        ...object({
+          requests: window,
+          tokens: window,
+          budget: {
+            ...object({ limit_micro: integer, used_micro: integer, resets_at: orNull(text) }),
+            type: ["object", "null"],
+          },
+        }),
+        description: "What is used of each limit now; of windows, what the process that answers has counted.",
+      },
+    }),
+  ],
+}
+
 const keys: readonly Operation[] = [
   {
     method: "get",
@@ -356,7 +379,7 @@ const keys: readonly Operation[] = [
     auth: "session",
     status: 200,
     summary: "The account's API keys",
-    answer: json(listOf(ref("Key"))),
+    answer: json(listOf(shownKey)),
   },
   {
     method: "post",
@@ -366,7 +389,7 @@ const keys: readonly Operation[] = [
     status: 201,
     summary: "Make a key; it is shown whole this once",
     body: object({ name: text, ...keyLimits }, Object.keys(keyLimits)),
-    answer: json({ allOf: [ref("Key"), object({ key: text })] }),
+    answer: json({ allOf: [shownKey, object({ key: text })] }),
   },
   {
     method: "patch",
@@ -377,7 +400,7 @@ const keys: readonly Operation[] = [
     summary: "Change a key; null takes a limit away",
     parameters: [inPath("id")],
     body: object({ name: text, ...nullable(keyLimits) }, ["name", ...Object.keys(keyLimits)]),
-    answer: json(ref("Key")),
+    answer: json(shownKey),
   },
   {
     method: "post",
@@ -387,7 +410,19 @@ const keys: readonly Operation[] = [
     status: 200,
     summary: "Revoke a key, for good",
     parameters: [inPath("id")],
-    answer: json(ref("Key")),
+    answer: json(shownKey),
+  },
+  {
+    method: "post",
+    path: "/keys/{id}/rotate",
+    tag: "Keys",
+    auth: "session",
+    status: 201,
+    summary: "Give a key another secret, shown whole this once; the one before works on for a while",
+    description: "Limits, windows and spending stay the key's. Without `overlap_s` the secret before works for a day.",
+    parameters: [inPath("id")],
+    body: object({ overlap_s: { type: "integer", minimum: 0, maximum: 604_800 } }, ["overlap_s"]),
+    answer: json({ allOf: [shownKey, object({ key: text })] }),
   },
 ]
 

@@ -125,6 +125,9 @@ export const schemas = {
     spent_micro: orNull(micro),
     created_at: time,
     revoked_at: orNull(time),
+    last_used_at: { ...orNull(time), description: "When the last call came that was forwarded." },
+    expires_at: { type: "null" },
+    previous_expires_at: { ...orNull(time), description: "Until when the secret before a rotation works." },
   }),
   Breakdown: object({
     balance_purchased_micro: { ...micro, description: "Credited in full." },

@@ -17,6 +17,10 @@ export interface KeyRecord {
   readonly budget: KeyBudget | undefined
   readonly createdAt: Date
   readonly revokedAt: Date | undefined
+  /** When the last call came that was forwarded, to the millisecond; there once its opening or its record is written. */
+  readonly lastUsedAt: Date | undefined
+  /** Until when the secret that was replaced last still works, while it does. */
+  readonly previousExpiresAt: Date | undefined
 }
 
 export interface KeyBudget {
@@ -61,6 +65,15 @@ export interface ApiKeyStore {
   /** `"no budget"` when only one of limit and period was given and the key has not the other. */
   change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
   revoke(key: KeyName): Promise<KeyRecord | undefined>
+  /** Gives the key another secret; those before it work for so many seconds more, or as long as they would have. */
+  rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | undefined>
+}
+
+export interface NewSecret {
+  readonly keyHash: Uint8Array
+  readonly prefix: string
+  readonly last4: string
+  readonly overlapS: number
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -71,7 +84,10 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       (sql) => sql<KeyRow[]>`
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
           k.spending_limit_micro, k.spending_period, k.created_at, k.revoked_at,
-          a.time_zone, s.spent_micro, s.period_start
+          a.time_zone, s.spent_micro, s.period_start,
+          greatest((select opened_at from usage u where u.key_id = k.id and u.part = 0 order by opened_at desc limit 1),
+            (select max(opened_at) from openings o where o.key_id = k.id)) as last_used_at,
+          (select max(expires_at) from key_secrets where key_id = k.id and expires_at > now()) as previous_expires_at
         from api_keys k join accounts a on a.id = k.account_id
         left join lateral (
           select spent_micro, period_start from key_spend
@@ -143,6 +159,37 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       )
       return await read(key)
     },
+
+    async rotate(key, { keyHash, prefix, last4, overlapS }) {
+      // What is not inserted for the first time was there before this was sent.
+      const [row] = await database.run(
+        (sql) => sql<{ revoked: boolean; frozen: boolean }[]>`
+          with found as (
+            select k.id, k.key_hash, k.revoked_at is not null as revoked, a.frozen_at is not null as frozen
+            from api_keys k join accounts a on a.id = k.account_id
+            where k.id = ${key.keyId} and k.account_id = ${key.accountId} for update of k
+          ), fresh as (
+            insert into key_secrets (secret_hash, key_id)
+            select ${keyHash}, id from found where not revoked and not frozen
+            on conflict do nothing returning key_id
+          ), first as (
+            insert into key_secrets (secret_hash, key_id, expires_at)
+            select key_hash, id, now() + make_interval(secs => ${overlapS}) from found
+            where exists (select from fresh)
+            on conflict do nothing
+          ), ending as (
+            update key_secrets s set expires_at = least(coalesce(s.expires_at, 'infinity'), now() + make_interval(secs => ${overlapS}))
+            from fresh f where s.key_id = f.key_id and s.secret_hash <> ${keyHash}
+          ), shown as (
+            update api_keys k set prefix = ${prefix}, last4 = ${last4} from fresh f where k.id = f.key_id
+          )
+          select revoked, frozen from found`,
+        once,
+      )
+      if (row === undefined) return undefined
+      if (row.revoked) return "revoked"
+      return row.frozen ? "frozen" : await read(key)
+    },
   }
 }
 
@@ -163,6 +210,8 @@ interface KeyRow {
   time_zone: string
   spent_micro: bigint | null
   period_start: Date | null
+  last_used_at: Date | null
+  previous_expires_at: Date | null
 }
 
 function toRecord(row: KeyRow, now: number): KeyRecord {
@@ -177,6 +226,8 @@ function toRecord(row: KeyRow, now: number): KeyRecord {
     budget: toBudget(row, now),
     createdAt: row.created_at,
     revokedAt: row.revoked_at ?? undefined,
+    lastUsedAt: row.last_used_at ?? undefined,
+    previousExpiresAt: row.previous_expires_at ?? undefined,
   }
 }
 

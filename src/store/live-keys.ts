@@ -15,6 +15,9 @@ interface KeyRow {
   readonly tokens_per_minute: number | null
   readonly spending_limit_micro: bigint | null
   readonly spending_period: SpendingPeriod | null
+  /** Hex of the first secret's hash. */
+  readonly actor: string
+  readonly secret_ends: Readonly<Record<string, number>> | null
 }
 
 /** One statement each. */
@@ -26,15 +29,20 @@ export interface KeyStatements {
 
 export const keyStatements = (database: Database): KeyStatements => ({
   findKey: async (keyHash) => {
+    const hash = Buffer.from(keyHash, "hex")
     const [row] = await database.run(
       (sql) => sql<KeyRow[]>`
 select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
   a.frozen_at is not null as account_frozen, a.time_zone, k.requests_per_minute, k.tokens_per_minute,
-  k.spending_limit_micro, k.spending_period
-from api_keys k join accounts a on a.id = k.account_id where k.key_hash = ${Buffer.from(keyHash, "hex")}`,
+  k.spending_limit_micro, k.spending_period, encode(k.key_hash, 'hex') as actor,
+  (select jsonb_object_agg(encode(s.secret_hash, 'hex'), (extract(epoch from s.expires_at) * 1000)::bigint)
+    from key_secrets s where s.key_id = k.id and s.expires_at is not null) as secret_ends
+from api_keys k join accounts a on a.id = k.account_id
+where k.id = coalesce((select id from api_keys where key_hash = ${hash}),
+  (select key_id from key_secrets where secret_hash = ${hash}))`,
       { retry: true },
     )
-    return row && toRecord(row)
+    return row && toRecord(row, keyHash)
   },
   readSpent: async (keyId, starts) => {
     const rows = await database.run(
@@ -62,18 +70,32 @@ export async function loadKey(
   return { record, starts, spent: await statements.readSpent(record.keyId, starts) }
 }
 
-function toRecord(row: KeyRow): KeyRecord {
+function toRecord(row: KeyRow, keyHash: string): KeyRecord {
   const limit = row.spending_limit_micro
   const period = row.spending_period
-  return {
+  const record = {
     keyId: row.id,
     accountId: row.account_id,
     revoked: row.revoked,
     accountDeleted: row.account_deleted,
     accountFrozen: row.account_frozen,
     timeZone: row.time_zone,
+  }
+  // Where the key is not, there is nothing to be counted and nothing to be spent.
+  if (row.actor !== keyHash) {
+    return {
+      ...record,
+      requestsPerMinute: undefined,
+      tokensPerMinute: undefined,
+      budget: undefined,
+      movedTo: row.actor,
+    }
+  }
+  return {
+    ...record,
     requestsPerMinute: row.requests_per_minute ?? undefined,
     tokensPerMinute: row.tokens_per_minute ?? undefined,
     budget: limit === null || period === null ? undefined : { limit: micro(limit), period },
+    secretEnds: row.secret_ends ?? undefined,
   }
 }

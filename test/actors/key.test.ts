@@ -132,6 +132,33 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
 
 const startsOf = (reply: ReserveReply) => (reply.kind === "reserved" ? reply.starts : undefined)!
 
+const withSecret = (behaviour: Key, secret: string): CountReply => {
+  let told: CountReply = { kind: "unknown" }
+  behaviour.receive({ type: "count", counted: true, secret, reply: (value) => (told = value) })
+  return told
+}
+
+describe("a secret that was replaced", () => {
+  test("works until its time, then is refused and still counted, without anything being read again", () => {
+    const at = "2026-03-10T12:00:00Z"
+    const secretEnds = { old: Date.parse(at) + 10_000 }
+    const { behaviour, clock, loads } = key({ requestsPerMinute: 3, secretEnds }, { at })
+    expect(withSecret(behaviour, "old").kind).toBe("active")
+    clock.advance(9_999)
+    expect(withSecret(behaviour, "old").kind).toBe("active")
+    clock.advance(1)
+    expect(withSecret(behaviour, "old")).toMatchObject({ kind: "revoked", view: { requests: { remaining: 0 } } })
+    expect(withSecret(behaviour, "new").kind).toBe("requests-exceeded")
+    expect(loads()).toBe(0)
+  })
+
+  test("names the key's actor where it has none of its own", () => {
+    const { behaviour } = key({ movedTo: "first" })
+    expect(withSecret(behaviour, "second")).toEqual({ kind: "moved", to: "first" })
+    expect(behaviour.idle()).toBe(true)
+  })
+})
+
 describe("a key's calls", () => {
   test("are counted up to its requests per minute; one refused is not counted, a revoked key's is", () => {
     const { clock, count, change } = key({ requestsPerMinute: 2 })

@@ -1,7 +1,11 @@
 /** `/keys`: the account's API keys and their limits (decisions §10). */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { micro, microToJson } from "../../../actors/money/micro.ts"
+import { larger, micro, microToJson, zero } from "../../../actors/money/micro.ts"
+import type { KeyView } from "../../../actors/key.ts"
+import { type Calendar, calendarAt } from "../../../actors/period.ts"
+import type { WindowView } from "../../../actors/window.ts"
+import type { Session } from "../../accounts/accounts.ts"
 import type { Keys } from "../../accounts/keys.ts"
 import { present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
@@ -13,6 +17,7 @@ import type { Authenticate } from "./session.ts"
 export interface KeysDeps {
   readonly keys: Keys
   readonly authenticate: Authenticate
+  readonly now?: () => number
 }
 
 const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
@@ -53,12 +58,26 @@ const KeyChangeBody = Type.Object({
 })
 const readKeyChange = bodyReader(KeyChangeBody, { nullIs: "a value" })
 
-export const keysController = ({ keys, authenticate }: KeysDeps) =>
-  new Elysia({ name: "dashboard/keys" })
+const DAY_S = 24 * 60 * 60
+const readRotation = bodyReader(
+  Type.Object({
+    overlap_s: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 7 * DAY_S, description: "an integer of seconds from 0 to 604,800" }),
+    ),
+  }),
+)
+
+export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps) => {
+  const shown = async (record: KeyRecord, { timeZone }: Session) => {
+    const view = record.revokedAt === undefined ? await keys.live(record.keyHash) : undefined
+    return { ...keyJson(record), usage: usageJson(record, view, calendarAt(now(), timeZone)) }
+  }
+  return new Elysia({ name: "dashboard/keys" })
     .get("/keys", async ({ request }) => {
       const session = await authenticate(request)
       if (session instanceof Failure) return session
-      return { data: (await keys.list(session)).map(keyJson) }
+      const records = await keys.list(session)
+      return { data: await Promise.all(records.map((record) => shown(record, session))) }
     })
     .post(
       "/keys",
@@ -76,7 +95,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) =>
         })
         if (created instanceof Failure) return created
         set.status = 201
-        return { ...keyJson(created.record), key: created.key }
+        return { ...(await shown(created.record, session)), key: created.key }
       },
       takes(readNewKey),
     )
@@ -89,7 +108,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) =>
         if (body instanceof Failure) return body
         if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
         const record = await keys.change(session, params.id, toChange(body))
-        return record instanceof Failure ? record : keyJson(record)
+        return record instanceof Failure ? record : await shown(record, session)
       },
       takes(readKeyChange),
     )
@@ -100,10 +119,54 @@ export const keysController = ({ keys, authenticate }: KeysDeps) =>
         if (session instanceof Failure) return session
         if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
         const record = await keys.revoke(session, params.id)
-        return record instanceof Failure ? record : keyJson(record)
+        return record instanceof Failure ? record : await shown(record, session)
       },
       { parse: "none" },
     )
+    .post(
+      "/keys/:id/rotate",
+      async ({ request, params, set }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const body = await readRotation(request)
+        if (body instanceof Failure) return body
+        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+        const rotated = await keys.rotate(session, params.id, body.overlap_s ?? DAY_S)
+        if (rotated instanceof Failure) return rotated
+        set.status = 201
+        return { ...(await shown(rotated.record, session)), key: rotated.key }
+      },
+      takes(readRotation),
+    )
+}
+
+/** For usage bars: what is used of each limit now, as far as this process knows. */
+function usageJson(
+  { requestsPerMinute, tokensPerMinute, budget }: KeyRecord,
+  view: KeyView | undefined,
+  calendar: Calendar,
+) {
+  const ends = { daily: calendar.dayEnds, monthly: calendar.monthEnds, total: undefined }
+  const resetsAt = budget && ends[budget.period]
+  return {
+    requests: windowJson(requestsPerMinute, view?.requests),
+    tokens: windowJson(tokensPerMinute, view?.tokens),
+    budget:
+      budget === undefined
+        ? null
+        : {
+            limit_micro: microToJson(budget.limitMicro),
+            /** With what calls under way hold of it. */
+            used_micro: microToJson(larger(budget.spentMicro, view?.budget?.usage ?? zero)),
+            resets_at: resetsAt === undefined ? null : new Date(resetsAt).toISOString(),
+          },
+  }
+}
+
+const windowJson = (limit: number | undefined, now: WindowView | undefined) =>
+  limit === undefined
+    ? null
+    : { limit, used: now === undefined ? 0 : now.limit - now.remaining, resets_in_s: now?.resetS ?? 0 }
 
 const toMicro = (value: number | undefined) => (value === undefined ? undefined : micro(BigInt(value)))
 
@@ -130,5 +193,8 @@ export const keyJson = (key: KeyRecord) => ({
   /** Settled in the current period; null for a key without a spending limit. */
   spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
   created_at: key.createdAt.toISOString(),
+  last_used_at: key.lastUsedAt?.toISOString() ?? null,
+  expires_at: null,
+  previous_expires_at: key.previousExpiresAt?.toISOString() ?? null,
   revoked_at: key.revokedAt?.toISOString() ?? null,
 })

@@ -12,6 +12,7 @@ import operator from "./0007_operator.sql" with { type: "text" }
 import servingProcesses from "./0008_serving_processes.sql" with { type: "text" }
 import people from "./0009_people.sql" with { type: "text" }
 import usageHours from "./0010_usage_hours.sql" with { type: "text" }
+import keySecrets from "./0011_key_secrets.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -29,4 +30,5 @@ export const migrations: readonly Migration[] = [
   { name: "0008_serving_processes.sql", sql: servingProcesses },
   { name: "0009_people.sql", sql: people },
   { name: "0010_usage_hours.sql", sql: usageHours },
+  { name: "0011_key_secrets.sql", sql: keySecrets },
 ]

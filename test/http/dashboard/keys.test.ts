@@ -27,7 +27,11 @@ describe("a new key", () => {
       spending_period: null,
       spent_micro: null,
       created_at: expect.any(String),
+      last_used_at: null,
+      expires_at: null,
+      previous_expires_at: null,
       revoked_at: null,
+      usage: { requests: null, tokens: null, budget: null },
     })
     expect((await world.call("GET", "/keys", { token })).json).toEqual({ data: [record] })
     const [row] = await world.sql`select * from api_keys where id = ${json.id}`
@@ -163,6 +167,128 @@ describe("revocation", () => {
   })
 })
 
+const dayStart = (day: Temporal.ZonedDateTime) => new Date(day.epochMilliseconds)
+
+describe("what is used of a key's limits", () => {
+  test("is nothing where no call was made, and what was spent in the period", async () => {
+    const { token } = await world.signUp()
+    const { json } = await create(token, {
+      name: "k",
+      requests_per_minute: 5,
+      tokens_per_minute: 100,
+      spending_limit_micro: 1_000,
+      spending_period: "monthly",
+    })
+    const month = Temporal.Now.zonedDateTimeISO("Asia/Jakarta").with({ day: 1 }).startOfDay()
+    await world.sql`insert into key_spend values (${json.id}, 'monthly', ${dayStart(month)}, 300)`
+    const [key] = (await world.call("GET", "/keys", { token })).json.data
+    expect(key.usage).toEqual({
+      requests: { limit: 5, used: 0, resets_in_s: 0 },
+      tokens: { limit: 100, used: 0, resets_in_s: 0 },
+      budget: {
+        limit_micro: 1_000,
+        used_micro: 300,
+        resets_at: dayStart(month.add({ months: 1 })).toISOString(),
+      },
+    })
+  })
+
+  test("never resets for a total", async () => {
+    const { token } = await world.signUp()
+    const { json } = await create(token, { name: "k", spending_limit_micro: 1_000, spending_period: "total" })
+    expect(json.usage.budget).toEqual({ limit_micro: 1_000, used_micro: 0, resets_at: null })
+  })
+})
+
+describe("the last use", () => {
+  test("is that of the newest call, also of one that is under way", async () => {
+    const { id, token } = await world.signUp()
+    const { json: key } = await create(token)
+    const used = async () => (await world.call("GET", "/keys", { token })).json.data[0].last_used_at
+    const record = (at: string) => world.sql`
+      insert into usage values (${`req_${crypto.randomUUID()}`}, 0, ${id}, ${key.id}, 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 1,
+        0, 1, 1, 1, null, false, ${at}, null, 1)`
+    await record("2026-11-20T05:00:00.123Z")
+    await record("2026-11-19T05:00:00Z")
+    expect(await used()).toBe("2026-11-20T05:00:00.123Z")
+    await world.sql`
+      insert into openings values (${`req_${crypto.randomUUID()}`}, 'prc_x', ${id}, ${key.id}, 1, 'm', 'chat', false, 1, 1,
+        '2026-11-20T06:00:00Z')`
+    expect(await used()).toBe("2026-11-20T06:00:00.000Z")
+  })
+})
+
+const rotate = (token: string, id: string, body: object = {}) =>
+  world.call("POST", `/keys/${id}/rotate`, { token, body })
+
+describe("a rotation", () => {
+  test("shows another secret once, and leaves the key what it was", async () => {
+    const { token } = await world.signUp()
+    const { json: made } = await create(token, { name: "k", requests_per_minute: 5 })
+    world.told.length = 0
+    const { status, json } = await rotate(token, made.id)
+    expect(status).toBe(201)
+    expect(checkApiKey(json.key)).toBe(true)
+    expect(json).toEqual({
+      ...made,
+      key: json.key,
+      prefix: json.key.slice(0, 13),
+      last4: json.key.slice(-4),
+      previous_expires_at: expect.any(String),
+    })
+    const dayLater = Date.parse(json.previous_expires_at) - Date.now()
+    expect(Math.abs(dayLater - 24 * 60 * 60 * 1000)).toBeLessThan(60_000)
+    const told = { keyId: made.id, keyHash: Buffer.from(hashApiKey(made.key)).toString("hex") }
+    expect(world.told).toEqual([told])
+    const { key: _, ...listed } = json
+    expect((await world.call("GET", "/keys", { token })).json.data).toEqual([listed])
+    const rows = await world.sql`select * from key_secrets where key_id = ${made.id}`
+    expect(rows).toHaveLength(2)
+    expect(JSON.stringify([...rows])).not.toContain(json.key)
+  })
+
+  test("without an overlap leaves no secret before it, and shortens one that still runs", async () => {
+    const { token } = await world.signUp()
+    const { json: made } = await create(token)
+    await rotate(token, made.id, { overlap_s: 604_800 })
+    const { json } = await rotate(token, made.id, { overlap_s: 0 })
+    expect(json.previous_expires_at).toBeNull()
+    const rows = await world.sql`
+      select expires_at <= now() as over from key_secrets where key_id = ${made.id} order by created_at, over`
+    expect(rows.filter(({ over }) => over === true)).toHaveLength(2)
+    expect(rows.filter(({ over }) => over === null)).toHaveLength(1)
+  })
+
+  test.each([-1, 604_801, 0.5, "60"])("is refused with an overlap of %j", async (overlap) => {
+    const { token } = await world.signUp()
+    const { json: made } = await create(token)
+    const { status, json } = await rotate(token, made.id, { overlap_s: overlap })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+    expect((await world.call("GET", "/keys", { token })).json.data[0].last4).toBe(made.last4)
+  })
+
+  test("is refused for a revoked key, and for a frozen account", async () => {
+    const { id, token } = await world.signUp()
+    const { json: made } = await create(token)
+    await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${id}`
+    expect((await rotate(token, made.id)).json.code).toBe("auth.forbidden")
+    await world.sql`update accounts set frozen_at = null, frozen_reason = null where id = ${id}`
+    await world.call("POST", `/keys/${made.id}/revoke`, { token })
+    expect((await rotate(token, made.id)).json.code).toBe("request.invalid")
+    expect(await world.sql`select from key_secrets where key_id = ${made.id}`).toHaveLength(0)
+  })
+
+  test("of a foreign key is as of an unknown one", async () => {
+    const [owner, other] = [await world.signUp(), await world.signUp()]
+    const { json: made } = await create(owner.token)
+    for (const id of [made.id, "key_unknown", "%00"]) {
+      const { status, json } = await rotate(other.token, id)
+      expect([status, json.code]).toEqual([404, "resource.not_found"])
+    }
+    expect(await world.sql`select from key_secrets where key_id = ${made.id}`).toHaveLength(0)
+  })
+})
+
 test("a foreign key is as unknown as none", async () => {
   const [owner, other] = [await world.signUp(), await world.signUp()]
   const { json: key } = await create(owner.token)
@@ -190,8 +316,6 @@ test("every committed change is told with the key's hash", async () => {
   const told = { keyId: key.id, keyHash: Buffer.from(hashApiKey(key.key)).toString("hex") }
   expect(world.told).toEqual([told, told, told])
 })
-
-const dayStart = (day: Temporal.ZonedDateTime) => new Date(day.epochMilliseconds)
 
 test("what was spent counts in its own period only", async () => {
   const { token } = await world.signUp()

@@ -86,7 +86,12 @@ export async function openWorld(options: WorldOptions = {}) {
     .use(accountController({ accounts, authenticate }))
     .use(sessionsController({ accounts, authenticate }))
     .use(summaryController({ accounts, sums, authenticate }))
-    .use(keysController({ keys: new Keys({ store: apiKeyStore(db), keyChanged }), authenticate }))
+    .use(
+      keysController({
+        keys: new Keys({ store: apiKeyStore(db), keyChanged, live: async () => undefined }),
+        authenticate,
+      }),
+    )
     .use(topUpsController({ topUps, store, authenticate }))
     .use(webhooksController({ topUps, providers: [provider] }))
     .use(
