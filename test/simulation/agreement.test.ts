@@ -38,13 +38,17 @@ const hands = {
   "a fee was larger": "update top_ups set service_fee_micro = service_fee_micro + 1",
 } as const
 
-const inSql = new Set(claims.map(({ name }) => name))
+/** Sums by the hour are kept by triggers, which a dump and books in memory have not. */
+const inSql = new Set(claims.filter(({ of }) => of !== "usage_hours").map(({ name }) => name))
 
 test("claims in SQL and invariants of rows agree on what is wrong, whatever row is changed", async () => {
   await using target = await openTestDatabase()
   await using books = await SqlBooks.open(target)
   const { sql } = target
-  const wrongInSql = async () => Object.keys(await contradictionsIn(sql, { busy: true })).sort()
+  const wrongInSql = async () =>
+    Object.keys(await contradictionsIn(sql, { busy: true }))
+      .filter((claim) => inSql.has(claim))
+      .sort()
   const wrongInRows = async () => {
     const named = new Set(violations(await books.dump()).map(({ claim }) => claim))
     return [...named].filter((claim) => inSql.has(claim)).sort()
