@@ -49,6 +49,17 @@ test("a change of a key, and of the account that it belongs to", async () => {
   expect(heard).toEqual(Array.from({ length: 3 }, () => ({ what: "changed", about: "key", id })))
 })
 
+test("a change of a model, of a price and of a retired id", async () => {
+  const { sql } = target
+  await sql`update models set tier = 'gold'`
+  await eventually(() => heard.length === 1)
+  await sql`update prices set effective_at = effective_at + interval '1 second'`
+  await eventually(() => heard.length === 2)
+  await sql`insert into model_aliases (alias, target, until) values ('old', 'm', now())`
+  await eventually(() => heard.length === 3)
+  expect(heard).toEqual(Array.from({ length: 3 }, () => ({ what: "changed", about: "catalogue" })))
+})
+
 test("money that is credited or given back, and not money that is leased or spent", async () => {
   const customer = await books.customer(1_000_000n)
   await eventually(() => heard.length === 1)
