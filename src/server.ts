@@ -174,6 +174,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       : await Notices.listen({
           url: sharedUrl,
           heard: (notice) => {
+            if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
             if (notice.about !== "catalogue") gateway.hear(notice)
             // What fails here is tried again, and told, when its time has come.
             else refreshCatalogue().catch(() => {})

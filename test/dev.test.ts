@@ -42,5 +42,17 @@ test("from nothing to an answer: dev ends in a banner whose command works, and w
     balance_micro: 100_000_000_000 - (data[0]?.charge_micro ?? 0),
     held_micro: 0,
   })
+  const session = { Authorization: `Bearer ${token}` }
+  const opened = await fetch(`${second.banner.url}/top-ups`, {
+    method: "POST",
+    headers: session,
+    body: JSON.stringify({ amount_rp: 20_000 }),
+  })
+  const { id } = (await opened.json()) as { id: string }
+  const page = `${second.banner.url}/simulated-pay/${id}`
+  expect(await (await fetch(page)).text()).toContain("<button>")
+  expect((await fetch(page, { method: "POST" })).status).toBe(200)
+  const topUp = await fetch(`${second.banner.url}/top-ups/${id}`, { headers: session })
+  expect(await topUp.json()).toMatchObject({ status: "paid" })
   expect(await second.stop()).toBe(0)
 }, 120_000)

@@ -2,8 +2,8 @@
  * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
  * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited.
  *
- * Only this process's calls are told of; another's show in the balance, which is read again with every look at the
- * session. A reader that falls behind is hung up on: it comes back by itself, and begins with the balance.
+ * Calls and top-ups are told of by the process that they ended in. What another process does shows in the balance: a credit at
+ * once, by the database's notice, a call's charge with the next look at the session. A reader that falls behind is hung up on: it comes back by itself, and begins with the balance.
  */
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
@@ -37,6 +37,11 @@ export class Events {
       subscriber.stream.send("top-up", { id: topUpId, status: "paid" })
       subscriber.balanceChanged()
     })
+  }
+
+  /** Another process has credited the account, or given back what it had leased of it. */
+  moneyFreed(accountId: string): void {
+    this.#tell(accountId, (subscriber) => subscriber.balanceChanged())
   }
 
   /** Ends every stream, for a drain. */

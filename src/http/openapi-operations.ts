@@ -232,7 +232,7 @@ const usage: readonly Operation[] = [
     status: 200,
     summary: "What happens on the account, as Server-Sent Events",
     description:
-      "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}.",
+      "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
     answer: stream,
   },
 ]

@@ -247,3 +247,33 @@ test("a call of more tokens than a share passes on either, and then neither pass
     expect(Number(second.headers.get("retry-after"))).toBeGreaterThan(50)
   }
 })
+
+test("a credit in one process is told as the balance to who listens in the other", async () => {
+  const person = await old.person()
+  const response = await young.dashboard(person, "/events")
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+  let told = ""
+  const until = async (text: string) => {
+    while (!told.includes(text)) told += (await reader.read()).value ?? ""
+  }
+  await until('"balance_micro":0')
+  await old.topUp(person, 25_000)
+  await until(`"balance_micro":${25_000 * Rp}`)
+  await reader.cancel()
+})
+
+test("a key that is rotated in one process has its new secret in both, and its old one in neither", async () => {
+  const person = await old.person(100_000)
+  const model = await old.model(exact)
+  await young.server.refreshCatalogue()
+  const { id, key } = await old.key(person, { spending_limit_micro: 50_000 * Rp, spending_period: "total" })
+  for (const gateway of [old, young]) expect((await ask(gateway, key, model)).status).toBe(200)
+  const body = JSON.stringify({ overlap_s: 0 })
+  const rotated = await old.dashboard(person, `/keys/${id}/rotate`, { method: "POST", body })
+  const { key: fresh } = (await rotated.json()) as { key: string }
+  for (const gateway of [old, young]) {
+    expect((await ask(gateway, fresh, model)).status).toBe(200)
+    while ((await ask(gateway, key, model)).status !== 401) await Bun.sleep(20)
+    expect((await ask(gateway, fresh, model)).status).toBe(200)
+  }
+})
