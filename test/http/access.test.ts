@@ -113,6 +113,7 @@ const rows: Readonly<Record<string, Row>> = {
   "POST /keys": { of: "signed-in", status: 201, body: { name: "a key" } },
   "PATCH /keys/:id": { of: "owner", status: 200, body: { name: "another name" }, id: ownKey },
   "POST /keys/:id/revoke": { of: "owner", status: 200, id: ownKey },
+  "POST /keys/:id/rotate": { of: "owner", status: 201, body: {}, id: ownKey },
   "GET /top-ups": { of: "signed-in", status: 200 },
   "POST /top-ups": { of: "signed-in", status: 201, body: { amount_rp: 10_000 } },
   "GET /top-ups/quote": { of: "signed-in", status: 400 },
