@@ -45,6 +45,8 @@ async function questions(): Promise<void> {
     "summary by hour and model, 7 days": `/usage/summary?${days(7)}&group_by=hour&split_by=model`,
     "summary by day, 30 days": `/usage/summary?${days(30)}&group_by=day`,
     "summary by day and key, 30 days": `/usage/summary?${days(30)}&group_by=day&split_by=key`,
+    "summary by model, one key, 30 days": `/usage/summary?${days(30)}&group_by=model&key_id=${keys[0]}`,
+    "summary by day, failed, 30 days": `/usage/summary?${days(30)}&group_by=day&status=upstream_error`,
     "errors, 30 days": `/usage/errors?${days(30)}`,
     "list, first page": "/usage",
     "list, a page 95,000 deep": `/usage?cursor=${deep}`,

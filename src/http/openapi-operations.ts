@@ -48,13 +48,15 @@ export const inQuery = (name: string, schema: Schema, description?: string): Par
 })
 
 export const instant = "A day of the account's time zone, or an RFC 3339 time."
-const usageFilters = [
+const usageRange = [
   inQuery("from", text, instant),
   inQuery("to", text, instant),
   inQuery("model", text),
   inQuery("key_id", text),
   inQuery("status", usageStatus),
+  inQuery("format", { type: "string", enum: ["chat", "messages", "responses"] }),
 ]
+const usageFilters = [...usageRange, inQuery("error_code", text)]
 const costs =
   "Answers that do not stream carry `X-Cost-Rp`, what the call cost in Rupiah; of a stream it is read from `GET /usage/{request_id}`."
 const keyLimits = {
@@ -169,9 +171,9 @@ const usage: readonly Operation[] = [
     auth: "session",
     status: 200,
     summary: "Sums by day, hour, model, key, format or status, and each of them divided by another",
+    description: "Of final records; markers of reroutes are not in it.",
     parameters: [
-      inQuery("from", text, instant),
-      inQuery("to", text, instant),
+      ...usageRange,
       inQuery("group_by", { type: "string", enum: ["day", "hour", "model", "key", "format", "status"] }),
       inQuery("split_by", { type: "string", enum: ["model", "key", "format", "status"] }),
     ],
@@ -181,6 +183,10 @@ const usage: readonly Operation[] = [
         total: ref("UsageSum"),
         group_by: text,
         split_by: orNull(text),
+        first_token_of: {
+          ...orNull(integer),
+          description: "Of how many of the newest calls the times to the first token are, when there were more.",
+        },
         time_zone: text,
         from: text,
         to: text,
@@ -195,7 +201,7 @@ const usage: readonly Operation[] = [
     status: 200,
     summary: "Failed calls by error code, the most frequent first",
     description: "Of calls that were forwarded; what was refused before has no record.",
-    parameters: [inQuery("from", text, instant), inQuery("to", text, instant)],
+    parameters: usageRange,
     answer: json(
       object({
         data: { type: "array", items: object({ code: text, requests: integer, last_at: text }) },

@@ -5,7 +5,7 @@
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Database, Sql } from "./database.ts"
-import { type TokenColumns, toTokens } from "./usage.ts"
+import { narrowed, type TokenColumns, toTokens, type UsageNarrowing } from "./usage.ts"
 
 export const usageGroups = ["day", "hour", "model", "key", "format", "status"] as const
 export type UsageGroup = (typeof usageGroups)[number]
@@ -18,6 +18,7 @@ export interface UsageRange {
   readonly accountId: string
   readonly from: Date
   readonly to: Date
+  readonly only?: UsageNarrowing
 }
 
 interface ZonedRange extends UsageRange {
@@ -26,6 +27,8 @@ interface ZonedRange extends UsageRange {
 }
 
 export interface SummaryQuestion extends ZonedRange {
+  /** The range again, roughly, as request ids: what the account's index is by. */
+  readonly ids: { readonly from: string; readonly to: string }
   readonly groupBy: UsageGroup
   readonly splitBy: UsageSplit | undefined
 }
@@ -53,6 +56,13 @@ export interface FirstTokens {
   readonly p95Ms: number
 }
 
+export interface FirstTokenFigures {
+  /** By `groupName` of group and split, and of all together; groups without a first token have none. */
+  readonly of: ReadonlyMap<string, FirstTokens>
+  /** Whether they are those of the newest calls alone, because there were too many to look at all. */
+  readonly newestOnly: boolean
+}
+
 export interface UsageError {
   readonly code: string
   readonly requests: number
@@ -63,8 +73,8 @@ export interface UsageSumStore {
   summarise(question: SummaryQuestion): Promise<readonly UsageSum[]>
   /** Of all the range's calls. */
   total(range: ZonedRange): Promise<UsageTotal>
-  /** By `groupName` of group and split, and of all together; groups without a first token have none. */
-  firstTokens(question: SummaryQuestion): Promise<ReadonlyMap<string, FirstTokens>>
+  /** Of the newest `FIRST_TOKENS_OF` of the range's calls (of the key's, if it is narrowed to one). */
+  firstTokens(question: SummaryQuestion): Promise<FirstTokenFigures>
   /** What went wrong, the most frequent first. */
   errors(range: UsageRange): Promise<readonly UsageError[]>
 }
@@ -75,6 +85,8 @@ export const allGroups = "all"
 
 const once = { deadlineMs: 5_000, retry: true } as const
 const HOUR_MS = 60 * 60 * 1000
+/** Percentiles are of the records themselves, and reading them takes time. */
+export const FIRST_TOKENS_OF = 25_000
 
 export function usageSumStore(database: Database): UsageSumStore {
   return {
@@ -101,32 +113,33 @@ export function usageSumStore(database: Database): UsageSumStore {
     async firstTokens(question) {
       const rows = await database.run(
         (sql) => sql<FirstTokenRow[]>`
-          select name, split, percentile_disc(array[0.5, 0.95]) within group (order by first_token_ms) as percentiles
+          with newest as materialized (${newestOf(sql, question)})
+          select name, split, percentile_disc(array[0.5, 0.95]) within group (order by first_token_ms) as percentiles,
+            (select count(*) from newest)::int as looked_at
           from (
-            select ${named(sql, question)}, first_token_ms from (
-              select opened_at as at, model, key_id, endpoint, status, first_token_ms
-              from usage where ${within(sql, question, question.from, question.to)} and first_token_ms is not null
-            ) calls
+            select ${named(sql, question)}, first_token_ms from newest u
+            where first_token_ms is not null ${narrowed(sql, question.only ?? {})}
           ) named
           group by grouping sets ((name, split), ()) `,
         once,
       )
       // The row of all has no name; a range without a call has that one row, without figures.
-      return new Map(
+      const of = new Map(
         rows.flatMap(({ name, split, percentiles }) => {
           const [p50Ms, p95Ms] = percentiles ?? []
           if (p50Ms === undefined || p95Ms === undefined) return []
           return [[name === null ? allGroups : groupName(name, split ?? undefined), { p50Ms, p95Ms }] as const]
         }),
       )
+      return { of, newestOnly: rows.some(({ looked_at: count }) => count === FIRST_TOKENS_OF) }
     },
 
-    async errors({ accountId, from, to }) {
+    async errors({ accountId, from, to, only = {} }) {
       const rows = await database.run(
         (sql) => sql<{ error_code: string; requests: number; last_at: Date }[]>`
-          select error_code, count(*)::int as requests, max(opened_at) as last_at from usage
+          select error_code, count(*)::int as requests, max(opened_at) as last_at from usage u
           where account_id = ${accountId} and part = 0 and error_code is not null
-            and opened_at >= ${from} and opened_at < ${to}
+            and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, only)}
           group by 1 order by 2 desc, 1`,
         once,
       )
@@ -144,7 +157,8 @@ function partsOf(sql: Sql, range: ZonedRange) {
   return sql`
     select hour as at, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens,
       cache_write_tokens, charge_micro, cache_reads
-    from usage_hours where account_id = ${accountId} and hour >= ${first} and hour < ${last}
+    from usage_hours u where account_id = ${accountId} and hour >= ${first} and hour < ${last}
+      ${narrowed(sql, range.only ?? {})}
     ${from < first ? sql`union all ${recordsOf(sql, range, from, first)}` : sql``}
     ${last < to ? sql`union all ${recordsOf(sql, range, last, to)}` : sql``}`
 }
@@ -152,12 +166,22 @@ function partsOf(sql: Sql, range: ZonedRange) {
 const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
-  from usage where ${within(sql, range, from, to)}`
+  from usage u where key_id in (${keysOf(sql, range)})
+    and part = 0 and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
 
-/** By way of the account's keys, because the index that has the time is the keys'. */
-const within = (sql: Sql, { accountId }: UsageRange, from: Date, to: Date) => sql`
-  key_id in (select id from api_keys where account_id = ${accountId})
-  and part = 0 and opened_at >= ${from} and opened_at < ${to}`
+/** Records are found by way of the account's keys, because the index that has the time is the keys'. */
+const keysOf = (sql: Sql, { accountId }: UsageRange) => sql`select id from api_keys where account_id = ${accountId}`
+
+/** A key's calls by their time; the account's by their ids, which is what the account's index is by. */
+const newestOf = (sql: Sql, { accountId, ids, from, to, only }: SummaryQuestion) => sql`
+  select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage
+  where account_id = ${accountId} and part = 0 and opened_at >= ${from} and opened_at < ${to}
+  ${
+    only?.keyId === undefined
+      ? sql`and request_id >= ${ids.from} and request_id < ${ids.to} order by request_id desc`
+      : sql`and key_id = ${only.keyId} order by opened_at desc`
+  }
+  limit ${FIRST_TOKENS_OF}`
 
 /** Where clocks are never half an hour off UTC's, not in winter and not in summer. */
 function hasWholeHours(timeZone: string): boolean {
@@ -209,4 +233,5 @@ interface FirstTokenRow {
   name: string | null
   split: string | null
   percentiles: number[] | null
+  looked_at: number
 }

@@ -24,6 +24,8 @@ export interface UsageRow {
   readonly priceId: bigint
   /** The price version that was charged at. */
   readonly rates: Rates
+  /** Since when that version is in force. */
+  readonly priceEffectiveAt: Date | undefined
   readonly turns: number
   readonly attempts: number
   readonly errorCode: string | undefined
@@ -32,18 +34,24 @@ export interface UsageRow {
   readonly durationMs: number
 }
 
+/** What records may be narrowed to; each of it may be left out. */
+export interface UsageNarrowing {
+  readonly model?: string | undefined
+  readonly keyId?: string | undefined
+  readonly endpoint?: string | undefined
+  readonly status?: UsageStatus | undefined
+}
+
 /**
  * `from` is included, `to` is not; `ids` says the same roughly, as request ids, which is what the index is by. Without a
  * status final records are meant; a fallback status means its markers.
  */
-export interface UsageFilter {
+export interface UsageFilter extends UsageNarrowing {
   readonly accountId: string
   readonly ids?: { readonly from: string | undefined; readonly to: string | undefined } | undefined
   readonly from?: Date | undefined
   readonly to?: Date | undefined
-  readonly model?: string | undefined
-  readonly keyId?: string | undefined
-  readonly status?: UsageStatus | undefined
+  readonly errorCode?: string | undefined
 }
 
 export interface UsagePage {
@@ -92,17 +100,23 @@ const selectRows = (sql: Sql) => sql`
   select u.request_id, u.part, u.key_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
     u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
-    p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro
+    p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
   from usage u left join prices p on p.id = u.price_id`
 
-const matching = (sql: Sql, { accountId, ids, from, to, model, keyId, status }: UsageFilter) => sql`
-  u.account_id = ${accountId} and ${status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
+const matching = (sql: Sql, { accountId, ids, from, to, errorCode, ...only }: UsageFilter) => sql`
+  u.account_id = ${accountId} and ${only.status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
   ${ids?.from === undefined ? sql`` : sql`and u.request_id >= ${ids.from}`}
   ${ids?.to === undefined ? sql`` : sql`and u.request_id < ${ids.to}`}
   ${from === undefined ? sql`` : sql`and u.opened_at >= ${from}`}
   ${to === undefined ? sql`` : sql`and u.opened_at < ${to}`}
+  ${errorCode === undefined ? sql`` : sql`and u.error_code = ${errorCode}`}
+  ${narrowed(sql, only)}`
+
+/** A condition to add to others, on records or on their sums, which are called `u` either way. */
+export const narrowed = (sql: Sql, { model, keyId, endpoint, status }: UsageNarrowing) => sql`
   ${model === undefined ? sql`` : sql`and u.model = ${model}`}
   ${keyId === undefined ? sql`` : sql`and u.key_id = ${keyId}`}
+  ${endpoint === undefined ? sql`` : sql`and u.endpoint = ${endpoint}`}
   ${status === undefined ? sql`` : sql`and u.status = ${status}`}`
 
 export interface TokenColumns {
@@ -132,6 +146,7 @@ interface Row extends TokenColumns {
   output_micro: bigint | null
   cache_read_micro: bigint | null
   cache_write_micro: bigint | null
+  effective_at: Date | null
 }
 
 export const toTokens = (row: TokenColumns): Tokens => ({
@@ -159,6 +174,7 @@ const toUsageRow = (row: Row): UsageRow => ({
     cacheRead: micro(row.cache_read_micro ?? zero),
     cacheWrite: micro(row.cache_write_micro ?? zero),
   },
+  priceEffectiveAt: row.effective_at ?? undefined,
   turns: row.turns,
   attempts: row.attempts,
   errorCode: row.error_code ?? undefined,

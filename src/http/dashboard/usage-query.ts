@@ -3,10 +3,11 @@
  * account's time zone; `from` is included and `to` is not, except that a plain day as `to` is meant whole.
  */
 import type { UsageStatus } from "../../../actors/ledger.ts"
+import type { Endpoint } from "../../chat/request.ts"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"
-import type { UsageFilter, UsagePage, UsagePlace } from "../../store/usage.ts"
+import type { UsageFilter, UsageNarrowing, UsagePage, UsagePlace } from "../../store/usage.ts"
 import type { Period } from "../../store/operator/overview.ts"
 import { newRequestId } from "../request-id.ts"
 
@@ -19,6 +20,7 @@ const STATUSES = [
   "fallback_429",
   "fallback_oversize",
 ] as const satisfies readonly UsageStatus[]
+const FORMATS = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
 
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100
@@ -32,21 +34,21 @@ const DAY_MS = 24 * 60 * 60 * 1000
 const NAME = /^[^\p{Cc}]{1,200}$/u
 const PLACE = /^([A-Za-z0-9_-]{1,40})\.(\d{1,4})$/
 
-/** The parameters of `GET /usage`, as they travel. */
-export interface UsageQuery {
+/** The parameters of `GET /usage/errors`, as they travel. */
+export interface RangeQuery {
   readonly from?: string
   readonly to?: string
   readonly model?: string
   readonly key_id?: string
   readonly status?: UsageStatus
-  readonly cursor?: string
-  readonly limit?: number
+  readonly format?: Endpoint
 }
 
-/** The parameters of `GET /usage/errors`, as they travel. */
-export interface RangeQuery {
-  readonly from?: string
-  readonly to?: string
+/** The parameters of `GET /usage`, as they travel. */
+export interface UsageQuery extends RangeQuery {
+  readonly error_code?: string
+  readonly cursor?: string
+  readonly limit?: number
 }
 
 /** The parameters of `GET /usage/summary`, as they travel. */
@@ -61,19 +63,33 @@ export function usageFilter(session: Session, url: string): UsageFilter | Failur
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)
   if (to instanceof Failure) return to
-  const model = given(query, "model")
-  if (model !== undefined && !NAME.test(model)) return refused("model", "a model's id")
-  const keyId = given(query, "key_id")
-  if (keyId !== undefined && !NAME.test(keyId)) return refused("key_id", "a key's id")
-  const asked = given(query, "status")
-  const status = STATUSES.find((known) => known === asked)
-  if (asked !== undefined && status === undefined) return refused("status", `one of ${STATUSES.join(", ")}`)
+  const only = narrowing(query)
+  if (only instanceof Failure) return only
+  const errorCode = given(query, "error_code")
+  if (errorCode !== undefined && !NAME.test(errorCode)) return refused("error_code", "an error's code")
   const ids = {
     from: from === undefined ? undefined : firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS),
     to: to === undefined ? undefined : firstIdOf(to.getTime()),
   }
-  return { accountId: session.accountId, ids, from, to, model, keyId, status }
+  return { accountId: session.accountId, ids, from, to, errorCode, ...only }
 }
+
+function narrowing(query: URLSearchParams): UsageNarrowing | Failure {
+  const model = given(query, "model")
+  if (model !== undefined && !NAME.test(model)) return refused("model", "a model's id")
+  const keyId = given(query, "key_id")
+  if (keyId !== undefined && !NAME.test(keyId)) return refused("key_id", "a key's id")
+  const status = oneOf(query, "status", STATUSES)
+  if (status instanceof Failure) return status
+  const endpoint = oneOf(query, "format", FORMATS)
+  return endpoint instanceof Failure ? endpoint : { model, keyId, endpoint, status }
+}
+
+/** Which ids the calls of a range can have. */
+const idsOf = (from: Date, to: Date) => ({
+  from: firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS),
+  to: firstIdOf(to.getTime()),
+})
 
 /** What all request ids of this millisecond begin with, and so sorts before them. Their nine characters end in year 5188. */
 const firstIdOf = (ms: number): string =>
@@ -97,8 +113,11 @@ export function usageRange(session: Session, url: string, now: number): UsageRan
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)
   if (to instanceof Failure) return to
+  const only = narrowing(query)
+  if (only instanceof Failure) return only
   const end = to ?? new Date(now + DAY_MS)
   return {
+    only,
     accountId: session.accountId,
     from: from ?? new Date(Math.min(now, end.getTime()) - SUMMARY_DAYS * DAY_MS),
     to: end,
@@ -109,15 +128,14 @@ export function summaryQuestion(session: Session, url: string, now: number): Sum
   const range = usageRange(session, url, now)
   if (range instanceof Failure) return range
   const query = new URL(url).searchParams
-  const grouped = given(query, "group_by") ?? "day"
-  const groupBy = usageGroups.find((known) => known === grouped)
-  if (groupBy === undefined) return refused("group_by", `one of ${usageGroups.join(", ")}`)
+  const groupBy = oneOf(query, "group_by", usageGroups) ?? "day"
+  if (groupBy instanceof Failure) return groupBy
   const split = given(query, "split_by")
   const splitBy = usageSplits.find((known) => known === split)
   if (split !== undefined && (splitBy === undefined || splitBy === groupBy)) {
     return refused("split_by", `one of ${usageSplits.join(", ")}, and not 'group_by' again`)
   }
-  return { ...range, groupBy, splitBy, timeZone: session.timeZone }
+  return { ...range, ids: idsOf(range.from, range.to), groupBy, splitBy, timeZone: session.timeZone }
 }
 
 /** A time over all accounts, the last day unless it is told; at most `longestDays`, because every record in it is read. */
@@ -133,8 +151,7 @@ export function periodOf(
   // Days of a zone with summer time are not all as long.
   if (to.getTime() - from.getTime() > (terms.longestDays + 0.5) * DAY_MS)
     return refused("from", `at most ${terms.longestDays} days before 'to'`)
-  const ids = { from: firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS), to: firstIdOf(to.getTime()) }
-  return { from, to, ids }
+  return { from, to, ids: idsOf(from, to) }
 }
 
 /** Opaque to clients. */
@@ -149,6 +166,12 @@ function place(cursor: string): UsagePlace | Failure {
 
 /** An empty parameter is an absent one: forms send them. */
 const given = (query: URLSearchParams, name: string): string | undefined => query.get(name) || undefined
+
+function oneOf<T extends string>(query: URLSearchParams, name: string, known: readonly T[]): T | undefined | Failure {
+  const asked = given(query, name)
+  if (asked === undefined) return undefined
+  return known.find((one) => one === asked) ?? refused(name, `one of ${known.join(", ")}`)
+}
 
 function time(query: URLSearchParams, name: "from" | "to", timeZone: string): Date | undefined | Failure {
   const text = given(query, name)

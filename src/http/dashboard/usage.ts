@@ -8,9 +8,9 @@ import { type Tokens, noTokens } from "../../../actors/money/tokens.ts"
 import { Failure } from "../../failure/failure.ts"
 import {
   allGroups,
+  FIRST_TOKENS_OF,
   type FirstTokens,
   groupName,
-  type SummaryQuestion,
   type UsageSumStore,
   type UsageTotal,
 } from "../../store/usage-sums.ts"
@@ -37,15 +37,10 @@ export interface UsageDeps {
   readonly now?: () => number
 }
 
-/** Percentiles are of the records themselves; of more calls than these they are not told. */
-const PERCENTILES_OF = 25_000
-
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
 
-export const usageController = ({ usage, sums, authenticate, now = Date.now }: UsageDeps) => {
-  const firstTokensOf = async (question: SummaryQuestion, requests: number) =>
-    requests > PERCENTILES_OF ? new Map<string, FirstTokens>() : await sums.firstTokens(question)
-  return new Elysia({ name: "dashboard/usage" })
+export const usageController = ({ usage, sums, authenticate, now = Date.now }: UsageDeps) =>
+  new Elysia({ name: "dashboard/usage" })
     .get(
       "/usage",
       async ({ request }) => {
@@ -73,19 +68,20 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
         if (session instanceof Failure) return session
         const question = summaryQuestion(session, request.url, now())
         if (question instanceof Failure) return question
-        const rows = await sums.summarise(question)
+        const [rows, firstTokens] = await Promise.all([sums.summarise(question), sums.firstTokens(question)])
         const total = rows.reduce<UsageTotal>(added, nothing)
-        const firstTokens = await firstTokensOf(question, total.requests)
         const split = (name: string | undefined) => (question.splitBy === undefined ? {} : { split: name ?? null })
         return {
           data: rows.map((row) => ({
             group: row.group,
             ...split(row.split),
-            ...sumJson(row, firstTokens.get(groupName(row.group, row.split))),
+            ...sumJson(row, firstTokens.of.get(groupName(row.group, row.split))),
           })),
-          total: sumJson(total, firstTokens.get(allGroups)),
+          total: sumJson(total, firstTokens.of.get(allGroups)),
           group_by: question.groupBy,
           split_by: question.splitBy ?? null,
+          /** Of how many of the newest calls the times to the first token are; null when of all. */
+          first_token_of: firstTokens.newestOnly ? FIRST_TOKENS_OF : null,
           time_zone: question.timeZone,
           from: question.from.toISOString(),
           to: question.to.toISOString(),
@@ -130,7 +126,6 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
       if (found === undefined) return new Failure("usage.not_found")
       return { ...rowJson(found.record), markers: found.markers.map(markerJson) }
     })
-}
 
 const markerJson = ({ model, status, createdAt }: UsageRow) => ({ model, status, created_at: createdAt.toISOString() })
 
@@ -158,6 +153,7 @@ const rowJson = (row: UsageRow) => ({
   first_token_ms: row.firstTokenMs ?? null,
   error_code: row.errorCode ?? null,
   price_id: Number(row.priceId),
+  price_effective_at: row.priceEffectiveAt?.toISOString() ?? null,
   /** Micro-rupiah for one token. */
   rates: {
     input_micro: microToJson(row.rates.input),

@@ -70,6 +70,7 @@ describe("one call's record", () => {
       first_token_ms: 5,
       error_code: null,
       price_id: 1,
+      price_effective_at: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T/),
       rates: { input_micro: 3, output_micro: 5, cache_read_micro: 7, cache_write_micro: 11 },
       amounts: { input_micro: 30, output_micro: 100, cache_read_micro: 210, cache_write_micro: 440 },
       absorbed_micro: 0,
@@ -160,6 +161,10 @@ describe("the list", () => {
       ["?model=model-b", [b]],
       ["?key_id=key_a", [a]],
       ["?key_id=key_unknown", []],
+      ["?format=chat", [c, b, a]],
+      ["?format=responses", []],
+      ["?error_code=dependency.upstream_unavailable", [c]],
+      ["?error_code=upstream.rate_limited", []],
       ["?status=ok", [b, a]],
       ["?status=usage_missing", [c]],
       ["?status=fallback_429", [c]],
@@ -204,6 +209,8 @@ describe("the list", () => {
     "to=1",
     "model=%00",
     "key_id=a%0Ab",
+    "format=bedrock",
+    "error_code=%0A",
   ])("refuses %s", async (query) => {
     const { token } = await world.signUp()
     const { status, json } = await world.call("GET", `/usage?${query}`, { token })
@@ -324,6 +331,50 @@ describe("the summary", () => {
     ])
   })
 
+  test("is narrowed by model, key, format and status, whole hours and ends alike", async () => {
+    const { id, token, keys } = await owner()
+    const [one, two] = keys
+    for (const at of ["2026-11-20T04:59:00Z", "2026-11-20T05:10:00Z", "2026-11-20T06:01:00Z"]) {
+      await called(id, { at, keyId: one, firstTokenMs: 10 })
+      await called(id, { at, keyId: two, model: "model-b", endpoint: "messages", firstTokenMs: 20 })
+      await called(id, { at, keyId: two, status: "upstream_error", firstTokenMs: 30 })
+    }
+    const sum = async (query: string) => {
+      const edges = "from=2026-11-20T04:30:00Z&to=2026-11-20T06:30:00Z"
+      const { json } = await world.call("GET", `/usage/summary?${edges}&group_by=day&${query}`, { token })
+      return [json.total.requests, json.total.errors, json.total.first_token_p95_ms]
+    }
+    expect(await sum("")).toEqual([9, 3, 30])
+    expect(await sum("model=model-b")).toEqual([3, 0, 20])
+    expect(await sum(`key_id=${one}`)).toEqual([3, 0, 10])
+    expect(await sum(`key_id=${two}&status=ok`)).toEqual([3, 0, 20])
+    expect(await sum("format=messages")).toEqual([3, 0, 20])
+    expect(await sum("status=upstream_error")).toEqual([3, 3, 30])
+    expect(await sum("format=responses")).toEqual([0, 0, null])
+  })
+
+  test("tells times to the first token of the newest calls alone when there are many", async () => {
+    const { id, token, keys } = await owner()
+    const [busy, quiet] = keys
+    const old = "2026-11-19T05:00:00Z"
+    await called(id, { at: old, keyId: quiet, firstTokenMs: 9_000 })
+    const summary = async (query = "") => (await world.call("GET", `/usage/summary?${range}${query}`, { token })).json
+    expect(await summary()).toMatchObject({ first_token_of: null, total: { first_token_p95_ms: 9_000 } })
+    await world.sql`
+      insert into usage select ${newRequestId(Date.parse("2026-11-20T05:00:00Z")).slice(0, 13)} || lpad(n::text, 18, '0'), 0, ${id},
+        ${busy ?? ""}, 1, 'model-a', 'chat', true, 'ok', 1, 1, 1, 1, 1, 0, 1, 1, 1, null, false, '2026-11-20T05:00:00Z', 70, 90
+      from generate_series(1, 25000) n`
+    expect(await summary()).toMatchObject({
+      first_token_of: 25_000,
+      total: { requests: 25_001, first_token_p50_ms: 70, first_token_p95_ms: 70 },
+      data: [{ group: "2026-11-19", first_token_p50_ms: null }, { group: "2026-11-20" }],
+    })
+    expect(await summary(`&key_id=${quiet}`)).toMatchObject({
+      first_token_of: null,
+      total: { first_token_p95_ms: 9_000 },
+    })
+  })
+
   test("is exact to the millisecond, also within an hour and at its edges", async () => {
     const { id, token, keys } = await owner()
     const times = [
@@ -383,14 +434,20 @@ describe("the summary", () => {
     expect((await seen()).data).toEqual([])
   })
 
-  test.each(["group_by=week", "from=x", "to=x", "split_by=day", "split_by=week", "group_by=model&split_by=model"])(
-    "refuses %s",
-    async (query) => {
-      const { token } = await owner()
-      const { status, json } = await world.call("GET", `/usage/summary?${query}`, { token })
-      expect([status, json.code]).toEqual([400, "request.invalid"])
-    },
-  )
+  test.each([
+    "group_by=week",
+    "format=bedrock",
+    "status=fine",
+    "from=x",
+    "to=x",
+    "split_by=day",
+    "split_by=week",
+    "group_by=model&split_by=model",
+  ])("refuses %s", async (query) => {
+    const { token } = await owner()
+    const { status, json } = await world.call("GET", `/usage/summary?${query}`, { token })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+  })
 })
 
 describe("errors", () => {
@@ -412,6 +469,10 @@ describe("errors", () => {
     ])
     const later = await world.call("GET", "/usage/errors?from=2026-11-20T06:30:00Z&to=2026-11-21", { token })
     expect(later.json.data).toHaveLength(1)
+    const narrowed = async (query: string) =>
+      (await world.call("GET", `/usage/errors?from=2026-11-20&to=2026-11-20&${query}`, { token })).json.data.length
+    expect(await narrowed("status=aborted_stream&model=model-a&format=chat&key_id=key_x")).toBe(1)
+    expect(await narrowed("model=model-b")).toBe(0)
     expect((await world.call("GET", "/usage/errors?from=x", { token })).status).toBe(400)
   })
 })
