@@ -1,6 +1,7 @@
+/** The frame around every page: navigation, preferences, and what a keyboard and a screen reader find. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+import { type BrowserWorld, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
 let person: Person
@@ -11,19 +12,89 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-test.each(everyLook)("home is accessible and fits: %o", async (look) => {
-  await using visit = await world.visit({ ...look, person })
+test("the first stop of a keyboard leads past the navigation", async () => {
+  await using visit = await world.visit({ person })
   await visit.open("/")
-  await visit.screenshot("home")
-  await visit.expectAccessible()
-  await visit.expectNoSidewaysScroll()
+  await visit.page.keyboard.press("Tab")
+  expect(await visit.page.evaluate(() => document.activeElement?.textContent)).toBe("Skip to content")
+  await visit.page.keyboard.press("Enter")
+  expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main")
 })
 
-test.each(everyLook)("sign-in is accessible and fits: %o", async (look) => {
-  await using visit = await world.visit(look)
-  await visit.open("/sign-in")
-  await visit.screenshot("sign-in")
+test("a change of page puts the focus on the new one and names the tab after it", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  await visit.page.getByRole("link", { name: "Models" }).click()
+  await visit.page.getByRole("heading", { name: "Models", level: 1 }).waitFor()
+  expect(await visit.page.title()).toBe("Models · Loket")
+  expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main")
+  expect(await visit.page.getByRole("link", { name: "Models" }).getAttribute("aria-current")).toBe("page")
+})
+
+test("a chosen theme is there again after a reload", async () => {
+  await using visit = await world.visit({ person, theme: "light" })
+  await visit.open("/")
+  const ground = () => visit.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+  const light = await ground()
+  await visit.page.getByRole("button", { name: /^Account: / }).click()
+  await visit.page.getByText("Dark", { exact: true }).filter({ visible: true }).click()
+  await visit.page.waitForFunction(
+    (before) => getComputedStyle(document.documentElement).backgroundColor !== before,
+    light,
+  )
+  const dark = await ground()
+  await visit.page.reload()
+  await visit.settled()
+  expect(await ground()).toBe(dark)
+})
+
+test("a chosen language is the account's, in every browser", async () => {
+  await using visit = await world.visit({ person, language: "en" })
+  await visit.open("/")
+  await visit.page.getByRole("button", { name: /^Account: / }).click()
+  const changed = visit.page.waitForResponse((response) => response.request().method() === "PATCH")
+  await visit.page.getByText("Indonesia", { exact: true }).filter({ visible: true }).click()
+  await visit.page.getByRole("heading", { name: "Beranda" }).waitFor()
+  expect(await visit.page.evaluate(() => document.documentElement.lang)).toBe("id")
+  expect((await changed).status()).toBe(200)
+  const account = await world.gateway.dashboard(person, "/account")
+  expect(await account.json()).toMatchObject({ language: "id" })
+})
+
+test("the menu closes with Escape and gives the focus back", async () => {
+  await using visit = await world.visit({ person, size: "phone" })
+  await visit.open("/")
+  const more = visit.page.getByRole("button", { name: "More" })
+  await more.focus()
+  await visit.page.keyboard.press("Enter")
+  const signOut = visit.page.getByRole("button", { name: "Sign out" })
+  await signOut.waitFor()
   await visit.expectAccessible()
-  await visit.expectNoSidewaysScroll()
-  expect(await visit.page.title()).toContain("Loket")
+  await visit.page.keyboard.press("Escape")
+  await signOut.waitFor({ state: "hidden" })
+  expect(await more.evaluate((element) => element === document.activeElement)).toBe(true)
+})
+
+test("on a phone whatever can be pressed is large enough for a finger", async () => {
+  await using visit = await world.visit({ person, size: "phone" })
+  for (const path of ["/", "/models", "/quick-start"]) {
+    await visit.open(path)
+    const small = await visit.page.evaluate(() =>
+      // A row is pressed anywhere, and a field within its frame.
+      [...document.querySelectorAll<HTMLElement>("button:not(.row-button), .button, .navigation-link, .input")]
+        .filter((element) => element.checkVisibility())
+        .map((element) => ({ element, box: element.getBoundingClientRect() }))
+        .filter(({ box }) => box.height < 44 || box.width < 44)
+        .map(({ element, box }) => `${element.className || element.tagName} ${box.width}×${box.height}`),
+    )
+    expect([path, small]).toEqual([path, []])
+  }
+})
+
+test("an address that leads nowhere says so, with a way back", async () => {
+  await using visit = await world.visit({ person })
+  await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)
+  await visit.page.getByText("Page not found").waitFor()
+  await visit.page.getByRole("link", { name: "Go to home" }).click()
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
 })

@@ -1,6 +1,6 @@
 /**
  * What more than one page asks. A page's own questions stand beside the page. Keys begin with the word by which events
- * make them stale: `account`, `usage`, `keys`, `top-ups`, `models`.
+ * make them stale: `account`, `summary`, `usage`, `keys`, `top-ups`, `models`.
  */
 import { queryOptions } from "@tanstack/react-query"
 import { api } from "./client.ts"
@@ -17,10 +17,6 @@ export const keysQuery = queryOptions({
   queryFn: async () => (await told(api.keys.get())).data,
 })
 
-export const topUpsQuery = queryOptions({
-  queryKey: ["top-ups"],
-  queryFn: async () => (await told(api["top-ups"].get())).data,
-})
 export const modelsQuery = queryOptions({
   queryKey: ["models"],
   queryFn: async () => (await told(api.models.get())).data,

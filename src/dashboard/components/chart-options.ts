@@ -37,6 +37,7 @@ export function chartOptions({
   if (kind === "bars") order.reverse()
   return {
     legend: { show: false },
+    padding: [8, 8, 0, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { show: kind === "lines" } },
     scales: {
       x: { time: false, range: (_, min, max) => (kind === "bars" ? [min - 0.5, max + 0.5] : [min, max]) },
@@ -47,6 +48,8 @@ export function chartOptions({
         ...axis,
         grid: { show: false },
         space: LABEL_PX,
+        size: 28,
+        gap: 8,
         incrs: [1, 2, 5, 7, 10, 14, 30, 60, 90],
         values: (_, steps) => steps.map((step) => labels[step] ?? ""),
       },

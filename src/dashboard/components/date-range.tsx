@@ -1,12 +1,8 @@
 /** From one day to another, both included, by a few usual spans or by hand. Days are the account's, such as 2026-11-21. */
 import { useId } from "react"
+import { type Days, lastDays } from "../i18n/days.ts"
 import { Choice } from "./choice.tsx"
 import { useComponentText } from "./text.ts"
-
-export interface Days {
-  readonly from: string
-  readonly to: string
-}
 
 interface DateRangeProps {
   readonly value: Days
@@ -16,14 +12,6 @@ interface DateRangeProps {
 }
 
 const SPANS = [1, 7, 30, 90] as const
-const DAY_MS = 86_400_000
-
-/** The span of so many days that ends today. */
-export const lastDays = (today: string, count: number): Days => ({
-  from: new Date(Date.parse(today) - (count - 1) * DAY_MS).toISOString().slice(0, 10),
-  to: today,
-})
-
 export function DateRange({ value, today, onChange }: DateRangeProps) {
   const text = useComponentText()
   const fromId = useId()

@@ -12,6 +12,10 @@ export interface Format {
   /** Of a share between 0 and 1. */
   readonly percent: (share: number) => string
   readonly date: (time: string | number | Date) => string
+  /** 21 Nov: of a year that is plain from where it stands. */
+  readonly day: (time: string | number | Date) => string
+  /** November 2026. */
+  readonly month: (time: string | number | Date) => string
   readonly dateTime: (time: string | number | Date) => string
   /** With seconds, where calls of one minute are told apart. */
   readonly time: (time: string | number | Date) => string
@@ -39,6 +43,8 @@ export function formatIn(language: Language, timeZone: string): Format {
   const percent = new Intl.NumberFormat(numbers, { style: "percent", maximumFractionDigits: 1 })
   const seconds = new Intl.NumberFormat(numbers, { maximumFractionDigits: 1 })
   const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone })
+  const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone })
+  const month = new Intl.DateTimeFormat(locale, { month: "long", year: "numeric", timeZone })
   const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short", timeZone })
   const time = new Intl.DateTimeFormat(locale, { timeStyle: "medium", timeZone })
   const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" })
@@ -48,6 +54,8 @@ export function formatIn(language: Language, timeZone: string): Format {
     compact: (value) => compact.format(value),
     percent: (share) => percent.format(share),
     date: (at) => date.format(new Date(at)),
+    day: (at) => day.format(new Date(at)),
+    month: (at) => month.format(new Date(at)),
     dateTime: (at) => dateTime.format(new Date(at)),
     time: (at) => time.format(new Date(at)),
     duration: (ms) => {

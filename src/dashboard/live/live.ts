@@ -11,8 +11,8 @@ import { accountQuery } from "../api/queries.ts"
 const SETTLE_DOWN_MS = 1_000
 
 /** By the first word of their keys: what a finished call changes, and what a credited top-up does. */
-const OF_A_CALL = ["usage", "keys"]
-const OF_A_TOP_UP = ["account", "top-ups"]
+const OF_A_CALL = ["usage", "summary", "keys"]
+const OF_A_TOP_UP = ["account", "summary", "top-ups"]
 
 /** Shows nothing; keeps the questions' answers fresh for as long as somebody is signed in. */
 export function Live() {

@@ -1,11 +1,16 @@
-/** What the home page asks, and what it makes of it. */
+/** What the home page asks. */
 import { queryOptions } from "@tanstack/react-query"
 import { api } from "../../api/client.ts"
 import { told } from "../../api/failure.ts"
+import { daysOf, lastDays } from "../../i18n/days.ts"
 
 const RECENT = 8
-export const CHART_DAYS = 30
-const PACE_DAYS = 7
+const CHART_DAYS = 30
+
+export const summaryQuery = queryOptions({
+  queryKey: ["summary"],
+  queryFn: () => told(api.account.summary.get()),
+})
 
 export const recentCallsQuery = queryOptions({
   queryKey: ["usage", "recent"],
@@ -17,60 +22,16 @@ export interface Day {
   /** 2026-11-21, in the account's time zone. */
   readonly day: string
   readonly chargeMicro: number
-  readonly calls: number
 }
 
-/** The day that it is somewhere, so many days ago. */
-export function dayIn(timeZone: string, now: number, ago = 0): string {
-  // The locale whose days are written as ISO 8601 has them.
-  const today = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short" }).format(now)
-  return new Date(Date.parse(today) - ago * 86_400_000).toISOString().slice(0, 10)
-}
-
-export const daysQuery = (timeZone: string, today: string) =>
+/** What each of the last days cost, also those on which nothing was called. */
+export const daysQuery = (today: string) =>
   queryOptions({
-    queryKey: ["usage", "days", timeZone, today],
+    queryKey: ["usage", "days", today],
     queryFn: async (): Promise<readonly Day[]> => {
-      // At least the whole month, of which there may be 31 days.
-      const days = lastDays(today, CHART_DAYS + 1)
-      const { data } = await told(
-        api.usage.summary.get({ query: { from: days[0] ?? today, to: today, group_by: "day" } }),
-      )
-      const byDay = new Map(data.map((row) => [row.group, row]))
-      return days.map((day) => {
-        const row = byDay.get(day)
-        return { day, chargeMicro: row?.charge_micro ?? 0, calls: row?.requests ?? 0 }
-      })
+      const { from } = lastDays(today, CHART_DAYS)
+      const { data } = await told(api.usage.summary.get({ query: { from, to: today, group_by: "day" } }))
+      const charges = new Map(data.map((row) => [row.group, row.charge_micro]))
+      return daysOf(from, CHART_DAYS).map((day) => ({ day, chargeMicro: charges.get(day) ?? 0 }))
     },
   })
-
-/** So many days, today's last. */
-const lastDays = (today: string, count: number): string[] =>
-  Array.from({ length: count }, (_, index) =>
-    new Date(Date.parse(today) - (count - 1 - index) * 86_400_000).toISOString().slice(0, 10),
-  )
-
-interface Spend {
-  readonly chargeMicro: bigint
-  readonly calls: number
-}
-
-export const spentOn = (days: readonly Day[], include: (day: string) => boolean): Spend =>
-  days
-    .filter(({ day }) => include(day))
-    .reduce(
-      (sum, { chargeMicro, calls }) => ({
-        chargeMicro: sum.chargeMicro + BigInt(chargeMicro),
-        calls: sum.calls + calls,
-      }),
-      {
-        chargeMicro: 0n,
-        calls: 0,
-      },
-    )
-
-/** How many days the balance lasts at the pace of the last week; undefined when nothing was spent. */
-export function daysLeft(days: readonly Day[], availableMicro: bigint): number | undefined {
-  const { chargeMicro } = spentOn(days.slice(-PACE_DAYS), () => true)
-  return chargeMicro === 0n ? undefined : Number((availableMicro * BigInt(PACE_DAYS)) / chargeMicro)
-}

@@ -2,28 +2,19 @@
 import { useQuery } from "@tanstack/react-query"
 import { ChevronRight, Circle, CircleCheck } from "lucide-react"
 import { Link } from "wouter"
-import { keysQuery, topUpsQuery } from "../../api/queries.ts"
 import { Card } from "../../components/card.tsx"
-import { useAccount } from "../../shell/session.tsx"
-import { recentCallsQuery } from "./data.ts"
+import { summaryQuery } from "./data.ts"
 import { useHomeText } from "./text.ts"
 
 export function FirstSteps() {
   const text = useHomeText()
-  const account = useAccount()
-  const keys = useQuery(keysQuery)
-  const topUps = useQuery(topUpsQuery)
-  const calls = useQuery(recentCallsQuery)
-  if (keys.data === undefined || topUps.data === undefined || calls.data === undefined) return null
+  const { data: summary } = useQuery(summaryQuery)
+  if (summary === undefined) return null
+  const { topped_up: toppedUp, key_made: keyMade, call_made: callMade } = summary.first_steps
   const steps = [
-    {
-      to: "/wallet",
-      title: text.steps.topUp,
-      hint: text.steps.topUpHint,
-      done: account.balance_micro > 0 || topUps.data.some(({ status }) => status === "paid"),
-    },
-    { to: "/keys", title: text.steps.key, hint: text.steps.keyHint, done: keys.data.length > 0 },
-    { to: "/quick-start", title: text.steps.call, hint: text.steps.callHint, done: calls.data.length > 0 },
+    { to: "/wallet", title: text.steps.topUp, hint: text.steps.topUpHint, done: toppedUp },
+    { to: "/keys", title: text.steps.key, hint: text.steps.keyHint, done: keyMade },
+    { to: "/quick-start", title: text.steps.call, hint: text.steps.callHint, done: callMade },
   ]
   if (steps.every(({ done }) => done)) return null
   return (

@@ -1,80 +1,63 @@
 /** The account in four numbers. */
+import { useQuery } from "@tanstack/react-query"
 import { Stat, Stats } from "../../components/card.tsx"
+import { ErrorState } from "../../components/error-state.tsx"
 import { Money } from "../../components/money.tsx"
 import { Skeleton } from "../../components/skeleton.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { type Day, daysLeft, spentOn } from "./data.ts"
+import { summaryQuery } from "./data.ts"
 import { useHomeText } from "./text.ts"
 
 /** Longer than this nobody plans. */
 const LONGEST_DAYS = 365
 
-export function Numbers({ days }: { readonly days: readonly Day[] | undefined }) {
+export function Numbers() {
   const text = useHomeText()
   const format = useFormat()
+  // The balance follows each event; the sums are asked again.
   const { balance_micro: balance, held_micro: held } = useAccount()
-  const available = BigInt(balance) - BigInt(held)
+  const { data: summary, error, refetch } = useQuery(summaryQuery)
+  if (summary === undefined && error) return <ErrorState error={error} retry={refetch} />
   return (
     <Stats>
       <Stat label={text.available} note={held === 0 ? text.nothingHeld : text.held(format.rupiah(held))}>
-        <Money micro={available} />
+        <Money micro={BigInt(balance) - BigInt(held)} />
       </Stat>
-      {days === undefined ? (
-        <>
-          <Waiting label={text.today} />
-          <Waiting label={text.month} />
-          <Waiting label={text.daysLeft} />
-        </>
+      <Stat
+        label={text.today}
+        note={summary && text.calls(format.number(summary.calls_today), summary.calls_today === 1)}
+      >
+        {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_today_micro} />}
+      </Stat>
+      <Stat label={text.month} note={format.month(Date.now())}>
+        {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_month_micro} />}
+      </Stat>
+      {summary === undefined ? (
+        <Stat label={text.daysLeft}>
+          <Skeleton />
+        </Stat>
       ) : (
-        <>
-          <Spent label={text.today} days={days} prefix={days.at(-1)?.day ?? ""} />
-          <Spent label={text.month} days={days} prefix={days.at(-1)?.day.slice(0, 8) ?? ""} />
-          <Left days={days} available={available} />
-        </>
+        <DaysLeft days={summary.days_left} />
       )}
     </Stats>
   )
 }
 
-const Waiting = ({ label }: { readonly label: string }) => (
-  <Stat label={label}>
-    <Skeleton />
-  </Stat>
-)
-
-interface SpentProps {
-  readonly label: string
-  readonly days: readonly Day[]
-  /** What its days begin with. */
-  readonly prefix: string
-}
-
-function Spent({ label, days, prefix }: SpentProps) {
+function DaysLeft({ days }: { readonly days: number | null }) {
   const text = useHomeText()
   const format = useFormat()
-  const { chargeMicro, calls } = spentOn(days, (day) => day.startsWith(prefix))
-  return (
-    <Stat label={label} note={text.calls(format.number(calls), calls === 1)}>
-      <Money micro={chargeMicro} />
-    </Stat>
-  )
-}
-
-function Left({ days, available }: { readonly days: readonly Day[]; readonly available: bigint }) {
-  const text = useHomeText()
-  const format = useFormat()
-  const left = daysLeft(days, available)
-  if (left === undefined) {
+  if (days === null) {
     return (
       <Stat label={text.daysLeft} note={text.noPace}>
         –
       </Stat>
     )
   }
+  const whole = Math.floor(days)
   return (
     <Stat label={text.daysLeft} note={text.pace}>
-      {left > LONGEST_DAYS ? text.longer : text.days(format.number(left), left === 1)}
+      {whole > LONGEST_DAYS ? text.longer : text.days(whole === 0 ? text.underOne : format.number(whole), whole <= 1)}
     </Stat>
   )
 }

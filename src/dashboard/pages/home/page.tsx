@@ -8,9 +8,10 @@ import { Page } from "../../components/page.tsx"
 import { EmptyState } from "../../components/empty-state.tsx"
 import { ErrorState } from "../../components/error-state.tsx"
 import { Skeleton } from "../../components/skeleton.tsx"
+import { dayIn } from "../../i18n/days.ts"
 import { useFormat } from "../../i18n/format.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { CHART_DAYS, dayIn, daysQuery, type Day } from "./data.ts"
+import { type Day, daysQuery } from "./data.ts"
 import { FirstSteps } from "./first-steps.tsx"
 import { Numbers } from "./numbers.tsx"
 import { RecentCalls } from "./recent-calls.tsx"
@@ -21,7 +22,7 @@ const Chart = lazy(() => import("../../components/chart.tsx"))
 export default function HomePage() {
   const text = useHomeText()
   const account = useAccount()
-  const days = useQuery(daysQuery(account.time_zone, dayIn(account.time_zone, Date.now())))
+  const days = useQuery(daysQuery(dayIn(account.time_zone, Date.now())))
   return (
     <Page
       title={text.title}
@@ -32,10 +33,10 @@ export default function HomePage() {
       }
     >
       <FirstSteps />
-      <Numbers days={days.data} />
+      <Numbers />
       <Card title={text.spend}>
         {days.data !== undefined ? (
-          <SpendChart days={days.data.slice(-CHART_DAYS)} />
+          <SpendChart days={days.data} />
         ) : days.error ? (
           <ErrorState error={days.error} retry={days.refetch} />
         ) : (
@@ -58,7 +59,7 @@ function SpendChart({ days }: { readonly days: readonly Day[] }) {
       <Chart
         caption={text.spend}
         kind="bars"
-        labels={days.map(({ day }) => format.date(`${day}T12:00:00Z`))}
+        labels={days.map(({ day }) => format.day(`${day}T12:00:00Z`))}
         series={[{ name: text.spendSeries, values: days.map(({ chargeMicro }) => chargeMicro) }]}
         format={(micro) => format.rupiah(Math.round(micro))}
       />

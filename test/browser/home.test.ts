@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+
+let world: BrowserWorld
+let model: string
+let customer: Person
+let key: string
+
+beforeAll(async () => {
+  world = await openBrowser()
+  model = await world.gateway.model({ format: "chat", model: "kapal-cepat", script: "input=1000&output=20" })
+  customer = await world.gateway.person(100_000)
+  key = (await world.gateway.key(customer)).key
+  for (let calls = 0; calls < 3; calls++) await buy(key)
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** A call of 1,000 and 20 tokens: 1,000 × 1,000 + 20 × 5,000 micro-rupiah, that is Rp 1.10. */
+async function buy(withKey: string): Promise<void> {
+  const body = { model, messages: [{ role: "user", content: "Halo" }] }
+  const response = await world.gateway.post("/v1/chat/completions", withKey, body)
+  expect([response.status, response.headers.get("x-cost-rp")]).toEqual([200, "1.1"])
+  await response.text()
+}
+
+test.each(everyLook)("home is accessible and fits: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: customer })
+  await visit.open("/")
+  await visit.page.locator("canvas").waitFor()
+  await visit.screenshot("home")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test.each(everyLook)("a new account's home is accessible and fits: %o", async (look) => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ ...look, person })
+  await visit.open("/")
+  await visit.screenshot("home-new")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test("home tells the balance, what was spent, and the calls it went to", async () => {
+  await using visit = await world.visit({ person: customer, language: "id" })
+  await visit.open("/")
+  const main = visit.page.getByRole("main")
+  await main.getByText("Rp\u00A099.996,70").waitFor()
+  expect(await main.getByText("Rp\u00A03,30", { exact: true }).count()).toBeGreaterThanOrEqual(2)
+  await main.getByText("3 panggilan").waitFor()
+  expect(await main.getByRole("row", { name: /kapal-cepat/ }).count()).toBe(3)
+  const chart = visit.page.getByRole("table", { name: "Pengeluaran 30 hari terakhir" })
+  expect(await chart.getByRole("row").count()).toBe(31)
+  expect(await chart.getByRole("row").last().innerText()).toContain("Rp\u00A03,30")
+})
+
+test("a call that ends elsewhere shows up by itself, and so do the balance and a top-up", async () => {
+  const person = await world.gateway.person(10_000)
+  const { key: own } = await world.gateway.key(person)
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  await visit.page.getByText("No calls yet").waitFor()
+  await buy(own)
+  await visit.page.getByRole("row", { name: /kapal-cepat/ }).waitFor()
+  await visit.page.getByRole("main").getByText("Rp\u00A09,998.90").first().waitFor()
+  await visit.page.getByRole("complementary").getByText("Rp\u00A09,998.90").waitFor()
+  await world.gateway.topUp(person, 20_000)
+  await visit.page.getByRole("complementary").getByText("Rp\u00A029,998.90").waitFor()
+})
+
+test("first steps are ticked off one by one, and go away when all are done", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  const steps = visit.page.getByRole("region", { name: "First steps" }).getByRole("listitem")
+  const done = async () => (await steps.allInnerTexts()).filter((words) => words.includes("(done)")).length
+  expect([await steps.count(), await done()]).toEqual([3, 0])
+  await world.gateway.topUp(person, 10_000)
+  await visit.page.getByText("Top up your balance (done)").waitFor()
+  const { key: own } = await world.gateway.key(person)
+  await buy(own)
+  await steps.first().waitFor({ state: "detached" })
+})
