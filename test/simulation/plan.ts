@@ -9,6 +9,8 @@ import { accounts, keys, models } from "./shop.ts"
 
 export interface Plan {
   readonly seed: number
+  /** Makes another course of chance from the same seed: 0, but where a story is being cut down. */
+  readonly salt: number
   /** Events of the simulation until its faults stop and all must come to rest. */
   readonly steps: number
   readonly processes: number
@@ -64,7 +66,7 @@ export function drawPlan(seed: number, steps: number): Plan {
     const afterMs = Math.floor(-Math.log(1 - random()) * hurry)
     events.push({ afterMs, ...drawEvent(random, rates, number, processes) })
   }
-  return { seed, steps, processes, shuffled, rates, events }
+  return { seed, salt: 0, steps, processes, shuffled, rates, events }
 }
 
 function drawEvent(random: Random, rates: Rates, number: number, processes: number): PlannedEventBody {

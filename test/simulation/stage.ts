@@ -27,7 +27,7 @@ export class Stage {
   readonly #shuffled: SeededScheduler | undefined
 
   constructor(plan: Plan, keepTrace: boolean) {
-    this.random = seededRandom(plan.seed ^ 0x5f3759df)
+    this.random = seededRandom((plan.seed ^ 0x5f3759df) + plan.salt * 0x9e3779b1)
     this.#shuffled = plan.shuffled ? new SeededScheduler(this.random) : undefined
     this.scheduler = this.#shuffled ?? new InlineScheduler()
     this.#rates = plan.rates
