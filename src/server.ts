@@ -88,6 +88,8 @@ export interface Server {
 const DRAIN_LEFT_MS = 60_000
 /** Long enough for a laptop's nap; a slot that nobody reads from is not kept for ever. */
 const READER_STALL_MS = 300_000
+/** Longer than a window of 60 s, which must be empty before a key is put away. */
+const IDLE_MS = 90_000
 const CATALOGUE_EVERY_MS = 2_000
 const SUCCESSION_EVERY_MS = 5_000
 const PAYMENTS_EVERY_MS = 5_000
@@ -138,6 +140,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       upstreamStartMs: config.UPSTREAM_START_TIMEOUT_MS,
       upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
       drainMs: config.DRAIN_MS,
+      idleMs: IDLE_MS,
       drainLeftMs: DRAIN_LEFT_MS,
       readerStallMs: READER_STALL_MS,
       ...limits,

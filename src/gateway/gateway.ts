@@ -33,6 +33,8 @@ export interface GatewayParts extends Pick<
   readonly log: Log
   readonly limits: CallLimits & {
     readonly maxConcurrency: number
+    /** After so long without use an actor that holds nothing is put away. */
+    readonly idleMs: number
     /** How long calls under way may go on once the process is to end. */
     readonly drainMs: number
   }
@@ -48,7 +50,7 @@ export class Gateway {
     this.#parts = parts
     const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search } = parts
     const { clock, random } = runtime
-    const { maxConcurrency, capacityWaitMs } = limits
+    const { maxConcurrency, capacityWaitMs, idleMs } = limits
     const shares = new Shares({
       clock,
       look: parts.share,
@@ -61,7 +63,17 @@ export class Gateway {
     this.#shares = shares
     const share = () => shares.current
     this.ports = {
-      actors: startActors({ runtime, store, ledgerStore, catalogue, log, maxConcurrency, capacityWaitMs, share }),
+      actors: startActors({
+        runtime,
+        store,
+        ledgerStore,
+        catalogue,
+        log,
+        maxConcurrency,
+        capacityWaitMs,
+        idleMs,
+        share,
+      }),
       catalogue,
       backends,
       limits,

@@ -27,6 +27,8 @@ export interface ActorsParts {
   readonly log: Log
   readonly maxConcurrency: number
   readonly capacityWaitMs: number
+  /** After so long without use an actor that holds nothing is put away. */
+  readonly idleMs: number
   /** Of rate windows and model caps, as it is now; when it changes the actors are told. */
   readonly share: () => Share
 }
@@ -34,8 +36,6 @@ export interface ActorsParts {
 /** The most asks that wait for one actor; a turn takes microseconds. */
 const MAILBOX_LIMIT = 10_000
 const ASK_DEADLINE_MS = 5_000
-/** Longer than a window of 60 s, which must be empty before a key is put away. */
-const IDLE_MS = 90_000
 const INTENSITY = { restarts: 10, withinMs: 60_000 }
 /** How long a starting actor waits for the ledger to have written what was sent before. */
 const BARRIER_MS = 5_000
@@ -65,7 +65,12 @@ export function startActors(parts: ActorsParts): Actors {
     "gate",
     (self) => new Slots(clock, (command) => self.tell(command), parts.maxConcurrency),
   )
-  const common = { mailboxLimit: MAILBOX_LIMIT, askDeadlineMs: ASK_DEADLINE_MS, idleMs: IDLE_MS, intensity: INTENSITY }
+  const common = {
+    mailboxLimit: MAILBOX_LIMIT,
+    askDeadlineMs: ASK_DEADLINE_MS,
+    idleMs: parts.idleMs,
+    intensity: INTENSITY,
+  }
 
   const written = async () => {
     const barrier = await ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), BARRIER_MS)

@@ -56,6 +56,7 @@ const worldFaults = [
   "process loses its session lock",
   "database is away",
   "process is deaf to its neighbours",
+  "actor crashes",
   "wall clock jumps",
   "key is revoked",
   "budget is changed",

@@ -45,6 +45,7 @@ export type PlannedEvent = { readonly afterMs: number } & (
   | { readonly type: "top-up"; readonly account: number; readonly micro: number; readonly twice: boolean }
   | { readonly type: "budget"; readonly key: number; readonly micro: number | undefined; readonly period: number }
   | { readonly type: "revoke"; readonly key: number }
+  | { readonly type: "poison"; readonly process: number; readonly key: number; readonly kind: "key" | "account" }
   | { readonly type: "crash" | "replace" | "lose-lock"; readonly process: number }
   | { readonly type: "deafen"; readonly process: number; readonly forMs: number }
   | { readonly type: "outage"; readonly forMs: number }
@@ -74,6 +75,8 @@ function drawEvent(random: Random, rates: Rates, number: number, processes: numb
   const key = whole(random, keys.length)
   if (random() < rates["process crashes"]) return { type: "crash", process }
   if (random() < rates["process is replaced by a new one"]) return { type: "replace", process }
+  if (random() < rates["actor crashes"])
+    return { type: "poison", process, key, kind: random() < 0.5 ? "key" : "account" }
   if (random() < rates["process loses its session lock"]) return { type: "lose-lock", process }
   if (random() < rates["process is deaf to its neighbours"])
     return { type: "deafen", process, forMs: whole(random, 3_000) }

@@ -39,6 +39,7 @@ const limits = {
   drainMs: 5_000,
   drainLeftMs: 4_000,
   readerStallMs: 15_000,
+  idleMs: 1_500,
 }
 const SUCCESSION_EVERY_MS = 5_000
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
@@ -91,6 +92,8 @@ export class SimulatedProcess {
   readonly #disk: SimulatedDisk
   readonly #catalogue: Catalogue
   readonly #end: () => void
+  /** Actors that were sent what no actor knows. */
+  readonly #poisoned = new Set<string>()
   #serving = false
 
   constructor({ stage, database, disk, catalogue }: ProcessParts, id: string) {
@@ -162,6 +165,18 @@ export class SimulatedProcess {
     }
   }
 
+  /** A bug of ours in the turn of an actor: it starts again from what is durable. */
+  poison(kind: "key" | "account", id: string): void {
+    if (!this.serving || this.gateway === undefined || this.#poisoned.has(`${kind}:${id}`)) return
+    const { keys, accounts } = this.gateway.ports.actors
+    const actor = `${kind}:${id}`
+    this.#poisoned.add(actor)
+    // It reaches nobody where the actor is not there.
+    this.clock.after(10_000, () => this.#poisoned.delete(actor))
+    if (kind === "key") keys.tellIfActive(id, { type: "poison" } as never)
+    else accounts.tellIfActive(id, { type: "poison" } as never)
+  }
+
   deafen(forMs: number): void {
     this.deaf = true
     this.clock.after(forMs, () => {
@@ -180,7 +195,9 @@ export class SimulatedProcess {
         random: this.#stage.random,
         scheduler: this.#stage.scheduler,
         fatal: (actor, cause) => this.#stage.violate(`the ${actor} actor does not recover: ${stackOf(cause)}`),
-        crashed: (actor, cause) => this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`),
+        crashed: (actor, cause) => {
+          if (!this.#poisoned.delete(actor)) this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`)
+        },
       },
       processId: this.id,
       store: this.#store(),

@@ -3,6 +3,7 @@
  * and from one seed. After so many steps the faults stop, everything must come to rest, and what must hold is checked.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
+import type { HoldReply } from "../../actors/account.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
@@ -28,12 +29,14 @@ export interface Result {
   readonly trace: readonly string[] | undefined
 }
 
+const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toString("hex")
+
 /** How long everything may take to come to rest: the longest of the waits that a call has, twice over. */
 const REST_MS = 120_000
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
-/** How long the server may take to see that a process is gone. */
-const DEAD_MS = 7_000
+/** How long until a dead process is closed: the server has to see that it is gone, and a living one to look. */
+const SUCCESSION_MS = 15_000
 
 export function simulate(plan: Plan, keepTrace = false): Result {
   const world = new World(plan, keepTrace)
@@ -111,7 +114,7 @@ class World {
       await this.#credit(`top_${accountId}`, accountId, amount)
     }
     for (const { secret, budget, ...key } of keys) {
-      const keyHash = Buffer.from(hashApiKey(secret)).toString("hex")
+      const keyHash = hashOf(secret)
       await books.createKey({
         ...key,
         keyHash,
@@ -175,6 +178,11 @@ class World {
       case "lose-lock":
         stage.count("process loses its session lock")
         return this.#processes[event.process]?.loseLock()
+      case "poison": {
+        stage.count("actor crashes")
+        const { secret, accountId } = keys[event.key]!
+        return this.#processes[event.process]?.poison(event.kind, event.kind === "key" ? hashOf(secret) : accountId)
+      }
       case "deafen":
         stage.count("process is deaf to its neighbours")
         return this.#processes[event.process]?.deafen(event.forMs)
@@ -264,9 +272,9 @@ class World {
       stage.violate(`no rest within ${REST_MS} ms: untold ${open.join(" ")}; under way ${underWay.join(" ")}`)
       return
     }
-    // Whoever is still starting, stopping or gone without the server's knowledge.
-    this.#until(() => false, DEAD_MS)
+    this.#do(this.#checkSuccession())
     for (const process of this.#all) if (process.serving) this.#do(this.#checkIdle(process))
+    this.#do(this.#checkSpendable())
     for (const process of this.#all) void process.stop()
     if (!this.#until(() => this.#all.every(({ alive }) => !alive), REST_MS)) {
       const left = this.#all.filter(({ alive }) => alive).map(({ id }) => id)
@@ -275,6 +283,31 @@ class World {
     const auditor = this.#process("prc_auditor")
     this.#until(() => auditor.serving, REST_MS)
     this.#do(this.#audit())
+  }
+
+  /** Who is starting or stopping has done so; who is gone is closed by one who lives, and who is closed has seen it. */
+  async #checkSuccession(): Promise<void> {
+    const { clock } = this.#stage
+    const until = clock.monotonic() + SUCCESSION_MS
+    for (;;) {
+      const restless = await this.#restless()
+      if (restless.length === 0) return
+      // With nobody there who could close them they are the auditor's to close, once the server knows.
+      if (this.#all.every(({ alive }) => !alive)) return await sleep(clock, SUCCESSION_MS)
+      if (clock.monotonic() > until)
+        return this.#stage.violate(`not at rest after ${SUCCESSION_MS} ms: ${restless.join(", ")}`)
+      await sleep(clock, 200)
+    }
+  }
+
+  async #restless(): Promise<string[]> {
+    const { processes } = await this.#database.books.dump()
+    const closed = new Map(processes.map((row) => [row.processId, row.closed]))
+    return this.#all.flatMap(({ id, alive, serving }) => {
+      if (alive && closed.get(id) === true) return [`${id} was closed and does not know it`]
+      if (alive && !serving) return [`${id} neither serves nor is gone`]
+      return !alive && closed.get(id) === false ? [`${id} is gone and was not closed`] : []
+    })
   }
 
   /** Nothing is held, nobody waits. */
@@ -301,6 +334,27 @@ class World {
         this.#stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.kind} ${view.reason}`)
       else if (view.value.held !== 0n)
         this.#stage.violate(`at rest ${view.value.held} is held of ${accountId} in ${id}`)
+    }
+  }
+
+  /** All that is left of an account can be held by one call, whoever leased it before. */
+  async #checkSpendable(): Promise<void> {
+    const { balances } = await this.#database.books.dump()
+    const process = this.#all.find(({ serving }) => serving)
+    const accountsOf = process?.gateway?.ports.actors.accounts
+    if (accountsOf === undefined) return
+    for (const { accountId, posted } of balances) {
+      if (posted <= 0n) continue
+      const requestId = `last_${accountId}`
+      const terms = { requestId, least: micro(posted), target: micro(posted) }
+      for (let tries = 1; ; tries++) {
+        const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
+        if (held.kind === "ok" && held.value.kind === "held") break
+        const answer = held.kind === "ok" ? held.value.kind : held.reason
+        if (tries === 5) return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
+        await sleep(this.#stage.clock, 500)
+      }
+      accountsOf.tellIfActive(accountId, { type: "release", requestId })
     }
   }
 
