@@ -15,7 +15,7 @@ export async function withdraw(actors: Actors, withdrawals: Withdrawals, settlem
 }
 
 /** Before the first call: what processes before this one told their clients is made true. */
-export async function withdrawKept({ ledger }: Actors, withdrawals: Withdrawals): Promise<number> {
+export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawals: Withdrawals): Promise<number> {
   const kept = await withdrawals.kept()
   const durable = () => new Promise<void>((resolve) => ledger.tell({ type: "barrier", reply: () => resolve() }))
   // Twice: what a dead process sent last may still be at work in the database, and a statement that waited for it has not

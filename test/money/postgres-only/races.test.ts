@@ -3,6 +3,12 @@
  * at work there, and is sent again beside it.
  */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { Actor, type Runtime } from "../../../actors/kernel/actor.ts"
+import { systemClock } from "../../../actors/kernel/clock.ts"
+import { InlineScheduler } from "../../../actors/kernel/scheduler.ts"
+import { Ledger, type LedgerCommand } from "../../../actors/ledger.ts"
+import { withdrawKept } from "../../../src/gateway/withdraw.ts"
+import { ledgerStore } from "../../../src/store/ledger.ts"
 import { directConnection, openTestDatabase, type TestDatabase } from "../../store/harness.ts"
 import { Books, voidOf } from "../books.ts"
 import { reconcile } from "../reconcile.ts"
@@ -24,12 +30,16 @@ async function behindLock(leaseId: bigint, work: readonly (() => Promise<unknown
   await holder.sql`begin`
   await holder.sql`select from leases where id = ${leaseId} for update`
   const under = Promise.all(work.map((each) => each()))
-  const waiting = () =>
-    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while ((await waiting()).length < work.length) await Bun.sleep(10)
+  await waitingForLocks(work.length)
   await holder.sql`commit`
   await holder.end()
   await under
+}
+
+async function waitingForLocks(count: number): Promise<void> {
+  const waiting = () =>
+    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while ((await waiting()).length < count) await Bun.sleep(10)
 }
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make)
@@ -71,6 +81,51 @@ test("a settlement and its void that meet leave nothing charged", async () => {
   }
 })
 
+test("a charge whose statement is still at work when its process has died is taken back by the next process", async () => {
+  const customer = await books.customer(1_000_000n)
+  const settlement = books.settlement(customer)
+  const next = await books.process()
+  const ledger = ledgerOf(next)
+  const forgotten: string[] = []
+  const withdrawals = {
+    kept: async () => [settlement],
+    keep: async () => {},
+    forget: (requestId: string) => void forgotten.push(requestId),
+  }
+  await behindLock(customer.lease.id, [
+    () => books.commit(customer.processId, { settlements: [settlement] }),
+    async () => {
+      // It waits behind the charge, which it therefore does not see the first time.
+      await waitingForLocks(1)
+      await withdrawKept({ ledger }, withdrawals)
+    },
+  ])
+  await ledger.stop()
+  expect(forgotten).toEqual([settlement.opening.requestId])
+  expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 1_000_000n })
+})
+
+/** The ledger of a process, as a gateway starts it. */
+function ledgerOf(processId: string): Actor<LedgerCommand> {
+  const store = ledgerStore({ database: target.db, processId, fenced: () => {} })
+  const unexpected = (_: string, cause: unknown) => {
+    throw cause
+  }
+  const runtime: Runtime = {
+    clock: systemClock,
+    random: Math.random,
+    scheduler: new InlineScheduler(),
+    fatal: unexpected,
+    crashed: unexpected,
+  }
+  return new Actor<LedgerCommand>(runtime, {
+    name: "ledger",
+    mailboxLimit: 100,
+    start: (self) => new Ledger({ clock: systemClock, store, self: (command) => self.tell(command), failed: () => {} }),
+    supervise: () => "stop",
+  })
+}
+
 test("a lease that is closed under a waiting batch is seen to be closed", async () => {
   const customer = await books.customer(1_000_000n)
   const settlement = books.settlement(customer)
@@ -79,9 +134,7 @@ test("a lease that is closed under a waiting batch is seen to be closed", async 
   await holder.sql`update leases set closed_at = now() where id = ${customer.lease.id}`
   await holder.sql`update balances set leased_micro = 0 where account_id = ${customer.accountId}`
   const commit = books.commit(customer.processId, { settlements: [settlement] })
-  const waiting = () =>
-    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while ((await waiting()).length === 0) await Bun.sleep(10)
+  await waitingForLocks(1)
   await holder.sql`commit`
   await holder.end()
   await commit
