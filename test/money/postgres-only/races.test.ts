@@ -36,9 +36,10 @@ async function behindLock(leaseId: bigint, work: readonly (() => Promise<unknown
   await under
 }
 
+const waiting = () =>
+  target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+
 async function waitingForLocks(count: number): Promise<void> {
-  const waiting = () =>
-    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   while ((await waiting()).length < count) await Bun.sleep(10)
 }
 
@@ -105,12 +106,13 @@ test("a charge whose statement is still at work when its process has died is tak
   expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 1_000_000n })
 })
 
+const unexpected = (_: string, cause: unknown) => {
+  throw cause
+}
+
 /** The ledger of a process, as a gateway starts it. */
 function ledgerOf(processId: string): Actor<LedgerCommand> {
   const store = ledgerStore({ database: target.db, processId, fenced: () => {} })
-  const unexpected = (_: string, cause: unknown) => {
-    throw cause
-  }
   const runtime: Runtime = {
     clock: systemClock,
     random: Math.random,
