@@ -74,6 +74,7 @@ const banner = (url: string, { email, password, key }: Demo, simulated: boolean)
   Loket is running at ${url}${simulated ? "  (no provider configured: models are simulated)" : ""}
 
   demo account   ${email} / ${password}
+  dashboard      ${url}/dashboard
   balance        Rp ${BALANCE_RP.toLocaleString("id-ID")} at first
   API key        ${key}
 

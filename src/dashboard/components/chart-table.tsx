@@ -2,28 +2,30 @@
 import type { ChartProps } from "./chart-props.ts"
 
 export const ChartTable = ({ caption, labels, series, format }: ChartProps) => (
-  <table className="visually-hidden">
-    <caption>{caption}</caption>
-    <thead>
-      <tr>
-        <td />
-        {series.map(({ name }) => (
-          <th key={name} scope="col">
-            {name}
-          </th>
-        ))}
-      </tr>
-    </thead>
-    <tbody>
-      {labels.map((label, step) => (
-        <tr key={label}>
-          <th scope="row">{label}</th>
-          {series.map(({ name, values }) => {
-            const value = values[step]
-            return <td key={name}>{value === null || value === undefined ? "" : format(value)}</td>
-          })}
+  <div className="visually-hidden">
+    <table>
+      <caption>{caption}</caption>
+      <thead>
+        <tr>
+          <td />
+          {series.map(({ name }) => (
+            <th key={name} scope="col">
+              {name}
+            </th>
+          ))}
         </tr>
-      ))}
-    </tbody>
-  </table>
+      </thead>
+      <tbody>
+        {labels.map((label, step) => (
+          <tr key={label}>
+            <th scope="row">{label}</th>
+            {series.map(({ name, values }) => {
+              const value = values[step]
+              return <td key={name}>{value === null || value === undefined ? "" : format(value)}</td>
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
 )

@@ -34,6 +34,12 @@ export function Live() {
       client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...balance })
     })
     source.addEventListener("call", () => outdate(OF_A_CALL))
+    // What happened while there was no connection was told to nobody.
+    let connected = false
+    source.addEventListener("open", () => {
+      if (connected) outdate([...OF_A_CALL, ...OF_A_TOP_UP])
+      connected = true
+    })
     // Ended for good, and not for a moment: there is no session any more, or not one of these.
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) void client.invalidateQueries(accountQuery)

@@ -1,8 +1,8 @@
 /** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
-import { CircleUser, Ellipsis, LogOut, Wallet } from "lucide-react"
+import { CircleUser, Ellipsis, FileCode, LogOut, Wallet } from "lucide-react"
 import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useRoute } from "wouter"
-import { Button, ButtonLink } from "../components/button.tsx"
+import { ButtonLink } from "../components/button.tsx"
 import { Menu } from "../components/menu.tsx"
 import { Money } from "../components/money.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
@@ -205,12 +205,14 @@ function AccountPanel() {
       <ThemeSwitch />
       <hr />
       <a className="navigation-link" href="/docs">
+        <FileCode aria-hidden="true" />
         {text.apiReference}
       </a>
       {account !== undefined && (
-        <Button kind="quiet" icon={<LogOut />} data-closes onClick={() => void leave()}>
+        <button type="button" className="navigation-link" data-closes onClick={() => void leave()}>
+          <LogOut aria-hidden="true" />
           {text.signOut}
-        </Button>
+        </button>
       )}
     </div>
   )

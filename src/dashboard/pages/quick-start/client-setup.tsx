@@ -17,7 +17,7 @@ export function ClientSetup({ client, base, models }: ClientSetupProps) {
   const text = useQuickStartText()
   const served = models.filter(({ endpoints }) => endpoints.includes(client.format))
   const [chosen, setChosen] = useState<string>()
-  const model = served.find((candidate) => candidate.model === chosen) ?? firstModel(served)
+  const model = served.find((candidate) => candidate.model === chosen) ?? firstModel(served, client.likes)
   if (model === undefined) return <EmptyState title={text.noModel} />
   const note = text.notes[client.id]
   return (

@@ -23,6 +23,8 @@ export interface Client {
   readonly id: keyof QuickStartText["notes"]
   readonly name: string
   readonly format: Format
+  /** What the ids of models begin with that it is at its best with. */
+  readonly likes?: string
   readonly snippets: (setting: Setting) => readonly Snippet[]
 }
 
@@ -64,6 +66,7 @@ console.log(answer.choices[0]?.message.content)`,
     id: "anthropic",
     name: "Anthropic SDK",
     format: "messages",
+    likes: "claude-sonnet",
     snippets: ({ base, model }) => [
       {
         file: "TypeScript",
@@ -83,6 +86,7 @@ console.log(answer.content)`,
     id: "claudeCode",
     name: "Claude Code",
     format: "messages",
+    likes: "claude-sonnet",
     snippets: ({ base, model }) => [
       {
         code: `export ANTHROPIC_BASE_URL=${base}
@@ -97,6 +101,7 @@ claude`,
     id: "codex",
     name: "Codex",
     format: "responses",
+    likes: "gpt-",
     snippets: ({ base, model }) => [
       {
         file: "~/.codex/config.toml",
@@ -125,6 +130,7 @@ env_key = "LOKET_API_KEY"`,
     id: "qwenCode",
     name: "Qwen Code",
     format: "chat",
+    likes: "qwen",
     snippets: ({ base, model }) => [
       {
         code: `export OPENAI_BASE_URL=${base}/v1
@@ -158,9 +164,12 @@ const openCode = (base: string, model: CatalogueModel): string =>
     2,
   )
 
-/** What to begin with: a model that can use tools, if there is one, and not the dearest. */
-export function firstModel(models: readonly CatalogueModel[]): CatalogueModel | undefined {
+/** What to begin with: one that the client is at its best with and that can use tools, if there is, and not the dearest. */
+export function firstModel(models: readonly CatalogueModel[], likes = ""): CatalogueModel | undefined {
+  const liked = models.filter(({ model }) => model.startsWith(likes))
   const able = models.filter((model) => model.supports_tools)
-  const byPrice = (able.length > 0 ? able : models).toSorted((a, b) => a.output_micro - b.output_micro)
+  const both = liked.filter((model) => able.includes(model))
+  const best = [both, liked, able, models].find((some) => some.length > 0) ?? []
+  const byPrice = best.toSorted((a, b) => a.output_micro - b.output_micro)
   return byPrice[Math.floor(byPrice.length / 2)]
 }
