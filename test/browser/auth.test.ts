@@ -39,10 +39,12 @@ test.each(everyLook)("sign-in and sign-up are accessible and fit: %o", async (lo
   }
 })
 
-test("a new account is signed in at once, in the language of the form, and can come back", async () => {
-  await using visit = await world.visit({ language: "en" })
+test("a new account is signed in at once, at home where its owner is, and can come back", async () => {
+  await using visit = await world.visit({ language: "en", timeZone: "Asia/Jayapura" })
   const email = newEmail()
+  const changed = visit.page.waitForResponse((response) => response.request().method() === "PATCH")
   await signUp(visit, email)
+  expect(await (await changed).json()).toMatchObject({ language: "en", time_zone: "Asia/Jayapura" })
   await visit.page.getByRole("heading", { name: "Home" }).waitFor()
   await visit.page.getByText("First steps").waitFor()
   await visit.page.reload()

@@ -28,11 +28,13 @@ export interface VisitWish {
   readonly size?: keyof typeof SIZES
   readonly language?: "id" | "en"
   readonly theme?: "light" | "dark"
+  /** Of the browser. */
+  readonly timeZone?: string
   /** Signed in as this person; a visitor otherwise. */
   readonly person?: Person
 }
 
-type Look = Required<Omit<VisitWish, "person">>
+type Look = Required<Pick<VisitWish, "size" | "language" | "theme">>
 
 const allLooks: readonly Look[] = (["desktop", "phone"] as const).flatMap((size) =>
   (["id", "en"] as const).flatMap((language) =>
@@ -86,11 +88,11 @@ export class Visit implements AsyncDisposable {
   }
 
   static async begin(gateway: TestGateway, browser: Browser, wish: VisitWish): Promise<Visit> {
-    const { size = "desktop", language = "en", theme = "light", person } = wish
+    const { size = "desktop", language = "en", theme = "light", timeZone = "Asia/Jakarta", person } = wish
     const context = await browser.newContext({
       viewport: SIZES[size],
       locale: language === "id" ? "id-ID" : "en-GB",
-      timezoneId: "Asia/Jakarta",
+      timezoneId: timeZone,
       colorScheme: theme,
       hasTouch: size === "phone",
       isMobile: size === "phone",

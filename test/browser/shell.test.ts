@@ -91,6 +91,37 @@ test("on a phone whatever can be pressed is large enough for a finger", async ()
   }
 })
 
+test("script and style that get into the page do nothing there, and are complained of", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  const came = await visit.page.evaluate(() => {
+    const script = document.createElement("script")
+    script.textContent = "document.body.id = 'taken over'"
+    document.body.append(script)
+    document.body.insertAdjacentHTML("beforeend", "<p style='position: fixed' onclick='alert(1)'>x</p>")
+    return [document.body.id, getComputedStyle(document.body.lastElementChild ?? document.body).position]
+  })
+  expect(came).toEqual(["", "static"])
+  expect(visit.complaints.filter((words) => words.includes("Content Security Policy")).length).toBeGreaterThanOrEqual(2)
+  visit.complaints.length = 0
+})
+
+test("a frozen account and a low balance are told on every page", async () => {
+  const other = await world.gateway.person(10_000)
+  await world.gateway.dashboard(other, "/account", {
+    method: "PATCH",
+    body: JSON.stringify({ low_balance_threshold_micro: 20_000_000_000 }),
+  })
+  await using visit = await world.visit({ person: other })
+  await visit.open("/models")
+  await visit.page.getByText("Your balance is under Rp\u00A020,000.").waitFor()
+  await visit.expectAccessible()
+  await world.gateway.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${other.accountId}`
+  await visit.open("/quick-start")
+  await visit.page.getByText("This account is frozen").waitFor()
+  await visit.expectAccessible()
+})
+
 test("an address that leads nowhere says so, with a way back", async () => {
   await using visit = await world.visit({ person })
   await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)

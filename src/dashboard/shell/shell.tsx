@@ -8,6 +8,7 @@ import { Money } from "../components/money.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
 import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
 import { Logo } from "./logo.tsx"
+import { Notices } from "./notices.tsx"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
@@ -38,6 +39,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       <SideBar />
       <TopBar />
       <main id="main" ref={main} tabIndex={-1} className="main">
+        <Notices />
         {children}
       </main>
       <BottomBar />

@@ -23,8 +23,10 @@ export default function SignUpPage() {
   const signUp = useMutation({
     mutationFn: async (credentials: { email: string; password: string }) => {
       const { account } = await told(api.auth["sign-up"].post(credentials))
-      // The language of the form is the account's; an account that could not be told so is one all the same.
-      return account.language === language ? account : await told(api.account.patch({ language })).catch(() => account)
+      const { timeZone } = Intl.DateTimeFormat().resolvedOptions()
+      if (account.language === language && account.time_zone === timeZone) return account
+      // Whoever signs up is at home where they do it; an account that could not be told so is one all the same.
+      return await told(api.account.patch({ language, time_zone: timeZone })).catch(() => account)
     },
     onSuccess: signedIn,
   })
