@@ -121,8 +121,8 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
         const mine = { matches, done: () => resolve(true) }
         swallow = mine
         givenUp?.addEventListener("abort", () => {
-          if (swallow !== mine) return
-          swallow = undefined
+          if (swallow === mine) swallow = undefined
+          // Also when the statement was met, and its connection was lost before its answer.
           resolve(false)
         })
       }),

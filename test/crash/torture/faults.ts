@@ -44,6 +44,13 @@ const stopped =
 /** How long is waited for a statement of the kind. */
 const MET_WITHIN_MS = 6_000
 
+/** A timer of its own: nothing else holds on to a signal that times out by itself. */
+function soon(): AbortSignal {
+  const controller = new AbortController()
+  setTimeout(() => controller.abort(), MET_WITHIN_MS)
+  return controller.signal
+}
+
 type Statement = (bytes: Buffer) => boolean
 
 /** What carries these, and none of those, in its values. */
@@ -61,7 +68,7 @@ const crediting = carrying(["topup:simulated:"])
 const lost =
   (statement: Statement): Strike =>
   (stage) =>
-    anyOf(stage, stage.proxies).dropReplyTo(statement, AbortSignal.timeout(MET_WITHIN_MS))
+    anyOf(stage, stage.proxies).dropReplyTo(statement, soon())
 
 export const faults = {
   "server stopped at once": stopped("immediate"),
@@ -113,7 +120,7 @@ export const faults = {
     const proxy = anyOf(stage, stage.proxies)
     proxy.freeze()
     await Bun.sleep(stage.settleDeadlineMs + 500)
-    const dropped = proxy.dropReplyTo(voiding, AbortSignal.timeout(MET_WITHIN_MS))
+    const dropped = proxy.dropReplyTo(voiding, soon())
     proxy.thaw()
     proxy.cut()
     return await dropped
@@ -122,7 +129,7 @@ export const faults = {
   "reply lost, then killed": async (stage) => {
     const at = Math.floor(stage.random() * stage.proxies.length)
     const proxy = stage.proxies[at]!
-    const met = await proxy.dropReplyTo(settling, AbortSignal.timeout(MET_WITHIN_MS))
+    const met = await proxy.dropReplyTo(settling, soon())
     proxy.refuse()
     proxy.cut()
     await Bun.sleep(stage.settleDeadlineMs + 500)
