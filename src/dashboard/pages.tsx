@@ -2,7 +2,7 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { BookOpen, Boxes, House } from "lucide-react"
+import { BookOpen, Boxes, House, KeyRound } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -32,6 +32,12 @@ export const pages: readonly DashboardPage[] = [
     access: "customer",
     component: lazy(() => import("./pages/quick-start/page.tsx")),
     navigation: { label: "quickStart", icon: <BookOpen /> },
+  },
+  {
+    path: "/keys",
+    access: "customer",
+    component: lazy(() => import("./pages/keys/page.tsx")),
+    navigation: { label: "keys", icon: <KeyRound />, phone: true },
   },
   {
     path: "/models",

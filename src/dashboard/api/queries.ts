@@ -16,6 +16,7 @@ export const keysQuery = queryOptions({
   queryKey: ["keys"],
   queryFn: async () => (await told(api.keys.get())).data,
 })
+export type ApiKey = Awaited<ReturnType<NonNullable<typeof keysQuery.queryFn>>>[number]
 
 export const modelsQuery = queryOptions({
   queryKey: ["models"],

@@ -1,6 +1,7 @@
 /**
  * Dialogs and drawers, on the browser's own modal dialog: it keeps the focus inside, makes the rest inert, closes with
- * Escape and a press outside, and gives the focus back.
+ * Escape and a press outside, and gives the focus back. The focus begins at what is marked `data-autofocus`, else at the
+ * first thing that takes it; React's own `autoFocus` comes too early for a modal dialog.
  */
 import { X } from "lucide-react"
 import { type MouseEvent, type ReactNode, useEffect, useId, useRef } from "react"
@@ -40,8 +41,10 @@ function Modal({
   useEffect(() => {
     const dialog = element.current
     if (dialog === null || dialog.open === open) return
-    if (open) dialog.showModal()
-    else dialog.close()
+    if (open) {
+      dialog.showModal()
+      dialog.querySelector<HTMLElement>("[data-autofocus]")?.focus()
+    } else dialog.close()
   }, [open])
   const pressed = (event: MouseEvent<HTMLDialogElement>) => {
     if (!insistent && event.target === element.current) onClose()

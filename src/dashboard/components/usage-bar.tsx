@@ -7,9 +7,11 @@ interface UsageBarProps {
   readonly used: number
   readonly limit: number
   readonly format: (value: number) => string
+  /** When it starts again. */
+  readonly note?: string
 }
 
-export function UsageBar({ label, used, limit, format }: UsageBarProps) {
+export function UsageBar({ label, used, limit, format, note }: UsageBarProps) {
   const text = useComponentText()
   const share = limit === 0 ? 1 : Math.min(used / limit, 1)
   const tone = share >= 1 ? "bad" : share >= 0.8 ? "warn" : "good"
@@ -30,6 +32,7 @@ export function UsageBar({ label, used, limit, format }: UsageBarProps) {
       >
         <div style={{ inlineSize: `${share * 100}%` }} />
       </div>
+      {note !== undefined && <p className="usage-bar-note">{note}</p>}
     </div>
   )
 }

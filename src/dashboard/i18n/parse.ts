@@ -15,9 +15,7 @@ const AMOUNTS = {
 /** An amount of rupiah, in micro-rupiah; undefined when it is none. */
 export function parseRupiah(text: string, language: Language): bigint | undefined {
   const [, whole, fraction = ""] = AMOUNTS[language].exec(text.replaceAll(/\s/g, "")) ?? []
-  return whole === undefined
-    ? undefined
-    : BigInt(whole.replaceAll(/\D/g, "") + fraction.padEnd(MICRO_DIGITS, "0"))
+  return whole === undefined ? undefined : BigInt(whole.replaceAll(/\D/g, "") + fraction.padEnd(MICRO_DIGITS, "0"))
 }
 
 /** A whole number of at most 15 digits; undefined when it is none. */

@@ -1,0 +1,70 @@
+/** One key that works: what it is, what it has used, and what can be done with it. */
+import { Code, Pencil, RefreshCw, Trash2 } from "lucide-react"
+import { useId } from "react"
+import type { ApiKey } from "../../api/queries.ts"
+import { Button } from "../../components/button.tsx"
+import { Tag } from "../../components/tag.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { hintOf } from "./hint.ts"
+import { Limits } from "./limits.tsx"
+import { useKeysText } from "./text.ts"
+
+export type KeyAction = "try" | "edit" | "rotate" | "revoke"
+
+interface KeyCardProps {
+  readonly apiKey: ApiKey
+  readonly onAct: (action: KeyAction) => void
+}
+
+export function KeyCard({ apiKey, onAct }: KeyCardProps) {
+  const text = useKeysText()
+  const format = useFormat()
+  const id = useId()
+  const { name, last_used_at: lastUsedAt, previous_expires_at: previousUntil } = apiKey
+  return (
+    <li>
+      <section className="card key-card" aria-labelledby={id}>
+        <header className="key-head">
+          <div className="key-title">
+            <h2 id={id}>{name}</h2>
+            <State apiKey={apiKey} />
+          </div>
+          <p className="key-facts">
+            <code aria-label={text.secretOf(name)}>{hintOf(apiKey)}</code>
+            <span>{text.created(format.date(apiKey.created_at))}</span>
+            <span title={lastUsedAt === null ? undefined : format.dateTime(lastUsedAt)}>
+              {lastUsedAt === null ? text.neverUsed : text.lastUsed(format.ago(lastUsedAt, Date.now()))}
+            </span>
+          </p>
+        </header>
+        {previousUntil !== null && (
+          <p className="key-notice">
+            <RefreshCw aria-hidden="true" />
+            <span>{text.rotating(format.dateTime(previousUntil))}</span>
+          </p>
+        )}
+        <Limits apiKey={apiKey} onEdit={() => onAct("edit")} />
+        <div className="key-actions" role="group" aria-label={text.actions(name)}>
+          <Button kind="quiet" size="small" icon={<Code />} onClick={() => onAct("try")}>
+            {text.tryIt}
+          </Button>
+          <Button kind="quiet" size="small" icon={<Pencil />} onClick={() => onAct("edit")}>
+            {text.edit}
+          </Button>
+          <Button kind="quiet" size="small" icon={<RefreshCw />} onClick={() => onAct("rotate")}>
+            {text.rotate}
+          </Button>
+          <Button kind="quiet" size="small" icon={<Trash2 />} onClick={() => onAct("revoke")}>
+            {text.revoke}
+          </Button>
+        </div>
+      </section>
+    </li>
+  )
+}
+
+function State({ apiKey: { usage } }: { readonly apiKey: ApiKey }) {
+  const text = useKeysText()
+  const spent = usage.budget !== null && usage.budget.used_micro >= usage.budget.limit_micro
+  return spent ? <Tag tone="bad">{text.exhausted}</Tag> : <Tag tone="good">{text.active}</Tag>
+}

@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Locator } from "playwright-core"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+
+let world: BrowserWorld
+let everyKind: Person
+
+beforeAll(async () => {
+  world = await openBrowser()
+  everyKind = await owner()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const hello = { model: "plain", messages: [{ role: "user", content: "Halo" }], max_tokens: 40 }
+
+/** Somebody with keys of every kind. */
+async function owner(): Promise<Person> {
+  const { gateway } = world
+  const model = await gateway.model({ format: "chat", output_micro: 2_000_000_000 })
+  const person = await gateway.person(1_250_000)
+  await gateway.key(person, { name: "Skrip lama" })
+  const ended = await gateway.key(person, { name: "Laptop Budi" })
+  await gateway.dashboard(person, `/keys/${ended.id}/revoke`, { method: "POST" })
+  const small = await gateway.key(person, {
+    name: "Uji coba",
+    spending_limit_micro: 35_000_000_000,
+    spending_period: "daily",
+  })
+  const whole = await gateway.key(person, {
+    name: "Produksi: asisten pelanggan",
+    requests_per_minute: 20,
+    tokens_per_minute: 2_000,
+    spending_limit_micro: 100_000_000_000,
+    spending_period: "monthly",
+  })
+  await gateway.dashboard(person, `/keys/${whole.id}/rotate`, { method: "POST", body: "{}" })
+  for (const { key } of [small, whole, whole, whole]) {
+    const response = await gateway.post("/v1/chat/completions", key, { ...hello, model })
+    expect(response.status).toBe(200)
+    await response.text()
+  }
+  return person
+}
+
+const field = (dialog: Locator, name: string) => dialog.getByRole("textbox", { name })
+const card = ({ page }: Visit, name: string) => page.getByRole("region", { name })
+
+test.each(everyLook)("keys are accessible and fit: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: everyKind })
+  await visit.open("/keys")
+  await visit.screenshot("keys")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await visit.page.locator("summary", { hasText: look.language === "id" ? "1 kunci" : "1 revoked" }).click()
+  await visit.page.getByText("Laptop Budi").waitFor()
+  await visit.page.getByRole("button", { name: look.language === "id" ? "Buat kunci" : "Create key" }).click()
+  await visit.page.getByRole("dialog").waitFor()
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test("a key is made with limits, shown once, works, and is never shown again", async () => {
+  const person = await world.gateway.person(100_000)
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Buat kunci" }).click()
+  const dialog = page.getByRole("dialog", { name: "Buat kunci API" })
+  // The name has the focus.
+  await page.keyboard.type("Produksi")
+  await dialog
+    .getByRole("group", { name: "Pilihan untuk Batas pengeluaran" })
+    .getByRole("button", { name: "50.000" })
+    .click()
+  await dialog.getByText("Tiap hari").click()
+  await field(dialog, "Permintaan per menit").fill("60")
+  await dialog.getByRole("button", { name: "Buat kunci" }).click()
+  const once = page.getByRole("dialog", { name: "Salin kunci Anda sekarang" })
+  await once.getByRole("button", { name: "Salin Kunci API" }).click()
+  await once.getByRole("button", { name: "Tersalin" }).waitFor()
+  const key = await page.evaluate(() => navigator.clipboard.readText())
+  expect(key).toMatch(/^sk-loket-[A-Za-z0-9]{46}$/)
+  await page.keyboard.press("Escape")
+  await once.getByRole("button", { name: "Sudah saya simpan" }).click()
+  await once.waitFor({ state: "hidden" })
+  expect(await page.content()).not.toContain(key)
+  await card(visit, "Produksi").getByText("Rp\u00A00 dari Rp\u00A050.000").waitFor()
+  await visit.open("/keys")
+  expect(await page.content()).not.toContain(key)
+
+  const response = await world.gateway.post("/v1/chat/completions", key, hello)
+  expect(response.headers.get("x-key-limit-period")).toBe("daily")
+  expect(response.headers.get("x-ratelimit-limit")).toBe("60")
+})
+
+test("what is written wrongly is said at its field, and nothing is made", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).click()
+  const dialog = page.getByRole("dialog", { name: "Create an API key" })
+  await field(dialog, "Spending limit").fill("ten")
+  await field(dialog, "Tokens per minute").fill("0")
+  await dialog.getByRole("button", { name: "Create key" }).click()
+  await dialog.getByText("Enter an amount of rupiah").waitFor()
+  for (const label of ["Name", "Spending limit", "Tokens per minute"]) {
+    expect(await field(dialog, label).getAttribute("aria-invalid")).toBe("true")
+  }
+  expect(await (await world.gateway.dashboard(person, "/keys")).json()).toEqual({ data: [] })
+})
+
+test("usage bars follow calls while the page is open", async () => {
+  const person = await world.gateway.person(100_000)
+  const { key } = await world.gateway.key(person, { name: "Live", requests_per_minute: 5 })
+  await using visit = await world.visit({ person })
+  await visit.open("/keys")
+  await card(visit, "Live").getByText("0 of 5").waitFor()
+  await card(visit, "Live").getByText("Never used").waitFor()
+  await (await world.gateway.post("/v1/chat/completions", key, hello)).text()
+  await card(visit, "Live").getByText("1 of 5").waitFor()
+  await card(visit, "Live")
+    .getByText(/^Last used/)
+    .waitFor()
+  await card(visit, "Live")
+    .getByText(/^Empty again in \d+ s$/)
+    .waitFor()
+})
+
+test("a change of limits is felt by the running application", async () => {
+  const person = await world.gateway.person(100_000)
+  const { key } = await world.gateway.key(person, {
+    name: "Agent",
+    spending_limit_micro: 1_500_000,
+    spending_period: "total",
+  })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await card(visit, "Agent").getByRole("button", { name: "Edit" }).click()
+  const dialog = page.getByRole("dialog", { name: "Edit Agent" })
+  expect(await field(dialog, "Spending limit").inputValue()).toBe("1.5")
+  await field(dialog, "Name").fill("Agent two")
+  await dialog
+    .getByRole("group", { name: "Choices for Spending limit" })
+    .getByRole("button", { name: "No limit" })
+    .click()
+  await field(dialog, "Requests per minute").fill("7")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await card(visit, "Agent two").getByText("0 of 7").waitFor()
+  const { headers } = await world.gateway.post("/v1/chat/completions", key, hello)
+  expect(headers.get("x-ratelimit-limit")).toBe("7")
+  expect(headers.get("x-key-limit-micro")).toBeNull()
+})
+
+test("before a key is revoked it is said what will stop; then it has stopped", async () => {
+  const person = await world.gateway.person(100_000)
+  const { key } = await world.gateway.key(person, { name: "Old script" })
+  await (await world.gateway.post("/v1/chat/completions", key, hello)).text()
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await card(visit, "Old script").getByRole("button", { name: "Revoke" }).click()
+  const dialog = page.getByRole("dialog", { name: "Revoke Old script?" })
+  await dialog.getByText("1 call", { exact: true }).waitFor()
+  await dialog.getByText("plain").waitFor()
+  await dialog.getByText(`${key.slice(0, 13)}…${key.slice(-4)}`, { exact: false }).waitFor()
+  await dialog.getByRole("button", { name: "Revoke key" }).click()
+  await page.getByText("Old script revoked").waitFor()
+  await page.getByText("No keys yet").waitFor()
+  const refused = await world.gateway.post("/v1/chat/completions", key, hello)
+  expect(await refused.json()).toMatchObject({ code: "auth.api_key_revoked" })
+})
+
+test("a rotated key shows its new secret once, and when the old one ends", async () => {
+  const person = await world.gateway.person(100_000)
+  const { key: old } = await world.gateway.key(person, { name: "Shop" })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await card(visit, "Shop").getByRole("button", { name: "Rotate" }).click()
+  const dialog = page.getByRole("dialog", { name: "Rotate Shop" })
+  await dialog.getByText("7 days").click()
+  await dialog.getByRole("button", { name: "Rotate key" }).click()
+  const once = page.getByRole("dialog", { name: "Copy your key now" })
+  await once.getByText(/^The old secret still works until .+ Replace it/).waitFor()
+  const key = await once.locator("code").innerText()
+  expect(key).not.toBe(old)
+  await once.getByRole("button", { name: "I have saved it" }).click()
+  await card(visit, "Shop")
+    .getByText(/^The old secret still works until/)
+    .waitFor()
+  for (const secret of [old, key]) {
+    expect((await world.gateway.post("/v1/chat/completions", secret, hello)).status).toBe(200)
+  }
+})
+
+test("a snippet with the key's beginning leads on to quick start", async () => {
+  const person = await world.gateway.person()
+  const { key } = await world.gateway.key(person, { name: "Snippet" })
+  await using visit = await world.visit({ person, size: "phone" })
+  const { page } = visit
+  await visit.open("/keys")
+  await card(visit, "Snippet").getByRole("button", { name: "Try it" }).click()
+  const dialog = page.getByRole("dialog", { name: "Try Snippet" })
+  await dialog.getByText(key.slice(0, 13), { exact: false }).waitFor()
+  expect(await dialog.locator("pre").innerText()).toContain(`${world.gateway.url}/v1/chat/completions`)
+  await visit.expectAccessible()
+  await dialog.getByRole("link", { name: "How to use it" }).click()
+  await page.getByRole("heading", { name: "Quick start", level: 1 }).waitFor()
+})

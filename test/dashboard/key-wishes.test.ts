@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test"
+import { noWishes, read, wishedOf, type WrittenWishes, type WrongField } from "../../src/dashboard/pages/keys/wishes.ts"
+
+const written = (change: Partial<WrittenWishes>): WrittenWishes => ({ ...noWishes, name: "Produksi", ...change })
+
+test("empty fields are no limits: of a new key they are left out, of one that is there they are removed", () => {
+  const wishes = read(written({}), "id")
+  expect(wishes).toEqual({
+    name: "Produksi",
+    spending_limit_micro: null,
+    spending_period: null,
+    requests_per_minute: null,
+    tokens_per_minute: null,
+  })
+  expect("name" in wishes && wishedOf(wishes)).toEqual({ name: "Produksi" })
+})
+
+test("limits are read exactly, in the language that they were written in", () => {
+  const limits = {
+    spendingLimit: "Rp 1.500,25",
+    period: "daily",
+    requestsPerMinute: "60",
+    tokensPerMinute: "1.000.000",
+  }
+  expect(read(written(limits as WrittenWishes), "id")).toEqual({
+    name: "Produksi",
+    spending_limit_micro: 1_500_250_000,
+    spending_period: "daily",
+    requests_per_minute: 60,
+    tokens_per_minute: 1_000_000,
+  })
+})
+
+test.each([
+  [{ name: "  " }, ["name"]],
+  [{ name: "x".repeat(101) }, ["name"]],
+  [{ spendingLimit: "banyak" }, ["amount"]],
+  [{ spendingLimit: "9.000.000.001" }, ["too-much"]],
+  [{ requestsPerMinute: "0" }, ["requests"]],
+  [{ tokensPerMinute: "2.147.483.648", requestsPerMinute: "-1" }, ["requests", "tokens"]],
+])("%j is wrong in %j", (change, fields) => {
+  expect(read(written(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))
+})
