@@ -1,14 +1,17 @@
 /** What went wrong, as the server told it (specification, "Error body"), or that it was not to be reached. */
 import type { ErrorBody } from "../../http/dashboard/contract.ts"
 
+/** The body of an error, or what a stream says of one, whose codes are short. */
+type ToldError = Omit<ErrorBody, "code"> & { readonly code: string }
+
 export class ApiFailure extends Error {
   /** Undefined when there was no answer of the gateway at all. */
-  readonly body: ErrorBody | undefined
+  readonly body: ToldError | undefined
   readonly status: number
   /** Seconds to wait at least. */
   readonly retryAfterS: number | undefined
 
-  constructor(body: ErrorBody | undefined, status: number, retryAfterS?: number) {
+  constructor(body: ToldError | undefined, status: number, retryAfterS?: number) {
     super(body?.error ?? "no answer")
     this.name = "ApiFailure"
     this.body = body
@@ -38,8 +41,18 @@ export async function told<A extends Answered>(call: Promise<A>): Promise<Data<A
     throw new ApiFailure(undefined, 0)
   })
   if (error === null) return data as Data<A>
-  const retryAfter = Number(response?.headers.get("retry-after") ?? Number.NaN)
-  throw new ApiFailure(errorBody(error.value), status, Number.isFinite(retryAfter) ? retryAfter : undefined)
+  throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
+}
+
+/** Of an answer to a call that the client does not make: the models' own paths. */
+export async function failureOf(response: Response): Promise<ApiFailure> {
+  const body: unknown = await response.json().catch(() => undefined)
+  return new ApiFailure(errorBody(body), response.status, retryAfterS(response))
+}
+
+function retryAfterS(response: Response | undefined): number | undefined {
+  const seconds = Number(response?.headers.get("retry-after") ?? Number.NaN)
+  return Number.isFinite(seconds) ? seconds : undefined
 }
 
 function errorBody(value: unknown): ErrorBody | undefined {

@@ -1,0 +1,118 @@
+/** A conversation: what was asked, what was answered, and how each answer ended. In this page's memory alone. */
+import { useCallback, useEffect, useReducer, useRef } from "react"
+import { answerTo, type Piece, type Question } from "./stream.ts"
+
+export interface Exchange {
+  readonly id: number
+  readonly question: string
+  readonly model: string
+  readonly thinking: string
+  readonly answer: string
+  /** Once the call has been accepted. */
+  readonly requestId: string | undefined
+  readonly state: "asking" | "answered" | "stopped" | "failed"
+  /** It ended at the answer's limit. */
+  readonly cutOff: boolean
+  readonly failure: Error | undefined
+}
+
+type Change =
+  | { readonly type: "asked"; readonly id: number; readonly question: string; readonly model: string }
+  | { readonly type: "piece"; readonly id: number; readonly piece: Piece }
+  | { readonly type: "ended"; readonly id: number; readonly state: "answered" | "stopped" }
+  | { readonly type: "failed"; readonly id: number; readonly failure: Error }
+  | { readonly type: "dropped"; readonly id: number }
+  | { readonly type: "cleared" }
+
+function changed(exchanges: readonly Exchange[], change: Change): readonly Exchange[] {
+  if (change.type === "cleared") return []
+  if (change.type === "dropped") return exchanges.filter(({ id }) => id !== change.id)
+  if (change.type === "asked") {
+    const { id, question, model } = change
+    const begun = { thinking: "", answer: "", requestId: undefined, state: "asking", cutOff: false, failure: undefined }
+    return [...exchanges, { id, question, model, ...begun } as Exchange]
+  }
+  return exchanges.map((exchange) =>
+    exchange.id === change.id ? { ...exchange, ...after(exchange, change) } : exchange,
+  )
+}
+
+function after(
+  exchange: Exchange,
+  change: Exclude<Change, { type: "asked" | "dropped" | "cleared" }>,
+): Partial<Exchange> {
+  if (change.type === "ended") return { state: change.state }
+  if (change.type === "failed") return { state: "failed", failure: change.failure }
+  const { piece } = change
+  if (piece.type === "begun") return { requestId: piece.requestId }
+  if (piece.type === "text") return { answer: exchange.answer + piece.text }
+  if (piece.type === "thinking") return { thinking: exchange.thinking + piece.text }
+  return { cutOff: piece.cutOff }
+}
+
+/** What the model is told: the system prompt, and whatever was answered at least in part. */
+function messagesOf(system: string, before: readonly Exchange[], question: string): Question["messages"] {
+  const told = before.filter(({ answer }) => answer !== "")
+  return [
+    ...(system.trim() === "" ? [] : [{ role: "system" as const, content: system }]),
+    ...told.flatMap((exchange) => [
+      { role: "user" as const, content: exchange.question },
+      { role: "assistant" as const, content: exchange.answer },
+    ]),
+    { role: "user", content: question },
+  ]
+}
+
+export interface Asking extends Pick<Question, "key" | "model" | "limit"> {
+  readonly system: string
+  readonly question: string
+  /** An exchange that this one takes the place of. */
+  readonly instead?: number
+}
+
+export interface Conversation {
+  readonly exchanges: readonly Exchange[]
+  readonly busy: boolean
+  readonly ask: (asking: Asking) => void
+  readonly stop: () => void
+  readonly clear: () => void
+}
+
+export function useConversation(): Conversation {
+  const [exchanges, dispatch] = useReducer(changed, [])
+  const underWay = useRef<AbortController>(undefined)
+  const lastId = useRef(0)
+  const stop = useCallback(() => underWay.current?.abort(), [])
+  useEffect(() => stop, [stop])
+  const ask = ({ key, model, limit, system, question, instead }: Asking) => {
+    const id = ++lastId.current
+    const controller = new AbortController()
+    underWay.current = controller
+    const before = exchanges.filter((exchange) => exchange.id !== instead)
+    if (instead !== undefined) dispatch({ type: "dropped", id: instead })
+    dispatch({ type: "asked", id, question, model })
+    const messages = messagesOf(system, before, question)
+    void listen({ key, model, limit, messages, signal: controller.signal }, (piece) =>
+      dispatch({ type: "piece", id, piece }),
+    ).then(
+      (state) => dispatch({ type: "ended", id, state }),
+      (failure: Error) => dispatch({ type: "failed", id, failure }),
+    )
+  }
+  const clear = () => {
+    stop()
+    dispatch({ type: "cleared" })
+  }
+  return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), ask, stop, clear }
+}
+
+/** How it ended; a failure is thrown. */
+async function listen(question: Question, heard: (piece: Piece) => void): Promise<"answered" | "stopped"> {
+  try {
+    for await (const piece of answerTo(question)) heard(piece)
+    return "answered"
+  } catch (error) {
+    if (question.signal.aborted) return "stopped"
+    throw error
+  }
+}

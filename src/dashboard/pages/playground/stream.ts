@@ -1,0 +1,80 @@
+/**
+ * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. Its answer comes in
+ * pieces; what goes wrong, before the stream or in it, is thrown as an ApiFailure (specification, "Events").
+ */
+import { EventSourceParserStream } from "eventsource-parser/stream"
+import { ApiFailure, failureOf } from "../../api/failure.ts"
+
+export interface Question {
+  readonly key: string
+  readonly model: string
+  readonly messages: readonly { readonly role: "system" | "user" | "assistant"; readonly content: string }[]
+  /** Tokens. */
+  readonly limit: number
+  readonly signal: AbortSignal
+}
+
+export type Piece =
+  | { readonly type: "begun"; readonly requestId: string }
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "thinking"; readonly text: string }
+  /** `cutOff`: at the answer's limit. */
+  | { readonly type: "finished"; readonly cutOff: boolean }
+
+export async function* answerTo({ key, model, messages, limit, signal }: Question): AsyncGenerator<Piece, void> {
+  const response = await reached(
+    fetch("/v1/chat/completions", {
+      method: "POST",
+      credentials: "omit",
+      headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ model, messages, max_completion_tokens: limit, stream: true }),
+      signal,
+    }),
+    signal,
+  )
+  if (!response.ok || response.body === null) throw await failureOf(response)
+  yield { type: "begun", requestId: response.headers.get("x-request-id") ?? "" }
+  const events = response.body
+    .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array<ArrayBuffer>>)
+    .pipeThrough(new EventSourceParserStream())
+    .getReader()
+  for (;;) {
+    const { done, value } = await reached(events.read(), signal)
+    // A stream that ends without its mark has broken off.
+    if (done) throw new ApiFailure(undefined, 0)
+    if (value.data === "[DONE]") return
+    yield* piecesOf(JSON.parse(value.data) as Chunk)
+  }
+}
+
+interface Chunk {
+  readonly error?: {
+    readonly message: string
+    readonly code: string
+    readonly type: string
+    readonly request_id: string
+  }
+  readonly choices?: readonly {
+    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null }
+    readonly finish_reason?: string | null
+  }[]
+}
+
+function* piecesOf({ error, choices = [] }: Chunk): Generator<Piece, void> {
+  if (error !== undefined) {
+    const { message, code, type, request_id } = error
+    throw new ApiFailure({ error: message, code, type, request_id, retryable: true }, 200)
+  }
+  for (const { delta, finish_reason: reason } of choices) {
+    if (delta?.reasoning_content) yield { type: "thinking", text: delta.reasoning_content }
+    if (delta?.content) yield { type: "text", text: delta.content }
+    if (reason) yield { type: "finished", cutOff: reason === "length" }
+  }
+}
+
+/** A connection that fails is told as one; a stop is the person's own. */
+async function reached<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return await work.catch((error: unknown) => {
+    throw signal.aborted ? error : new ApiFailure(undefined, 0)
+  })
+}

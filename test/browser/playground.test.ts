@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+
+const ANSWER = `Pakai \`Intl.NumberFormat\`:
+
+\`\`\`ts
+const rupiah = new Intl.NumberFormat("id-ID", { style: "currency", currency: "IDR" })
+\`\`\`
+
+<img src=x onerror="document.title='injected'"> tetap teks.`
+
+const PICTURED = `Pakai \`Intl.NumberFormat\` dengan bahasa \`id-ID\`:
+
+\`\`\`ts
+const rupiah = new Intl.NumberFormat("id-ID", {
+  style: "currency",
+  currency: "IDR",
+})
+console.log(rupiah.format(125_000))
+\`\`\`
+
+Hasilnya \`Rp 125.000,00\`.`
+
+let world: BrowserWorld
+let person: Person
+
+beforeAll(async () => {
+  world = await openBrowser()
+  person = await world.gateway.person(100_000)
+  const { gateway } = world
+  const told = `text=${encodeURIComponent(ANSWER)}&input=1200`
+  await gateway.model({ format: "chat", model: "menjawab", display_name: "Menjawab", script: told })
+  await gateway.model({
+    format: "chat",
+    model: "claude-sonnet-5-5",
+    display_name: "Claude Sonnet 5.5",
+    input_micro: 50_400,
+    output_micro: 252_000,
+    script: `text=${encodeURIComponent(PICTURED)}&input=214`,
+  })
+  await gateway.model({ format: "chat", model: "lambat", display_name: "Lambat", script: "output=400&pace=100" })
+  await gateway.model({
+    format: "chat",
+    model: "putus",
+    display_name: "Putus",
+    script: "fault=cut&after=2&output=50",
+  })
+  await gateway.model({ format: "messages", model: "pesan-saja", display_name: "Pesan saja" })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** Opens the playground with a trial key, for this model. */
+async function begin(visit: Visit, model: string) {
+  await visit.open(`/playground?model=${model}`)
+  await visit.page.getByRole("button", { name: /^(Make a trial key|Buat kunci percobaan)$/ }).click()
+  await visit.page.getByRole("textbox", { name: /^(Message|Pesan)$/ }).waitFor()
+}
+
+async function say(visit: Visit, words: string) {
+  await visit.page.getByRole("textbox", { name: /^(Message|Pesan)$/ }).fill(words)
+  await visit.page.keyboard.press("Enter")
+}
+
+const keysOf = async (owner: Person) => {
+  const { data } = (await (await world.gateway.dashboard(owner, "/keys")).json()) as {
+    data: { name: string; status: string; spending_limit_micro: number; spending_period: string }[]
+  }
+  return data
+}
+
+test.each(everyLook)("the playground is accessible and fits: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person })
+  await visit.open("/playground")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await begin(visit, "claude-sonnet-5-5")
+  await say(visit, look.language === "id" ? "Bagaimana memformat rupiah?" : "How do I format rupiah?")
+  await visit.page.getByRole("link", { name: /^(See in Usage|Lihat di Pemakaian)$/ }).waitFor()
+  await visit.page.getByText(/^(1 answer|1 jawaban)$/).waitFor()
+  await visit.screenshot("playground")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test("an answer streams as text and code, and shows what the record says that it cost", async () => {
+  const asker = await world.gateway.person(100_000)
+  await using visit = await world.visit({ person: asker })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  await say(visit, "How?")
+  const link = page.getByRole("link", { name: "See in Usage" })
+  const requestId = new URLSearchParams((await link.getAttribute("href"))?.split("?")[1]).get("request") ?? ""
+  const record = await world.gateway.usage(asker, requestId)
+  expect(record["input_tokens"]).toBe(1_200)
+  const charge = Number(record["charge_micro"])
+  expect(charge).toBe(1_200 * 1_000 + Number(record["output_tokens"]) * 5_000)
+  const shown = page.locator(".exchange-cost data")
+  await shown.waitFor()
+  expect(await shown.getAttribute("value")).toBe(String(charge))
+  expect(await page.locator("pre").innerText()).toContain("new Intl.NumberFormat")
+  await page.getByText("tetap teks.").waitFor()
+  expect(await page.locator("main img").count()).toBe(0)
+  expect(await page.title()).toStartWith("Playground")
+
+  await say(visit, "And then?")
+  await page.getByText("2 answers").waitFor()
+  expect(await page.locator(".playground-sum data").getAttribute("value")).toBe(String(2 * charge))
+  const [, second] = world.gateway.simulator.calls.filter(({ model }) => model.startsWith("menjawab")).slice(-2)
+  expect(second?.body?.["messages"]).toMatchObject([{ content: "How?" }, { content: ANSWER }, { content: "And then?" }])
+  await page.getByRole("button", { name: "Clear" }).click()
+  await page.getByText("Ask something").waitFor()
+})
+
+test("a trial key has a small budget, and is revoked when the page is left", async () => {
+  const asker = await world.gateway.person(100_000)
+  await using visit = await world.visit({ person: asker })
+  await begin(visit, "menjawab")
+  expect(await keysOf(asker)).toMatchObject([
+    { status: "active", spending_limit_micro: 5_000_000_000, spending_period: "total" },
+  ])
+  await visit.page.getByRole("link", { name: "API keys" }).click()
+  await visit.page.getByText("1 revoked key").first().waitFor()
+  expect(await keysOf(asker)).toMatchObject([{ status: "revoked" }])
+})
+
+test("a trial key is revoked when the browser leaves the page altogether", async () => {
+  const asker = await world.gateway.person(100_000)
+  await using visit = await world.visit({ person: asker })
+  await begin(visit, "menjawab")
+  await visit.page.goto("about:blank")
+  while ((await keysOf(asker))[0]?.status !== "revoked") await Bun.sleep(20)
+})
+
+test("a pasted key works, is told apart from what is none, and is stored nowhere", async () => {
+  const asker = await world.gateway.person(100_000)
+  const { key } = await world.gateway.key(asker)
+  await using visit = await world.visit({ person: asker, size: "phone", language: "id" })
+  const { page } = visit
+  await visit.open("/playground?model=menjawab")
+  const field = page.getByRole("textbox", { name: "Atau tempel kunci Anda" })
+  await field.fill("sk-loket-bukan")
+  await page.getByRole("button", { name: "Pakai" }).click()
+  await page.getByText("Ini bukan kunci Loket yang lengkap.").waitFor()
+  await field.fill(` ${key} `)
+  await page.getByRole("button", { name: "Pakai" }).click()
+  await say(visit, "Halo")
+  await page.getByText("1 jawaban").waitFor()
+  const stored = await page.evaluate(
+    () => [localStorage, sessionStorage].map((storage) => JSON.stringify(storage)).join() + document.cookie,
+  )
+  expect(stored).not.toContain(key.slice(9))
+  expect(await page.content()).not.toContain(key)
+})
+
+test("an answer that is stopped ends at once, and its cost is told when it is known", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "lambat")
+  await say(visit, "Long, please")
+  await page.getByRole("button", { name: "Stop" }).click()
+  await page.getByRole("button", { name: "Send", exact: true }).waitFor()
+  await page.getByText(/^Stopped/).waitFor()
+})
+
+test("a stream that breaks off says so with its code and request id, and can be sent again", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "putus")
+  await say(visit, "Hello")
+  const alert = page.getByRole("alert")
+  await alert.getByText("upstream_unavailable").waitFor()
+  await alert.getByText(/^req_/).waitFor()
+  await page.getByText("Not charged").waitFor()
+  await page.getByRole("button", { name: "Send again" }).click()
+  await alert.getByText("upstream_unavailable").waitFor()
+  expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1)
+})
+
+test("without money the refusal leads to the wallet", async () => {
+  await using visit = await world.visit({ person: await world.gateway.person() })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  await say(visit, "Hello")
+  await page.getByRole("alert").getByText("billing.insufficient_balance").waitFor()
+  expect(await page.getByRole("link", { name: "Top up" }).getAttribute("href")).toBe("/dashboard/wallet")
+})
+
+test("only models of chat completions are offered, and the answer limit is held", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  expect(await page.getByLabel("Model").locator("option").allInnerTexts()).not.toContain("Pesan saja")
+  await page.getByRole("textbox", { name: "Answer limit" }).fill("9000")
+  await page.getByText("Enter a whole number from 1 to 8,192.", { exact: true }).waitFor()
+  await say(visit, "Hello")
+  expect(await page.getByRole("textbox", { name: "Message" }).inputValue()).toBe("Hello")
+  await page.getByRole("textbox", { name: "Answer limit" }).fill("3")
+  await page.getByRole("textbox", { name: "System prompt" }).fill("Be brief.")
+  await page.getByRole("button", { name: "Send" }).click()
+  await page.getByText("1 answer").waitFor()
+  const call = world.gateway.simulator.calls.findLast(({ model }) => model.startsWith("menjawab"))
+  expect(call?.body).toMatchObject({
+    messages: [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "Hello" },
+    ],
+  })
+  expect([call?.body?.["max_tokens"], call?.body?.["max_completion_tokens"]]).toContain(3)
+})
