@@ -76,7 +76,7 @@ test("the calculator reckons as calls are charged", async () => {
   await visit.page.getByRole("button", { name: /Kapal Besar/ }).click()
   const drawer = visit.page.getByRole("dialog", { name: "Kapal Besar" })
   await drawer.getByLabel("Input tokens").fill("1000")
-  await drawer.getByLabel("Of these, read from cache").fill("400")
+  await drawer.getByLabel("Read from cache").fill("400")
   await drawer.getByLabel("Output tokens").fill("10")
   await drawer.getByLabel("Calls per day").fill("3")
   // 600 × 67,200 + 400 × 6,720 + 10 × 336,000 micro-rupiah
@@ -84,7 +84,7 @@ test("the calculator reckons as calls are charged", async () => {
   await drawer.getByText("Rp\u00A0139.10", { exact: true }).waitFor()
   await visit.screenshot("models-calculator")
   await visit.expectAccessible()
-  await drawer.getByLabel("Of these, read from cache").fill("1001")
+  await drawer.getByLabel("Read from cache").fill("1001")
   await drawer.getByText("Must not be more than the input tokens.").waitFor()
   await drawer.getByLabel("Output tokens").fill("-3")
   await drawer.getByText("Enter a whole number, 0 or more.").waitFor()

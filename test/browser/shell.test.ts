@@ -122,6 +122,19 @@ test("a frozen account and a low balance are told on every page", async () => {
   await visit.expectAccessible()
 })
 
+test("a page whose code cannot be had leaves the frame standing, and can be tried again", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  // As after a new version, whose files have other names.
+  await visit.page.route("**/dashboard/assets/*.js", (route) => route.fulfill({ status: 404 }))
+  await visit.page.getByRole("link", { name: "Quick start" }).click()
+  await visit.page.getByText("This page ran into an error").waitFor()
+  await visit.page.unroute("**/dashboard/assets/*.js")
+  await visit.page.getByRole("button", { name: "Reload" }).click()
+  await visit.page.getByRole("heading", { name: "Quick start" }).waitFor()
+  visit.complaints.length = 0
+})
+
 test("an address that leads nowhere says so, with a way back", async () => {
   await using visit = await world.visit({ person })
   await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { formatIn } from "../../src/dashboard/i18n/format.ts"
-import { preferredLanguage } from "../../src/dashboard/i18n/language.tsx"
+import { preferredLanguage, texts } from "../../src/dashboard/i18n/language.tsx"
 
 test.each([
   [null, ["id-ID", "en"], "id"],
@@ -30,4 +30,13 @@ test("how long ago is told in the largest unit that fits", () => {
   const now = Date.parse("2026-11-21T00:00:00Z")
   expect(format.ago(now - 3 * 60_000, now)).toBe("3 minutes ago")
   expect(format.ago(now - 26 * 3_600_000, now)).toBe("yesterday")
+})
+
+test("a text that one language lacks, or that takes other words, is an error of the type checker", () => {
+  // @ts-expect-error -- "b" is missing in English.
+  texts({ id: { a: "satu", b: "dua" }, en: { a: "one" } })
+  // @ts-expect-error -- "c" is in English alone.
+  texts({ id: { a: "satu" }, en: { a: "one", c: "three" } })
+  // @ts-expect-error -- English would be given a number, and Indonesian text.
+  texts({ id: { a: (count: string) => `${count} kali` }, en: { a: (count: number) => `${count} times` } })
 })

@@ -111,11 +111,14 @@ function TopBar() {
   )
 }
 
+/** As many as a narrow phone has room for, beside the rest. */
+const NEAR = 4
+
 /** Of a phone: the pages that are used most, and all the rest behind one button. */
 function BottomBar() {
   const text = useShellText()
   const entries = useNavigation()
-  const near = entries.filter(({ navigation }) => navigation?.phone)
+  const near = entries.filter(({ navigation }) => navigation?.phone).slice(0, NEAR)
   const far = entries.filter((page) => !near.includes(page))
   return (
     <nav className="bottom-bar" aria-label={text.mainNavigation}>
