@@ -7,7 +7,7 @@ import type { Endpoint } from "../../src/chat/request.ts"
 import type { Fetch } from "../../src/upstream/client.ts"
 import { type Answer, errorEvent, replyOf, streamOf } from "./backend-answers.ts"
 import { backendFaults } from "./faults.ts"
-import type { Stage } from "./stage.ts"
+import type { Said, Stage } from "./stage.ts"
 
 type BackendFault = (typeof backendFaults)[number]
 
@@ -49,7 +49,7 @@ export const fetchFor =
     const signal = init.signal ?? new AbortController().signal
     const asked = read(url, init.body as string)
     stage.trace(`backend asked for ${asked.requestId}`)
-    stage.asked(asked.requestId)
+    const said = stage.asked(asked.requestId)
     const fault = stage.fault(backendFaults)
     await Promise.race([sleep(clock, 1 + stage.delay(fault === "backend is slow" ? 6_000 : 300)), aborted(signal)])
     if (signal.aborted || fault === "backend takes no connection") throw new Error("no connection")
@@ -71,11 +71,26 @@ export const fetchFor =
       }
       return Response.json({ type: "error", error }, { status: 400 })
     }
-    return answered(stage, clock, asked, fault, signal)
+    return answered(stage, { clock, asked, said, signal }, fault)
   }
 
-function answered(stage: Stage, clock: Clock, asked: Asked, fault: BackendFault | undefined, signal: AbortSignal) {
+interface Connection {
+  readonly clock: Clock
+  readonly asked: Asked
+  readonly said: Said
+  /** The gateway breaks it off. */
+  readonly signal: AbortSignal
+}
+
+/** Counts that no gateway should believe, or that were not paid for. */
+const wrongCounts: ReadonlySet<BackendFault> = new Set([
+  "backend counts nonsense",
+  "backend counts more than was paid for",
+])
+
+function answered(stage: Stage, { clock, asked, said, signal }: Connection, fault: BackendFault | undefined) {
   const answer = answerTo(stage, asked, fault)
+  if (answer.usage !== undefined) said.counts = fault !== undefined && wrongCounts.has(fault) ? "beyond" : "honest"
   const pieces = asked.streams ? streamOf(asked.format, answer) : [JSON.stringify(replyOf(asked.format, answer))]
   const some = () => Math.floor(stage.random() * pieces.length)
   let end: "close" | "break" | "hang" = "close"
@@ -88,7 +103,15 @@ function answered(stage: Stage, clock: Clock, asked: Asked, fault: BackendFault 
     pieces[kept++] = asked.streams ? errorEvent(asked.format) : `{"error":{"message":"broken"}}`
   if (fault === "backend sends damaged bytes") pieces[kept++] = `data: {"id": \ufffd\n\n`
   const slow = fault === "backend is slow"
-  const body = bodyOf(pieces.slice(0, kept), { end, signal, clock, pause: () => stage.delay(slow ? 5_000 : 40) })
+  const intact = end === "close" && (fault === undefined || !cuts.has(fault))
+  const body = bodyOf(pieces.slice(0, kept), {
+    end,
+    signal,
+    clock,
+    pause: () => stage.delay(slow ? 5_000 : 40),
+    // Whoever reads a stream may stop at its terminal event.
+    told: (ended) => (said.whole ||= intact && (asked.streams || ended)),
+  })
   return new Response(body, { headers: { "Content-Type": asked.streams ? "text/event-stream" : "application/json" } })
 }
 
@@ -125,10 +148,12 @@ interface BodyTerms {
   readonly signal: AbortSignal
   readonly clock: Clock
   readonly pause: () => number
+  /** The last piece was sent, and then the end. */
+  readonly told: (ended: boolean) => void
 }
 
 /** Pieces as they are asked for, each after a pause; the gateway's own abort breaks it off. */
-function bodyOf(pieces: readonly string[], { end, signal, clock, pause }: BodyTerms): ReadableStream<Uint8Array> {
+function bodyOf(pieces: readonly string[], { end, signal, clock, pause, told }: BodyTerms): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let next = 0
   return new ReadableStream<Uint8Array>(
@@ -137,8 +162,13 @@ function bodyOf(pieces: readonly string[], { end, signal, clock, pause }: BodyTe
         await Promise.race([sleep(clock, pause()), aborted(signal)])
         if (signal.aborted) return controller.error(new Error("aborted"))
         const piece = pieces[next++]
-        if (piece !== undefined) return controller.enqueue(encoder.encode(piece))
+        if (piece !== undefined) {
+          controller.enqueue(encoder.encode(piece))
+          if (next === pieces.length) told(false)
+          return
+        }
         if (end === "hang") await aborted(signal)
+        told(true)
         if (end === "close") controller.close()
         else controller.error(new Error("the connection broke"))
       },

@@ -126,7 +126,7 @@ export class Course {
     }
   }
 
-  /** Two accounts with money, the first with two keys that have a budget and one that has none, and a first price. */
+  /** Two accounts with money, the first with two keys that have a budget and one that has none, a first price, and two processes. */
   async begin(side: Side): Promise<void> {
     const { books } = side
     const budgets = [
@@ -154,7 +154,7 @@ export class Course {
       })
     }
     await side.addPrice(rates[0]!, NOW)
-    await books.registerProcess("prc_0")
+    for (const process of ["prc_0", "prc_1"]) await books.registerProcess(process)
   }
 
   /** A lease that a move has led to. */
@@ -184,7 +184,7 @@ export class Course {
         else settled.set(call.requestId, { call, voided: false })
       } else {
         const calls = this.#calls.filter((call) => call.process === process)
-        // The last ones are asked for more often than those long ago.
+        // Those long ago are not asked for any more.
         const call = calls[calls.length - 1 - (pick % Math.max(1, Math.min(6, calls.length)))]
         if (call !== undefined) settled.set(call.requestId, { call, voided: entry === "void" })
       }

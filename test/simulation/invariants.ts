@@ -294,8 +294,8 @@ function* noCallIsLeft({ openings }: Dump, { quiet = false }: Circumstances): It
   if (quiet) for (const { requestId, processId } of openings) yield { requestId, processId }
 }
 
-/** The idempotency key of a top-up's credit ends with the top-up's id. */
-const creditOf = ({ idempotencyKey }: TransferRow): string => idempotencyKey.split(":")[2] ?? ""
+/** The idempotency key of a top-up's credit names the top-up. */
+const creditOf = ({ idempotencyKey }: TransferRow): string => /top_[^:]*/.exec(idempotencyKey)?.[0] ?? ""
 
 function* topUpsAreCredited({ topUps, transfers }: Dump): Iterable<Row> {
   const credits = Map.groupBy(

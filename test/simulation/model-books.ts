@@ -264,6 +264,7 @@ export class ModelBooks implements Books {
   async addPrice(model: string, rates: Rates, effectiveAt: number): Promise<bigint> {
     const priceId = ++this.#lastPrice
     this.#tables.prices.set(priceId, { priceId, model, rates, effectiveAt })
+    this.#tables.tell({ what: "changed", about: "catalogue" })
     return priceId
   }
 

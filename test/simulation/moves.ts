@@ -13,11 +13,11 @@ const kinds = {
   "drop-lock": 2,
   "is-closed": 1,
   "find-dead": 2,
-  close: 2,
-  fence: 2,
-  "return-leases": 1,
+  close: 4,
+  fence: 3,
+  "return-leases": 2,
   "return-budgets": 1,
-  "record-openings": 1,
+  "record-openings": 2,
   "grow-lease": 12,
   "return-lease": 5,
   "grow-budget": 8,
@@ -25,8 +25,8 @@ const kinds = {
   "open-budget": 1,
   "return-budget": 4,
   "load-key": 2,
-  commit: 25,
-  "commit-again": 6,
+  commit: 40,
+  "commit-again": 10,
   credit: 2,
   "create-top-up": 1,
   "change-budget": 2,
@@ -62,7 +62,17 @@ export interface Move {
 const amounts = fc.oneof({ weight: 3, arbitrary: fc.nat(3_000) }, { weight: 1, arbitrary: fc.nat(30_000) })
 const entries = fc.array(
   fc.record({
-    entry: fc.constantFrom<Entry>("open", "open", "settle", "settle", "settle", "void", "open-and-settle"),
+    entry: fc.constantFrom<Entry>(
+      "open",
+      "open",
+      "settle",
+      "settle",
+      "settle",
+      "void",
+      "void",
+      "open-and-settle",
+      "open-and-settle",
+    ),
     pick: fc.nat(1_000),
     input: fc.nat(200),
     output: fc.oneof({ weight: 9, arbitrary: fc.nat(200) }, { weight: 1, arbitrary: fc.nat(3_000) }),
@@ -72,7 +82,11 @@ const entries = fc.array(
 
 export const moves: fc.Arbitrary<Move> = fc.record({
   kind: fc.oneof(...Object.entries(kinds).map(([kind, weight]) => ({ weight, arbitrary: fc.constant(kind as Kind) }))),
-  process: fc.nat(3),
+  process: fc.oneof(
+    { weight: 5, arbitrary: fc.constant(0) },
+    { weight: 3, arbitrary: fc.constant(1) },
+    { weight: 2, arbitrary: fc.nat(3) },
+  ),
   account: fc.nat(1),
   key: fc.nat(2),
   pick: fc.nat(1_000),

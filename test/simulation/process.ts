@@ -85,6 +85,8 @@ export class SimulatedProcess {
   gateway: Gateway | undefined
   deaf = false
   crashed = false
+  /** Calls that are told nothing yet, also those whose client has left. */
+  calls = 0
   readonly #stage: Stage
   readonly #database: SimulatedDatabase
   readonly #books: RemoteBooks
@@ -156,6 +158,8 @@ export class SimulatedProcess {
   /** What HTTP hands to a call; what HTTP does of an escaped error. */
   async call(format: WireFormat, request: Request, requestId: string): Promise<Response | Failure> {
     if (this.gateway === undefined) throw new Error("this process does not serve yet")
+    this.calls++
+    using _ended = { [Symbol.dispose]: () => this.calls-- }
     try {
       return await call(this.gateway.ports, format, request, requestId)
     } catch (error) {

@@ -1,28 +1,44 @@
 /** What clients were told, held against the books: whoever saw an answer end was charged for it, once, as it was told. */
 import { microToRupiah, micro } from "../../actors/money/micro.ts"
+import { inForce } from "../../actors/money/price.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { CallStory } from "./client.ts"
 import type { Dump, UsageRow } from "./dump.ts"
+import type { Said } from "./stage.ts"
 
-/** `asked` counts how often backends were asked for each request id. */
+/**
+ * `said` is what backends said, each time that one was asked for a request id. `holdsLast`: no actor has crashed, which
+ * forgets what was held of its purse, so that others may have had it.
+ */
 export function brokenPromises(
   dump: Dump,
   stories: readonly CallStory[],
-  asked: ReadonlyMap<string, number>,
+  { said, holdsLast }: { readonly said: ReadonlyMap<string, readonly Said[]>; readonly holdsLast: boolean },
 ): string[] {
   const finals = new Map(dump.usage.filter(({ part }) => part === 0).map((row) => [row.requestId, row]))
   return stories.flatMap((story) => {
     const row = finals.get(story.requestId)
-    const problem = broken(story, row, asked.get(story.requestId) ?? 0)
+    const of = said.get(story.requestId) ?? []
+    const problem =
+      broken(story, row, of) ??
+      (row && mispriced(row, dump.prices)) ??
+      (row && holdsLast ? overHold(row, of) : undefined)
     return problem === undefined
       ? []
       : [`${story.requestId}: ${problem} (told ${JSON.stringify(story.told)}; ${told(row)})`]
   })
 }
 
-function broken({ told, sawHead, process }: CallStory, row: UsageRow | undefined, asked: number): string | undefined {
+function broken(
+  { told, sawHead, process }: CallStory,
+  row: UsageRow | undefined,
+  said: readonly Said[],
+): string | undefined {
+  const asked = said.length
   if (row !== undefined && row.status !== "ok" && row.charge > 0n) return "a call that was not ok is charged"
   if (asked === 0 && row !== undefined && row.charge > 0n) return "a call that reached no backend is charged"
+  const misbooked = row && bookedAgainst(row, said)
+  if (misbooked !== undefined) return misbooked
   if (row === undefined && sawHead) return "an answer began and has no record"
   switch (told?.kind) {
     case "whole": {
@@ -47,6 +63,33 @@ function broken({ told, sawHead, process }: CallStory, row: UsageRow | undefined
       return unreachable(told)
   }
 }
+
+/** The rates are those in force when the request was admitted (decisions §2). */
+function mispriced({ model, status, priceId, openedAt }: UsageRow, prices: Dump["prices"]): string | undefined {
+  if (status !== "ok") return undefined
+  const due = inForce(
+    prices.filter((version) => version.model === model),
+    openedAt,
+  )
+  return due?.priceId === priceId
+    ? undefined
+    : `it is priced by version ${priceId}, and version ${due?.priceId} was in force`
+}
+
+/** What a backend answered whole, and counted, is charged, and to whoever asked; what it did not count is not. */
+function bookedAgainst({ status, charge }: UsageRow, said: readonly Said[]): string | undefined {
+  const last = said.at(-1)
+  if (charge > 0n && last?.counts === "none") return "what no backend has counted is charged"
+  const answered = last?.whole === true && last.counts === "honest"
+  if (answered && status !== "ok" && status !== "billing_error") return "an answer that came whole is not charged"
+  return undefined
+}
+
+/** An answer within its limit costs no more than is held for it (decisions §3). */
+const overHold = ({ status, absorbed }: UsageRow, said: readonly Said[]): string | undefined =>
+  status === "ok" && absorbed > 0n && said.every(({ counts }) => counts !== "beyond")
+    ? "the house bears what was asked for within the limit"
+    : undefined
 
 const told = (row: UsageRow | undefined): string =>
   row === undefined ? "no record" : `recorded ${row.status}, charged ${row.charge}, absorbed ${row.absorbed}`

@@ -1,6 +1,6 @@
 /** What every simulated world has: a small catalogue, accounts with little money, and their keys. Micro-rupiah. */
 import type { Rates } from "../../actors/money/price.ts"
-import { micro } from "../../actors/money/micro.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Model } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
@@ -39,6 +39,17 @@ export const rates: Readonly<Record<string, Rates>> = {
   small: { input: micro(100n), output: micro(500n), cacheRead: micro(10n), cacheWrite: micro(125n) },
   wide: { input: micro(1_000n), output: micro(4_000n), cacheRead: micro(1_000n), cacheWrite: micro(1_000n) },
   codex: { input: micro(2_001n), output: micro(9_999n), cacheRead: micro(201n), cacheWrite: micro(2_501n) },
+}
+
+/** The rates of a later price version. */
+export const dearer = (of: Rates, version: number): Rates => {
+  const more = (rate: Micro) => micro(rate + (rate * BigInt(version)) / 10n)
+  return {
+    input: more(of.input),
+    output: more(of.output),
+    cacheRead: more(of.cacheRead),
+    cacheWrite: more(of.cacheWrite),
+  }
 }
 
 export const backends: ReadonlyMap<string, Backend> = new Map([

@@ -236,14 +236,14 @@ export class SqlBooks implements Books, AsyncDisposable {
   }
 
   async addPrice(model: string, rates: Rates, effectiveAt: number): Promise<bigint> {
-    const { sql } = this.#target
-    await sql`
-      insert into models (model, position, display_name, tier, provider, modality, supports_vision, supports_tools,
-        context_window, max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model,
-        max_concurrency, fallback, strip, unsupported, features)
-      values (${model}, 0, ${model}, 't', 'p', 'text', false, false, null, 100, '{chat}', 'p', 'chat', ${model}, 1,
-        '{}', '{}', '{}', '{}') on conflict do nothing`
-    const [row] = await sql<{ id: bigint }[]>`
+    const [row] = await this.#target.sql<{ id: bigint }[]>`
+      with sold as (
+        insert into models (model, position, display_name, tier, provider, modality, supports_vision, supports_tools,
+          context_window, max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model,
+          max_concurrency, fallback, strip, unsupported, features)
+        values (${model}, 0, ${model}, 't', 'p', 'text', false, false, null, 100, '{chat}', 'p', 'chat', ${model}, 1,
+          '{}', '{}', '{}', '{}') on conflict do nothing
+      )
       insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
       values (${model}, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, ${new Date(effectiveAt)})
       returning id`

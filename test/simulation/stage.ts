@@ -9,6 +9,14 @@ import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/k
 import type { Fault, Rates } from "./faults.ts"
 import type { Plan } from "./plan.ts"
 
+/** What one backend said. */
+export interface Said {
+  /** `beyond`: more than it was asked for, or nonsense. */
+  counts: "none" | "honest" | "beyond"
+  /** Its answer was read to its end. */
+  whole: boolean
+}
+
 export class Stage {
   readonly clock = new VirtualClock()
   readonly random: Random
@@ -18,8 +26,8 @@ export class Stage {
   readonly violations: string[] = []
   /** Kept only on replay. */
   readonly lines: string[] | undefined
-  /** How often backends were asked for each request id. */
-  readonly askedFor = new Map<string, number>()
+  /** What backends said to each request id, each time that one was asked. */
+  readonly said = new Map<string, Said[]>()
   steps = 0
   #hash = 0
   #calm = false
@@ -66,9 +74,13 @@ export class Stage {
     return undefined
   }
 
-  /** A call has reached a backend. */
-  asked(requestId: string): void {
-    this.askedFor.set(requestId, (this.askedFor.get(requestId) ?? 0) + 1)
+  /** A call has reached a backend; what comes of it is written into what is returned. */
+  asked(requestId: string): Said {
+    const said: Said = { counts: "none", whole: false }
+    const all = this.said.get(requestId)
+    if (all === undefined) this.said.set(requestId, [said])
+    else all.push(said)
+    return said
   }
 
   count(what: string): void {

@@ -12,9 +12,10 @@ import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
 import { toldOf, violations } from "./invariants.ts"
 import { brokenPromises } from "./promises.ts"
+import type { Fault } from "./faults.ts"
 import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
-import { accounts, keys, models, rates } from "./shop.ts"
+import { accounts, dearer, keys, models, rates } from "./shop.ts"
 import { Stage } from "./stage.ts"
 
 export interface Result {
@@ -35,6 +36,8 @@ const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toStr
 const REST_MS = 120_000
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
+/** When each model's price versions begin; each costs more than the one before. */
+const PRICES_AFTER_MS = [0, 3_000, 9_000]
 /** How long until a dead process is closed: the server has to see that it is gone, and a living one to look. */
 const SUCCESSION_MS = 15_000
 
@@ -95,7 +98,7 @@ class World {
     return (
       this.#waiting > 0 ||
       this.#stories.some(({ told }) => told === undefined) ||
-      this.#processes.some(({ alive, gateway }) => alive && (gateway?.ports.underWay.size ?? 0) > 0)
+      this.#processes.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.underWay.size ?? 0) > 0)
     )
   }
 
@@ -105,8 +108,11 @@ class World {
     const { books } = this.#database
     const prices: PriceVersion[] = []
     for (const { id } of models) {
-      const of = rates[id]!
-      prices.push({ id: await books.addPrice(id, of, 0), model: id, rates: of, effectiveAt: 0 })
+      for (const [version, afterMs] of PRICES_AFTER_MS.entries()) {
+        const of = dearer(rates[id]!, version)
+        const effectiveAt = afterMs === 0 ? 0 : this.#stage.clock.now() + afterMs
+        prices.push({ id: await books.addPrice(id, of, effectiveAt), model: id, rates: of, effectiveAt })
+      }
     }
     this.#catalogue = { models, prices, aliases: [] }
     for (const { accountId, micro: amount } of accounts) {
@@ -369,7 +375,9 @@ class World {
       const free = grown === undefined ? undefined : grown.lease.granted
       if (free !== posted) this.#stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
     }
-    for (const broken of brokenPromises(before, this.#stories, this.#stage.askedFor)) this.#stage.violate(broken)
+    const { said, counts } = this.#stage
+    const holdsLast = !counts.has("actor crashes" satisfies Fault)
+    for (const broken of brokenPromises(before, this.#stories, { said, holdsLast })) this.#stage.violate(broken)
   }
 
   async #checkBooks(quiet: boolean): Promise<void> {

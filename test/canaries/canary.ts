@@ -1,0 +1,36 @@
+/**
+ * A canary is a deliberate fault: one change of one source file, and the suite of ours that must fail by it. What it means is
+ * what would happen in production if nobody noticed.
+ */
+export interface Canary {
+  readonly name: string
+  readonly means: string
+  readonly file: string
+  /** Occurs exactly once in the file. */
+  readonly find: string
+  readonly replace: string
+  readonly detector: keyof typeof detectors
+  /** What its output must say: the invariant that does not hold, or the test that fails. */
+  readonly reason: RegExp
+}
+
+/** Arguments for Bun. Each passes without a canary. */
+export const detectors = {
+  /** Random moves on the product's SQL, beside books in memory. */
+  books: ["test", "test/simulation/differential.test.ts"],
+  /** The same on a PostgreSQL server, where processes have locks. */
+  "books on a server": ["test", "test/simulation/differential.test.ts"],
+  /** The whole gateway under virtual time. */
+  worlds: ["test/canaries/worlds.ts"],
+  ledger: ["test", "test/actors/ledger.test.ts"],
+  leases: ["test", "test/actors/lease.test.ts"],
+  purse: ["test", "test/money/purse.property.test.ts"],
+} as const
+
+export function planted({ name, file, find, replace }: Canary, source: string): string {
+  const [before, after, ...more] = source.split(find)
+  if (before === undefined || after === undefined || more.length > 0) {
+    throw new Error(`canary ${JSON.stringify(name)}: what it replaces must be in ${file} exactly once`)
+  }
+  return before + replace + after
+}

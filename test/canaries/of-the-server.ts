@@ -1,0 +1,34 @@
+/** Faults in what only a PostgreSQL server does: locks of sessions, and notices. */
+import type { Canary } from "./canary.ts"
+
+const common = { detector: "books on a server" } as const
+
+export const serverCanaries: readonly Canary[] = [
+  {
+    ...common,
+    name: "a process is closed while its lock is held",
+    means: "A process that is slow for a while is taken for dead, and what it answers is charged to nobody.",
+    file: "src/store/process-statements.ts",
+    find: "where id = ${id} and closed_at is null\n      and case when ${exclusive} then",
+    replace: "where id = ${id} and closed_at is null\n      and case when ${exclusive} and false then",
+    reason: /"move"|processes/,
+  },
+  {
+    ...common,
+    name: "a process is found dead while its lock is held",
+    means: "Processes close each other in turn, for as long as two of them live.",
+    file: "src/store/process-statements.ts",
+    find: "select id from unfinished where case when ${exclusive} then",
+    replace: "select id from unfinished where case when ${exclusive} and false then",
+    reason: /"move": "find-dead"/,
+  },
+  {
+    ...common,
+    name: "nobody is told that a process is short of a budget",
+    means: "Calls are refused for want of a budget that lies idle in another process.",
+    file: "src/store/budget-leases.ts",
+    find: "'short key'",
+    replace: "'short lock'",
+    reason: /key prc_\d short/,
+  },
+]

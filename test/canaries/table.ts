@@ -1,0 +1,7 @@
+/** All canaries, by what they are faults of. */
+import type { Canary } from "./canary.ts"
+import { booksCanaries } from "./of-the-books.ts"
+import { callCanaries } from "./of-calls.ts"
+import { serverCanaries } from "./of-the-server.ts"
+
+export const canaries: readonly Canary[] = [...callCanaries, ...booksCanaries, ...serverCanaries]
