@@ -69,6 +69,29 @@ test("a call that ends elsewhere shows up by itself, and so do the balance and a
   await visit.page.getByRole("complementary").getByText("Rp\u00A029,998.90").waitFor()
 })
 
+test("a tab in the background keeps no connection, and catches up when it is looked at again", async () => {
+  const person = await world.gateway.person(10_000)
+  const { key: own } = await world.gateway.key(person)
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  await visit.page.getByText("No calls yet").waitFor()
+  const hide = (hidden: boolean) =>
+    visit.page.evaluate((now) => {
+      Object.defineProperty(document, "hidden", { configurable: true, value: now })
+      document.dispatchEvent(new Event("visibilitychange"))
+    }, hidden)
+  const isStream = (request: { url(): string }) => request.url().endsWith("/events")
+  const ended = visit.page.waitForEvent("requestfailed", { predicate: isStream })
+  await hide(true)
+  await ended
+  await buy(own)
+  const begun = visit.page.waitForRequest(isStream)
+  await hide(false)
+  await begun
+  await visit.page.getByRole("row", { name: /kapal-cepat/ }).waitFor()
+  await visit.page.getByRole("complementary").getByText("Rp\u00A09,998.90").waitFor()
+})
+
 test("first steps are ticked off one by one, and go away when all are done", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })
