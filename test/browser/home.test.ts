@@ -16,6 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
+const isStream = (request: { url(): string }) => request.url().endsWith("/events")
+
 /** A call of 1,000 and 20 tokens: 1,000 × 1,000 + 20 × 5,000 micro-rupiah, that is Rp 1.10. */
 async function buy(withKey: string): Promise<void> {
   const body = { model, messages: [{ role: "user", content: "Halo" }] }
@@ -80,7 +82,6 @@ test("a tab in the background keeps no connection, and catches up when it is loo
       Object.defineProperty(document, "hidden", { configurable: true, value: now })
       document.dispatchEvent(new Event("visibilitychange"))
     }, hidden)
-  const isStream = (request: { url(): string }) => request.url().endsWith("/events")
   const ended = visit.page.waitForEvent("requestfailed", { predicate: isStream })
   await hide(true)
   await ended
