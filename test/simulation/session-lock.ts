@@ -33,6 +33,10 @@ export class SessionLock {
     return this.#parts.clock.monotonic() - this.#lostAt < REPRIEVE_MS
   }
 
+  get held(): boolean {
+    return this.#held
+  }
+
   async take(): Promise<boolean> {
     if (!(await this.#acquire())) return false
     this.#look()

@@ -17,6 +17,7 @@ import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
 import { accounts, dearer, keys, models, rates } from "./shop.ts"
 import { Stage } from "./stage.ts"
+import { GROWN_LATE } from "./statements.ts"
 
 export interface Result {
   readonly seed: number
@@ -98,7 +99,7 @@ class World {
     return (
       this.#waiting > 0 ||
       this.#stories.some(({ told }) => told === undefined) ||
-      this.#processes.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.underWay.size ?? 0) > 0)
+      this.#all.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.underWay.size ?? 0) > 0)
     )
   }
 
@@ -307,12 +308,16 @@ class World {
   }
 
   async #restless(): Promise<string[]> {
-    const { processes } = await this.#database.books.dump()
+    const { processes, openings, leases, budgetLeases } = await this.#database.books.dump()
+    const left = [...openings, ...budgetLeases, ...leases.filter((lease) => !lease.closed)]
+    const open = new Set(left.map(({ processId }) => processId))
     const closed = new Map(processes.map((row) => [row.processId, row.closed]))
-    return this.#all.flatMap(({ id, alive, serving }) => {
+    return this.#all.flatMap(({ id, alive, serving, missed, locked }) => {
+      if (!missed) return [`${id} is gone and not missed`]
       if (alive && closed.get(id) === true) return [`${id} was closed and does not know it`]
+      if (alive && !locked) return [`${id} has lost its lock and not taken it again`]
       if (alive && !serving) return [`${id} neither serves nor is gone`]
-      return !alive && closed.get(id) === false ? [`${id} is gone and was not closed`] : []
+      return !alive && (closed.get(id) === false || open.has(id)) ? [`${id} is gone and was not closed`] : []
     })
   }
 
@@ -357,7 +362,11 @@ class World {
         const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
         if (held.kind === "ok" && held.value.kind === "held") break
         const answer = held.kind === "ok" ? held.value.kind : held.reason
-        if (tries === 5) return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
+        if (tries === 5) {
+          if (this.#stage.counts.has(GROWN_LATE))
+            return this.#stage.count("balance not spendable whole until a process ends")
+          return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
+        }
         await sleep(this.#stage.clock, 500)
       }
       accountsOf.tellIfActive(accountId, { type: "release", requestId })
@@ -371,7 +380,7 @@ class World {
     const before = await books.dump()
     for (const { accountId, posted, leased } of before.balances) {
       if (leased !== 0n) this.#stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
-      const grown = await books.growLease("prc_auditor", accountId, zero)
+      const grown = await books.growLease("prc_auditor", accountId, micro(posted))
       const free = grown === undefined ? undefined : grown.lease.granted
       if (free !== posted) this.#stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
     }
