@@ -39,7 +39,7 @@ beforeAll(async () => {
     output_micro: 252_000,
     script: `text=${encodeURIComponent(PICTURED)}&input=214`,
   })
-  await gateway.model({ format: "chat", model: "lambat", display_name: "Lambat", script: "output=400&pace=100" })
+  await gateway.model({ format: "chat", model: "lambat", display_name: "Lambat", script: "output=100&pace=30" })
   await gateway.model({
     format: "chat",
     model: "putus",
@@ -59,7 +59,7 @@ async function begin(visit: Visit, model: string) {
 
 async function say(visit: Visit, words: string) {
   await visit.page.getByRole("textbox", { name: /^(Message|Pesan)$/ }).fill(words)
-  await visit.page.keyboard.press("Enter")
+  await visit.page.getByRole("button", { name: /^(Send|Kirim)$/ }).click()
 }
 
 const keysOf = async (owner: Person) => {
@@ -77,7 +77,7 @@ test.each(everyLook)("the playground is accessible and fits: %o", async (look) =
   await begin(visit, "claude-sonnet-5-5")
   await say(visit, look.language === "id" ? "Bagaimana memformat rupiah?" : "How do I format rupiah?")
   await visit.page.getByRole("link", { name: /^(See in Usage|Lihat di Pemakaian)$/ }).waitFor()
-  await visit.page.getByText(/^(1 answer|1 jawaban)$/).waitFor()
+  await visit.page.getByText(/^(1 call|1 panggilan)$/).waitFor()
   await visit.screenshot("playground")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()
@@ -104,7 +104,7 @@ test("an answer streams as text and code, and shows what the record says that it
   expect(await page.title()).toStartWith("Playground")
 
   await say(visit, "And then?")
-  await page.getByText("2 answers").waitFor()
+  await page.getByText("2 calls").waitFor()
   expect(await page.locator(".playground-sum data").getAttribute("value")).toBe(String(2 * charge))
   const [, second] = world.gateway.simulator.calls.filter(({ model }) => model.startsWith("menjawab")).slice(-2)
   expect(second?.body?.["messages"]).toMatchObject([{ content: "How?" }, { content: ANSWER }, { content: "And then?" }])
@@ -145,7 +145,7 @@ test("a pasted key works, is told apart from what is none, and is stored nowhere
   await field.fill(` ${key} `)
   await page.getByRole("button", { name: "Pakai" }).click()
   await say(visit, "Halo")
-  await page.getByText("1 jawaban").waitFor()
+  await page.getByText("1 panggilan").waitFor()
   const stored = await page.evaluate(
     () => [localStorage, sessionStorage].map((storage) => JSON.stringify(storage)).join() + document.cookie,
   )
@@ -158,9 +158,26 @@ test("an answer that is stopped ends at once, and its cost is told when it is kn
   const { page } = visit
   await begin(visit, "lambat")
   await say(visit, "Long, please")
+  await page.getByText("the quick").waitFor()
   await page.getByRole("button", { name: "Stop" }).click()
   await page.getByRole("button", { name: "Send", exact: true }).waitFor()
   await page.getByText(/^Stopped/).waitFor()
+  await page.getByText("100 out").waitFor()
+  expect(Number(await page.locator(".exchange-cost data").getAttribute("value"))).toBeGreaterThan(500_000)
+})
+
+test("Enter sends, and Shift and Enter begin a new line", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  // The message has the focus.
+  await page.keyboard.type("One")
+  await page.keyboard.press("Shift+Enter")
+  await page.keyboard.type("Two")
+  await page.keyboard.press("Enter")
+  await page.getByText("1 call").waitFor()
+  const call = world.gateway.simulator.calls.findLast(({ model }) => model.startsWith("menjawab"))
+  expect(call?.body?.["messages"]).toEqual([{ role: "user", content: "One\nTwo" }])
 })
 
 test("a stream that breaks off says so with its code and request id, and can be sent again", async () => {
@@ -186,6 +203,16 @@ test("without money the refusal leads to the wallet", async () => {
   expect(await page.getByRole("link", { name: "Top up" }).getAttribute("href")).toBe("/dashboard/wallet")
 })
 
+test("a model of the catalogue leads here", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/models")
+  await page.getByRole("button", { name: /Menjawab/ }).click()
+  await page.getByRole("link", { name: "Try in the playground" }).click()
+  await page.getByRole("heading", { name: "Playground", level: 1 }).waitFor()
+  expect(await page.getByLabel("Model").inputValue()).toBe("menjawab")
+})
+
 test("only models of chat completions are offered, and the answer limit is held", async () => {
   await using visit = await world.visit({ person })
   const { page } = visit
@@ -198,7 +225,7 @@ test("only models of chat completions are offered, and the answer limit is held"
   await page.getByRole("textbox", { name: "Answer limit" }).fill("3")
   await page.getByRole("textbox", { name: "System prompt" }).fill("Be brief.")
   await page.getByRole("button", { name: "Send" }).click()
-  await page.getByText("1 answer").waitFor()
+  await page.getByText("1 call").waitFor()
   const call = world.gateway.simulator.calls.findLast(({ model }) => model.startsWith("menjawab"))
   expect(call?.body).toMatchObject({
     messages: [

@@ -1,5 +1,7 @@
 /** One model: all that the catalogue says, and what a call would cost. */
+import { MessageSquare } from "lucide-react"
 import type { CatalogueModel } from "../../api/queries.ts"
+import { ButtonLink } from "../../components/button.tsx"
 import { CopyButton } from "../../components/copy-button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
 import { Facts } from "../../components/facts.tsx"
@@ -61,6 +63,11 @@ function ModelFacts({ model }: { readonly model: CatalogueModel }) {
         ]}
       />
       <Calculator model={model} />
+      {model.endpoints.includes("chat") && (
+        <ButtonLink to={`/playground?model=${encodeURIComponent(model.model)}`} icon={<MessageSquare />}>
+          {text.toPlayground}
+        </ButtonLink>
+      )}
     </>
   )
 }

@@ -1,6 +1,6 @@
 /** Where a message is written, and an answer stopped. */
 import { ArrowUp, Square } from "lucide-react"
-import { type FormEvent, type KeyboardEvent, useId, useRef } from "react"
+import { type FormEvent, type KeyboardEvent, useId, useRef, useState } from "react"
 import { Button } from "../../components/button.tsx"
 import { usePlaygroundText } from "./text.ts"
 
@@ -17,6 +17,8 @@ interface ComposerProps {
 export function Composer({ value, busy, problem, onChange, onSend, onStop }: ComposerProps) {
   const text = usePlaygroundText()
   const id = useId()
+  // Fingers write lines with Enter, and send with the button.
+  const [keyboard] = useState(() => !matchMedia("(pointer: coarse)").matches)
   const field = useRef<HTMLTextAreaElement>(null)
   const send = (event: FormEvent | KeyboardEvent) => {
     event.preventDefault()
@@ -39,12 +41,13 @@ export function Composer({ value, busy, problem, onChange, onSend, onStop }: Com
         onChange={({ target }) => onChange(target.value)}
         onKeyDown={(event) => {
           // While words are still being composed, Enter is the composer's own.
-          if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) send(event)
+          const isSending = event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing
+          if (keyboard && isSending) send(event)
         }}
       />
       <div className="composer-foot">
         <p id={`${id}-hint`} className={problem === undefined ? undefined : "is-bad"} role="status">
-          {problem ?? text.messageHint}
+          {problem ?? (keyboard ? text.messageHint : "")}
         </p>
         {busy ? (
           <Button icon={<Square />} onClick={onStop}>

@@ -25,7 +25,7 @@ export interface Receipts {
   /** By request id; undefined while on its way. */
   readonly of: ReadonlyMap<string, { readonly data: Receipt | undefined; readonly error: Error | null }>
   readonly chargeMicro: bigint
-  readonly answers: number
+  readonly calls: number
 }
 
 /** Of the calls that were accepted and have ended. */
@@ -36,6 +36,6 @@ export function useReceipts(exchanges: readonly Exchange[]): Receipts {
   return {
     of: new Map(ids.map((id, index) => [id, { data: asked[index]?.data, error: asked[index]?.error ?? null }])),
     chargeMicro: found.reduce((sum, { charge_micro: charge }) => sum + BigInt(charge), 0n),
-    answers: found.length,
+    calls: found.length,
   }
 }

@@ -41,7 +41,7 @@ export function Said({ conversation: { exchanges, busy, clear }, retry }: SaidPr
           <dd>
             <Money micro={receipts.chargeMicro} />
           </dd>
-          <dd>{text.answers(format.number(receipts.answers), receipts.answers === 1)}</dd>
+          <dd>{text.calls(format.number(receipts.calls), receipts.calls === 1)}</dd>
         </dl>
         <Button kind="quiet" size="small" icon={<Trash2 />} onClick={clear}>
           {text.clear}
