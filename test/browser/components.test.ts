@@ -61,6 +61,23 @@ test("a dialog takes the focus, closes with Escape, and gives the focus back", a
   expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true)
 })
 
+test("a press outside closes a dialog; a selection that is dragged outside does not", async () => {
+  await using visit = await openGallery({})
+  const { page } = visit
+  await page.getByRole("button", { name: "Open dialog" }).click()
+  const dialog = page.getByRole("dialog", { name: "A dialog" })
+  const field = dialog.getByLabel("Inside")
+  await field.fill("some words")
+  const box = await field.boundingBox()
+  await page.mouse.move((box?.x ?? 0) + 20, (box?.y ?? 0) + 10)
+  await page.mouse.down()
+  await page.mouse.move(10, 10)
+  await page.mouse.up()
+  expect(await dialog.isVisible()).toBe(true)
+  await page.mouse.click(10, 10)
+  await dialog.waitFor({ state: "hidden" })
+})
+
 test("a busy button takes no second press, and a toast says what was done", async () => {
   await using visit = await openGallery({})
   await visit.page.getByRole("button", { name: "Done" }).click()

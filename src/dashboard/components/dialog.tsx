@@ -46,8 +46,10 @@ function Modal({
       dialog.querySelector<HTMLElement>("[data-autofocus]")?.focus()
     } else dialog.close()
   }, [open])
-  const pressed = (event: MouseEvent<HTMLDialogElement>) => {
-    if (!insistent && event.target === element.current) onClose()
+  // A selection that is dragged out of a field ends outside, and closes nothing.
+  const pressBegan = useRef<EventTarget>(null)
+  const pressed = ({ target }: MouseEvent<HTMLDialogElement>) => {
+    if (!insistent && target === element.current && target === pressBegan.current) onClose()
   }
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions, jsx-a11y/click-events-have-key-events -- Escape does it
@@ -55,6 +57,9 @@ function Modal({
       ref={element}
       className={`modal modal-${kind}`}
       aria-labelledby={titleId}
+      onPointerDown={({ target }) => {
+        pressBegan.current = target
+      }}
       onClick={pressed}
       onCancel={(event) => {
         event.preventDefault()
