@@ -58,6 +58,10 @@ const options = {
     description: "an address that begins with smtp:// or smtps://",
   }),
   MAIL_FROM: text,
+  SUPPORT_CONTACT: Type.String({
+    pattern: "^(https://\\S+|[^\\s@]+@[^\\s@]+)$",
+    description: "an e-mail address, or an address that begins with https://",
+  }),
 } as const satisfies Record<string, TSchema>
 
 export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof settings)[Name]> } & {

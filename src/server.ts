@@ -240,6 +240,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
         database,
         processId: process.id,
         refreshCatalogue,
+        about: { supportContact: config.SUPPORT_CONTACT, sendsMail: config.SMTP_URL !== undefined },
       }),
     )
     .use(webhooksController({ topUps, providers }))

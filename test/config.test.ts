@@ -43,6 +43,7 @@ describe(covers("9.environment"), () => {
     ["HEARTBEAT_MS", "0x10", "a whole number from 1 to 86400000"],
     ["PAYMENT_PROVIDER", "cash", "simulated, midtrans"],
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
+    ["SUPPORT_CONTACT", "javascript:alert(1)", "an e-mail address, or an address that begins with https://"],
     ["SMTP_URL", "mail.example:25", "an address that begins with smtp:// or smtps://"],
     ["DATABASE_URL", "mysql://db", "an address that begins with postgres:// or postgresql://"],
   ]

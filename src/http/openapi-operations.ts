@@ -520,6 +520,17 @@ const topUps: readonly Operation[] = [
 const running: readonly Operation[] = [
   {
     method: "get",
+    path: "/about",
+    tag: "Running",
+    auth: "none",
+    status: 200,
+    summary: "What the dashboard has to know of this gateway",
+    description:
+      "`support_contact` is where people reach the operator, an e-mail address or one that begins with `https://`; without `sends_mail` nobody is written to.",
+    answer: json(object({ support_contact: orNull(text), sends_mail: { type: "boolean" } })),
+  },
+  {
+    method: "get",
     path: "/healthz",
     tag: "Running",
     auth: "none",

@@ -151,8 +151,13 @@ export const schemas = {
         type: ["object", "null"],
         description: "Not in lists.",
       },
+      expires_in_s: { ...integer, description: "Seconds until it expires, 0 from then on. Not in lists." },
+      pay_url: {
+        ...orNull(text),
+        description: "Where it can be paid by pressing a button, while payments are simulated. Not in lists.",
+      },
     },
-    ["qr"],
+    ["qr", "expires_in_s", "pay_url"],
   ),
   UsageRecord: object(
     {

@@ -13,6 +13,8 @@ export interface PaymentProvider {
   createCharge(charge: Charge): Promise<CreatedCharge | Failure>
   /** Proves who sent the notification and what was paid. The body is the raw one, since signatures are over bytes. */
   readNotification(body: Uint8Array, headers: Headers): Promise<PaymentNotice | Failure>
+  /** A page of this gateway where the charge can be paid beside its QR code: its path. Only the simulated provider has one. */
+  readonly payPath?: (topUpId: string) => string
   /** Asks whether a charge was paid. A provider without it can only tell by itself. */
   readonly readStatus?: (topUpId: string) => Promise<PaymentNotice | Failure>
 }

@@ -21,6 +21,8 @@ const notification = TypeCompiler.Compile(Notification)
 export function simulatedProvider({ secret }: { readonly secret: string | undefined }): PaymentProvider {
   return {
     id: "simulated",
+    // Without a secret there is no such page, since nobody could be believed.
+    ...(secret !== undefined && secret !== "" && { payPath: (topUpId: string) => `/simulated-pay/${topUpId}` }),
 
     createCharge: async ({ topUpId, amountRp }) => ({ qrPayload: `loket-simulated:${topUpId}:${amountRp}` }),
 

@@ -51,6 +51,12 @@ export class TopUps {
     return breakdown
   }
 
+  /** Where an unpaid top-up can be paid beside its QR code, if anywhere. */
+  payPath(topUp: TopUp): string | undefined {
+    const { provider } = this.#parts
+    return topUp.status === "paid" || topUp.provider !== provider.id ? undefined : provider.payPath?.(topUp.id)
+  }
+
   async open(accountId: string, amountRp: number): Promise<TopUp | Failure> {
     const { store, provider } = this.#parts
     const breakdown = this.quote(amountRp)

@@ -83,6 +83,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /dashboard/*": { of: "anybody", status: 200, page: true, id: () => "keys" },
   "GET /dashboard/assets/:name": { of: "anybody", status: 404, page: true, id: () => "none.js" },
   "GET /models": { of: "anybody", status: 200 },
+  "GET /about": { of: "anybody", status: 200 },
   "GET /openapi.json": { of: "anybody", status: 200 },
   "GET /docs": { of: "anybody", status: 200 },
   "GET /healthz": { of: "anybody", status: 200 },

@@ -5,6 +5,7 @@ import type { TopUps } from "../../payments/top-ups.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
+import { type About, aboutController } from "../about.ts"
 import { modelsController } from "../models.ts"
 import { type OperatorDeps, operatorControllers } from "../operator/operator.ts"
 import { accountController } from "./account.ts"
@@ -22,12 +23,14 @@ export interface DashboardApiDeps extends OperatorDeps {
   readonly topUpStore: TopUpStore
   readonly usage: UsageStore
   readonly sums: UsageSumStore
+  readonly about: About
 }
 
-export const dashboardApi = ({ keys, topUps, topUpStore, usage, sums, ...shared }: DashboardApiDeps) => {
+export const dashboardApi = ({ keys, topUps, topUpStore, usage, sums, about, ...shared }: DashboardApiDeps) => {
   const { ports, authenticate, accounts } = shared
   return new Elysia({ name: "dashboard" })
     .use(modelsController(ports))
+    .use(aboutController(about))
     .use(authController({ accounts, authenticate }))
     .use(accountController({ accounts, authenticate }))
     .use(sessionsController({ accounts, authenticate }))

@@ -55,11 +55,12 @@ const page = (topUp: TopUp): Response => {
   const body = paid
     ? `<p>${amount} sudah dibayar / has been paid.</p>`
     : `<p>${amount}</p><form method="post"><button>Bayar / Pay</button></form>`
+  const back = `<p><a href="/dashboard/wallet/${topUp.id}">Kembali ke dompet / Back to the wallet</a></p>`
   return new Response(
     `<!doctype html><html lang="id"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Simulasi pembayaran / Simulated payment</title>
-<style>body{font:18px system-ui;margin:15vh auto;max-width:22em;text-align:center}button{font:inherit;padding:.6em 2em}</style>
-<h1>Loket</h1><p>Simulasi: tidak ada uang yang berpindah.<br>Simulated: no money moves.</p>${body}</html>`,
+<style>:root{color-scheme:light dark}body{font:18px system-ui;margin:15vh auto;max-width:22em;text-align:center}button{font:inherit;padding:.6em 2em}</style>
+<h1>Loket</h1><p>Simulasi: tidak ada uang yang berpindah.<br>Simulated: no money moves.</p>${body}${back}</html>`,
     {
       headers: {
         "Content-Type": "text/html; charset=utf-8",

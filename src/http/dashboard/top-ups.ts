@@ -50,7 +50,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
         const topUp = await topUps.open(session.accountId, body.amount_rp)
         if (topUp instanceof Failure) return topUp
         set.status = 201
-        return await topUpJson(topUp)
+        return await topUpJson(topUps, topUp)
       },
       takes(readTopUp),
     )
@@ -71,7 +71,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
       const session = await authenticate(request)
       if (session instanceof Failure) return session
       const topUp = await ownTopUp(params.id, session.accountId)
-      return topUp instanceof Failure ? topUp : await topUpJson(topUp)
+      return topUp instanceof Failure ? topUp : await topUpJson(topUps, topUp)
     })
     .post(
       "/top-ups/:id/check",
@@ -83,7 +83,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
         const checked = await topUps.check(topUp)
         if (checked instanceof Failure) return checked
         const now = await ownTopUp(params.id, session.accountId)
-        return now instanceof Failure ? now : await topUpJson(now)
+        return now instanceof Failure ? now : await topUpJson(topUps, now)
       },
       { parse: "none" },
     )
@@ -108,9 +108,14 @@ export const topUpSummary = (topUp: TopUp) => ({
   paid_at: topUp.paidAt?.toISOString() ?? null,
 })
 
-/** With the QR code, which is drawn only where one is looked at; one that could not be made is null. */
-const topUpJson = async (topUp: TopUp) => ({
+/**
+ * With the QR code, which is drawn only where one is looked at; one that could not be made is null. The time left is told
+ * beside the time of expiry, because a payer's clock may be wrong.
+ */
+const topUpJson = async (topUps: TopUps, topUp: TopUp) => ({
   ...topUpSummary(topUp),
+  expires_in_s: Math.max(0, Math.ceil((topUp.expiresAt.getTime() - Date.now()) / 1_000)),
+  pay_url: topUps.payPath(topUp) ?? null,
   qr:
     topUp.qrPayload === ""
       ? null

@@ -40,8 +40,11 @@ describe("a new top-up", () => {
       qr: { payload: expect.stringContaining(topUp.id), svg: expect.stringMatching(/^<svg [^]*<\/svg>\s*$/) },
       created_at: expect.any(String),
       expires_at: expect.any(String),
+      expires_in_s: expect.any(Number),
+      pay_url: `/simulated-pay/${topUp.id}`,
       paid_at: null,
     })
+    expect(topUp.expires_in_s).toBeWithin(1, 15 * 60 + 1)
     expect(Date.parse(topUp.expires_at) - Date.parse(topUp.created_at)).toBe(15 * 60_000)
   })
 
