@@ -2,7 +2,7 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { BookOpen, Boxes, House, KeyRound, MessageSquare } from "lucide-react"
+import { BookOpen, Boxes, House, KeyRound, MessageSquare, Wallet } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -39,6 +39,14 @@ export const pages: readonly DashboardPage[] = [
     component: lazy(() => import("./pages/keys/page.tsx")),
     navigation: { label: "keys", icon: <KeyRound />, phone: true },
   },
+  {
+    path: "/wallet",
+    access: "customer",
+    component: lazy(() => import("./pages/wallet/page.tsx")),
+    navigation: { label: "wallet", icon: <Wallet />, phone: true },
+  },
+  { path: "/wallet/:id", access: "customer", component: lazy(() => import("./pages/wallet/payment-page.tsx")) },
+  { path: "/wallet/:id/receipt", access: "customer", component: lazy(() => import("./pages/wallet/receipt-page.tsx")) },
   {
     path: "/playground",
     access: "customer",

@@ -526,7 +526,7 @@ const running: readonly Operation[] = [
     status: 200,
     summary: "What the dashboard has to know of this gateway",
     description:
-      "`support_contact` is where people reach the operator, an e-mail address or one that begins with `https://`; without `sends_mail` nobody is written to.",
+      "`support_contact` is where people reach the operator, an e-mail address or that of a page; without `sends_mail` nobody is written to.",
     answer: json(object({ support_contact: orNull(text), sends_mail: { type: "boolean" } })),
   },
   {

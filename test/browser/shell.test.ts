@@ -77,7 +77,7 @@ test("the menu closes with Escape and gives the focus back", async () => {
 
 test("on a phone whatever can be pressed is large enough for a finger", async () => {
   await using visit = await world.visit({ person, size: "phone" })
-  for (const path of ["/", "/models", "/quick-start"]) {
+  for (const path of ["/", "/wallet", "/models", "/quick-start"]) {
     await visit.open(path)
     const small = await visit.page.evaluate(() =>
       // A row is pressed anywhere, and a field within its frame.

@@ -24,3 +24,10 @@ export const modelsQuery = queryOptions({
   staleTime: 60_000,
 })
 export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
+
+/** What does not change while the gateway runs. */
+export const aboutQuery = queryOptions({
+  queryKey: ["about"],
+  queryFn: () => told(api.about.get()),
+  staleTime: Number.POSITIVE_INFINITY,
+})

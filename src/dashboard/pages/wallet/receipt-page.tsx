@@ -1,0 +1,95 @@
+/** The receipt of a paid top-up, made to be printed: on paper only the receipt is left of the page. */
+import { useQuery } from "@tanstack/react-query"
+import { ArrowLeft, Printer } from "lucide-react"
+import { useParams } from "wouter"
+import { Button, ButtonLink } from "../../components/button.tsx"
+import { EmptyState } from "../../components/empty-state.tsx"
+import { Page } from "../../components/page.tsx"
+import { Skeleton } from "../../components/skeleton.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { useTimeZone } from "../../i18n/time-zone.ts"
+import { Logo } from "../../shell/logo.tsx"
+import { useAccount } from "../../shell/session.tsx"
+import { BreakdownLines } from "./breakdown.tsx"
+import { type TopUp, topUpQuery } from "./data.ts"
+import { NotThere } from "./payment-page.tsx"
+import { useMethodName } from "./status.tsx"
+import { useWalletText } from "./text.ts"
+
+export default function ReceiptPage() {
+  const text = useWalletText()
+  const { id = "" } = useParams()
+  const { data: topUp, error, refetch } = useQuery(topUpQuery(id))
+  return (
+    <Page
+      title={text.receiptTitle}
+      actions={
+        <>
+          <ButtonLink to={`/wallet/${id}`} kind="quiet" icon={<ArrowLeft />}>
+            {text.topUp}
+          </ButtonLink>
+          {topUp?.status === "paid" && (
+            <Button kind="primary" icon={<Printer />} onClick={() => window.print()}>
+              {text.print}
+            </Button>
+          )}
+        </>
+      }
+    >
+      {topUp !== undefined ? (
+        topUp.status === "paid" ? (
+          <Receipt topUp={topUp} />
+        ) : (
+          <EmptyState title={text.notPaid} action={<ButtonLink to={`/wallet/${id}`}>{text.toPayment}</ButtonLink>}>
+            {text.notPaidHint}
+          </EmptyState>
+        )
+      ) : error === null ? (
+        <Skeleton lines={8} />
+      ) : (
+        <NotThere error={error} retry={refetch} />
+      )}
+    </Page>
+  )
+}
+
+function Receipt({ topUp }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const format = useFormat()
+  const zone = useTimeZone()
+  const account = useAccount()
+  const methodName = useMethodName()
+  const { id, provider, reference, paid_at: paid, breakdown } = topUp
+  const facts: readonly (readonly [string, string])[] = [
+    [text.number, id],
+    ...(paid === null ? [] : [[text.paidAt, format.dateTime(paid)] as const]),
+    [text.receiptFor, account.email],
+    [text.account, account.id],
+    [text.method, methodName(provider)],
+    ...(reference === null || reference === id ? [] : [[text.reference, reference] as const]),
+  ]
+  return (
+    <article className="receipt card" aria-label={text.receiptOf}>
+      <header>
+        <Logo />
+        <div>
+          <p className="receipt-product">Loket</p>
+          <h2>{text.receiptOf}</h2>
+        </div>
+      </header>
+      <dl className="receipt-facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <BreakdownLines breakdown={breakdown} />
+      <footer>
+        <p>{text.receiptFoot}</p>
+        <p>{text.zone(zone)}</p>
+      </footer>
+    </article>
+  )
+}

@@ -1,0 +1,228 @@
+/** Topping up, as a person does it: amount, QR code, payment, receipt. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+
+let world: BrowserWorld
+/** Has a top-up of every state. */
+let customer: Person
+let paidId: string
+let pendingId: string
+let lateId: string
+
+beforeAll(async () => {
+  world = await openBrowser({
+    env: { PAYMENT_SERVICE_FEE_RP: "1000", PAYMENT_FEE_BPS: "70", SUPPORT_CONTACT: "help@example.com" },
+  })
+  customer = await world.gateway.person()
+  paidId = await begin(customer, 50_000)
+  await pay(paidId)
+  lateId = await begin(customer, 1_250_000)
+  await expire(lateId)
+  pendingId = await begin(customer, 100_000)
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function begin(person: Person, amountRp: number): Promise<string> {
+  const body = JSON.stringify({ amount_rp: amountRp })
+  const response = await world.gateway.dashboard(person, "/top-ups", { method: "POST", body })
+  expect(response.status).toBe(201)
+  return ((await response.json()) as { id: string }).id
+}
+
+async function pay(id: string): Promise<void> {
+  const response = await fetch(`${world.gateway.url}/simulated-pay/${id}`, { method: "POST" })
+  expect(response.status).toBe(200)
+}
+
+const expire = (id: string) =>
+  world.gateway.sql`update top_ups set expires_at = now() - interval '1 second' where id = ${id}`
+
+const breakdown = async (visit: Visit) => {
+  const lines = visit.page.getByRole("region", { name: "Payment breakdown" }).getByRole("definition")
+  return (await lines.allInnerTexts()).map((line) => line.replace("\u00A0", " "))
+}
+
+test.each(everyLook)("the wallet, a payment and a receipt are accessible and fit: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: customer })
+  const pages = {
+    wallet: "/wallet",
+    "wallet-pay": `/wallet/${pendingId}`,
+    "wallet-expired": `/wallet/${lateId}`,
+    "wallet-paid": `/wallet/${paidId}`,
+    "wallet-receipt": `/wallet/${paidId}/receipt`,
+  }
+  for (const [name, path] of Object.entries(pages)) {
+    await visit.open(path)
+    await visit.screenshot(name)
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
+test("what a top-up costs is shown before there is one, for a preset and for an amount of one's own", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/wallet")
+  await visit.page.getByText("No top-ups yet").waitFor()
+  await visit.page.getByRole("button", { name: "Rp\u00A0100,000" }).click()
+  await visit.page.getByRole("button", { name: "Pay Rp\u00A0101,700 with QRIS" }).waitFor()
+  expect(await breakdown(visit)).toEqual(["Rp 100,000", "Rp 1,000", "Rp 700", "Rp 0", "Rp 101,700"])
+  const field = visit.page.getByLabel("Another amount")
+  await field.fill("1234567")
+  await visit.page.getByRole("button", { name: "Pay Rp\u00A01,244,209 with QRIS" }).waitFor()
+  expect(await breakdown(visit)).toEqual(["Rp 1,234,567", "Rp 1,000", "Rp 8,642", "Rp 0", "Rp 1,244,209"])
+  await field.blur()
+  expect(await field.inputValue()).toBe("1,234,567")
+  const { data } = (await (await world.gateway.dashboard(person, "/top-ups")).json()) as { data: unknown[] }
+  expect(data).toEqual([])
+})
+
+test.each([
+  ["9,999", "Rp 10,000 at least."],
+  ["100,000,001", "Rp 100,000,000 at most."],
+  ["10,000.50", "Enter whole rupiah, such as 50,000."],
+  ["ten", "Enter whole rupiah, such as 50,000."],
+])("an amount of %s is refused beside its field, and nothing is sent", async (amount, told) => {
+  await using visit = await world.visit({ person: customer })
+  await visit.open("/wallet")
+  const sent: string[] = []
+  visit.page.on("request", (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`))
+  const field = visit.page.getByLabel("Another amount")
+  await field.fill(amount)
+  await field.press("Enter")
+  await visit.page.getByText(told).waitFor()
+  expect(await field.getAttribute("aria-invalid")).toBe("true")
+  expect(sent).not.toContain("POST /top-ups")
+})
+
+test("a payment shows on the page by itself, and leaves a receipt for the printer", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person, size: "phone", language: "id" })
+  await visit.open("/wallet")
+  await visit.page.getByRole("button", { name: "Rp\u00A025.000" }).click()
+  await visit.page.getByRole("button", { name: "Bayar Rp\u00A026.175 dengan QRIS" }).click()
+  await visit.page.getByRole("img", { name: "Kode QRIS untuk membayar Rp\u00A026.175" }).waitFor()
+  // A page that was closed in the middle leads back to the payment.
+  await visit.open("/wallet")
+  await visit.page.getByRole("link", { name: "Lanjutkan pembayaran" }).click()
+  await visit.page.getByRole("timer").waitFor()
+  const opened = visit.page.waitForEvent("popup")
+  await visit.page.getByRole("link", { name: "Buka halaman bayar simulasi" }).click()
+  const simulated = await opened
+  await simulated.getByRole("button", { name: "Bayar" }).click()
+  await simulated.getByText("sudah dibayar").waitFor()
+  await visit.page.getByRole("heading", { name: "Pembayaran diterima" }).waitFor()
+  await visit.page.getByText("Saldo tersedia sekarang Rp\u00A025.000.").waitFor()
+  await visit.page.getByRole("banner").getByText("Rp\u00A025.000").first().waitFor()
+  await visit.page.getByRole("link", { name: "Lihat kuitansi" }).click()
+  const receipt = visit.page.getByRole("article", { name: "Kuitansi isi saldo" })
+  await receipt.getByText("Rp\u00A026.175").waitFor()
+  await visit.page.emulateMedia({ media: "print" })
+  expect(await receipt.isVisible()).toBe(true)
+  for (const name of ["Cetak", "Menu lainnya"]) {
+    expect([name, await visit.page.getByRole("button", { name }).isVisible()]).toEqual([name, false])
+  }
+})
+
+test("who says to have paid is told that nothing has come yet", async () => {
+  await using visit = await world.visit({ person: customer })
+  await visit.open(`/wallet/${pendingId}`)
+  await visit.page.getByRole("button", { name: "I have paid" }).click()
+  await visit.page.getByRole("status").getByText("We have not received the payment yet.").waitFor()
+})
+
+test("a code whose time is up is taken away, and a payment that comes late is credited all the same", async () => {
+  const person = await world.gateway.person()
+  const id = await begin(person, 20_000)
+  await using visit = await world.visit({ person })
+  await visit.open(`/wallet/${id}`)
+  await visit.page.getByRole("img", { name: /^QRIS code/ }).waitFor()
+  await expire(id)
+  await visit.page.getByRole("heading", { name: "The time to pay is up" }).waitFor()
+  expect(await visit.page.getByRole("img", { name: /^QRIS code/ }).count()).toBe(0)
+  await visit.page.getByRole("link", { name: "Contact the operator" }).waitFor()
+  await pay(id)
+  await visit.page.getByRole("heading", { name: "Payment received" }).waitFor()
+  await visit.page.getByText("after its time was up; credited all the same").waitFor()
+  await visit.page.getByRole("complementary").getByText("Rp\u00A020,000").waitFor()
+})
+
+test("the time that is left is the server's to say, whatever the payer's clock shows", async () => {
+  const person = await world.gateway.person()
+  const id = await begin(person, 20_000)
+  await using visit = await world.visit({ person })
+  await visit.page.clock.install({ time: Date.now() + 86_400_000 })
+  await visit.open(`/wallet/${id}`)
+  expect(await visit.page.getByRole("timer").innerText()).toMatch(/^1[0-5]:\d\d$/)
+})
+
+test("the QR code is saved and copied as a picture that a bank's app can read", async () => {
+  await using visit = await world.visit({ person: customer })
+  await visit.open(`/wallet/${pendingId}`)
+  const saving = visit.page.waitForEvent("download")
+  await visit.page.getByRole("button", { name: "Save image" }).click()
+  const download = await saving
+  expect(download.suggestedFilename()).toBe("loket-qris-101700.png")
+  const bytes = Buffer.from(await Bun.file(await download.path()).arrayBuffer())
+  expect(bytes.subarray(1, 4).toString()).toBe("PNG")
+  expect([bytes.readUInt32BE(16), bytes.readUInt32BE(20)]).toEqual([1_024, 1_024])
+  await visit.page.getByRole("button", { name: "Copy image" }).click()
+  await visit.page.getByText("QR image copied").waitFor()
+  const types = await visit.page.evaluate(async () => (await navigator.clipboard.read()).flatMap(({ types: of }) => of))
+  expect(types).toContain("image/png")
+})
+
+test("the history opens each top-up, a link asks for an amount, and another's top-up is nobody's", async () => {
+  await using visit = await world.visit({ person: customer })
+  await visit.open("/wallet?amount=75000")
+  expect(await visit.page.getByLabel("Another amount").inputValue()).toBe("75,000")
+  const rows = visit.page.getByRole("table", { name: "Top-up history" }).getByRole("row")
+  expect((await rows.allInnerTexts()).slice(1).map((row) => /Paid|Expired|Pending/.exec(row)?.[0])).toEqual([
+    "Pending",
+    "Expired",
+    "Paid",
+  ])
+  await rows.nth(3).getByRole("button").click()
+  await visit.page.getByRole("heading", { name: "Payment received" }).waitFor()
+
+  const stranger = await world.gateway.person()
+  await using other = await world.visit({ person: stranger })
+  await other.open(`/wallet/${paidId}`)
+  await other.page.getByText("Page not found").waitFor()
+})
+
+test("a top-up that no code could be made for says that nothing was charged", async () => {
+  const person = await world.gateway.person()
+  const id = await begin(person, 30_000)
+  await world.gateway.sql`update top_ups set qr_payload = '', expires_at = now() where id = ${id}`
+  await using visit = await world.visit({ person })
+  await visit.open(`/wallet/${id}`)
+  await visit.page.getByText("The QR code could not be made").waitFor()
+  await visit.page.getByRole("link", { name: "Top up again" }).click()
+  expect(await visit.page.getByLabel("Another amount").inputValue()).toBe("30,000")
+})
+
+test("what the server refuses is told with what to tell its operator", async () => {
+  await using visit = await world.visit({ person: customer })
+  await visit.open("/wallet")
+  await visit.page.route("**/top-ups", (route) =>
+    route.request().method() === "POST"
+      ? route.fulfill({
+          status: 502,
+          json: {
+            error: "The payment provider could not be reached.",
+            code: "dependency.upstream_unavailable",
+            type: "upstream_unavailable",
+            request_id: "req_1",
+            retryable: true,
+          },
+        })
+      : route.continue(),
+  )
+  await visit.page.getByRole("button", { name: /^Pay Rp/ }).click()
+  const alert = visit.page.getByRole("alert")
+  await alert.getByText("dependency.upstream_unavailable").waitFor()
+  await alert.getByText("req_1").waitFor()
+  visit.complaints.length = 0
+})
