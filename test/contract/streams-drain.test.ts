@@ -46,7 +46,7 @@ describe.concurrent(covers("11.drain"), () => {
   test("a call that waits for a slot is told that there is none", async () => {
     const { gateway, key } = await started()
     await using _ = gateway
-    const model = await gateway.model({ format: "chat", script: "ttft=300", max_concurrency: 1 })
+    const model = await gateway.model({ format: "chat", script: "ttft=3000", max_concurrency: 1 })
     const first = ask(gateway, key, "chat", model)
     await eventually(
       "the slot is taken",
@@ -54,7 +54,7 @@ describe.concurrent(covers("11.drain"), () => {
       (calls) => calls === 1,
     )
     const second = ask(gateway, key, "chat", model)
-    await Bun.sleep(50)
+    await Bun.sleep(500)
     const stopped = gateway.server.stop()
     expect((await first).status).toBe(200)
     await expectFailure(await second, 429, "gateway.capacity")

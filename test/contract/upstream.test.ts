@@ -232,6 +232,7 @@ describe.concurrent.each(formats)("%s", (format) => {
         "request-id",
         "transfer-encoding",
         "x-accel-buffering",
+        "x-content-type-options",
         "x-cost-rp",
         "x-request-id",
       ]
