@@ -208,13 +208,13 @@ describe(covers("5.no-leak", "3.once"), () => {
     expect(BigInt(sums?.["posted"]) + BigInt(sums?.["charged"])).toBe(1_000_000_000_000n)
     // A cap that lost a slot does not serve so many at once any more.
     for (const { format, id } of models) {
-      await gateway.model({ format, model: id, script: "ttft=2000", max_concurrency: cap })
+      await gateway.model({ format, model: id, script: "ttft=1000", max_concurrency: cap })
     }
     const again = await Promise.all(
       models.flatMap(({ format, id }) => Array.from({ length: cap }, () => ask(gateway, key, format, id))),
     )
     expect(again.filter(({ status }) => status !== 200)).toEqual([])
-    const most = models.map(({ id }) => overlap(callsOf(gateway, id).filter(({ script }) => script?.ttftMs === 2000)))
+    const most = models.map(({ id }) => overlap(callsOf(gateway, id).filter(({ script }) => script?.ttftMs === 1000)))
     expect(most.filter((calls) => calls !== cap)).toEqual([])
   })
 })
