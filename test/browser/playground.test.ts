@@ -194,6 +194,15 @@ test("a stream that breaks off says so with its code and request id, and can be 
   expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1)
 })
 
+test("what went wrong is told in the page's language, above the server's own words", async () => {
+  await using visit = await world.visit({ person, language: "id" })
+  await begin(visit, "putus")
+  await say(visit, "Halo")
+  const alert = visit.page.getByRole("alert")
+  await alert.getByText("Penyedia model terputus atau tidak tersedia.").waitFor()
+  await alert.getByText("The model's backend is not available").waitFor()
+})
+
 test("without money the refusal leads to the wallet", async () => {
   await using visit = await world.visit({ person: await world.gateway.person() })
   const { page } = visit

@@ -1,8 +1,10 @@
 import { CircleAlert } from "lucide-react"
 import { ApiFailure } from "../api/failure.ts"
 import { useFormat } from "../i18n/format.ts"
+import { useLanguage } from "../i18n/language.tsx"
 import { Button } from "./button.tsx"
 import { CopyButton } from "./copy-button.tsx"
+import { indonesianFor } from "./failure-words.ts"
 import { useComponentText } from "./text.ts"
 
 /** What went wrong, with what a person needs who asks for help about it. */
@@ -26,6 +28,7 @@ export function ErrorState({ error, retry }: { readonly error: unknown; readonly
 function ErrorWords({ error }: { readonly error: unknown }) {
   const text = useComponentText()
   const format = useFormat()
+  const { language } = useLanguage()
   if (!(error instanceof ApiFailure)) return <p className="error-state-message">{text.unexpected}</p>
   if (error.body === undefined) {
     return (
@@ -36,10 +39,22 @@ function ErrorWords({ error }: { readonly error: unknown }) {
     )
   }
   const { error: message, code, request_id: requestId, hint } = error.body
+  const translated = language === "id" ? indonesianFor(code) : undefined
   return (
     <>
-      <p className="error-state-message">{message}</p>
-      {hint !== undefined && <p className="error-state-hint">{hint}</p>}
+      <p className="error-state-message" lang={translated === undefined ? "en" : undefined}>
+        {translated ?? message}
+      </p>
+      {translated !== undefined && (
+        <p className="error-state-hint" lang="en">
+          {message}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p className="error-state-hint" lang="en">
+          {hint}
+        </p>
+      )}
       {error.retryAfterS !== undefined && (
         <p className="error-state-hint">{text.waitSeconds(format.number(error.retryAfterS))}</p>
       )}

@@ -1,0 +1,51 @@
+/**
+ * What went wrong, in Indonesian. The server's own words are English and stand below these, for they may say more: which
+ * value was refused, how long a prompt was. What is in an answer's stream has codes of its own.
+ */
+import type { FailureCode, StreamCode } from "../../failure/table.ts"
+
+const indonesian: Readonly<Record<FailureCode | StreamCode, string>> = {
+  "request.invalid": "Permintaan tidak sah.",
+  "request.invalid_request": "Bentuk permintaan tidak sesuai.",
+  "request.unsupported_feature": "Fitur ini tidak tersedia untuk model dan alamat ini.",
+  "request.method_not_allowed": "Metode ini tidak berlaku di alamat ini.",
+  "request.too_large": "Permintaan terlalu besar.",
+  "model.unknown": "Model tidak ada di katalog.",
+  "upstream.context_length_exceeded": "Prompt lebih panjang daripada konteks model.",
+  "upstream.invalid_request": "Penyedia model menolak permintaan.",
+  "upstream.unsupported_feature": "Penyedia model tidak mendukung parameter atau fitur ini.",
+  "upstream.rate_limited": "Penyedia model sedang membatasi permintaan. Coba lagi sebentar.",
+  "auth.api_key_missing": "Kunci API tidak dikirim.",
+  "auth.api_key_invalid": "Kunci API tidak dikenal.",
+  "auth.api_key_revoked": "Kunci API sudah dicabut.",
+  "auth.unauthorized": "Sesi Anda sudah berakhir. Masuk lagi.",
+  "auth.account_deleted": "Akun pemilik kunci ini sudah dihapus.",
+  "auth.forbidden": "Akses ditolak.",
+  "billing.insufficient_balance": "Saldo tidak cukup untuk permintaan ini. Tidak ada yang dipotong.",
+  "billing.reconcile_failed": "Panggilan tidak dapat dibukukan, jadi saldo tidak dipotong.",
+  "route.not_found": "Tidak ada apa-apa di alamat ini.",
+  "resource.not_found": "Data ini tidak ada.",
+  "usage.not_found": "Belum ada catatan pemakaian dengan ID ini.",
+  "rate_limit.rpm_exceeded": "Batas permintaan per menit kunci ini tercapai.",
+  "rate_limit.tpm_exceeded": "Batas token per menit kunci ini tercapai.",
+  "quota.key_limit_exceeded": "Batas pengeluaran kunci ini tercapai.",
+  "gateway.capacity": "Server sedang penuh. Coba lagi sebentar.",
+  "internal.error": "Terjadi kesalahan yang tidak terduga.",
+  "internal.panic": "Terjadi kesalahan yang tidak terduga; sudah tercatat.",
+  "dependency.upstream_unavailable": "Penyedia model sedang tidak tersedia.",
+  "dependency.database_unavailable": "Basis data sedang tidak dapat dihubungi.",
+  "dependency.upstream_unconfigured": "Model ini belum tersambung ke penyedianya.",
+  upstream_unavailable: "Penyedia model terputus atau tidak tersedia.",
+  upstream_capacity: "Model sedang penuh. Coba lagi sebentar.",
+  upstream_timeout: "Model terlalu lama tidak menjawab.",
+  context_length_exceeded: "Prompt lebih panjang daripada konteks model.",
+  rate_limited: "Permintaan sedang dibatasi. Coba lagi sebentar.",
+  invalid_request: "Permintaan tidak sah.",
+  unsupported_feature: "Fitur ini tidak tersedia untuk model ini.",
+  internal: "Terjadi kesalahan yang tidak terduga.",
+}
+
+const isKnown = (code: string): code is keyof typeof indonesian => Object.hasOwn(indonesian, code)
+
+/** Undefined for a code that is newer than this page. */
+export const indonesianFor = (code: string): string | undefined => (isKnown(code) ? indonesian[code] : undefined)
