@@ -210,10 +210,15 @@ describe(covers("5.no-leak", "3.once"), () => {
     for (const { format, id } of models) {
       await gateway.model({ format, model: id, script: "ttft=1000", max_concurrency: cap })
     }
-    const again = await Promise.all(
-      models.flatMap(({ format, id }) => Array.from({ length: cap }, () => ask(gateway, key, format, id))),
-    )
-    expect(again.filter(({ status }) => status !== 200)).toEqual([])
+    // One format after the other: clients and gateway are one process here, which has 256 requests at a time.
+    for (const format of formats) {
+      const again = await Promise.all(
+        models
+          .filter((model) => model.format === format)
+          .flatMap(({ id }) => Array.from({ length: cap }, () => ask(gateway, key, format, id))),
+      )
+      expect(again.filter(({ status }) => status !== 200)).toEqual([])
+    }
     const most = models.map(({ id }) => overlap(callsOf(gateway, id).filter(({ script }) => script?.ttftMs === 1000)))
     expect(most.filter((calls) => calls !== cap)).toEqual([])
   })
