@@ -132,6 +132,21 @@ test("a trial key is revoked when the browser leaves the page altogether", async
   while ((await keysOf(asker))[0]?.status !== "revoked") await Bun.sleep(20)
 })
 
+test("a trial key that outlived its page is revoked by the first visit after a day, and no sooner", async () => {
+  const asker = await world.gateway.person()
+  const { id: old } = await world.gateway.key(asker, { name: "old" })
+  const { id: young } = await world.gateway.key(asker, { name: "young" })
+  await using visit = await world.visit({ person: asker })
+  await visit.open("/models")
+  const day = 24 * 60 * 60 * 1_000
+  const left = { [old]: Date.now() - day, [young]: Date.now() - day / 2 }
+  await visit.page.evaluate((keys) => localStorage.setItem("loket.trial-keys", keys), JSON.stringify(left))
+  await visit.open("/playground")
+  const states = async () => Object.fromEntries((await keysOf(asker)).map(({ name, status }) => [name, status]))
+  while ((await states())["old"] !== "revoked") await Bun.sleep(20)
+  expect(await states()).toEqual({ old: "revoked", young: "active" })
+})
+
 test("a pasted key works, is told apart from what is none, and is stored nowhere", async () => {
   const asker = await world.gateway.person(100_000)
   const { key } = await world.gateway.key(asker)
