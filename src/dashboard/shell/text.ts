@@ -17,7 +17,7 @@ export const useShellText = texts({
       settings: "Pengaturan",
       operator: "Operator",
     },
-    more: "Menu lainnya",
+    more: "Lainnya",
     account: "Akun",
     language: "Bahasa",
     theme: "Tampilan",
