@@ -104,6 +104,7 @@ const problem = object({
   kind: { type: "string", enum: ["unknown_order", "wrong_amount", "mismatch"] },
   reference: text,
   top_up_id: orNull(text),
+  account_id: { ...orNull(text), description: "Whose top-up it is." },
   paid: { ...text, description: "As the provider says it." },
   first_seen_at: time,
   last_seen_at: time,

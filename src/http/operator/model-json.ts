@@ -25,9 +25,11 @@ export function modelJson(
   { now, configured }: { readonly now: number; readonly configured: boolean },
 ) {
   const current = inForce(prices, now)
-  const state = (price: PriceVersion) => (price.effectiveAt > now ? "coming" : price === current ? "current" : "past")
+  const state = (price: PriceVersion): "past" | "current" | "coming" =>
+    price.effectiveAt > now ? "coming" : price === current ? "current" : "past"
   const { target, until } = model
-  const status = target === null || until === null ? "on_sale" : until.getTime() > now ? "retiring" : "retired"
+  const status: "on_sale" | "retiring" | "retired" =
+    target === null || until === null ? "on_sale" : until.getTime() > now ? "retiring" : "retired"
   return {
     model: model.model,
     display_name: model.display_name,

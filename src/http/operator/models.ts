@@ -23,6 +23,12 @@ export interface ModelsDeps {
   readonly refreshCatalogue: () => Promise<void>
 }
 
+/** What was and what is then, of the change's own shape; null where there was or is nothing. */
+interface Change {
+  readonly before: object | null
+  readonly after: object | null
+}
+
 const dryRun = asks<{ readonly dry_run?: "true" | "false" }>()
 
 /** So long before a price begins, every process knows of it. */
@@ -76,7 +82,12 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
     return model === undefined ? new Failure("resource.not_found") : { model, all }
   }
   /** Makes the change unless it is only tried, and says what was and what is. */
-  const made = async (request: Request, model: string, told: object, make: () => Promise<void | Failure>) => {
+  const made = async <Told extends Change>(
+    request: Request,
+    model: string,
+    told: Told,
+    make: () => Promise<void | Failure>,
+  ) => {
     const tried = isDryRun(request)
     if (tried instanceof Failure) return tried
     if (!tried) {

@@ -85,6 +85,7 @@ const problemJson = (problem: StoredProblem) => ({
   kind: problem.kind,
   reference: problem.reference,
   top_up_id: problem.topUpId ?? null,
+  account_id: problem.accountId ?? null,
   /** As the provider says it. */
   paid: problem.paid,
   first_seen_at: problem.firstSeenAt.toISOString(),

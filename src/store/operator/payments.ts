@@ -1,5 +1,5 @@
 /** Everybody's top-ups, and payments that came and could not be credited. */
-import type { Database } from "../database.ts"
+import type { Database, Sql } from "../database.ts"
 import type { PaymentProblem } from "../payment-problems.ts"
 import { TOP_UP_COLUMNS, type TopUp, type TopUpRow, toTopUp } from "../top-ups.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
@@ -10,6 +10,8 @@ export interface OwnedTopUp extends TopUp {
 
 export interface StoredProblem extends PaymentProblem {
   readonly id: bigint
+  /** Whose top-up it is; undefined for an order that nobody knows. */
+  readonly accountId: string | undefined
   readonly firstSeenAt: Date
   readonly lastSeenAt: Date
   readonly resolution:
@@ -55,16 +57,16 @@ export function paymentViews(database: Database): PaymentViews {
     async problems({ all, before, limit }) {
       const rows = await database.run(
         (sql) => sql<Row[]>`
-          select * from payment_problems
-          where ${all ? sql`true` : sql`resolved_at is null`} ${before === undefined ? sql`` : sql`and id < ${before}`}
-          order by id desc limit ${limit}`,
+          ${selectProblems(sql)}
+          where ${all ? sql`true` : sql`p.resolved_at is null`} ${before === undefined ? sql`` : sql`and p.id < ${before}`}
+          order by p.id desc limit ${limit}`,
         once,
       )
       return rows.map(toProblem)
     },
 
     async problem(id) {
-      const [row] = await database.run((sql) => sql<Row[]>`select * from payment_problems where id = ${id}`, once)
+      const [row] = await database.run((sql) => sql<Row[]>`${selectProblems(sql)} where p.id = ${id}`, once)
       return row && toProblem(row)
     },
 
@@ -84,12 +86,16 @@ export function paymentViews(database: Database): PaymentViews {
   }
 }
 
+const selectProblems = (sql: Sql) =>
+  sql`select p.*, t.account_id from payment_problems p left join top_ups t on t.id = p.top_up_id`
+
 interface Row {
   id: bigint
   provider: string
   kind: PaymentProblem["kind"]
   reference: string
   top_up_id: string | null
+  account_id: string | null
   paid: string
   first_seen_at: Date
   last_seen_at: Date
@@ -104,6 +110,7 @@ const toProblem = (row: Row): StoredProblem => ({
   kind: row.kind,
   reference: row.reference,
   topUpId: row.top_up_id ?? undefined,
+  accountId: row.account_id ?? undefined,
   paid: row.paid,
   firstSeenAt: row.first_seen_at,
   lastSeenAt: row.last_seen_at,

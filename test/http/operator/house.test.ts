@@ -168,6 +168,7 @@ test("a payment problem is resolved once, with a note and in writing", async () 
     insert into payment_problems (provider, kind, reference, paid) values ('simulated', 'unknown_order', 'top_x', '5 IDR')`
   const [problem] = (await ask("/operator/payment-problems")).json.data
   expect(problem).toMatchObject({ kind: "unknown_order", reference: "top_x", paid: "5 IDR", resolved_at: null })
+  expect(problem.account_id).toBeNull()
   const path = `/operator/payment-problems/${problem.id}/resolve`
   expect((await ask(path, {})).status).toBe(400)
   const { status, json } = await ask(path, { note: "paid back" })
@@ -179,4 +180,15 @@ test("a payment problem is resolved once, with a note and in writing", async () 
   expect(log).toMatchObject([{ action: "payment_problem.resolved", reason: "paid back" }])
   for (const id of ["0", "x", "99999999999999999999"])
     expect((await ask(`/operator/payment-problems/${id}/resolve`, { note: "n" })).status).toBe(404)
+})
+
+test("a payment problem of a top-up says whose it is", async () => {
+  const person = await gateway.person(10_000)
+  await gateway.sql`
+    insert into payment_problems (provider, kind, reference, top_up_id, paid)
+    select provider, 'wrong_amount', id, id, '5 IDR' from top_ups where account_id = ${person.accountId}`
+  const [problem] = (await ask("/operator/payment-problems")).json.data
+  expect(problem.account_id).toBe(person.accountId)
+  const { json } = await ask(`/operator/payment-problems/${problem.id}/resolve`, { note: "credited by hand" })
+  expect([json.account_id, json.note]).toEqual([person.accountId, "credited by hand"])
 })
