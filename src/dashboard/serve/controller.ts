@@ -30,13 +30,8 @@ const guarded = {
   Vary: "Accept-Encoding",
 }
 
-export const dashboardController = () => {
-  /** Made when the first visitor comes: a gateway whose dashboard nobody opens bundles nothing. */
-  let made: Promise<Assets> | undefined
-  const assets = () => (made ??= makeAssets())
-  const page = async ({ request }: { request: Request }) =>
-    respond(request, (await assets()).page, { "Cache-Control": "no-store" })
-  return new Elysia({ name: "dashboard/page" })
+export const dashboardController = () =>
+  new Elysia({ name: "dashboard/page" })
     .use(edge)
     .get("/", ({ redirect }) => redirect("/dashboard"))
     .get("/dashboard", page)
@@ -47,7 +42,19 @@ export const dashboardController = () => {
       if (asset === undefined) return new Failure("route.not_found")
       return respond(request, asset, { "Cache-Control": "public, max-age=31536000, immutable" })
     })
-}
+
+const page = async ({ request }: { request: Request }): Promise<Response> =>
+  respond(request, (await assets()).page, { "Cache-Control": "no-store" })
+
+/** Made when the first visitor comes: a process whose dashboard nobody opens bundles nothing. */
+let made: Promise<Assets> | undefined
+
+const assets = (): Promise<Assets> =>
+  (made ??= makeAssets().catch((error: unknown) => {
+    // Sources that cannot be bundled may be mended; the next visitor tries again.
+    made = undefined
+    throw error
+  }))
 
 const makeAssets = async (): Promise<Assets> => assetsOf(embedded ?? (await bundlePage("fast")))
 
