@@ -1,7 +1,7 @@
 /** The dashboard, put together: who is there, in which language, and which page. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query"
 import { Suspense } from "react"
-import { Redirect, Route, Router, Switch, useLocation } from "wouter"
+import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isSignedOut } from "./api/failure.ts"
 import { mayRetry } from "./api/retry.ts"
 import { accountQuery } from "./api/queries.ts"
@@ -102,9 +102,11 @@ const Pages = () => (
 function Admitted({ page: { access, component: Content } }: { readonly page: DashboardPage }) {
   const { account } = useSession()
   const [path] = useLocation()
+  const search = useSearch()
   if (access === "visitor" && account !== undefined) return <Redirect to={nextPath()} replace />
   if ((access === "customer" || access === "operator") && account === undefined) {
-    return <Redirect to={path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(path)}`} replace />
+    const wanted = search === "" ? path : `${path}?${search}`
+    return <Redirect to={wanted === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(wanted)}`} replace />
   }
   if (access === "operator" && account?.role !== "operator") return <NotFound />
   return <Content />

@@ -2,7 +2,7 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { BookOpen, Boxes, House, KeyRound, MessageSquare, Wallet } from "lucide-react"
+import { BookOpen, Boxes, ChartColumn, House, KeyRound, MessageSquare, Wallet } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -38,6 +38,12 @@ export const pages: readonly DashboardPage[] = [
     access: "customer",
     component: lazy(() => import("./pages/keys/page.tsx")),
     navigation: { label: "keys", icon: <KeyRound />, phone: true },
+  },
+  {
+    path: "/usage",
+    access: "customer",
+    component: lazy(() => import("./pages/usage/page.tsx")),
+    navigation: { label: "usage", icon: <ChartColumn />, phone: true },
   },
   {
     path: "/wallet",

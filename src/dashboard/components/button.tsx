@@ -48,6 +48,20 @@ export function IconButton({ label, children, className, ...rest }: { readonly l
   )
 }
 
+interface DownloadLinkProps extends Look {
+  /** Of the server itself. */
+  readonly href: string
+  readonly children: ReactNode
+}
+
+/** A file that the server makes as it is sent. */
+export const DownloadLink = ({ href, children, icon, ...look }: DownloadLinkProps) => (
+  <a href={href} className={classOf(look)} download>
+    {icon}
+    {children}
+  </a>
+)
+
 interface ButtonLinkProps extends Look {
   /** Inside the dashboard: `/keys`. */
   readonly to: string

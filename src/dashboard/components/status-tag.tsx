@@ -2,7 +2,7 @@
 import { texts } from "../i18n/language.tsx"
 import { Tag, type Tone } from "./tag.tsx"
 
-const useStatusText = texts({
+export const useStatusText = texts({
   id: {
     ok: "Berhasil",
     upstream_error: "Model gagal",
@@ -34,6 +34,8 @@ const TONES: Readonly<Record<CallStatus, Tone>> = {
   fallback_429: "neutral",
   fallback_oversize: "neutral",
 }
+
+export const callStatuses = Object.keys(TONES) as readonly CallStatus[]
 
 export function StatusTag({ status }: { readonly status: CallStatus }) {
   const text = useStatusText()

@@ -12,6 +12,8 @@ export interface Format {
   /** Of a share between 0 and 1. */
   readonly percent: (share: number) => string
   readonly date: (time: string | number | Date) => string
+  /** A calendar day, such as 2026-11-21, as "21 Nov". */
+  readonly shortDay: (day: string) => string
   /** 21 Nov: of a year that is plain from where it stands. */
   readonly day: (time: string | number | Date) => string
   /** November 2026. */
@@ -45,6 +47,8 @@ export function formatIn(language: Language, timeZone: string): Format {
   const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone })
   const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone })
   const month = new Intl.DateTimeFormat(locale, { month: "long", year: "numeric", timeZone })
+  // A day of the calendar is one everywhere.
+  const shortDay = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone: "UTC" })
   const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short", timeZone })
   const time = new Intl.DateTimeFormat(locale, { timeStyle: "medium", timeZone })
   const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" })
@@ -54,6 +58,7 @@ export function formatIn(language: Language, timeZone: string): Format {
     compact: (value) => compact.format(value),
     percent: (share) => percent.format(share),
     date: (at) => date.format(new Date(at)),
+    shortDay: (day) => shortDay.format(new Date(day)),
     day: (at) => day.format(new Date(at)),
     month: (at) => month.format(new Date(at)),
     dateTime: (at) => dateTime.format(new Date(at)),

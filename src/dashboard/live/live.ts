@@ -8,12 +8,16 @@ import { useEffect } from "react"
 import type { LiveBalance } from "../../http/events.ts"
 import { accountQuery } from "../api/queries.ts"
 
-/** Under a flood of calls the lists follow at this pace. */
+/** Under a flood of calls lists follow at this pace, and sums, which are larger questions, at that one. */
 const SETTLE_DOWN_MS = 1_000
+const SUMS_SETTLE_DOWN_MS = 5_000
 
 /** By the first word of their keys: what a finished call changes, and what a credited top-up does. */
-const OF_A_CALL = ["usage", "summary", "keys"]
+const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys"]
 const OF_A_TOP_UP = ["account", "summary", "top-ups"]
+
+const hasAnswers = (client: QueryClient, key: string): boolean =>
+  key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
 
 /** Shows nothing; keeps the questions' answers fresh for as long as somebody is signed in. */
 export function Live() {
@@ -31,8 +35,9 @@ export function Live() {
       source ??= listen(client, {
         outdate,
         opened: () => {
-          // What happened while there was no connection was told to nobody.
-          if (connected) outdate([...OF_A_CALL, ...OF_A_TOP_UP])
+          // What happened without a connection was told to nobody; the first one mostly stands before the first answers.
+          const missed = [...OF_A_CALL, ...OF_A_TOP_UP]
+          outdate(connected ? missed : missed.filter((key) => hasAnswers(client, key)))
           connected = true
         },
       })
@@ -68,16 +73,18 @@ function listen(client: QueryClient, { outdate, opened }: Listener): EventSource
   return source
 }
 
-/** Has questions asked again, those that came together at once. */
+/** Has questions asked again, each at its pace. */
 function outdater(client: QueryClient): (keys: readonly string[]) => void {
-  const stale = new Set<string>()
-  let settlingDown: ReturnType<typeof setTimeout> | undefined
+  const settlingDown = new Set<string>()
   return (keys) => {
-    for (const key of keys) stale.add(key)
-    settlingDown ??= setTimeout(() => {
-      settlingDown = undefined
-      for (const key of stale) void client.invalidateQueries({ queryKey: [key] })
-      stale.clear()
-    }, SETTLE_DOWN_MS)
+    for (const key of keys) {
+      if (settlingDown.has(key)) continue
+      settlingDown.add(key)
+      const outdated = () => {
+        settlingDown.delete(key)
+        void client.invalidateQueries({ queryKey: [key] })
+      }
+      setTimeout(outdated, key === "sums" ? SUMS_SETTLE_DOWN_MS : SETTLE_DOWN_MS)
+    }
   }
 }

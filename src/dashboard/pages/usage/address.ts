@@ -1,0 +1,132 @@
+/**
+ * What the page shows, as it stands in its address: a link shows the same to whoever opens it, and a reload changes nothing.
+ * What an address says that makes no sense counts as not said.
+ */
+import { useCallback, useMemo } from "react"
+import { useSearchParams } from "wouter"
+import type { CallStatus } from "../../components/status-tag.tsx"
+import { callStatuses } from "../../components/status-tag.tsx"
+import { type Days, dayIn, lastDays } from "../../i18n/days.ts"
+import { useTimeZone } from "../../i18n/time-zone.ts"
+
+export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
+export type Show = (typeof shows)[number]
+export const splits = ["model", "key", "format"] as const
+export type Split = (typeof splits)[number]
+export const formats = ["chat", "messages", "responses"] as const
+export type CallFormat = (typeof formats)[number]
+type Step = "hour" | "day"
+
+export interface View {
+  readonly days: Days
+  readonly model: string | undefined
+  readonly key: string | undefined
+  readonly format: CallFormat | undefined
+  readonly status: CallStatus | undefined
+  readonly error: string | undefined
+  readonly show: Show
+  readonly split: Split | undefined
+  readonly step: Step
+  /** The call whose receipt is open. */
+  readonly request: string | undefined
+}
+
+const USUAL_DAYS = 7
+/** More bars than these say nothing. */
+const LONGEST_BY_HOUR = 7
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+
+export const nothingFiltered = {
+  model: undefined,
+  key: undefined,
+  format: undefined,
+  status: undefined,
+  error: undefined,
+} satisfies Partial<View>
+
+export const isFiltered = ({ model, key, format, status, error }: View): boolean =>
+  [model, key, format, status, error].some((filter) => filter !== undefined)
+
+/** Sums are of final records, and know no error codes. */
+export const canBeSummed = ({ status, error }: View): boolean =>
+  error === undefined && status?.startsWith("fallback_") !== true
+
+export const dayCount = ({ from, to }: Days): number => Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000) + 1
+
+export const mayShowHours = (days: Days): boolean => dayCount(days) <= LONGEST_BY_HOUR
+
+export function readView(query: URLSearchParams, today: string): View {
+  const given = (name: string) => query.get(name) || undefined
+  const among = <T extends string>(name: string, known: readonly T[]) => known.find((one) => one === query.get(name))
+  const days = daysOf(query, today)
+  const step = among("step", ["hour", "day"]) ?? (dayCount(days) <= 2 ? "hour" : "day")
+  return {
+    days,
+    model: given("model"),
+    key: given("key"),
+    format: among("format", formats),
+    status: among("status", callStatuses),
+    error: given("error"),
+    show: among("show", shows) ?? "spend",
+    split: among("split", splits),
+    step: mayShowHours(days) ? step : "day",
+    request: given("request"),
+  }
+}
+
+function daysOf(query: URLSearchParams, today: string): Days {
+  const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
+  if (isDay(from) && isDay(to) && from <= to) return { from, to }
+  const count = Number(query.get("days") ?? USUAL_DAYS)
+  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
+}
+
+const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(text))
+
+/** Days up to today are written as so many days, which go on with the calendar. */
+export function writeView(query: URLSearchParams, change: Partial<View>, today: string): URLSearchParams {
+  const written = new URLSearchParams(query)
+  const { days, ...rest } = change
+  if (days !== undefined) {
+    for (const name of ["days", "from", "to"]) written.delete(name)
+    if (days.to !== today) {
+      written.set("from", days.from)
+      written.set("to", days.to)
+    } else if (dayCount(days) !== USUAL_DAYS) written.set("days", String(dayCount(days)))
+  }
+  for (const [name, value] of Object.entries(rest)) {
+    if (value === undefined) written.delete(name)
+    else written.set(name, value)
+  }
+  return written
+}
+
+export interface AddressedView {
+  readonly view: View
+  readonly today: string
+  readonly change: (change: Partial<View>) => void
+  readonly open: (request: string) => void
+  readonly close: () => void
+}
+
+export function useView(): AddressedView {
+  const [query, setQuery] = useSearchParams()
+  const today = dayIn(useTimeZone(), Date.now())
+  const view = useMemo(() => readView(query, today), [query, today])
+  const change = useCallback(
+    (changed: Partial<View>) => setQuery((now) => writeView(now, changed, today), { replace: true }),
+    [setQuery, today],
+  )
+  // A receipt is a step of its own: the browser's back button closes it.
+  const open = useCallback(
+    (request: string) => setQuery((now) => writeView(now, { request }, today), { state: { opened: true } }),
+    [setQuery, today],
+  )
+  const close = useCallback(() => {
+    if (wasOpenedHere(history.state)) history.back()
+    else change({ request: undefined })
+  }, [change])
+  return { view, today, change, open, close }
+}
+
+const wasOpenedHere = (state: unknown): boolean => typeof state === "object" && state !== null && "opened" in state

@@ -1,0 +1,31 @@
+/** A list of calls that grows at both ends: newer ones as they end, older ones as they are asked for. */
+import type { Call } from "./data.ts"
+
+export interface CallPage {
+  readonly data: readonly Call[]
+  readonly next_cursor: string | null
+}
+
+export interface CallList {
+  readonly calls: readonly Call[]
+  readonly nextCursor: string | null
+  /** By `callName`: those that came while the list was looked at. */
+  readonly arrived: ReadonlySet<string>
+}
+
+/** A call, or one of its reroutes, which have its id. */
+export const callName = ({ request_id: id, status, model }: Call): string => `${id} ${status} ${model}`
+
+/** The newest calls on top of what is known. When they do not meet, the list begins anew. */
+export function joined(known: CallList | undefined, { data, next_cursor: nextCursor }: CallPage): CallList {
+  if (known === undefined) return { calls: data, nextCursor, arrived: new Set() }
+  const names = known.calls.map(callName)
+  const knownNames = new Set(names)
+  const arrived = new Set([...known.arrived, ...data.map(callName).filter((name) => !knownNames.has(name))])
+  const last = data.at(-1)
+  const meeting = last === undefined ? -1 : names.indexOf(callName(last))
+  const older = meeting === -1 ? [] : known.calls.slice(meeting + 1)
+  return older.length === 0
+    ? { calls: data, nextCursor, arrived }
+    : { calls: [...data, ...older], nextCursor: known.nextCursor, arrived }
+}

@@ -1,0 +1,107 @@
+/** The calls themselves, the newest first; each opens its receipt. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { SearchX, Zap } from "lucide-react"
+import { Button, ButtonLink } from "../../components/button.tsx"
+import { Card } from "../../components/card.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState } from "../../components/empty-state.tsx"
+import { Money } from "../../components/money.tsx"
+import { StatusTag } from "../../components/status-tag.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { type AddressedView, isFiltered, nothingFiltered } from "./address.ts"
+import { callName } from "./call-list.ts"
+import { callsQuery, useOlderCalls } from "./calls-query.ts"
+import { type Call, listFilterOf } from "./data.ts"
+import { useKeyName } from "./names.ts"
+import { inputOf } from "./series.ts"
+import { useUsageText } from "./text.ts"
+
+export function Calls({ view, change, open }: AddressedView) {
+  const text = useUsageText()
+  const filter = listFilterOf(view)
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...callsQuery(filter),
+    placeholderData: keepPreviousData,
+  })
+  const older = useOlderCalls(filter)
+  const columns = useColumns(data?.arrived)
+  const cursor = data?.nextCursor
+  return (
+    <Card title={text.list} flush action={<span className="usage-hint">{text.listHint}</span>}>
+      <div aria-busy={isPlaceholderData || undefined} className="usage-calls">
+        <DataTable
+          caption={text.list}
+          columns={columns}
+          rows={data?.calls}
+          rowKey={callName}
+          error={older.error ?? error}
+          retry={older.error && cursor ? () => older.mutate(cursor) : refetch}
+          onOpen={(call) => open(call.request_id)}
+          more={cursor ? { load: () => older.mutate(cursor), busy: older.isPending } : undefined}
+          empty={
+            isFiltered(view) ? (
+              <EmptyState
+                icon={<SearchX />}
+                title={text.noMatch}
+                action={<Button onClick={() => change(nothingFiltered)}>{text.clear}</Button>}
+              >
+                {text.noMatchHint}
+              </EmptyState>
+            ) : (
+              <EmptyState
+                icon={<Zap />}
+                title={text.nothing}
+                action={<ButtonLink to="/quick-start">{text.start}</ButtonLink>}
+              >
+                {text.noCallsHint}
+              </EmptyState>
+            )
+          }
+        />
+      </div>
+    </Card>
+  )
+}
+
+function useColumns(arrived: ReadonlySet<string> | undefined): readonly Column<Call>[] {
+  const { columns } = useUsageText()
+  const format = useFormat()
+  const keyName = useKeyName()
+  return [
+    {
+      id: "model",
+      head: columns.model,
+      names: true,
+      cell: (call) => (
+        <span className={arrived?.has(callName(call)) ? "usage-call is-new" : "usage-call"}>
+          <code>{call.model}</code>
+          <span>{keyName(call.key_id)}</span>
+        </span>
+      ),
+    },
+    { id: "time", head: columns.time, cell: (call) => format.dateTime(call.created_at) },
+    { id: "status", head: columns.status, cell: ({ status }) => <StatusTag status={status} /> },
+    {
+      id: "tokens",
+      head: columns.tokens,
+      numeric: true,
+      wide: true,
+      cell: (call) => `${format.compact(inputOf(call))} / ${format.compact(call.output_tokens)}`,
+    },
+    {
+      id: "first-token",
+      head: columns.firstToken,
+      numeric: true,
+      wide: true,
+      cell: (call) => (call.first_token_ms === null ? "–" : format.duration(call.first_token_ms)),
+    },
+    {
+      id: "duration",
+      head: columns.duration,
+      numeric: true,
+      wide: true,
+      cell: (call) => format.duration(call.duration_ms),
+    },
+    { id: "charge", head: columns.charge, numeric: true, cell: (call) => <Money micro={call.charge_micro} /> },
+  ]
+}

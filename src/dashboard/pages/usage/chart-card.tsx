@@ -1,0 +1,123 @@
+/** One of the numbers over time, whole or by group. */
+import { Activity } from "lucide-react"
+import { lazy, Suspense, useMemo } from "react"
+import { Card } from "../../components/card.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { EmptyState } from "../../components/empty-state.tsx"
+import { SelectField } from "../../components/field.tsx"
+import { Skeleton } from "../../components/skeleton.tsx"
+import { type Format, useFormat } from "../../i18n/format.ts"
+import { type AddressedView, mayShowHours, type Show, shows, splits } from "./address.ts"
+import type { Series } from "./data.ts"
+import { useGroupName } from "./names.ts"
+import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "./series.ts"
+import { useUsageText } from "./text.ts"
+
+const Chart = lazy(() => import("../../components/chart.tsx"))
+
+type ChartCardProps = Pick<AddressedView, "view" | "change"> & { readonly series: Series | undefined }
+
+export function ChartCard({ view, change, series }: ChartCardProps) {
+  const text = useUsageText()
+  return (
+    <Card>
+      <div className="usage-chart-controls">
+        <Choice
+          label={text.show}
+          values={shows}
+          chosen={view.show}
+          nameOf={(show) => text.shows[show]}
+          onChoose={(show) => change({ show })}
+        />
+        <SelectField
+          label={text.splitBy}
+          value={view.split ?? ""}
+          options={[
+            { value: "", label: text.splits.none },
+            ...splits.map((split) => ({ value: split, label: text.splits[split] })),
+          ]}
+          onChange={({ target }) => change({ split: splits.find((split) => split === target.value) })}
+        />
+        {mayShowHours(view.days) && (
+          <Choice
+            label={text.step}
+            values={["hour", "day"]}
+            chosen={view.step}
+            nameOf={(step) => text.steps[step]}
+            onChoose={(step) => change({ step })}
+          />
+        )}
+      </div>
+      {series === undefined ? <Skeleton lines={6} /> : <Drawn view={view} series={series} />}
+    </Card>
+  )
+}
+
+const BARS: readonly Show[] = ["spend", "tokens", "calls"]
+
+function Drawn({ view, series }: Pick<AddressedView, "view"> & { readonly series: Series }) {
+  const text = useUsageText()
+  const format = useFormat()
+  const names = useSeriesNames(view)
+  const { show } = view
+  // What is on its way may be of other steps than what is here.
+  const { data, group_by: groupedBy, split_by: split } = series
+  const { labels, drawn } = useMemo(() => {
+    const steps = stepsOf({ ...view, step: groupedBy === "hour" ? "hour" : "day" })
+    return {
+      labels: steps.map((step) => stepLabel(step, format)),
+      drawn: (split === null ? wholeSeries : splitSeries)(data, steps, show, names),
+    }
+  }, [view, data, groupedBy, split, show, names, format])
+  const unit = useMemo(() => unitOf(show, format), [show, format])
+  if (drawn.every(({ values }) => values.every((value) => value === null || value === 0))) {
+    return <EmptyState icon={<Activity />} title={show === "latency" ? text.noTimes : text.nothing} />
+  }
+  return (
+    <Suspense fallback={<Skeleton lines={6} />}>
+      <Chart
+        caption={text.captions[show]}
+        kind={BARS.includes(show) ? "bars" : "lines"}
+        labels={labels}
+        series={drawn}
+        format={unit}
+      />
+    </Suspense>
+  )
+}
+
+/** Days and hours of the account's own time zone already: nothing is to be reckoned. */
+function stepLabel(step: string, format: Format): string {
+  const day = format.shortDay(step.slice(0, 10))
+  return step.length === 10 ? day : `${day}, ${step.slice(11)}`
+}
+
+function unitOf(show: Show, format: Format): (value: number) => string {
+  const count = (value: number) => format.number(Math.round(value))
+  return {
+    spend: (micro: number) => format.rupiah(Math.round(micro)),
+    tokens: count,
+    calls: count,
+    cache: format.percent,
+    latency: format.duration,
+  }[show]
+}
+
+function useSeriesNames({ show, split }: AddressedView["view"]): SeriesNames {
+  const text = useUsageText()
+  const format = useFormat()
+  const group = useGroupName(split)
+  return useMemo(
+    () => ({
+      whole: text.captions[show],
+      ok: text.ok,
+      failed: text.failedSeries,
+      median: text.median,
+      slow: text.slow,
+      buckets: text.buckets,
+      others: (count) => text.others(format.number(count)),
+      group,
+    }),
+    [text, format, show, group],
+  )
+}

@@ -1,0 +1,115 @@
+/** Sums over time as a chart shows them: a value for each step, also where nothing was called, and one series a group. */
+import type { Series as ChartSeries } from "../../components/chart-props.ts"
+import { daysOf } from "../../i18n/days.ts"
+import { dayCount, type Show, type View } from "./address.ts"
+import type { Sum } from "./data.ts"
+
+/** As many as there are colours; what is smaller goes together. */
+const LARGEST = 7
+
+/** The groups that the API counts in: days, or hours as 2026-11-20T09:00. */
+export function stepsOf({ days, step }: View): readonly string[] {
+  const each = daysOf(days.from, dayCount(days))
+  if (step === "day") return each
+  return each.flatMap((day) => Array.from({ length: 24 }, (_, hour) => `${day}T${String(hour).padStart(2, "0")}:00`))
+}
+
+type Value = (sum: Sum) => number | null
+
+/** What of a sum is shown, in its own unit: micro-rupiah, tokens, calls, a share, milliseconds. */
+const values: Readonly<Record<Show, Value>> = {
+  spend: (sum) => sum.charge_micro,
+  tokens: (sum) => inputOf(sum) + sum.output_tokens,
+  calls: (sum) => sum.requests,
+  cache: (sum) => cacheShare(sum),
+  latency: (sum) => sum.first_token_p50_ms,
+}
+/** Groups of the others cannot be put together, and a step without calls has none. */
+const canBeAdded = (show: Show): boolean => show !== "cache" && show !== "latency"
+
+type Tokens = Pick<Sum, "input_tokens" | "cache_read_tokens" | "cache_write_tokens">
+
+/** All that was read, from a cache or not. */
+export const inputOf = (sum: Tokens): number => sum.input_tokens + sum.cache_read_tokens + sum.cache_write_tokens
+
+/** Null where nothing was read at all. */
+export const cacheShare = (sum: Tokens): number | null =>
+  inputOf(sum) === 0 ? null : sum.cache_read_tokens / inputOf(sum)
+
+export interface SeriesNames {
+  readonly whole: string
+  readonly ok: string
+  readonly failed: string
+  readonly median: string
+  readonly slow: string
+  readonly buckets: Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite", string>>
+  readonly others: (count: number) => string
+  /** Of a model, a key or a format. */
+  readonly group: (split: string) => string
+}
+
+/** Of what the whole consists, when nothing is grouped. */
+const parts = (names: SeriesNames): Readonly<Record<Show, readonly (readonly [name: string, value: Value])[]>> => ({
+  spend: [[names.whole, values.spend]],
+  tokens: [
+    [names.buckets.input, (sum) => sum.input_tokens],
+    [names.buckets.cacheRead, (sum) => sum.cache_read_tokens],
+    [names.buckets.cacheWrite, (sum) => sum.cache_write_tokens],
+    [names.buckets.output, (sum) => sum.output_tokens],
+  ],
+  calls: [
+    [names.ok, (sum) => sum.ok_requests],
+    [names.failed, (sum) => sum.errors],
+  ],
+  cache: [[names.whole, cacheShare]],
+  latency: [
+    [names.median, values.latency],
+    [names.slow, (sum) => sum.first_token_p95_ms],
+  ],
+})
+
+export function wholeSeries(
+  sums: readonly Sum[],
+  steps: readonly string[],
+  show: Show,
+  names: SeriesNames,
+): readonly ChartSeries[] {
+  const byStep = new Map(sums.map((sum) => [sum.group, sum]))
+  const nothing = canBeAdded(show) ? 0 : null
+  return parts(names)[show].map(([name, value]) => ({
+    name,
+    values: steps.map((step) => {
+      const sum = byStep.get(step)
+      return sum === undefined ? nothing : value(sum)
+    }),
+  }))
+}
+
+/** A series for each group, the largest first, and one for all the small ones where they can be added up. */
+export function splitSeries(
+  sums: readonly Sum[],
+  steps: readonly string[],
+  show: Show,
+  names: SeriesNames,
+): readonly ChartSeries[] {
+  const [valueOf, additive] = [values[show], canBeAdded(show)]
+  const sizes = new Map<string, number>()
+  for (const sum of sums) {
+    const size = additive ? (valueOf(sum) ?? 0) : sum.requests
+    sizes.set(sum.split ?? "", (sizes.get(sum.split ?? "") ?? 0) + size)
+  }
+  const groups = [...sizes].sort(([, a], [, b]) => b - a).map(([split]) => split)
+  const alone = groups.length === LARGEST + 1 ? groups : groups.slice(0, LARGEST)
+  const others = new Set(groups.slice(alone.length))
+  const bySplit = new Map(sums.map((sum) => [`${sum.split} ${sum.group}`, valueOf(sum)]))
+  const series = alone.map((split) => ({
+    name: names.group(split),
+    values: steps.map((step) => bySplit.get(`${split} ${step}`) ?? (additive ? 0 : null)),
+  }))
+  if (others.size === 0 || !additive) return series
+  const rest = new Map<string, number>()
+  for (const sum of sums) {
+    if (others.has(sum.split ?? "")) rest.set(sum.group, (rest.get(sum.group) ?? 0) + (valueOf(sum) ?? 0))
+  }
+  return [...series, { name: names.others(others.size), values: steps.map((step) => rest.get(step) ?? 0) }]
+}

@@ -1,0 +1,350 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Locator } from "playwright-core"
+import { newRequestId } from "../../src/http/request-id.ts"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+
+const BIG = "kapal-besar"
+const SMALL = "perahu-kecil"
+
+let world: BrowserWorld
+let person: Person
+let keyId: string
+/** A streamed answer of odd rates, and a call that went on to another model. */
+let answered: string
+let rerouted: string
+
+beforeAll(async () => {
+  world = await openBrowser()
+  const { gateway } = world
+  const rates = { input_micro: 67_213, output_micro: 336_007, cache_read_micro: 6_721 }
+  await gateway.model({ format: "messages", model: BIG, script: "input=1001&cached=2003&output=37", ...rates })
+  await gateway.model({ format: "messages", model: SMALL, script: "input=10&output=4" })
+  await gateway.model({ format: "messages", model: "penuh", script: "fault=status&status=429", fallback: [SMALL] })
+  await gateway.model({ format: "messages", model: "rusak", script: "fault=status&status=500" })
+  person = await gateway.person(100_000)
+  const { id, key } = await gateway.key(person, { name: "Produksi" })
+  keyId = id
+  answered = await call(key, BIG, { stream: true })
+  rerouted = await call(key, "penuh")
+  await call(key, "rusak", {}, 502)
+  for (const days of [1, 2, 4]) await record({ status: "ok", at: Date.now() - days * 86_400_000 })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** A call of this status, and its id. */
+async function call(key: string, model: string, more: object = {}, status = 200): Promise<string> {
+  const body = { model, max_tokens: 100, messages: [{ role: "user", content: "Halo" }], ...more }
+  const response = await world.gateway.post("/v1/messages", key, body)
+  expect([model, response.status, await response.text()]).toEqual([model, status, expect.any(String)])
+  return response.headers.get("x-request-id") ?? ""
+}
+
+interface Recorded {
+  readonly of?: Person
+  readonly key?: string
+  readonly status: string
+  readonly at?: number
+  readonly absorbed?: number
+  readonly charge?: number
+}
+
+/** A final record of 100 input and 20 output tokens, of the gateway's price for the small model: 200,000 micro-rupiah. */
+async function record({ of = person, key = keyId, status, at = Date.now(), absorbed = 0, charge }: Recorded) {
+  const id = newRequestId(at)
+  const charged = charge ?? (status === "ok" ? 200_000 : 0)
+  await world.gateway.sql`
+    insert into usage
+    select ${id}, 0, ${of.accountId}, ${key}, 1, ${SMALL}, 'chat', true, ${status}, 100, 20, 0, 0, ${charged}, ${absorbed}, id,
+      1, 1, null, false, ${new Date(at)}, 120, 900
+    from prices where model = ${SMALL}`
+  return id
+}
+
+const drawer = (visit: Visit): Locator => visit.page.getByRole("dialog", { name: /Call details|Rincian panggilan/ })
+
+/** Micro-rupiah, of an amount in English as it stands there with every digit. */
+function micro(text: string): bigint {
+  const [, minus, whole = "", fraction = ""] = /(\u2212?)Rp\u00A0([\d,]+)(?:\.(\d+))?/.exec(text) ?? []
+  const amount = BigInt(whole.replaceAll(",", "") + fraction.padEnd(6, "0"))
+  return minus === "" ? amount : -amount
+}
+
+test.each(everyLook)("usage is accessible and fits: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person })
+  await visit.open("/usage")
+  await visit.page.locator("canvas").waitFor()
+  await visit.screenshot("usage")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test.each(everyLook)("a receipt is accessible and fits: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person })
+  await visit.open(`/usage?request=${answered}`)
+  await drawer(visit).getByRole("table").waitFor()
+  await visit.screenshot("usage-receipt")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+})
+
+test("the page asks for what it shows, once", async () => {
+  await using visit = await world.visit({ person })
+  const asked: string[] = []
+  visit.page.on("request", (request) => {
+    const { pathname } = new URL(request.url())
+    if (!pathname.startsWith("/dashboard")) asked.push(pathname)
+  })
+  await visit.open("/usage")
+  const shown = ["/account", "/events", "/keys", "/models", "/usage", "/usage/summary", "/usage/summary"]
+  expect(asked.toSorted()).toEqual(shown)
+  await visit.page.getByRole("tab", { name: "Errors" }).click()
+  await visit.page.getByRole("row", { name: /dependency\.upstream_unavailable/ }).waitFor()
+  expect(asked.slice(shown.length)).toEqual(["/usage/errors"])
+})
+
+describe("the receipt", () => {
+  test("adds up to the charge, digit by digit", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open(`/usage?request=${answered}`)
+    const rows = drawer(visit).getByRole("table").getByRole("row")
+    const lines = (await rows.allInnerTexts()).slice(1).map((text) => text.split(/\s*[\n\t]+\s*/))
+    expect(lines.map(([name, count]) => [name, count])).toEqual([
+      ["Input", "1,001 tokens"],
+      ["Cache read", "2,003 tokens"],
+      ["Cache write", "0 tokens"],
+      ["Output", "37 tokens"],
+      ["Charged to your balance", expect.any(String)],
+    ])
+    let sum = 0n
+    for (const [, tokens = "", perMillion = "", perToken = "", amount = ""] of lines.slice(0, 4)) {
+      expect(micro(perMillion)).toBe(micro(perToken) * 1_000_000n)
+      expect(micro(amount)).toBe(BigInt(tokens.replaceAll(/\D/g, "")) * micro(perToken))
+      sum += micro(amount)
+    }
+    expect(sum).toBe(1001n * 67_213n + 2003n * 6_721n + 37n * 336_007n)
+    expect(micro(lines.at(-1)?.[1] ?? "")).toBe(sum)
+    expect(micro((await drawer(visit).locator("p data").first().innerText()) ?? "")).toBe(sum)
+  })
+
+  test("tells how it went", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open(`/usage?request=${answered}`)
+    const fact = (name: string) => drawer(visit).getByRole("term").filter({ hasText: name }).locator("xpath=../dd")
+    expect(await fact("API key").innerText()).toBe("Produksi")
+    expect(await fact("Format").innerText()).toBe("Messages")
+    expect(await fact("Streamed").innerText()).toBe("Yes")
+    expect(await fact("Attempts").innerText()).toBe("1")
+    expect(await fact("Model turns").innerText()).toBe("1")
+    expect(await fact("Price version").innerText()).toMatch(/^#\d+, in force since /)
+    expect(await fact("First token").innerText()).toMatch(/ (?:ms|s)$/)
+  })
+
+  test("of a rerouted call names the model that was passed over, and the one that answered", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open(`/usage?request=${rerouted}`)
+    const steps = await drawer(visit).getByRole("listitem").allInnerTexts()
+    expect(steps.map((step) => step.replaceAll(/\s+/g, " ").trim())).toEqual([
+      "penuh was busy, so the call went on",
+      `${SMALL} answered`,
+    ])
+  })
+
+  test.each([
+    ["id", [/Model gagal menjawab/, /Stream sempat terbuka/, /tokennya tidak bisa dibaca/, /pembukuan biayanya gagal/]],
+    [
+      "en",
+      [/model failed to answer/, /stream opened, but/, /token counts could not be read/, /booking its cost failed/],
+    ],
+  ] as const)("says why nothing was charged, whatever the status (%s)", async (language, reasons) => {
+    await using visit = await world.visit({ person, language })
+    const statuses = ["upstream_error", "aborted_stream", "usage_missing", "billing_error"]
+    for (const [index, status] of statuses.entries()) {
+      await visit.open(`/usage?request=${await record({ status })}`)
+      await drawer(visit)
+        .getByText(reasons[index] ?? "")
+        .waitFor()
+      await drawer(visit).getByText("Rp\u00A00", { exact: true }).waitFor()
+      expect(await drawer(visit).getByRole("table").count()).toBe(0)
+    }
+  })
+
+  test("shows what the house bore as a line of the sum", async () => {
+    const id = await record({ status: "ok", charge: 150_000, absorbed: 50_000 })
+    await using visit = await world.visit({ person })
+    await visit.open(`/usage?request=${id}`)
+    await drawer(visit)
+      .getByText(/We bear the difference, Rp\u00A00\.05/)
+      .waitFor()
+    const rows = await drawer(visit).getByRole("table").getByRole("row").allInnerTexts()
+    const [sum, borne, charged] = rows.slice(-3).map(micro)
+    expect([sum, borne, charged]).toEqual([200_000n, -50_000n, 150_000n])
+  })
+
+  test("closes with Escape and the back button, and gives the focus back to its row", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    const row = visit.page.getByRole("table", { name: "Calls" }).getByRole("button", { name: new RegExp(BIG) })
+    await row.focus()
+    await visit.page.keyboard.press("Enter")
+    await drawer(visit).getByRole("table").waitFor()
+    expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered)
+    await visit.page.keyboard.press("Escape")
+    await drawer(visit).waitFor({ state: "hidden" })
+    expect(await row.evaluate((element) => element === document.activeElement)).toBe(true)
+    expect(new URL(visit.page.url()).search).toBe("")
+    await row.click()
+    await drawer(visit).getByRole("table").waitFor()
+    await visit.page.goBack()
+    await drawer(visit).waitFor({ state: "hidden" })
+  })
+
+  test("of an unknown call, or another's, is not found", async () => {
+    const other = await world.gateway.person(10_000)
+    await using visit = await world.visit({ person: other, language: "id" })
+    await visit.open(`/usage?request=${answered}`)
+    await drawer(visit).getByText("Panggilan tidak ditemukan").waitFor()
+    await drawer(visit).getByRole("button", { name: "Tutup" }).click()
+    await drawer(visit).waitFor({ state: "hidden" })
+  })
+
+  test("is where a link leads, also by way of signing in", async () => {
+    await using visit = await world.visit()
+    await visit.open(`/usage?request=${answered}`)
+    const next = new URL(visit.page.url()).searchParams.get("next")
+    expect(next).toBe(`/usage?request=${answered}`)
+  })
+})
+
+const rows = (visit: Visit) => visit.page.getByRole("table", { name: "Calls" }).getByRole("row")
+const query = (visit: Visit) => new URL(visit.page.url()).search
+
+describe("filters", () => {
+  test("are in the address, and hold for the numbers, the list and the file alike", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    await visit.page.getByRole("search").getByLabel("Model").selectOption(BIG)
+    await visit.page.getByRole("search").getByLabel("Format").selectOption("messages")
+    await visit.page.getByText("none failed").waitFor()
+    expect(query(visit)).toBe(`?model=${BIG}&format=messages`)
+    await visit.settled()
+    expect(await rows(visit).count()).toBe(2)
+    await visit.page.reload()
+    await visit.settled()
+    expect(await rows(visit).count()).toBe(2)
+    const [download] = await Promise.all([
+      visit.page.waitForEvent("download"),
+      visit.page.getByRole("link", { name: "Download CSV" }).click(),
+    ])
+    const text = await Bun.file(await download.path()).text()
+    expect(text.trimEnd().split("\r\n")).toHaveLength(2)
+    expect(text).toContain(answered)
+    await visit.page.getByRole("button", { name: "Clear filters" }).click()
+    await visit.page.getByRole("cell", { name: "Model failed" }).first().waitFor()
+    expect(query(visit)).toBe("")
+  })
+
+  test("are taken from what the breakdown and the errors show", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    await visit.page.getByRole("tab", { name: "Key" }).click()
+    await visit.page.getByRole("table", { name: "Key" }).getByRole("button", { name: "Produksi" }).click()
+    expect(query(visit)).toBe(`?key=${keyId}`)
+    await visit.page.getByRole("tab", { name: "Errors" }).click()
+    await visit.page.getByRole("button", { name: "dependency.upstream_unavailable" }).click()
+    await visit.page.getByRole("button", { name: /^Error code dependency\.upstream_unavailable/ }).waitFor()
+    await visit.settled()
+    expect(await rows(visit).count()).toBe(2)
+    expect(await rows(visit).last().innerText()).toContain("rusak")
+  })
+
+  test("by a reroute list the calls that were passed on", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage?status=fallback_429")
+    expect(await rows(visit).count()).toBe(2)
+    await rows(visit).getByRole("button", { name: /penuh/ }).click()
+    await drawer(visit).getByText(SMALL).first().waitFor()
+  })
+
+  test("that match nothing say so and can be cleared", async () => {
+    await using visit = await world.visit({ person, language: "id" })
+    await visit.open("/usage?model=tidak-ada")
+    await visit.page.getByText("Tidak ada panggilan yang cocok").waitFor()
+    await visit.page.getByRole("main").getByRole("button", { name: "Hapus saringan" }).last().click()
+    await visit.page
+      .getByRole("button", { name: new RegExp(BIG) })
+      .first()
+      .waitFor()
+  })
+})
+
+describe("the chart", () => {
+  test("is there as a table, a row for each day and a column for each group", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    const table = visit.page.getByRole("table", { name: "Spend", exact: true })
+    expect(await table.getByRole("row").count()).toBe(8)
+    await visit.page.getByLabel("Group").selectOption("model")
+    await table.getByRole("columnheader", { name: SMALL }).waitFor()
+    expect(await table.getByRole("columnheader", { name: BIG }).count()).toBe(1)
+    await visit.page.getByRole("radio", { name: "Calls" }).check()
+    await visit.page.getByRole("table", { name: "Calls", exact: true }).first().waitFor()
+    expect(new URL(visit.page.url()).search).toBe("?split=model&show=calls")
+  })
+
+  test("is drawn of each number, by the hour too", async () => {
+    await using visit = await world.visit({ person, theme: "dark" })
+    await visit.open("/usage?step=hour")
+    const captions = { Tokens: "Tokens", Cache: "Share of input read from cache", Latency: "Time to first token" }
+    for (const [show, caption] of Object.entries(captions)) {
+      await visit.page.getByRole("radio", { name: show }).check()
+      const table = visit.page.locator("figure").getByRole("table", { name: caption })
+      await table.waitFor({ state: "attached" })
+      expect(await table.getByRole("row").count()).toBe(1 + 7 * 24)
+    }
+  })
+})
+
+describe("the list", () => {
+  test("goes on a page at a time, and a call that ends meanwhile comes on top of it", async () => {
+    const { gateway } = world
+    const busy = await gateway.person(100_000)
+    const { id, key } = await gateway.key(busy)
+    for (let n = 0; n < 60; n++) await record({ of: busy, key: id, status: "ok", at: Date.now() - 60_000 + n })
+    await using visit = await world.visit({ person: busy })
+    await visit.open("/usage")
+    const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
+    expect(await rows.count()).toBe(50)
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await visit.page.getByRole("button", { name: "Load more" }).waitFor({ state: "hidden" })
+    expect(await rows.count()).toBe(60)
+    await call(key, BIG)
+    await rows.first().getByText(BIG).waitFor()
+    expect(await rows.count()).toBe(61)
+  })
+
+  test("of a new account says where to begin", async () => {
+    await using visit = await world.visit({ person: await world.gateway.person(), size: "phone", language: "id" })
+    await visit.open("/usage")
+    await visit.page.getByRole("link", { name: "Mulai cepat" }).last().waitFor()
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+  })
+
+  test("that cannot be had says why, with the code and the request, and is asked for again", async () => {
+    await using visit = await world.visit({ person })
+    const failure = {
+      error: "The database is temporarily unreachable.",
+      code: "dependency.database_unavailable",
+      type: "database_unavailable",
+      request_id: "req_of_a_failure",
+      retryable: false,
+    }
+    await visit.page.route("**/usage?*limit=50*", (route) => route.fulfill({ status: 403, json: failure }))
+    await visit.open("/usage")
+    await visit.page.getByText("req_of_a_failure").waitFor()
+    await visit.page.unroute("**/usage?*limit=50*")
+    await visit.page.getByRole("button", { name: "Try again" }).click()
+    await visit.page.getByRole("table", { name: "Calls" }).waitFor()
+  })
+})

@@ -1,0 +1,137 @@
+import { describe, expect, test } from "bun:test"
+import { readView, writeView } from "../../src/dashboard/pages/usage/address.ts"
+import { type CallList, callName, joined } from "../../src/dashboard/pages/usage/call-list.ts"
+import type { Call, Sum } from "../../src/dashboard/pages/usage/data.ts"
+import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "../../src/dashboard/pages/usage/series.ts"
+
+const TODAY = "2026-11-21"
+const view = (query: string) => readView(new URLSearchParams(query), TODAY)
+
+describe("the address", () => {
+  test("says nothing of what is usual", () => {
+    expect(view("")).toMatchObject({ days: { from: "2026-11-15", to: TODAY }, show: "spend", step: "day" })
+    const written = writeView(new URLSearchParams("days=30"), { days: view("").days, model: undefined }, TODAY)
+    expect(written.toString()).toBe("")
+  })
+
+  test("has days up to today as a number, which goes on with the calendar", () => {
+    const month = { from: "2026-10-23", to: TODAY }
+    expect(writeView(new URLSearchParams(), { days: month }, TODAY).toString()).toBe("days=30")
+    expect(readView(new URLSearchParams("days=30"), "2026-11-22").days).toEqual({
+      from: "2026-10-24",
+      to: "2026-11-22",
+    })
+    const past = { from: "2026-11-01", to: "2026-11-02" }
+    expect(writeView(new URLSearchParams("days=30"), { days: past }, TODAY).toString()).toBe(
+      "from=2026-11-01&to=2026-11-02",
+    )
+  })
+
+  test("keeps what a change is not about", () => {
+    const written = writeView(new URLSearchParams("model=m&show=calls"), { status: "ok", model: undefined }, TODAY)
+    expect(written.toString()).toBe("show=calls&status=ok")
+  })
+
+  test.each(["days=0", "days=x", "days=9999", "from=2026-11-20", "from=2026-11-21&to=2026-11-20", "from=x&to=y"])(
+    "that makes no sense, such as %s, means the usual days",
+    (query) => expect(view(query).days).toEqual({ from: "2026-11-15", to: TODAY }),
+  )
+
+  test("asks for hours of a few days alone", () => {
+    expect(view("days=1").step).toBe("hour")
+    expect(view("days=7&step=hour").step).toBe("hour")
+    expect(view("days=30&step=hour").step).toBe("day")
+  })
+
+  test.each(["show=x", "split=status", "format=bedrock", "status=fine"])(
+    "without a meaning, such as %s, is ignored",
+    (query) => expect(view(query)).toEqual(view("")),
+  )
+})
+
+const call = (n: number): Call => ({ request_id: `req_${n}`, status: "ok", model: "m" }) as Call
+const calls = (...numbers: number[]) => numbers.map(call)
+const list = (numbers: number[], nextCursor: string | null): CallList => ({
+  calls: calls(...numbers),
+  nextCursor,
+  arrived: new Set(),
+})
+const numbers = ({ calls: rows }: CallList) => rows.map(({ request_id: id }) => Number(id.slice(4)))
+
+describe("the list", () => {
+  test("keeps older pages below a first page that has moved on", () => {
+    const after = joined(list([6, 5, 4, 3, 2, 1], "older"), { data: calls(8, 7, 6), next_cursor: "after 6" })
+    expect(numbers(after)).toEqual([8, 7, 6, 5, 4, 3, 2, 1])
+    expect(after.nextCursor).toBe("older")
+    expect([...after.arrived]).toEqual(calls(8, 7).map(callName))
+  })
+
+  test("takes in a long call that ended after those which began later", () => {
+    expect(numbers(joined(list([6, 4, 3], "older"), { data: calls(6, 5, 4), next_cursor: "x" }))).toEqual([6, 5, 4, 3])
+  })
+
+  test("begins anew when the first page does not meet what is known", () => {
+    const after = joined(list([3, 2, 1], null), { data: calls(9, 8, 7), next_cursor: "after 7" })
+    expect([numbers(after), after.nextCursor]).toEqual([[9, 8, 7], "after 7"])
+  })
+
+  test("that was empty is what comes", () => {
+    const after = joined(list([], null), { data: calls(1), next_cursor: null })
+    expect([numbers(after), [...after.arrived]]).toEqual([[1], calls(1).map(callName)])
+  })
+
+  test("tells reroutes of one call apart", () => {
+    const [first, second] = [call(1), { ...call(1), status: "fallback_429", model: "n" } as Call]
+    expect(callName(first)).not.toBe(callName(second))
+  })
+})
+
+const sum = (group: string, split: string | null, spend: number, input = 0, cached = 0): Sum => ({
+  group,
+  split,
+  requests: 1,
+  ok_requests: 1,
+  errors: 0,
+  cache_reads: 0,
+  input_tokens: input,
+  output_tokens: 0,
+  cache_read_tokens: cached,
+  cache_write_tokens: 0,
+  charge_micro: spend,
+  first_token_p50_ms: null,
+  first_token_p95_ms: null,
+})
+const names: SeriesNames = {
+  whole: "whole",
+  ok: "ok",
+  failed: "failed",
+  median: "p50",
+  slow: "p95",
+  buckets: { input: "input", output: "output", cacheRead: "read", cacheWrite: "written" },
+  others: (count) => `${count} others`,
+  group: (split) => split,
+}
+
+describe("the chart", () => {
+  test("has a step for each day, and for each hour of a day", () => {
+    expect(stepsOf(view("days=7"))).toHaveLength(7)
+    expect(stepsOf(view("days=7"))[0]).toBe("2026-11-15")
+    const hours = stepsOf(view("days=1"))
+    expect([hours.length, hours[0], hours[23]]).toEqual([24, "2026-11-21T00:00", "2026-11-21T23:00"])
+  })
+
+  test("is 0 where nothing was called, and has no share where nothing was read", () => {
+    const steps = ["a", "b"]
+    expect(wholeSeries([sum("a", null, 7, 30, 10)], steps, "spend", names)[0]?.values).toEqual([7, 0])
+    expect(wholeSeries([sum("a", null, 7, 30, 10)], steps, "cache", names)[0]?.values).toEqual([0.25, null])
+  })
+
+  test("adds the smallest groups up, the largest standing first", () => {
+    const groups = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+    const sums = groups.map((group, size) => sum("day", group, size + 1))
+    const series = splitSeries(sums, ["day"], "spend", names)
+    expect(series.map(({ name }) => name)).toEqual(["i", "h", "g", "f", "e", "d", "c", "2 others"])
+    expect(series.at(-1)?.values).toEqual([1 + 2])
+    expect(splitSeries(sums.slice(1), ["day"], "spend", names).at(-1)?.name).toBe("b")
+  })
+})
