@@ -2,7 +2,7 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { BookOpen, Boxes, ChartColumn, House, KeyRound, MessageSquare, Wallet } from "lucide-react"
+import { BookOpen, Boxes, ChartColumn, House, KeyRound, MessageSquare, Settings, Wallet } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -64,6 +64,12 @@ export const pages: readonly DashboardPage[] = [
     access: "anyone",
     component: lazy(() => import("./pages/models/page.tsx")),
     navigation: { label: "models", icon: <Boxes />, phone: true },
+  },
+  {
+    path: "/settings",
+    access: "customer",
+    component: lazy(() => import("./pages/settings/page.tsx")),
+    navigation: { label: "settings", icon: <Settings /> },
   },
   { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/sign-in/page.tsx")) },
   { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/sign-up/page.tsx")) },

@@ -11,6 +11,8 @@ export interface Session {
   /** After a sign-in or sign-up. */
   readonly signedIn: (account: Account) => void
   readonly signOut: () => Promise<void>
+  /** After the server has ended it by another way, such as the account's deletion. */
+  readonly ended: () => Promise<void>
 }
 
 const Context = createContext<Session | undefined>(undefined)
@@ -49,16 +51,19 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     },
     [client],
   )
+  const ended = useCallback(async () => {
+    forget(client)
+    await client.refetchQueries(accountQuery)
+  }, [client])
   const signOut = useCallback(async () => {
     await told(api.auth["sign-out"].post()).catch((error: unknown) => {
       if (!isSignedOut(error)) throw error
     })
-    forget(client)
-    await client.refetchQueries(accountQuery)
-  }, [client])
+    await ended()
+  }, [ended])
   const signedOut = isSignedOut(error)
   const account = signedOut ? undefined : data
-  const session = useMemo<Session>(() => ({ account, signedIn, signOut }), [account, signedIn, signOut])
+  const session = useMemo<Session>(() => ({ account, signedIn, signOut, ended }), [account, signedIn, signOut, ended])
   if (isPending) return waiting
   if (account === undefined && !signedOut && error) return failed(error, () => void refetch())
   return <Context value={session}>{children}</Context>

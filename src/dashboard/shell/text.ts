@@ -33,7 +33,10 @@ export const useShellText = texts({
     crashedHint: "Muat ulang halaman. Saldo dan kunci Anda tidak terpengaruh.",
     reload: "Muat ulang",
     available: "Saldo tersedia",
-    frozen: "Akun ini dibekukan: panggilan ditolak sampai dibuka kembali. Hubungi pengelola layanan ini.",
+    frozen: (account: string) =>
+      `Akun ini dibekukan: panggilan ditolak sampai dibuka kembali. Saldo Anda tidak hilang. Sebutkan ${account}.`,
+    contactOperator: "Hubungi operator",
+    askOperator: "Hubungi pengelola layanan ini.",
     low: (threshold: string) => `Saldo Anda di bawah ${threshold}.`,
     topUp: "Isi saldo",
   },
@@ -68,7 +71,10 @@ export const useShellText = texts({
     crashedHint: "Reload the page. Your balance and keys are not affected.",
     reload: "Reload",
     available: "Available balance",
-    frozen: "This account is frozen: calls are refused until it is opened again. Ask whoever runs this service.",
+    frozen: (account: string) =>
+      `This account is frozen: calls are refused until it is opened again. Your balance is not lost. Mention ${account}.`,
+    contactOperator: "Contact the operator",
+    askOperator: "Ask whoever runs this service.",
     low: (threshold: string) => `Your balance is under ${threshold}.`,
     topUp: "Top up",
   },

@@ -1,0 +1,46 @@
+/** The time zones that the browser knows, with what people call them. */
+import type { Language } from "../../i18n/language.tsx"
+
+/** All of them, and the account's own should it not be among them. */
+export function timeZonesWith(own: string): readonly string[] {
+  const known = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")]
+  return known.includes(own) ? known : [own, ...known]
+}
+
+const LOCALES = { id: "id-ID", en: "en-GB" } as const satisfies Record<Language, string>
+const described = new Map<string, string>()
+
+/** "GMT+7 · Waktu Indonesia Barat". */
+export function describeZone(zone: string, language: Language): string {
+  const key = `${language} ${zone}`
+  const known = described.get(key)
+  if (known !== undefined) return known
+  const description = [
+    ...new Set([named(zone, LOCALES[language], "shortOffset"), named(zone, LOCALES[language], "long")]),
+  ]
+    .filter((name) => name !== "")
+    .join(" · ")
+  described.set(key, description)
+  return description
+}
+
+export const zoneName = (zone: string): string => zone.replaceAll("_", " ")
+
+/** Each word that is searched for must be somewhere in the zone's name, its description, or its abbreviation. */
+export function zoneMatches(zone: string, query: string, language: Language): boolean {
+  const words = plain(query).split(" ").filter(Boolean)
+  const about = plain(`${zone} ${describeZone(zone, language)} ${named(zone, LOCALES.id, "short")}`)
+  return words.every((word) => about.includes(word))
+}
+
+const plain = (text: string): string => text.toLowerCase().replaceAll(/[_/\s]+/g, " ")
+
+/** A browser may not know a zone that the server does. */
+function named(zone: string, locale: string, timeZoneName: "shortOffset" | "short" | "long"): string {
+  try {
+    const parts = new Intl.DateTimeFormat(locale, { timeZone: zone, timeZoneName }).formatToParts()
+    return parts.find(({ type }) => type === "timeZoneName")?.value ?? ""
+  } catch {
+    return ""
+  }
+}
