@@ -50,6 +50,8 @@ export interface KeyView {
 export type CountReply =
   | { readonly kind: "unknown" }
   | { readonly kind: "moved"; readonly to: string }
+  /** The secret was replaced, and its time is over. */
+  | { readonly kind: "ended" }
   | { readonly kind: "requests-exceeded"; readonly retryAfterS: number; readonly view: KeyView }
   | { readonly kind: "revoked" | "account-deleted" | "account-frozen"; readonly view: KeyView }
   | { readonly kind: "active"; readonly record: KeyRecord; readonly view: KeyView }
@@ -191,13 +193,14 @@ export class Key implements Behaviour<KeyCommand> {
     const record = this.#record
     if (record === undefined) return { kind: "unknown" }
     if (record.movedTo !== undefined) return { kind: "moved", to: record.movedTo }
+    // Whoever still has a secret that leaked must not use up the window of the one that took its place.
+    if (this.#clock.now() >= (record.secretEnds?.[secret] ?? Infinity)) return { kind: "ended" }
     const now = this.#clock.monotonic()
     if (counted && this.#requests !== undefined && !this.#requests.fits(1, now)) {
       return { kind: "requests-exceeded", retryAfterS: this.#requests.waitS(1, now) ?? 1, view: this.#view() }
     }
     if (counted) this.#requests?.add(1, now)
-    const secretEnds = record.secretEnds?.[secret] ?? Infinity
-    if (record.revoked || this.#clock.now() >= secretEnds) return { kind: "revoked", view: this.#view() }
+    if (record.revoked) return { kind: "revoked", view: this.#view() }
     if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
     if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
     return { kind: "active", record, view: this.#view() }

@@ -7,7 +7,7 @@ import type { KeyView } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
-import type { ApiKeyStore, KeyChange, KeyRecord } from "../store/api-keys.ts"
+import { type ApiKeyStore, type KeyChange, type KeyRecord, SECRETS_A_DAY } from "../store/api-keys.ts"
 import { accountFrozen, type KeyChanged, type Session } from "./accounts.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
@@ -91,6 +91,11 @@ export class Keys {
     if (record === "frozen") return accountFrozen()
     if (record === "revoked") {
       return new Failure("request.invalid", { message: "A revoked key cannot be rotated; make another." })
+    }
+    if (record === "too often") {
+      return new Failure("request.invalid", {
+        message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
+      })
     }
     const told = this.#told(record)
     return told instanceof Failure ? told : { key, record: told }

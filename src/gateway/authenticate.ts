@@ -41,6 +41,8 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
       return new Failure("auth.api_key_invalid")
     case "moved":
       throw new Error("the actor of a key's first secret is the key's own")
+    case "ended":
+      return new Failure("auth.api_key_revoked")
     case "requests-exceeded":
       return new Failure("rate_limit.rpm_exceeded", {
         retryAfterS: reply.retryAfterS,

@@ -66,7 +66,7 @@ export interface ApiKeyStore {
   change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
   revoke(key: KeyName): Promise<KeyRecord | undefined>
   /** Gives the key another secret; those before it work for so many seconds more, or as long as they would have. */
-  rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | undefined>
+  rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | "too often" | undefined>
 }
 
 export interface NewSecret {
@@ -76,6 +76,8 @@ export interface NewSecret {
   readonly overlapS: number
 }
 
+/** A key's record has all its secrets, and is read with each change. */
+export const SECRETS_A_DAY = 100
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
@@ -163,14 +165,16 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
     async rotate(key, { keyHash, prefix, last4, overlapS }) {
       // What is not inserted for the first time was there before this was sent.
       const [row] = await database.run(
-        (sql) => sql<{ revoked: boolean; frozen: boolean }[]>`
+        (sql) => sql<{ revoked: boolean; frozen: boolean; too_often: boolean }[]>`
           with found as (
-            select k.id, k.key_hash, k.revoked_at is not null as revoked, a.frozen_at is not null as frozen
+            select k.id, k.key_hash, k.revoked_at is not null as revoked, a.frozen_at is not null as frozen,
+              (select count(*) from key_secrets s where s.key_id = k.id and s.secret_hash <> ${keyHash}
+                and s.created_at > now() - interval '1 day') >= ${SECRETS_A_DAY} as too_often
             from api_keys k join accounts a on a.id = k.account_id
             where k.id = ${key.keyId} and k.account_id = ${key.accountId} for update of k
           ), fresh as (
             insert into key_secrets (secret_hash, key_id)
-            select ${keyHash}, id from found where not revoked and not frozen
+            select ${keyHash}, id from found where not revoked and not frozen and not too_often
             on conflict do nothing returning key_id
           ), first as (
             insert into key_secrets (secret_hash, key_id, expires_at)
@@ -183,12 +187,13 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
           ), shown as (
             update api_keys k set prefix = ${prefix}, last4 = ${last4} from fresh f where k.id = f.key_id
           )
-          select revoked, frozen from found`,
+          select revoked, frozen, too_often from found`,
         once,
       )
       if (row === undefined) return undefined
       if (row.revoked) return "revoked"
-      return row.frozen ? "frozen" : await read(key)
+      if (row.frozen) return "frozen"
+      return row.too_often ? "too often" : await read(key)
     },
   }
 }

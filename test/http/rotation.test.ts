@@ -77,6 +77,35 @@ test("the old secret ends with its overlap, and nobody has to be told", async ()
   expect(await call(second.key)).toBe(200)
 })
 
+test("who has a secret that leaked and was replaced uses up nothing of the key, and learns nothing of it", async () => {
+  const first = await gateway.key(person, {
+    requests_per_minute: 3,
+    spending_limit_micro: 1_000_000,
+    spending_period: "daily",
+  })
+  const second = await rotate(first.id, { overlap_s: 0 })
+  expect(await call(second.key)).toBe(200)
+  const body = { model, messages: [{ role: "user", content: "Hello" }] }
+  for (let guess = 0; guess < 5; guess++) {
+    const { status, headers } = await gateway.post("/v1/chat/completions", first.key, body)
+    expect([status, headers.get("x-error-code")]).toEqual([401, "auth.api_key_revoked"])
+    expect([...headers.keys()].filter((name) => /^x-(?:ratelimit|key)-/.test(name))).toEqual([])
+  }
+  expect([await call(second.key), await call(second.key)]).toEqual([200, 200])
+})
+
+test("a key is rotated a hundred times a day at most", async () => {
+  const first = await gateway.key(person)
+  await gateway.sql`insert into key_secrets (secret_hash, key_id, expires_at)
+    select decode(md5(${first.id} || n), 'hex'), ${first.id}, now() from generate_series(1, 100) n`
+  const refused = await gateway.dashboard(person, `/keys/${first.id}/rotate`, { method: "POST", body: "{}" })
+  expect(refused.status).toBe(400)
+  expect(await call(first.key)).toBe(200)
+  await gateway.sql`update key_secrets set created_at = now() - interval '25 hours' where key_id = ${first.id}`
+  const second = await rotate(first.id)
+  expect(await call(second.key)).toBe(200)
+})
+
 test("a secret that was replaced first is the key's name still: revocation ends all of them", async () => {
   const first = await gateway.key(person)
   const second = await rotate(first.id)
