@@ -9,6 +9,11 @@ export const Email = Type.RegExp(/^(?=[^]{3,254}$)[^\s@\p{Cc}]{1,64}@[^\s@.\p{Cc
   description: "an e-mail address of at most 254 characters",
 })
 
+/** An address to look for: what cannot be one is merely unknown, but the database takes no NUL. */
+export const SomeEmail = Type.RegExp(/^[^\p{Cc}]{0,254}$/u, {
+  description: "a string of at most 254 characters on one line",
+})
+
 /** Characters, not UTF-16 units: the `u` flag counts an emoji once. */
 export const NewPassword = Type.RegExp(/^[^]{10,256}$/u, { description: "a string of 10 to 256 characters" })
 

@@ -2,7 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { Accounts } from "../../accounts/accounts.ts"
-import { Email, NewPassword, SomePassword } from "../../accounts/fields.ts"
+import { Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import { accountJson } from "./account.ts"
 import { type ClientAddress, isOwnOrigin, peerAddress, whereabouts } from "./address.ts"
@@ -19,7 +19,7 @@ export interface AuthDeps {
 const readSignUp = bodyReader(Type.Object({ email: Email, password: NewPassword }))
 const readSignIn = bodyReader(
   Type.Object({
-    email: Type.String({ description: "a string of at most 254 characters", maxLength: 254 }),
+    email: SomeEmail,
     password: SomePassword,
   }),
 )

@@ -131,6 +131,14 @@ describe("sign-in", () => {
     }
   })
 
+  test.each(["some\u0000one@example.com", "some\none@example.com"])(
+    "takes no control characters: %j",
+    async (email) => {
+      const { status, json } = await world.call("POST", "/auth/sign-in", { body: { email, password: PASSWORD } })
+      expect([status, json.code]).toEqual([400, "request.invalid"])
+    },
+  )
+
   test("says the same of a wrong password and an unknown address", async () => {
     const { email } = await world.signUp()
     const wrong = await world.call("POST", "/auth/sign-in", { body: { email, password: "wrong password" } })
