@@ -41,7 +41,9 @@ export class Adjustments {
         case "no account":
           return new Failure("resource.not_found")
         case "other":
-          return invalid(`'idempotency_key' was used for an adjustment of ${adjusted.amountMicro} micro-rupiah.`)
+          return invalid(
+            `'idempotency_key' was used for an adjustment of ${adjusted.amountMicro} micro-rupiah with the reason '${adjusted.reason}'.`,
+          )
         case "refused":
           if (amountMicro > 0n) return invalid("'amount_micro' would make the balance larger than any can be.")
           if (looks === LOOKS || adjusted.balanceMicro + amountMicro < 0n)

@@ -17,8 +17,8 @@ export interface Adjustment {
 
 export type Adjusted =
   | { readonly outcome: "adjusted" | "adjusted before"; readonly balanceMicro: Micro }
-  /** Another amount was moved under this key. */
-  | { readonly outcome: "other"; readonly amountMicro: Micro }
+  /** Another amount was moved under this key, or the same for another reason. */
+  | { readonly outcome: "other"; readonly amountMicro: Micro; readonly reason: string }
   /** More than is free, that is, neither spent nor leased; or the balance would pass what JSON says exactly. */
   | { readonly outcome: "refused"; readonly freeMicro: Micro; readonly balanceMicro: Micro }
   | { readonly outcome: "no account" }
@@ -57,14 +57,20 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
       )
       select t.posted_micro, t.leased_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
         (select case when x.credit_account = ${accountId} then x.amount_micro else -x.amount_micro end
-          from transfers x where x.idempotency_key = ${transfer}) as earlier
+          from transfers x where x.idempotency_key = ${transfer}) as earlier,
+        (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
+          and l.after->>'transfer' = ${transfer}) as earlier_reason
       from target t`,
     { deadlineMs: 5_000, retry: true },
   )
   if (row === undefined) return { outcome: "no account" }
   if (row.fresh) return { outcome: "adjusted", balanceMicro: micro(row.posted_micro + amount) }
-  if (row.earlier === amount) return { outcome: "adjusted before", balanceMicro: micro(row.posted_micro) }
-  if (row.earlier !== null) return { outcome: "other", amountMicro: micro(row.earlier) }
+  if (row.earlier !== null) {
+    const earlierReason = row.earlier_reason ?? ""
+    return row.earlier === amount && earlierReason === reason
+      ? { outcome: "adjusted before", balanceMicro: micro(row.posted_micro) }
+      : { outcome: "other", amountMicro: micro(row.earlier), reason: earlierReason }
+  }
   // Somebody else made it at the same time, after this statement had begun: the next one sees it.
   if (row.allowed) return await adjust(database, adjustment, act)
   const balanceMicro = micro(row.posted_micro)
@@ -78,4 +84,5 @@ interface Row {
   allowed: boolean
   /** Moved under this key before. */
   earlier: bigint | null
+  earlier_reason: string | null
 }

@@ -134,6 +134,18 @@ describe("an adjustment", () => {
     })
   })
 
+  test("under a key that was used for another reason is refused, and not taken for the one before", async () => {
+    const person = await gateway.person()
+    const path = `/operator/accounts/${person.accountId}/adjustments`
+    const goodwill = { amount_micro: 1_000, idempotency_key: "1" }
+    expect((await ask(path, { ...goodwill, reason: "Monday's failure" })).status).toBe(201)
+    const other = await ask(path, { ...goodwill, reason: "Tuesday's failure" })
+    expect([other.status, other.json.code]).toEqual([400, "request.invalid"])
+    expect(other.json.error).toContain("Monday's failure")
+    expect((await ask(path, { ...goodwill, reason: "Monday's failure" })).status).toBe(201)
+    expect((await gateway.balance(person)).balance_micro).toBe(1_000)
+  })
+
   test("takes what the gateway has leased and does not need, to the last micro", async () => {
     const person = await gateway.person(10_000)
     const { key } = await gateway.key(person)
