@@ -6,7 +6,7 @@ import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { PaymentProblem, PaymentProblemStore } from "../store/payment-problems.ts"
-import type { Breakdown, TopUp, TopUpStore } from "../store/top-ups.ts"
+import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore } from "../store/top-ups.ts"
 import { breakDown, type Fees, total } from "./breakdown.ts"
 import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
 
@@ -62,7 +62,12 @@ export class TopUps {
     const breakdown = this.quote(amountRp)
     if (breakdown instanceof Failure) return breakdown
     const id = `top_${nanoid()}`
-    await store.create({ id, accountId, provider: provider.id, breakdown, validMinutes: TOP_UP_MINUTES })
+    if (!(await store.create({ id, accountId, provider: provider.id, breakdown, validMinutes: TOP_UP_MINUTES }))) {
+      return new Failure("gateway.capacity", {
+        message: `${OPEN_AT_ONCE} top-ups wait for their payment; pay one, or retry when they have expired.`,
+        retryAfterS: TOP_UP_MINUTES * 60,
+      })
+    }
     const charge = await provider.createCharge({
       topUpId: id,
       amountRp: wholeRupiah(total(breakdown)),

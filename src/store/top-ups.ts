@@ -38,7 +38,8 @@ export interface NewTopUp {
 }
 
 export interface TopUpStore {
-  create(topUp: NewTopUp): Promise<void>
+  /** False when the account has `OPEN_AT_ONCE` others that may still be paid; a crowd may get a few over. */
+  create(topUp: NewTopUp): Promise<boolean>
   showQr(id: string, qrPayload: string): Promise<TopUp>
   /** No QR code could be made, so it is over before it began. */
   abandon(id: string): Promise<void>
@@ -57,6 +58,8 @@ export interface TopUpStore {
 
 /** How many of an account's top-ups are listed. */
 const LISTED = 100
+/** Each is a charge at the provider, and is asked about again and again. */
+export const OPEN_AT_ONCE = 100
 /** How many are asked about in one go. */
 const CLAIMED = 10
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -74,16 +77,22 @@ export function topUpStore(database: Database): TopUpStore {
     find,
 
     async create({ id, accountId, provider, breakdown, validMinutes }) {
-      await database.run(
+      const rows = await database.run(
         (sql) => sql`
-          insert into top_ups (id, account_id, provider, balance_purchased_micro, service_fee_micro, payment_fee_micro,
-            network_fee_micro, qr_payload, expires_at)
-          values (${id}, ${accountId}, ${provider}, ${breakdown.balancePurchasedMicro},
-            ${breakdown.serviceFeeMicro}, ${breakdown.paymentFeeMicro},
-            ${breakdown.networkFeeMicro}, '', now() + make_interval(mins => ${validMinutes}))
-          on conflict (id) do nothing`,
+          with made as (
+            insert into top_ups (id, account_id, provider, balance_purchased_micro, service_fee_micro, payment_fee_micro,
+              network_fee_micro, qr_payload, expires_at)
+            select ${id}, ${accountId}, ${provider}, ${breakdown.balancePurchasedMicro}::bigint,
+              ${breakdown.serviceFeeMicro}::bigint, ${breakdown.paymentFeeMicro}::bigint,
+              ${breakdown.networkFeeMicro}::bigint, '', now() + make_interval(mins => ${validMinutes})
+            where (select count(*) from top_ups where account_id = ${accountId} and status = 'pending'
+              and expires_at > now()) < ${OPEN_AT_ONCE}
+            on conflict (id) do nothing returning id
+          )
+          select id from made union select id from top_ups where id = ${id}`,
         once,
       )
+      return rows.length > 0
     },
 
     async showQr(id, qrPayload) {

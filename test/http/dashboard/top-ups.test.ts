@@ -48,6 +48,21 @@ describe("a new top-up", () => {
     expect(Date.parse(topUp.expires_at) - Date.parse(topUp.created_at)).toBe(15 * 60_000)
   })
 
+  test("is refused while a hundred others wait for their payment, and somebody else's is not", async () => {
+    const { id, token } = await opened()
+    await world.sql`
+      insert into top_ups (id, account_id, provider, balance_purchased_micro, service_fee_micro, payment_fee_micro,
+        network_fee_micro, qr_payload, expires_at)
+      select 'top_' || ${id} || n, ${id}, 'simulated', 1, 0, 0, 0, '', now() + interval '1 minute'
+      from generate_series(1, 99) n`
+    const open = () => world.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })
+    const { status, json } = await open()
+    expect([status, json.code]).toEqual([429, "gateway.capacity"])
+    await opened()
+    await world.sql`update top_ups set expires_at = now() where id = ${`top_${id}1`}`
+    expect((await open()).status).toBe(201)
+  })
+
   const amounts: [unknown, number][] = [
     [10_000, 201],
     [100_000_000, 201],
