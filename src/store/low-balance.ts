@@ -1,6 +1,7 @@
 /**
  * Accounts whose balance fell below what their owner set. Each fall is taken once, by one process: `low_balance_told_at` is set
- * with the taking, and cleared when the balance is up again or the owner wishes something else.
+ * with the taking, and cleared when the balance is up again or the owner wishes something else. Who wishes ever something else is told a
+ * few times a day: the address may be anybody's.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Language } from "./accounts.ts"
@@ -23,6 +24,7 @@ export interface LowBalanceStore {
 }
 
 const TAKEN = 20
+const MAILS_A_DAY = 5
 
 export const lowBalanceStore = (database: Database): LowBalanceStore => ({
   async take() {
@@ -36,9 +38,14 @@ export const lowBalanceStore = (database: Database): LowBalanceStore => ({
           select a.id, b.posted_micro from accounts a join balances b on b.account_id = a.id
           where a.low_balance_threshold_micro is not null and a.low_balance_email is not null
             and a.low_balance_told_at is null and a.deleted_at is null and b.posted_micro < a.low_balance_threshold_micro
+            and (a.low_balance_mails < ${MAILS_A_DAY} or a.low_balance_mails_since < now() - interval '1 day')
           order by a.id limit ${TAKEN} for update of a skip locked
         )
-        update accounts a set low_balance_told_at = now() from fallen f where a.id = f.id
+        update accounts a set low_balance_told_at = now(),
+          low_balance_mails = case when low_balance_mails_since > now() - interval '1 day' then low_balance_mails else 0 end + 1,
+          low_balance_mails_since =
+            case when low_balance_mails_since > now() - interval '1 day' then low_balance_mails_since else now() end
+        from fallen f where a.id = f.id
         returning a.id, a.low_balance_email as email, a.language, f.posted_micro,
           a.low_balance_threshold_micro as threshold_micro`,
     )
@@ -52,9 +59,12 @@ export const lowBalanceStore = (database: Database): LowBalanceStore => ({
   },
 
   async putBack(accountId) {
-    await database.run((sql) => sql`update accounts set low_balance_told_at = null where id = ${accountId}`, {
-      retry: true,
-    })
+    await database.run(
+      (sql) => sql`
+        update accounts set low_balance_told_at = null, low_balance_mails = low_balance_mails - 1
+        where id = ${accountId} and low_balance_told_at is not null`,
+      { retry: true },
+    )
   },
 })
 

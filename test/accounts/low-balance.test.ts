@@ -135,6 +135,20 @@ test("without an address or a threshold, or a deleted account, there is none", a
   expect(server.received).toEqual([])
 })
 
+test("who wishes ever something else has five mails a day, to whomever they go", async () => {
+  const { id, token } = await watcher(1_000)
+  const wish = async () => {
+    const body = { low_balance_email: `${crypto.randomUUID()}@example.com` }
+    expect((await world.call("PATCH", "/account", { token, body })).status).toBe(200)
+    await look()
+  }
+  for (let wishes = 0; wishes < 8; wishes++) await wish()
+  expect(server.received).toHaveLength(5)
+  await world.sql`update accounts set low_balance_mails_since = now() - interval '25 hours' where id = ${id}`
+  await look()
+  expect(server.received).toHaveLength(6)
+})
+
 test("another threshold is another wish, and the same one again is not", async () => {
   const { token } = await watcher(1_000)
   await look()

@@ -13,6 +13,7 @@ import servingProcesses from "./0008_serving_processes.sql" with { type: "text" 
 import people from "./0009_people.sql" with { type: "text" }
 import usageHours from "./0010_usage_hours.sql" with { type: "text" }
 import keySecrets from "./0011_key_secrets.sql" with { type: "text" }
+import lowBalanceMails from "./0012_low_balance_mails.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -31,4 +32,5 @@ export const migrations: readonly Migration[] = [
   { name: "0009_people.sql", sql: people },
   { name: "0010_usage_hours.sql", sql: usageHours },
   { name: "0011_key_secrets.sql", sql: keySecrets },
+  { name: "0012_low_balance_mails.sql", sql: lowBalanceMails },
 ]
