@@ -28,7 +28,9 @@ beforeAll(async () => {
   answered = await call(key, BIG, { stream: true })
   rerouted = await call(key, "penuh")
   await call(key, "rusak", {}, 502)
-  for (const days of [1, 2, 4]) await record({ status: "ok", at: Date.now() - days * 86_400_000 })
+  for (const [days, size] of [400, 210, 330, 90, 520].entries()) {
+    await record({ status: "ok", size, at: Date.now() - (days + 1) * 86_400_000 })
+  }
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -45,17 +47,19 @@ interface Recorded {
   readonly key?: string
   readonly status: string
   readonly at?: number
+  /** So many times as large. */
+  readonly size?: number
   readonly absorbed?: number
   readonly charge?: number
 }
 
 /** A final record of 100 input and 20 output tokens, of the gateway's price for the small model: 200,000 micro-rupiah. */
-async function record({ of = person, key = keyId, status, at = Date.now(), absorbed = 0, charge }: Recorded) {
+async function record({ of = person, key = keyId, status, at = Date.now(), size = 1, absorbed = 0, charge }: Recorded) {
   const id = newRequestId(at)
-  const charged = charge ?? (status === "ok" ? 200_000 : 0)
+  const charged = charge ?? (status === "ok" ? size * 200_000 : 0)
   await world.gateway.sql`
     insert into usage
-    select ${id}, 0, ${of.accountId}, ${key}, 1, ${SMALL}, 'chat', true, ${status}, 100, 20, 0, 0, ${charged}, ${absorbed}, id,
+    select ${id}, 0, ${of.accountId}, ${key}, 1, ${SMALL}, 'chat', true, ${status}, ${100 * size}, ${20 * size}, 0, 0, ${charged}, ${absorbed}, id,
       1, 1, null, false, ${new Date(at)}, 120, 900
     from prices where model = ${SMALL}`
   return id
@@ -83,6 +87,8 @@ test.each(everyLook)("a receipt is accessible and fits: %o", async (look) => {
   await using visit = await world.visit({ ...look, person })
   await visit.open(`/usage?request=${answered}`)
   await drawer(visit).getByRole("table").waitFor()
+  const [content, width] = await drawer(visit).evaluate((dialog) => [dialog.scrollWidth, dialog.clientWidth])
+  expect(content).toBe(width ?? 0)
   await visit.screenshot("usage-receipt")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()

@@ -23,8 +23,8 @@ export function Receipt({ call }: { readonly call: CallDetail }) {
   if (call.status !== "ok" && call.absorbed_micro === 0) return <Counts call={call} />
   return (
     <section className="facts">
-      <h3 id="call-sum">{text.sum}</h3>
-      <table className="receipt" aria-labelledby="call-sum">
+      <h3 id="call-sum-title">{text.sum}</h3>
+      <table className="call-sum" aria-labelledby="call-sum-title">
         <thead>
           <tr>
             <th scope="col">{text.bucket}</th>
