@@ -69,15 +69,15 @@ function Receipt({ topUp }: { readonly topUp: TopUp }) {
     ...(reference === null || reference === id ? [] : [[text.reference, reference] as const]),
   ]
   return (
-    <article className="receipt card" aria-label={text.receiptOf}>
+    <article className="top-up-receipt card" aria-label={text.receiptOf}>
       <header>
         <Logo />
         <div>
-          <p className="receipt-product">Loket</p>
+          <p className="top-up-receipt-product">Loket</p>
           <h2>{text.receiptOf}</h2>
         </div>
       </header>
-      <dl className="receipt-facts">
+      <dl className="top-up-receipt-facts">
         {facts.map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
