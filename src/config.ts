@@ -51,6 +51,10 @@ const options = {
   SEARCH_URL: Type.String({ pattern: "^https?://", description: "an address that begins with http:// or https://" }),
   CATALOGUE_FILE: text,
   PROVIDERS_FILE: text,
+  CLIENT_ADDRESS_HEADER: Type.String({
+    pattern: "^[A-Za-z][A-Za-z0-9-]*$",
+    description: "the name of a header, such as X-Forwarded-For",
+  }),
   PAYMENT_SIMULATED_SECRET: Type.String(),
   MIDTRANS_SERVER_KEY: text,
   SMTP_URL: Type.String({

@@ -22,6 +22,7 @@ import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
+import { clientAddress } from "./http/client-address.ts"
 import { lowBalanceTeller } from "./accounts/low-balance.ts"
 import { dashboardApi } from "./http/dashboard/api.ts"
 import { authenticator } from "./http/dashboard/session.ts"
@@ -280,7 +281,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: async (request, server) => {
-      const response = await handle(request, server.requestIP(request)?.address ?? "")
+      const peer = server.requestIP(request)?.address ?? ""
+      const response = await handle(request, clientAddress(request.headers, peer, config.CLIENT_ADDRESS_HEADER))
       metrics.responded(response)
       if (handingOver) response.headers.set("Connection", "close")
       return response

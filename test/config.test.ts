@@ -42,6 +42,7 @@ describe(covers("9.environment"), () => {
     ["MAX_CONCURRENCY", "0", "a whole number from 1 to 60000"],
     ["HEARTBEAT_MS", "0x10", "a whole number from 1 to 86400000"],
     ["PAYMENT_PROVIDER", "cash", "simulated, midtrans"],
+    ["CLIENT_ADDRESS_HEADER", "X-Forwarded-For: *", "the name of a header, such as X-Forwarded-For"],
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
     ["SUPPORT_CONTACT", "javascript:alert(1)", "an e-mail address, or an address that begins with https://"],
     ["SMTP_URL", "mail.example:25", "an address that begins with smtp:// or smtps://"],

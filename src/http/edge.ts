@@ -11,7 +11,7 @@ import { newRequestId } from "./request-id.ts"
 
 export interface Context {
   readonly requestId: string
-  /** The peer's address, as the socket has it. */
+  /** The client's network address. */
   readonly address: string
 }
 

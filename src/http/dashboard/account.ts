@@ -7,7 +7,7 @@ import { Email, SomePassword, TimeZone } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../chat/json.ts"
 import type { Account, AccountChange } from "../../store/accounts.ts"
-import { type ClientAddress, peerAddress, whereabouts } from "./address.ts"
+import { whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
 import { takes } from "./contract.ts"
 import { type Authenticate, sessionCookie } from "./session.ts"
@@ -15,7 +15,6 @@ import { type Authenticate, sessionCookie } from "./session.ts"
 export interface AccountDeps {
   readonly accounts: Accounts
   readonly authenticate: Authenticate
-  readonly clientAddress?: ClientAddress
 }
 
 /** Null leaves a time zone and a language as they are, and takes the rest away. */
@@ -36,7 +35,7 @@ const Change = Type.Object({
 const readChange = bodyReader(Change, { nullIs: "a value" })
 const readDeletion = bodyReader(Type.Object({ password: SomePassword }))
 
-export const accountController = ({ accounts, authenticate, clientAddress = peerAddress }: AccountDeps) =>
+export const accountController = ({ accounts, authenticate }: AccountDeps) =>
   new Elysia({ name: "dashboard/account" })
     .get("/account", async ({ request }) => {
       const session = await authenticate(request)
@@ -63,7 +62,7 @@ export const accountController = ({ accounts, authenticate, clientAddress = peer
         if (session instanceof Failure) return session
         const deletion = await readDeletion(request)
         if (deletion instanceof Failure) return deletion
-        const deleted = await accounts.delete(session, deletion.password, whereabouts(request, clientAddress))
+        const deleted = await accounts.delete(session, deletion.password, whereabouts(request))
         if (deleted instanceof Failure) return deleted
         set.status = 204
         set.headers["set-cookie"] = sessionCookie(request, "")

@@ -4,13 +4,8 @@
 import type { Whereabouts } from "../../store/accounts.ts"
 import { contextOf } from "../edge.ts"
 
-/** The address that failed sign-ins are counted for. Behind a proxy the composition root has to know a better one. */
-export type ClientAddress = (request: Request) => string
-
-export const peerAddress: ClientAddress = (request) => contextOf(request).address
-
-export const whereabouts = (request: Request, clientAddress: ClientAddress): Whereabouts => ({
-  address: clientAddress(request),
+export const whereabouts = (request: Request): Whereabouts => ({
+  address: contextOf(request).address,
   userAgent: request.headers.get("user-agent") ?? "",
 })
 

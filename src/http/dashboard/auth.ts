@@ -5,7 +5,7 @@ import type { Accounts } from "../../accounts/accounts.ts"
 import { Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import { accountJson } from "./account.ts"
-import { type ClientAddress, isOwnOrigin, peerAddress, whereabouts } from "./address.ts"
+import { isOwnOrigin, whereabouts } from "./address.ts"
 import { bodyReader } from "./body.ts"
 import { takes } from "./contract.ts"
 import { type Authenticate, cookieToken, sessionCookie } from "./session.ts"
@@ -13,7 +13,6 @@ import { type Authenticate, cookieToken, sessionCookie } from "./session.ts"
 export interface AuthDeps {
   readonly accounts: Accounts
   readonly authenticate: Authenticate
-  readonly clientAddress?: ClientAddress
 }
 
 const readSignUp = bodyReader(Type.Object({ email: Email, password: NewPassword }))
@@ -25,14 +24,14 @@ const readSignIn = bodyReader(
 )
 const readPasswords = bodyReader(Type.Object({ current: SomePassword, new: NewPassword }))
 
-export const authController = ({ accounts, authenticate, clientAddress = peerAddress }: AuthDeps) =>
+export const authController = ({ accounts, authenticate }: AuthDeps) =>
   new Elysia({ name: "dashboard/auth" })
     .post(
       "/auth/sign-up",
       async ({ request, set }) => {
         const credentials = await readSignUp(request)
         if (credentials instanceof Failure) return credentials
-        const signedIn = await accounts.signUp(credentials, whereabouts(request, clientAddress))
+        const signedIn = await accounts.signUp(credentials, whereabouts(request))
         if (signedIn instanceof Failure) return signedIn
         set.status = 201
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
@@ -45,7 +44,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
       async ({ request, set }) => {
         const credentials = await readSignIn(request)
         if (credentials instanceof Failure) return credentials
-        const visitor = { ...whereabouts(request, clientAddress), replaces: cookieToken(request) }
+        const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
         const signedIn = await accounts.signIn(credentials, visitor)
         if (signedIn instanceof Failure) return signedIn
         if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
@@ -75,7 +74,7 @@ export const authController = ({ accounts, authenticate, clientAddress = peerAdd
         const changed = await accounts.changePassword(
           session,
           { current: passwords.current, replacement: passwords.new },
-          whereabouts(request, clientAddress),
+          whereabouts(request),
         )
         if (changed instanceof Failure) return changed
         set.status = 204

@@ -6,19 +6,14 @@ import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/api-key.ts"
 import { SESSION_DAYS } from "../../store/session-days.ts"
 import { Failure } from "../../failure/failure.ts"
-import { type ClientAddress, isOwnOrigin, isPlainLoopback, peerAddress, whereabouts } from "./address.ts"
+import { isOwnOrigin, isPlainLoopback, whereabouts } from "./address.ts"
 
 export type Authenticate = (request: Request) => Promise<Session | Failure>
 
-export function authenticator(
-  accounts: Pick<Accounts, "session">,
-  clientAddress: ClientAddress = peerAddress,
-): Authenticate {
+export function authenticator(accounts: Pick<Accounts, "session">): Authenticate {
   return async (request) => {
     const presented = presentedToken(request)
-    return presented instanceof Failure
-      ? presented
-      : await accounts.session(presented, whereabouts(request, clientAddress))
+    return presented instanceof Failure ? presented : await accounts.session(presented, whereabouts(request))
   }
 }
 
