@@ -108,7 +108,7 @@ function Admitted({ page: { access, component: Content } }: { readonly page: Das
     const wanted = search === "" ? path : `${path}?${search}`
     return <Redirect to={wanted === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(wanted)}`} replace />
   }
-  if (access === "operator" && account?.role !== "operator") return <NotFound />
+  if (access === "operator" && account?.role !== "operator") return <Forbidden />
   return <Content />
 }
 
@@ -116,6 +116,23 @@ function Admitted({ page: { access, component: Content } }: { readonly page: Das
 function nextPath(): string {
   const next = new URLSearchParams(location.search).get("next") ?? "/"
   return /^\/(?![/\\])/.test(next) ? next : "/"
+}
+
+/** As the API would say it. */
+function Forbidden() {
+  const text = useShellText()
+  return (
+    <EmptyState
+      title={text.forbidden}
+      action={
+        <ButtonLink to="/" kind="primary">
+          {text.toHome}
+        </ButtonLink>
+      }
+    >
+      {text.forbiddenHint} <code>403 auth.forbidden</code>
+    </EmptyState>
+  )
 }
 
 function NotFound() {

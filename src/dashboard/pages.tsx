@@ -2,7 +2,17 @@
  * Every page of the dashboard, in the order of the navigation: where it is, who may see it, and where its code is. A page
  * is loaded when it is first opened. See README.md for how to add one.
  */
-import { BookOpen, Boxes, ChartColumn, House, KeyRound, MessageSquare, Settings, Wallet } from "lucide-react"
+import {
+  BookOpen,
+  Boxes,
+  ChartColumn,
+  House,
+  KeyRound,
+  MessageSquare,
+  Settings,
+  ShieldCheck,
+  Wallet,
+} from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
 import type { ShellText } from "./shell/text.ts"
 
@@ -19,6 +29,19 @@ export interface DashboardPage {
     readonly phone?: boolean
   }
 }
+
+/** Reached from the operator's overview, and shown under its place in the navigation. */
+const operatorPages = [
+  ["/operator/accounts", () => import("./pages/operator/accounts/page.tsx")],
+  ["/operator/accounts/:id", () => import("./pages/operator/account/page.tsx")],
+  ["/operator/top-ups", () => import("./pages/operator/top-ups/page.tsx")],
+  ["/operator/payment-problems", () => import("./pages/operator/payment-problems/page.tsx")],
+  ["/operator/models", () => import("./pages/operator/models/page.tsx")],
+  ["/operator/models/:model", () => import("./pages/operator/model/page.tsx")],
+  ["/operator/backends", () => import("./pages/operator/backends/page.tsx")],
+  ["/operator/billing", () => import("./pages/operator/billing/page.tsx")],
+  ["/operator/audit", () => import("./pages/operator/audit/page.tsx")],
+] as const
 
 export const pages: readonly DashboardPage[] = [
   {
@@ -71,6 +94,13 @@ export const pages: readonly DashboardPage[] = [
     component: lazy(() => import("./pages/settings/page.tsx")),
     navigation: { label: "settings", icon: <Settings /> },
   },
+  {
+    path: "/operator",
+    access: "operator",
+    component: lazy(() => import("./pages/operator/overview/page.tsx")),
+    navigation: { label: "operator", icon: <ShieldCheck /> },
+  },
+  ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: lazy(load) })),
   { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/sign-in/page.tsx")) },
   { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/sign-up/page.tsx")) },
 ]

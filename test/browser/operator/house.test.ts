@@ -1,0 +1,192 @@
+/** The operator's pages about the house: what it made, its accounts and payments, and who may see all that. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../../gateway/harness.ts"
+import { everyLook } from "../harness.ts"
+import { openOperatorWorld, type OperatorWorld, payWrongly, say } from "./world.ts"
+
+let world: OperatorWorld
+let customer: Person
+let key: string
+let model: string
+let wrongTopUp: string
+
+beforeAll(async () => {
+  world = await openOperatorWorld()
+  const { gateway } = world
+  model = await gateway.model({ format: "chat", model: "kapal-cepat", script: "input=1000&output=20" })
+  const failing = await gateway.model({ format: "chat", model: "kapal-bocor", script: "fault=status&status=500" })
+  customer = await gateway.person(100_000)
+  key = (await gateway.key(customer, { name: "Produksi: asisten pelanggan" })).key
+  for (const id of [model, model, failing]) await say(world, key, id)
+  wrongTopUp = await payWrongly(world, customer)
+  await gateway.sql`
+    with run as (
+      insert into reconciliations (ended_at, claims, differences, not_compared) values (now(), '[]', 1, 0) returning id
+    )
+    insert into reconciliation_differences (reconciliation_id, claim, account_id, figures, mended)
+    select id, 'a balance is the sum of its transfers', ${customer.accountId},
+      '{"posted_micro":"99997800000","of_transfers_micro":"99997700000"}', true from run`
+}, 60_000)
+afterAll(() => world[Symbol.asyncDispose]())
+
+const emailOf = async (person: Person): Promise<string> => {
+  const account = (await (await world.gateway.dashboard(person, "/account")).json()) as { email: string }
+  return account.email
+}
+
+test.each(everyLook)("the operator's pages are accessible and fit: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: world.operator })
+  const pages = {
+    operator: "",
+    "operator-accounts": "/accounts",
+    "operator-account": `/accounts/${customer.accountId}`,
+    "operator-top-ups": "/top-ups",
+    "operator-problems": "/payment-problems",
+    "operator-models": "/models",
+    "operator-model": "/models/kapal-cepat",
+    "operator-backends": "/backends",
+    "operator-billing": "/billing",
+    "operator-audit": "/audit",
+  }
+  for (const [name, path] of Object.entries(pages)) {
+    await visit.open(`/operator${path}`)
+    await visit.screenshot(name)
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
+test("a customer sees nothing of the operator's pages, and is told 403", async () => {
+  await using visit = await world.visit({ person: customer, size: "phone" })
+  await visit.open("/")
+  await visit.page.getByRole("button", { name: "More" }).click()
+  await visit.page.getByRole("link", { name: "Quick start" }).waitFor()
+  expect(await visit.page.getByRole("link", { name: "Operator" }).count()).toBe(0)
+  for (const path of ["/operator", "/operator/accounts", "/operator/models/plain", "/operator/audit"]) {
+    await visit.page.goto(`${world.gateway.url}/dashboard${path}`)
+    await visit.page.getByText("This page is for operators").waitFor()
+    await visit.page.getByText("403 auth.forbidden").waitFor()
+  }
+})
+
+test("the overview tells the period's figures, and follows the address", async () => {
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open("/")
+  await visit.page.getByRole("link", { name: "Operator" }).click()
+  await visit.page.getByRole("heading", { name: "Ringkasan" }).waitFor()
+  const period = visit.page.getByRole("region", { name: "Dalam periode ini" })
+  // Two calls of 1,000 and 20 tokens at Rp 1.10.
+  await period.getByText("Rp\u00A02,20", { exact: true }).waitFor()
+  await period.getByText("1 tidak berhasil (33,3%)").waitFor()
+  await visit.page.getByRole("row", { name: "dependency.upstream_unavailable" }).waitFor()
+  await visit.open("/operator?from=2026-01-01&to=2026-01-31")
+  await period.getByText("Tidak ada panggilan dalam periode ini").waitFor()
+  expect(await visit.page.getByLabel("Dari").inputValue()).toBe("2026-01-01")
+})
+
+test("an account is found by part of its address, credited once, and the ledger tells it", async () => {
+  const person = await world.gateway.person(20_000)
+  const email = await emailOf(person)
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/accounts")
+  await visit.page.getByLabel("Search accounts").fill(email.slice(1, 20).toUpperCase())
+  await visit.page.keyboard.press("Enter")
+  await visit.page.waitForURL(/query=/)
+  await visit.page.getByRole("button", { name: email }).click()
+  await visit.page.getByRole("heading", { name: email }).waitFor()
+  await visit.page.getByRole("button", { name: "Adjust balance" }).click()
+  const dialog = visit.page.getByRole("dialog", { name: "Adjust balance" })
+  await dialog.getByRole("button", { name: "Adjust" }).click()
+  await dialog.getByText("Enter an amount of rupiah above zero.").waitFor()
+  await dialog.getByLabel("Amount").fill("1,250.50")
+  await dialog.getByText("The balance goes from Rp\u00A020,000 to Rp\u00A021,250.5.").waitFor()
+  await dialog.getByLabel("Reason").fill("A payment that came twice")
+  await dialog.getByRole("button", { name: "Credit Rp\u00A01,250.5" }).click()
+  await visit.page.getByText("The balance is now Rp\u00A021,250.5.").waitFor()
+  const ledger = visit.page.getByRole("region", { name: "Ledger" })
+  const row = ledger.getByRole("row", { name: /Adjustment/ })
+  await row.getByText("A payment that came twice").waitFor()
+  await row.getByText("Rp\u00A021,250.50").waitFor()
+  await ledger
+    .getByRole("row", { name: /Top-up/ })
+    .getByRole("cell", { name: "Rp\u00A020,000" })
+    .last()
+    .waitFor()
+  expect((await world.gateway.balance(person)).balance_micro).toBe(21_250_500_000)
+})
+
+test("a debit takes no more than there is", async () => {
+  const person = await world.gateway.person(20_000)
+  await using visit = await world.visit({ person: world.operator, size: "phone" })
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await visit.page.getByRole("button", { name: "Adjust balance" }).click()
+  const dialog = visit.page.getByRole("dialog")
+  await dialog.getByText("Debit", { exact: true }).click()
+  await dialog.getByLabel("Amount").fill("20,001")
+  await dialog.getByLabel("Reason").fill("A test")
+  await dialog.getByRole("button", { name: "Debit Rp\u00A020,001" }).click()
+  await dialog.getByText("More than the balance.").waitFor()
+  await dialog.getByLabel("Amount").fill("20,000")
+  await dialog.getByRole("button", { name: "Debit Rp\u00A020,000" }).click()
+  await visit.page.getByText("The balance is now Rp\u00A00.").waitFor()
+})
+
+test("freezing names what will happen, wants a reason, stops the keys, and is undone", async () => {
+  const person = await world.gateway.person(20_000)
+  const own = (await world.gateway.key(person)).key
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await visit.page.getByRole("button", { name: "Bekukan" }).click()
+  const dialog = visit.page.getByRole("dialog")
+  await dialog.getByText(/Semua kuncinya \(1\) langsung ditolak/).waitFor()
+  await dialog.getByRole("button", { name: "Bekukan akun" }).click()
+  await dialog.getByText("Wajib diisi: satu baris, paling banyak 500 karakter.").waitFor()
+  await dialog.getByLabel("Alasan").fill("Diduga bocor")
+  await visit.screenshot("operator-freeze")
+  await visit.expectAccessible()
+  await dialog.getByRole("button", { name: "Bekukan akun" }).click()
+  await visit.page.getByText(/^Dibekukan sejak .*: Diduga bocor$/).waitFor()
+  expect((await say(world, own, model)).status).toBe(403)
+  await visit.page.getByRole("button", { name: "Buka kembali" }).click()
+  await dialog.getByLabel("Alasan").fill("Kunci sudah diganti")
+  await dialog.getByRole("button", { name: "Buka kembali akun" }).click()
+  await visit.page.getByRole("button", { name: "Bekukan" }).waitFor()
+  expect((await say(world, own, model)).status).toBe(200)
+  await visit.page.getByRole("link", { name: "Log audit akun ini" }).click()
+  await visit.page.getByRole("heading", { name: "Log audit" }).waitFor()
+  const names = visit.page.getByRole("rowheader")
+  await names.first().waitFor()
+  expect(await names.allInnerTexts()).toEqual(["Akun dibuka kembali", "Akun dibekukan"])
+})
+
+test("top-ups are narrowed by their state, and a payment problem is resolved with a note", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/top-ups")
+  await visit.page.getByText("Pending", { exact: true }).first().click()
+  await visit.page.waitForURL(/status=pending/)
+  await visit.page.getByRole("row", { name: wrongTopUp }).waitFor()
+  expect(await visit.page.getByRole("rowheader").count()).toBe(1)
+  await visit.open("/operator/payment-problems")
+  const row = visit.page.getByRole("row", { name: /Wrong amount/ })
+  await row.getByText(wrongTopUp).last().waitFor()
+  expect(await row.getByRole("link", { name: "Open account" }).getAttribute("href")).toBe(
+    `/dashboard/operator/accounts/${customer.accountId}`,
+  )
+  await row.getByRole("button", { name: "Resolve" }).click()
+  const dialog = visit.page.getByRole("dialog")
+  await dialog.getByText("This credits nothing").waitFor()
+  await dialog.getByLabel("What was done").fill("Returned by hand")
+  await dialog.getByRole("button", { name: "Mark as resolved" }).click()
+  await visit.page.getByText("No payment problems").waitFor()
+  await visit.page.getByText("Show resolved ones too").click()
+  await visit.page.waitForURL(/resolved=true/)
+  await visit.page.getByRole("row", { name: /Returned by hand/ }).waitFor()
+})
+
+test("an account that is not there is told as the API tells it, with its request id", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/accounts/acc_nobody")
+  const told = visit.page.getByRole("alert")
+  await told.getByText("resource.not_found").waitFor()
+  await told.getByText(/^req_/).waitFor()
+})
