@@ -203,6 +203,25 @@ test("a top-up that no code could be made for says that nothing was charged", as
   expect(await visit.page.getByLabel("Another amount").inputValue()).toBe("30,000")
 })
 
+test("an amount that is more than the provider takes at once is told before it is paid", async () => {
+  await using visit = await world.visit({ person: customer, language: "id" })
+  // The server's answer for Midtrans; how it comes to it is tested there (test/http/dashboard/top-ups.test.ts).
+  await visit.page.route("**/top-ups/quote?*", (route) =>
+    route.fulfill({
+      status: 400,
+      json: {
+        error: "A payment is at most Rp 10000000, fees included.",
+        code: "request.invalid",
+        type: "invalid",
+        request_id: "req_1",
+        retryable: false,
+      },
+    }),
+  )
+  await visit.open("/wallet?amount=10000000")
+  await visit.page.getByRole("alert").getByText("lebih besar daripada yang dapat dibayar sekali").waitFor()
+})
+
 test("what the server refuses is told with what to tell its operator", async () => {
   await using visit = await world.visit({ person: customer })
   await visit.open("/wallet")

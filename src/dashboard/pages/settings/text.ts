@@ -16,7 +16,7 @@ export const useSettingsText = texts({
     saved: "Tersimpan",
     lowBalance: "Peringatan saldo rendah",
     lowBalanceIntro:
-      "Kami mengirim satu e-mail setiap kali saldo turun di bawah batas, supaya panggilan Anda tidak tiba-tiba ditolak.",
+      "Kami mengirim satu e-mail setiap kali saldo turun di bawah batas, supaya panggilan Anda tidak tiba-tiba ditolak. Paling banyak lima sehari.",
     lowBalanceEmail: "Kirim ke",
     threshold: "Batas saldo",
     thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini.",
@@ -86,7 +86,7 @@ export const useSettingsText = texts({
     saved: "Saved",
     lowBalance: "Low-balance alert",
     lowBalanceIntro:
-      "We send one e-mail each time the balance falls below your limit, so that your calls are not refused out of the blue.",
+      "We send one e-mail each time the balance falls below your limit, so that your calls are not refused out of the blue. Five a day at most.",
     lowBalanceEmail: "Send to",
     threshold: "Balance limit",
     thresholdHint: "An e-mail is sent when the balance falls below this amount.",

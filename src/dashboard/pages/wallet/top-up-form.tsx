@@ -116,9 +116,10 @@ export function TopUpForm() {
   )
 }
 
-/** A value that was refused is the person's to mend. */
+/** An amount that is in order and refused all the same is more than the provider takes in one payment. */
 function PaymentError({ error, retry }: { readonly error: Error; readonly retry?: () => unknown }) {
-  if (error instanceof ApiFailure && error.code === "request.invalid") return <Refusal>{error.message}</Refusal>
+  const text = useWalletText()
+  if (error instanceof ApiFailure && error.code === "request.invalid") return <Refusal>{text.tooLargeToPay}</Refusal>
   return <ErrorState error={error} {...(retry && { retry })} />
 }
 
