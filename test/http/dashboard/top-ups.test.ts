@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
 import { Failure } from "../../../src/failure/failure.ts"
+import { noFees } from "../../../src/payments/breakdown.ts"
 import { simulatedProvider } from "../../../src/payments/simulated.ts"
 import { notification, openWorld, SECRET, type World } from "./world.ts"
 
@@ -153,6 +154,18 @@ describe("a quote", () => {
       expect([answer.status, answer.json.code]).toEqual([400, "request.invalid"])
     },
   )
+
+  test("is refused when the provider takes no payment that large, its fees included", async () => {
+    const limited = { ...simulatedProvider({ secret: SECRET }), largestRp: 10_070n }
+    await using small = await openWorld({ provider: limited, fees: { ...noFees, payment: fees.payment } })
+    const { token } = await small.signUp()
+    const quote = await small.call("GET", "/top-ups/quote?amount_rp=10000", { token })
+    expect([quote.status, quote.json.code]).toEqual([400, "request.invalid"])
+    expect(quote.json.error).toContain("at most Rp 10070")
+    const made = await small.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })
+    expect([made.status, made.json.code]).toEqual([400, "request.invalid"])
+    expect((await small.call("GET", "/top-ups", { token })).json.data).toEqual([])
+  })
 
   test("needs a session", async () => {
     expect((await world.call("GET", "/top-ups/quote?amount_rp=10000")).status).toBe(401)
