@@ -3,7 +3,7 @@ import { texts } from "../../../i18n/language.tsx"
 export const useBillingText = texts({
   id: {
     title: "Pembukuan",
-    intro: "Catatan yang perlu dilihat, dan apa yang ditemukan pencocokan buku. Angka di atas mencakup seluruh waktu.",
+    intro: "Catatan yang perlu dilihat, dan apa yang ditemukan pencocokan buku. Jumlahnya mencakup seluruh waktu.",
     kinds: { usage_missing: "Tanpa hitungan", billing_error: "Gagal dibukukan", fenced: "Terlambat datang" },
     notes: {
       usage_missing: "Backend tidak memberi jumlah token yang masuk akal; pelanggan tidak ditagih",
@@ -39,7 +39,7 @@ export const useBillingText = texts({
   },
   en: {
     title: "Billing health",
-    intro: "Records that want a look, and what reconciliations found. The figures above are of all time.",
+    intro: "Records that want a look, and what reconciliations found. The totals are of all time.",
     kinds: { usage_missing: "Not counted", billing_error: "Not booked", fenced: "Came too late" },
     notes: {
       usage_missing: "The backend gave no token counts that make sense; nothing was charged",
