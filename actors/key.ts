@@ -6,22 +6,20 @@
 import { Budget, type BudgetPorts } from "./budget.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
+import { type KeyLimits, KeyWindows, type WindowViews } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { type Calendar, calendarAt, type PeriodStarts, type SpendingPeriod } from "./period.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-import { limited, type SlidingWindow, type WindowView } from "./window.ts"
 
-export interface KeyRecord {
+export interface KeyRecord extends KeyLimits {
   readonly keyId: string
   readonly accountId: string
   readonly revoked: boolean
   readonly accountDeleted: boolean
   readonly accountFrozen: boolean
   readonly timeZone: string
-  readonly requestsPerMinute: number | undefined
-  readonly tokensPerMinute: number | undefined
   readonly budget: { readonly limit: Micro; readonly period: SpendingPeriod } | undefined
   /** This is the hash of a later secret of a key that was rotated; the key's own actor is found by this one. */
   readonly movedTo?: string | undefined
@@ -39,9 +37,7 @@ export interface LoadedKey {
 export type Spent = Readonly<Record<SpendingPeriod, Micro>>
 
 /** The limits that a key has, as its rate headers tell them. */
-export interface KeyView {
-  readonly requests: WindowView | undefined
-  readonly tokens: WindowView | undefined
+export interface KeyView extends WindowViews {
   readonly budget:
     | { readonly limit: Micro; readonly usage: Micro; readonly remaining: Micro; readonly period: SpendingPeriod }
     | undefined
@@ -126,9 +122,7 @@ export class Key implements Behaviour<KeyCommand> {
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
   #record: KeyRecord | undefined
-  #share: Share
-  #requests: SlidingWindow | undefined
-  #tokens: SlidingWindow | undefined
+  readonly #windows: KeyWindows
   #calendar: Calendar | undefined
   #loaded: LoadedKey | undefined
   /** By period and start: the current one, and those that calls under way were admitted in. */
@@ -142,16 +136,14 @@ export class Key implements Behaviour<KeyCommand> {
 
   constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
     this.#ports = ports
-    this.#share = share
+    this.#windows = new KeyWindows(share)
     this.#clock = ports.clock
     if (loaded !== undefined) this.#load(loaded)
   }
 
   idle(): boolean {
-    const now = this.#clock.monotonic()
     const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
-    const quiet = (window: SlidingWindow | undefined) => window === undefined || window.used(now) === 0
-    return this.#reserved.size === 0 && !this.#loading && shared && quiet(this.#requests) && quiet(this.#tokens)
+    return this.#reserved.size === 0 && !this.#loading && shared && this.#windows.isEmpty(this.#clock.monotonic())
   }
 
   receive(command: KeyCommand): void {
@@ -175,7 +167,7 @@ export class Key implements Behaviour<KeyCommand> {
       case "lease":
         return this.#onLease(command.news)
       case "share":
-        return this.#onShare(command.share)
+        return this.#windows.share(command.share)
       case "changed":
         return this.#onChanged()
       case "loaded":
@@ -196,10 +188,11 @@ export class Key implements Behaviour<KeyCommand> {
     // Whoever still has a secret that leaked must not use up the window of the one that took its place.
     if (this.#clock.now() >= (record.secretEnds?.[secret] ?? Infinity)) return { kind: "ended" }
     const now = this.#clock.monotonic()
-    if (counted && this.#requests !== undefined && !this.#requests.fits(1, now)) {
-      return { kind: "requests-exceeded", retryAfterS: this.#requests.waitS(1, now) ?? 1, view: this.#view() }
+    const { requests } = this.#windows
+    if (counted && requests !== undefined && !requests.fits(1, now)) {
+      return { kind: "requests-exceeded", retryAfterS: requests.waitS(1, now) ?? 1, view: this.#view() }
     }
-    if (counted) this.#requests?.add(1, now)
+    if (counted) requests?.add(1, now)
     if (record.revoked) return { kind: "revoked", view: this.#view() }
     if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
     if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
@@ -210,10 +203,11 @@ export class Key implements Behaviour<KeyCommand> {
     const { requestId, tokens, least, worst } = wanted
     if (this.#reserved.has(requestId)) throw new Error(`${requestId} reserved twice`)
     const now = this.#clock.monotonic()
-    if (this.#tokens !== undefined && !this.#tokens.fits(tokens, now)) {
-      return reply({ kind: "tokens-exceeded", retryAfterS: this.#tokens.waitS(tokens, now) })
+    const { tokens: window } = this.#windows
+    if (window !== undefined && !window.fits(tokens, now)) {
+      return reply({ kind: "tokens-exceeded", retryAfterS: window.waitS(tokens, now) })
     }
-    this.#tokens?.add(tokens, now)
+    window?.add(tokens, now)
     const { starts } = this.#currentCalendar()
     const budget = this.#currentBudget()
     this.#reserved.set(requestId, { atMs: now, tokens, budget })
@@ -245,7 +239,7 @@ export class Key implements Behaviour<KeyCommand> {
     const reserved = this.#reserved.get(requestId)
     if (reserved === undefined) return undefined
     this.#reserved.delete(requestId)
-    this.#tokens?.correct(tokens - reserved.tokens, reserved.atMs)
+    this.#windows.tokens?.correct(tokens - reserved.tokens, reserved.atMs)
     return reserved
   }
 
@@ -291,11 +285,6 @@ export class Key implements Behaviour<KeyCommand> {
     return budget && starts[budget.period] === budget.start ? budget : undefined
   }
 
-  #onShare(share: Share): void {
-    this.#share = share
-    this.#setWindows()
-  }
-
   #onChanged(): void {
     if (this.#loading) {
       // The read under way may be older than the change.
@@ -324,16 +313,10 @@ export class Key implements Behaviour<KeyCommand> {
     const before = this.#record
     this.#loaded = loaded
     this.#record = loaded.record
-    this.#setWindows()
+    this.#windows.limit(loaded.record)
     if (before?.timeZone !== loaded.record.timeZone) this.#calendar = undefined
     const budget = this.#currentBudget()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
-  }
-
-  #setWindows(): void {
-    if (this.#record === undefined) return
-    this.#requests = limited(this.#requests, this.#record.requestsPerMinute, this.#share)
-    this.#tokens = limited(this.#tokens, this.#record.tokensPerMinute, this.#share)
   }
 
   #currentCalendar(): Calendar {
@@ -355,12 +338,10 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   #view(): KeyView {
-    const now = this.#clock.monotonic()
     const budget = this.#record?.budget
     const usage = this.#currentBudget()?.usage ?? zero
     return {
-      requests: this.#requests?.view(now),
-      tokens: this.#tokens?.view(now),
+      ...this.#windows.view(this.#clock.monotonic()),
       budget: budget && { ...budget, usage, remaining: notNegative(minus(budget.limit, usage)) },
     }
   }

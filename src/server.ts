@@ -22,16 +22,16 @@ import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
 import { callController, countTokensController } from "./http/calls.ts"
-import { clientAddress } from "./http/client-address.ts"
 import { lowBalanceTeller } from "./accounts/low-balance.ts"
 import { dashboardApi } from "./http/dashboard/api.ts"
 import { authenticator } from "./http/dashboard/session.ts"
 import { simulatedPayController } from "./http/dashboard/simulated-pay.ts"
 import { webhooksController } from "./http/dashboard/webhooks.ts"
-import { contextOf, edgeHandler, failureOf, unhandled } from "./http/edge.ts"
+import { contextOf, edgeHandler, failureOf } from "./http/edge.ts"
 import { failureResponse } from "./http/errors.ts"
 import { Events, eventsController } from "./http/events.ts"
 import { healthController } from "./http/health.ts"
+import { listen, listenForMetrics } from "./http/listen.ts"
 import { Metrics } from "./http/metrics.ts"
 import { openapiController } from "./http/openapi.ts"
 import type { Log } from "./log.ts"
@@ -270,35 +270,11 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   await process.serve()
   await gateway.followShare()
 
-  const handle = edgeHandler(app, { log, now: () => clock.now() })
   let handingOver = false
-  const server = Bun.serve({
-    hostname: config.HOST,
-    port: config.PORT,
-    reusePort: config.REUSE_PORT,
-    // Quiet streams are kept alive by heartbeats; a time-out would only kill slow answers.
-    idleTimeout: 0,
-    // The limit is ours, so that its answer is ours too (413 with the specification's body).
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch: async (request, server) => {
-      const peer = server.requestIP(request)?.address ?? ""
-      const response = await handle(request, clientAddress(request.headers, peer, config.CLIENT_ADDRESS_HEADER))
-      metrics.responded(response)
-      if (handingOver) response.headers.set("Connection", "close")
-      return response
-    },
-    error: (error) => unhandled(error, { log, now: () => clock.now() }),
-  })
-
-  const metricsServer =
-    config.METRICS_PORT === undefined
-      ? undefined
-      : Bun.serve({
-          hostname: config.HOST,
-          port: config.METRICS_PORT,
-          fetch: (request) => metrics.respond(request),
-          error: (error) => unhandled(error, { log, now: () => clock.now() }),
-        })
+  const edge = { log, now: () => clock.now() }
+  const listening = { config, metrics, ...edge }
+  const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
+  const metricsServer = listenForMetrics(listening)
 
   const refresh = setInterval(() => {
     refreshCatalogue().catch(() => log.warn("catalogue not refreshed"))

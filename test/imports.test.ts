@@ -13,7 +13,7 @@ const ranks: readonly (readonly string[])[] = [
   ["actors/unreachable.ts", "actors/kernel", "actors/money"],
   ["actors/period.ts", "actors/share.ts", "actors/lease.ts"],
   ["actors/window.ts"],
-  ["actors/budget.ts"],
+  ["actors/budget.ts", "actors/key-windows.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
   ["src/failure", "src/config.ts", "src/every.ts", "src/log.ts", "src/request-limit.ts"],
   ["src/chat"],
