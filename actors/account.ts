@@ -4,13 +4,13 @@
  * elsewhere, or a neighbour may have some to spare.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import { type HoldTerms, type LeaseNews, LeasedPurse, type LeasePorts } from "./lease.ts"
+import { type HoldTerms, type LeaseNews, LeasedPurse, type LeasePorts, type VersionedLease } from "./lease.ts"
 import type { Micro } from "./money/micro.ts"
-import type { Lease, Settled } from "./money/purse.ts"
+import type { Settled } from "./money/purse.ts"
 import { unreachable } from "./unreachable.ts"
 
 /** The id is the lease's epoch: charges are booked under it, while it is open. */
-export interface AccountLease extends Lease {
+export interface AccountLease extends VersionedLease {
   readonly id: bigint
 }
 

@@ -20,7 +20,7 @@ export interface BudgetPorts {
   readonly clock: Clock
   /** The outcome of what was begun for a budget comes back to it through its actor. */
   readonly self: (budget: Budget, news: LeaseNews) => void
-  readonly growBudget: (budget: Budget, short: Micro) => void
+  readonly growBudget: (budget: Budget, short: Micro, version: number) => void
   readonly returnBudget: (budget: Budget, returned: Micro) => void
 }
 
@@ -43,7 +43,7 @@ export class Budget {
       {
         clock: ports.clock,
         self: (news) => ports.self(this, news),
-        grow: (short) => ports.growBudget(this, short),
+        grow: (short, version) => ports.growBudget(this, short, version),
         giveBack: (returned) => ports.returnBudget(this, returned),
       },
       undefined,

@@ -21,12 +21,17 @@ export interface HoldTerms {
 /** What is held; or why nothing is. `unavailable`: whether there is more could not be found out. */
 export type HoldOutcome = Micro | "insufficient" | "unavailable"
 
+/** Each growth and each return that is carried out counts the version up by one. */
+export interface VersionedLease extends Lease {
+  readonly version: number
+}
+
 /** What has become of the lease, or of what others want of it. */
 export type LeaseNews =
   /** `more`: there is more, free or with other processes, which were asked for it if this was not enough. */
-  | { readonly type: "grown"; readonly lease: Lease; readonly more: boolean }
+  | { readonly type: "grown"; readonly lease: VersionedLease; readonly more: boolean }
   | { readonly type: "not-grown" }
-  | { readonly type: "returned"; readonly lease: Lease }
+  | { readonly type: "returned"; readonly lease: VersionedLease }
   | { readonly type: "not-returned" }
   /** Somebody was credited, or gave back. */
   | { readonly type: "freed" }
@@ -39,8 +44,11 @@ export type LeaseNews =
 export interface LeasePorts {
   readonly clock: Clock
   readonly self: (news: LeaseNews) => void
-  /** Begins to grow the lease, by `short` if there is as much; the outcome comes back as `grown` or `not-grown`. */
-  readonly grow: (short: Micro) => void
+  /**
+   * Begins to grow the lease, by `short` if there is as much; the outcome comes back as `grown` or `not-grown`. Nothing is
+   * granted where the version is another one by then: a growth that comes late must not lease what nobody here knows of.
+   */
+  readonly grow: (short: Micro, version: number) => void
   /** Begins to give back; `returned` is cumulative. The outcome comes back as `returned` or `not-returned`. */
   readonly giveBack: (returned: Micro) => void
 }
@@ -70,12 +78,14 @@ export class LeasedPurse {
   readonly #ports: LeasePorts
   readonly #clock: Clock
   #purse: Purse
+  /** The lease's, as far as is known. */
+  #version: number
   #opened: boolean
   #waiting: Waiting[] = []
   #underWay: "growth" | "return" | undefined
   #wantsGrowth = false
   #unreturned = false
-  /** A growth has no outcome: more may have been granted than we know of. */
+  /** A growth has no outcome: until another statement has one, more may be granted than we know of. */
   #unsure = false
   #askedAt: number
   #usedAt: number
@@ -88,10 +98,11 @@ export class LeasedPurse {
   #yieldsUntil = -Infinity
 
   /** Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. */
-  constructor(ports: LeasePorts, lease: Lease | undefined, more: boolean) {
+  constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean) {
     this.#ports = ports
     this.#clock = ports.clock
     this.#purse = new Purse(lease ?? { granted: zero, returned: zero, settled: zero })
+    this.#version = lease?.version ?? 0
     this.#opened = lease !== undefined
     this.#usedAt = ports.clock.monotonic()
     this.#askedAt = more ? -Infinity : this.#usedAt
@@ -212,7 +223,7 @@ export class LeasedPurse {
     } else if (this.#wantsGrowth) {
       this.#underWay = "growth"
       this.#wantsGrowth = false
-      this.#ports.grow(this.#short())
+      this.#ports.grow(this.#short(), this.#version)
     }
   }
 
@@ -223,29 +234,33 @@ export class LeasedPurse {
     return notNegative(minus(larger(sum, full), this.#purse.available))
   }
 
-  #onGrown(lease: Lease, more: boolean): void {
+  #onGrown(lease: VersionedLease, more: boolean): void {
     const now = this.#clock.monotonic()
+    const overtaken = lease.version !== this.#version + 1
+    this.#version = lease.version
     this.#underWay = undefined
     this.#unsure = false
     if (this.#opened) this.#purse.grantedIs(lease.granted)
     else this.#purse = new Purse(lease)
     this.#opened = true
     // What was asked for in vain is not asked for again at once.
-    let inVain = !more
+    let inVain = !more && !overtaken
     this.#serve((waiting) => {
       const waitedMs = now - waiting.since
       const hopes = more || this.#wantsGrowth
       const isFull = this.#holdsInFull(waiting.terms)
-      const takesLess = !hopes || waitedMs >= WAIT_FOR_FULL_MS
+      const takesLess = !overtaken && (!hopes || waitedMs >= WAIT_FOR_FULL_MS)
       if ((isFull || takesLess) && this.#tryHold(waiting)) {
         inVain ||= !isFull
         return undefined
       }
-      if (hopes && waitedMs < WAIT_MS) return "waits"
+      if (overtaken || (hopes && waitedMs < WAIT_MS)) return "waits"
       inVain = true
       return "insufficient"
     })
     this.#askedAt = inVain ? now : -Infinity
+    // Nothing was granted, and nobody else asked, by a growth that was overtaken.
+    this.#wantsGrowth ||= overtaken && this.#waiting.length > 0
     this.#lookForMore()
     this.#share()
     this.#next()
@@ -264,7 +279,8 @@ export class LeasedPurse {
     this.#waiting = [...still, ...this.#waiting]
   }
 
-  #onReturned({ granted, returned }: Lease): void {
+  #onReturned({ granted, returned, version }: VersionedLease): void {
+    this.#version = version
     this.#underWay = undefined
     this.#unsure = false
     this.#purse.grantedIs(granted)
@@ -300,9 +316,9 @@ export class LeasedPurse {
     this.#findOut()
   }
 
-  /** Giving back nothing tells what there is; of a lease that was never seen only a growth does. */
+  /** Giving back nothing tells what there is, and ends what is on its way; of a lease that was never seen only a growth does. */
   #findOut(): void {
-    if (!this.#unsure) return
+    if (!this.#unsure || this.#underWay === "return") return
     if (!this.#opened) return this.#grow()
     this.#unreturned = true
     this.#next()

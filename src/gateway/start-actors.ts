@@ -99,9 +99,9 @@ export function startActors(parts: ActorsParts): Actors {
       }
       const heard = (budget: Budget, news: LeaseNews, elsewhere?: Micro) =>
         self({ type: "budget", budget, news, ...(elsewhere !== undefined && { elsewhere }) })
-      const grow = async (budget: Budget, short: Micro) => {
+      const grow = async (budget: Budget, short: Micro, version: number) => {
         if (!budget.opened) await written()
-        const grown = await store.growBudget(budget, short)
+        const grown = await store.growBudget(budget, short, version)
         if (grown === undefined) throw new Error("this process was closed by another")
         heard(budget, { type: "grown", lease: grown.lease, more: grown.more }, grown.elsewhere)
       }
@@ -110,8 +110,8 @@ export function startActors(parts: ActorsParts): Actors {
         // Not there any more: it was given back whole, with the process.
         heard(budget, lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
-      const growBudgetOf = (budget: Budget, short: Micro) =>
-        void grow(budget, short).catch(failed("budget not grown", () => heard(budget, { type: "not-grown" })))
+      const growBudgetOf = (budget: Budget, short: Micro, version: number) =>
+        void grow(budget, short, version).catch(failed("budget not grown", () => heard(budget, { type: "not-grown" })))
       const returnBudgetOf = (budget: Budget, returned: Micro) =>
         void giveBack(budget, returned).catch(
           failed("budget not given back", () => heard(budget, { type: "not-returned" })),
@@ -126,12 +126,13 @@ export function startActors(parts: ActorsParts): Actors {
     kind: "account",
     start: async (accountId, tell) => {
       await written()
-      const opened = await store.growLease(accountId, zero)
+      // Of a lease that is open already this reads what there is.
+      const opened = await store.growLease(accountId, zero, 0)
       if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
       const { id } = opened.lease
       const self = (news: LeaseNews) => tell({ type: "lease", news })
-      const grow = async (short: Micro) => {
-        const grown = await store.growLease(accountId, short)
+      const grow = async (short: Micro, version: number) => {
+        const grown = await store.growLease(accountId, short, version)
         // Charges are booked under the lease that this actor began with; another one is not its own.
         if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
         self({ type: "grown", ...grown })
@@ -144,7 +145,8 @@ export function startActors(parts: ActorsParts): Actors {
       const ports = {
         clock,
         self,
-        grow: (short: Micro) => void grow(short).catch(failed("account not grown", () => self({ type: "not-grown" }))),
+        grow: (short: Micro, version: number) =>
+          void grow(short, version).catch(failed("account not grown", () => self({ type: "not-grown" }))),
         giveBack: (returned: Micro) =>
           void giveBack(returned).catch(failed("account not given back", () => self({ type: "not-returned" }))),
       }

@@ -1,8 +1,8 @@
 /** What the actors of one process read and lease of the store; each is repeated within its deadline, or fails. */
 import type { AccountLease } from "../../actors/account.ts"
 import type { LoadedKey } from "../../actors/key.ts"
+import type { VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import type { Lease } from "../../actors/money/purse.ts"
 import { type BudgetPeriod, budgetStatements, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
 import type { Database } from "./database.ts"
 import { type Grown, growLease, returnLease } from "./leases.ts"
@@ -12,20 +12,20 @@ import { keyStatements, loadKey } from "./live-keys.ts"
 export interface ActorStore {
   /** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
   loadKey(keyHash: string, nowMs: number): Promise<LoadedKey | undefined>
-  /** Undefined when there is no such account, or when this process was closed by another. */
-  growLease(accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined>
+  /** `version` as it is known, 0 at first. Undefined when there is no such account, or this process was closed by another. */
+  growLease(accountId: string, short: Micro, version: number): Promise<Grown<AccountLease> | undefined>
   /** `returned` is cumulative. Undefined when the lease is not open any more. */
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
   /** Undefined when this process was closed by another. */
-  growBudget(of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined>
+  growBudget(of: BudgetPeriod, short: Micro, version: number): Promise<GrownBudget | undefined>
   /** `returned` is cumulative. Undefined when the lease is not there any more. */
-  returnBudget(of: BudgetPeriod, returned: Micro): Promise<Lease | undefined>
+  returnBudget(of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined>
 }
 
 export const actorStore = (database: Database, processId: string): ActorStore => ({
   loadKey: (keyHash, nowMs) => loadKey(keyStatements(database), keyHash, nowMs),
-  growLease: (accountId, short) => growLease(database, processId, accountId, short),
+  growLease: (accountId, short, version) => growLease(database, processId, accountId, short, version),
   returnLease: (leaseId, returned) => returnLease(database, leaseId, returned),
-  growBudget: (of, short) => growBudget(budgetStatements(database), processId, of, short),
+  growBudget: (of, short, version) => growBudget(budgetStatements(database), processId, of, short, version),
   returnBudget: (of, returned) => returnBudget(database, processId, of, returned),
 })

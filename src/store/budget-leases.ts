@@ -2,8 +2,8 @@
  * Leases of a key's budget of one period: like those of an account (leases.ts), with the limit less what was spent in
  * place of the balance. Micro-rupiah, cumulative. A limit that was lowered under what is leased leaves nothing free.
  */
+import type { VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus } from "../../actors/money/micro.ts"
-import type { Lease } from "../../actors/money/purse.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
 import type { Grown } from "./leases.ts"
@@ -15,7 +15,7 @@ export interface BudgetPeriod {
   readonly start: number
 }
 
-export interface GrownBudget extends Grown<Lease> {
+export interface GrownBudget extends Grown<VersionedLease> {
   /** Spent of the budget, and not under this lease. */
   readonly elsewhere: Micro
 }
@@ -24,26 +24,28 @@ interface Row {
   readonly granted_micro: bigint
   readonly returned_micro: bigint
   readonly settled_micro: bigint
+  readonly version: number
 }
 
 const again = { retry: true } as const
 
-const toLease = (row: Row): Lease => ({
+const toLease = (row: Row): VersionedLease => ({
   granted: micro(row.granted_micro),
   returned: micro(row.returned_micro),
   settled: micro(row.settled_micro),
+  version: row.version,
 })
 
-/** One statement each, idempotent. */
+/** One statement each, which may come twice, or late. */
 export interface BudgetStatements {
-  /** Undefined also while the period has no row, which is then to be opened. */
-  growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined>
+  /** Undefined also while the period has no row, which is then to be opened, or has a lease that could not be seen yet. */
+  growBudget(processId: string, of: BudgetPeriod, short: Micro, version: number): Promise<GrownBudget | undefined>
   openBudget(of: BudgetPeriod): Promise<void>
 }
 
 export const budgetStatements = (database: Database): BudgetStatements => ({
-  growBudget: async (processId, of, short) => {
-    const [row] = await database.run((sql) => grown(sql, processId, of, short), again)
+  growBudget: async (processId, of, short, version) => {
+    const [row] = await database.run((sql) => grown(sql, processId, of, short, version), again)
     if (row === undefined) return undefined
     const lease = toLease(row)
     return { lease, more: row.more, elsewhere: minus(micro(row.spent_micro), lease.settled) }
@@ -58,28 +60,34 @@ export const budgetStatements = (database: Database): BudgetStatements => ({
   },
 })
 
-/** Undefined when this process has been closed by another and may lease nothing any more. */
+/**
+ * Grants nothing where another statement about the lease was carried out since its `version` was as it is known, as for
+ * accounts. Undefined when this process has been closed by another and may lease nothing any more.
+ */
 export async function growBudget(
   statements: BudgetStatements,
   processId: string,
   of: BudgetPeriod,
   short: Micro,
+  version: number,
 ): Promise<GrownBudget | undefined> {
-  const grown = await statements.growBudget(processId, of, short)
+  const grow = () => statements.growBudget(processId, of, short, version)
+  const grown = await grow()
   if (grown !== undefined) return grown
   // What is locked and counted on has to be there before the statement begins.
   await statements.openBudget(of)
-  return await statements.growBudget(processId, of, short)
+  // A lease that was opened while the statement waited is one that it could not see.
+  return (await grow()) ?? (await grow())
 }
 
-function grown(sql: Sql, processId: string, { keyId, period, start }: BudgetPeriod, short: Micro) {
+function grown(sql: Sql, processId: string, { keyId, period, start }: BudgetPeriod, short: Micro, version: number) {
   const from = new Date(start)
   return sql<(Row & { spent_micro: bigint; more: boolean })[]>`
 with alive as (
   select id from processes where id = ${processId} and closed_at is null for share
 ),
 mine as (
-  select process_id from budget_leases
+  select version from budget_leases
   where key_id = ${keyId} and period = ${period} and period_start = ${from} and process_id = ${processId} for update
 ),
 free as (
@@ -93,20 +101,22 @@ free as (
   for update of s
 ),
 share as (
-  select spent_micro, amount as free, case when exists (select from processes where id <> ${processId} and closed_at is null)
+  select spent_micro, overtaken, amount as free, case when overtaken then 0
+    when exists (select from processes where id <> ${processId} and closed_at is null)
     then least(amount, greatest(${short}::bigint, amount / 2)) else amount end as amount
-  from free
+  from free, (select coalesce((select version from mine), 0) <> ${version}::integer as overtaken) as known
+),
+lease as (
+  insert into budget_leases (key_id, period, period_start, process_id, granted_micro, version)
+  select ${keyId}, ${period}, ${from}, ${processId}, amount, 1 from share
+  on conflict (key_id, period, period_start, process_id)
+  do update set granted_micro = budget_leases.granted_micro + excluded.granted_micro, version = budget_leases.version + 1
+  where exists (select from mine)
+  returning granted_micro, returned_micro, settled_micro, version
 ),
 taken as (
   update key_spend s set leased_micro = s.leased_micro + share.amount
-  from share where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from} and share.amount > 0
-),
-lease as (
-  insert into budget_leases (key_id, period, period_start, process_id, granted_micro)
-  select ${keyId}, ${period}, ${from}, ${processId}, amount from share
-  on conflict (key_id, period, period_start, process_id)
-  do update set granted_micro = budget_leases.granted_micro + excluded.granted_micro
-  returning granted_micro, returned_micro, settled_micro
+  from share, lease where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from} and share.amount > 0
 ),
 -- Periods that are over, and settled.
 over as (
@@ -114,13 +124,14 @@ over as (
     and process_id = ${processId} and granted_micro = returned_micro + settled_micro
 ),
 answer as materialized (
-  select l.*, s.spent_micro, s.free > s.amount as rest, ${short}::bigint - s.amount as short, exists (
+  select l.*, s.spent_micro, s.free > s.amount as rest,
+    case when s.overtaken then 0 else ${short}::bigint - s.amount end as short, exists (
     select from budget_leases o where o.key_id = ${keyId} and o.period = ${period} and o.period_start = ${from}
       and o.process_id <> ${processId} and o.granted_micro > o.returned_micro + o.settled_micro
   ) as neighbours
   from lease l, share s
 )
-select granted_micro, returned_micro, settled_micro, spent_micro, neighbours or rest as more,
+select granted_micro, returned_micro, settled_micro, version, spent_micro, neighbours or rest as more,
   case when neighbours and short > 0 then (
     select pg_notify('loket', concat_ws(' ', 'short key', encode(key_hash, 'hex'), ${processId}::text, short))::text
     from api_keys where id = ${keyId}) end as asked
@@ -133,7 +144,7 @@ export async function returnBudget(
   processId: string,
   { keyId, period, start }: BudgetPeriod,
   returned: Micro,
-): Promise<Lease | undefined> {
+): Promise<VersionedLease | undefined> {
   const from = new Date(start)
   const rows = await database.run(
     (sql) => sql<Row[]>`
@@ -146,10 +157,10 @@ freed as (
   update key_spend s set leased_micro = s.leased_micro - m.back
   from mine m where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from} and m.back > 0
 )
-update budget_leases l set returned_micro = l.returned_micro + m.back
+update budget_leases l set returned_micro = l.returned_micro + m.back, version = l.version + 1
 from mine m
 where l.key_id = ${keyId} and l.period = ${period} and l.period_start = ${from} and l.process_id = ${processId}
-returning l.granted_micro, l.returned_micro, l.settled_micro`,
+returning l.granted_micro, l.returned_micro, l.settled_micro, l.version`,
     again,
   )
   const row = rows[0]

@@ -3,8 +3,8 @@
  * process that is alone leases all there is; where others live it takes half of what is free, so that they do not fight.
  */
 import type { AccountLease } from "../../actors/account.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
-import type { Database } from "./database.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import type { Database, Sql } from "./database.ts"
 
 /** A lease that was asked to grow. */
 export interface Grown<L> {
@@ -18,6 +18,7 @@ interface Row {
   readonly granted_micro: bigint
   readonly returned_micro: bigint
   readonly settled_micro: bigint
+  readonly version: number
 }
 
 const again = { retry: true } as const
@@ -27,28 +28,38 @@ const toLease = (row: Row): AccountLease => ({
   granted: micro(row.granted_micro),
   returned: micro(row.returned_micro),
   settled: micro(row.settled_micro),
+  version: row.version,
 })
 
 /**
  * Opens this process's lease on an account, or grows the open one, in one statement: by `short` if there is as much, and
- * by more if nobody else needs it. Neighbours that have some left are asked for what is still short. Sent twice it
- * does no harm: the sums that come back are cumulative. Undefined when there is no such account, or when this process has
- * been closed by another and may lease nothing any more.
+ * by more if nobody else needs it. Neighbours that have some left are asked for what is still short. `version` is the
+ * lease's as it is known, 0 of one that was never seen: where another statement about the lease was carried out since,
+ * this one's own repetition included, it grants nothing, asks nobody, and answers with what there is, so that each growth
+ * is carried out once at most, however late. Undefined when there is no such account, or when this process has been
+ * closed by another and may lease nothing any more.
  */
 export async function growLease(
   database: Database,
   processId: string,
   accountId: string,
-  short: Micro = zero,
+  short: Micro,
+  version: number,
 ): Promise<Grown<AccountLease> | undefined> {
-  const rows = await database.run(
-    (sql) => sql<(Row & { more: boolean })[]>`
+  const grow = () => database.run((sql) => grown(sql, processId, accountId, short, version), again)
+  // A lease that was opened while the statement waited is one that it could not see.
+  const row = (await grow())[0] ?? (await grow())[0]
+  return row && { lease: toLease(row), more: row.more }
+}
+
+function grown(sql: Sql, processId: string, accountId: string, short: Micro, version: number) {
+  return sql<(Row & { more: boolean })[]>`
 with alive as (
   select id from processes where id = ${processId} and closed_at is null for share
 ),
 -- Locked before the balance, as settling and closing do.
 mine as (
-  select id from leases where account_id = ${accountId} and process_id = ${processId} and closed_at is null for update
+  select version from leases where account_id = ${accountId} and process_id = ${processId} and closed_at is null for update
 ),
 free as (
   select b.account_id, b.posted_micro - b.leased_micro as amount
@@ -56,44 +67,43 @@ free as (
   where b.account_id = ${accountId} and exists (select 1 from alive) and (select count(*) from mine) >= 0 for update
 ),
 share as (
-  select account_id, amount as free, case when exists (select from processes where id <> ${processId} and closed_at is null)
+  select account_id, overtaken, amount as free, case when overtaken then 0
+    when exists (select from processes where id <> ${processId} and closed_at is null)
     then least(amount, greatest(${short}::bigint, amount / 2)) else amount end as amount
-  from free
+  from free, (select coalesce((select version from mine), 0) <> ${version}::integer as overtaken) as known
+),
+lease as (
+  insert into leases (account_id, process_id, granted_micro, version)
+  select s.account_id, ${processId}, s.amount, 1 from share s
+  on conflict (account_id, process_id) where closed_at is null
+  do update set granted_micro = leases.granted_micro + excluded.granted_micro, version = leases.version + 1
+  where exists (select from mine)
+  returning id, granted_micro, returned_micro, settled_micro, version
 ),
 taken as (
   -- The least of the two is what was just locked. Postgres checks constraints also on the row as it was when the statement
   -- began, before it finds that there is a newer one, and would refuse a share of money that came in between.
   update balances b set leased_micro = b.leased_micro + least(s.amount, b.posted_micro - b.leased_micro)
-  from share s where b.account_id = s.account_id and s.amount > 0
-),
-lease as (
-  insert into leases (account_id, process_id, granted_micro)
-  select s.account_id, ${processId}, s.amount from share s
-  on conflict (account_id, process_id) where closed_at is null
-  do update set granted_micro = leases.granted_micro + excluded.granted_micro
-  returning id, granted_micro, returned_micro, settled_micro
+  from share s, lease where b.account_id = s.account_id and s.amount > 0
 ),
 answer as materialized (
-  select l.*, s.free > s.amount as rest, ${short}::bigint - s.amount as short, exists (
+  select l.*, s.free > s.amount as rest, case when s.overtaken then 0 else ${short}::bigint - s.amount end as short, exists (
     select from leases o where o.account_id = ${accountId} and o.process_id <> ${processId} and o.closed_at is null
       and o.granted_micro > o.returned_micro + o.settled_micro
   ) as neighbours
   from lease l, share s
 )
-select id, granted_micro, returned_micro, settled_micro, neighbours or rest as more,
+select id, granted_micro, returned_micro, settled_micro, version, neighbours or rest as more,
   case when neighbours and short > 0
     then pg_notify('loket', concat_ws(' ', 'short account', ${accountId}::text, ${processId}::text, short))::text end as asked
-from answer`,
-    again,
-  )
-  const row = rows[0]
-  return row && { lease: toLease(row), more: row.more }
+from answer`
 }
 
 /**
  * Gives back what of a lease is not needed. `returned` is what was given back over the lease's whole life, so that the
  * statement may come twice, or late. Less is taken back while a charge has still to be taken back from the lease: what
- * comes back says how much it was. Undefined when the lease is not open any more.
+ * comes back says how much it was. A growth that is still on its way grants nothing any more. Undefined when the lease is
+ * not open any more.
  */
 export async function returnLease(
   database: Database,
@@ -111,9 +121,10 @@ freed as (
   update balances b set leased_micro = greatest(0, b.leased_micro - m.back)
   from mine m where b.account_id = m.account_id and m.back > 0
 )
-update leases l set returned_micro = l.returned_micro + least(m.back, l.granted_micro - l.settled_micro - l.returned_micro)
+update leases l set returned_micro = l.returned_micro + least(m.back, l.granted_micro - l.settled_micro - l.returned_micro),
+  version = l.version + 1
 from mine m where l.id = m.id
-returning l.id, l.granted_micro, l.returned_micro, l.settled_micro`,
+returning l.id, l.granted_micro, l.returned_micro, l.settled_micro, l.version`,
     again,
   )
   const row = rows[0]

@@ -4,11 +4,12 @@ import { Account, type AccountView, type Charged, type HoldReply } from "../../a
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { micro } from "../../actors/money/micro.ts"
 
-const lease = (granted: bigint, returned = 0n) => ({
+const lease = (granted: bigint, returned = 0n, version = 0) => ({
   id: 1n,
   granted: micro(granted),
   returned: micro(returned),
   settled: micro(0n),
+  version,
 })
 
 const short = (amount: bigint, yields = false): LeaseNews => ({ type: "recalled", amount: micro(amount), yields })
@@ -18,13 +19,15 @@ function account(granted: bigint) {
   const clock = new VirtualClock()
   const told: string[] = []
   let growths = 0
+  let known = 0
   const shorts: bigint[] = []
   const returns: bigint[] = []
   const behaviour: Account = new Account(
     {
       clock,
       self: (news) => behaviour.receive({ type: "lease", news }),
-      grow: (short) => {
+      grow: (short, version) => {
+        known = version
         growths++
         shorts.push(short)
       },
@@ -53,7 +56,11 @@ function account(granted: bigint) {
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     grown: (to: bigint, more = false) =>
-      behaviour.receive({ type: "lease", news: { type: "grown", lease: lease(to), more } }),
+      behaviour.receive({ type: "lease", news: { type: "grown", lease: lease(to, 0n, known + 1), more } }),
+    /** The growth found that another one was carried out before it. */
+    overtaken: (to: bigint) =>
+      behaviour.receive({ type: "lease", news: { type: "grown", lease: lease(to, 0n, known + 2), more: false } }),
+    known: () => known,
     available: () => {
       const views: AccountView[] = []
       behaviour.receive({ type: "view", reply: (view) => void views.push(view) })
@@ -107,6 +114,33 @@ describe("an account", () => {
     expect([growths(), told]).toEqual([2, []])
     grown(60n)
     expect(told).toEqual(["a held 50"])
+  })
+
+  test("grows again at once where its growth was overtaken, and tells nobody before that, however long they have waited", () => {
+    const { clock, hold, grown, overtaken, growths, known, told } = account(10n)
+    clock.advance(1_000)
+    hold("a", 50n)
+    hold("b", 5n)
+    hold("c", 90n)
+    clock.advance(2_000)
+    overtaken(60n)
+    expect([growths(), known(), told]).toEqual([2, 2, ["b held 5"]])
+    grown(100n)
+    expect([growths(), told.slice(1)]).toEqual([2, ["a held 50", "c insufficient"]])
+  })
+
+  test("that gives back knows that no growth of before is carried out any more", () => {
+    const { clock, hold, hear, returns, behaviour, known } = account(10n)
+    clock.advance(1_000)
+    hold("a", 50n)
+    hear({ type: "not-grown" })
+    // Nobody knows yet whether more was granted.
+    hear(short(10n))
+    expect([returns, behaviour.idle()]).toEqual([[10n], false])
+    hear({ type: "returned", lease: lease(10n, 10n, 7) })
+    expect(behaviour.idle()).toBe(true)
+    hold("b", 50n)
+    expect(known()).toBe(7)
   })
 
   test("lets who waits for a growth give up", () => {

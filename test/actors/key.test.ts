@@ -28,14 +28,22 @@ const plain: KeyRecord = {
 }
 const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
 
+interface Row {
+  granted: bigint
+  returned: bigint
+  settled: bigint
+  version: number
+  elsewhere: bigint
+}
+
 /** What Postgres has of the budgets: all that is free is leased to who asks. */
 class Leases {
-  readonly #rows = new Map<string, { granted: bigint; returned: bigint; settled: bigint; elsewhere: bigint }>()
+  readonly #rows = new Map<string, Row>()
   limit = 0n
   spent = 0n
   #row(budget: Budget) {
     const name = `${budget.period} ${budget.start}`
-    const row = this.#rows.get(name) ?? { granted: 0n, returned: 0n, settled: 0n, elsewhere: this.spent }
+    const row = this.#rows.get(name) ?? { granted: 0n, returned: 0n, settled: 0n, version: 0, elsewhere: this.spent }
     this.#rows.set(name, row)
     return row
   }
@@ -43,17 +51,20 @@ class Leases {
     const row = this.#row(budget)
     const free = this.limit - row.elsewhere - row.granted + row.returned
     if (free > 0n) row.granted += free
+    row.version++
     return { news: { type: "grown", lease: this.#lease(row), more: false }, elsewhere: micro(row.elsewhere) }
   }
   giveBack(budget: Budget, returned: bigint): { news: LeaseNews } {
     const row = this.#row(budget)
     row.returned = returned
+    row.version++
     return { news: { type: "returned", lease: this.#lease(row) } }
   }
-  #lease = ({ granted, returned, settled }: { granted: bigint; returned: bigint; settled: bigint }) => ({
+  #lease = ({ granted, returned, settled, version }: Row) => ({
     granted: micro(granted),
     returned: micro(returned),
     settled: micro(settled),
+    version,
   })
 }
 

@@ -1,7 +1,7 @@
 /**
  * Purses of three processes that share one pot, under a seed: statements are slow, fail, and are sometimes carried out
- * without an answer; notices come late or not at all. At no moment do they promise more than there is, and when all is
- * quiet again any one of them can spend the last unit.
+ * without an answer, or long after they were given up; notices come late or not at all. At no moment do they promise more
+ * than there is, and when all is quiet again any one of them can spend the last unit.
  */
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
@@ -17,6 +17,7 @@ interface Row {
   granted: bigint
   returned: bigint
   settled: bigint
+  version: number
 }
 
 class Pot {
@@ -33,25 +34,27 @@ class Pot {
   }
 
   #join(n: number): void {
-    const row: Row = { granted: 0n, returned: 0n, settled: 0n }
+    const row: Row = { granted: 0n, returned: 0n, settled: 0n, version: 0 }
     this.rows.push(row)
     const lease = () => ({
       granted: micro(row.granted),
       returned: micro(row.returned),
       settled: micro(row.settled),
+      version: row.version,
     })
     const purse: LeasedPurse = new LeasedPurse(
       {
         clock: this.clock,
         self: (news) => purse.receive(news),
-        grow: (short) =>
+        grow: (short, version) =>
           this.#statement(
             () => {
+              const overtaken = row.version++ !== version
               const share = short > this.free / 2n ? short : this.free / 2n
-              const amount = share > this.free ? this.free : share
+              const amount = overtaken ? 0n : share > this.free ? this.free : share
               row.granted += amount
               const left = this.rows.some((other) => other !== row && other.granted > other.returned + other.settled)
-              if (left && short > amount) this.#recall(n, short - amount)
+              if (left && short > amount && !overtaken) this.#recall(n, short - amount)
               return { type: "grown", lease: lease(), more: left || this.free > 0n }
             },
             (news) => purse.receive(news ?? { type: "not-grown" }),
@@ -59,6 +62,7 @@ class Pot {
         giveBack: (returned) =>
           this.#statement(
             () => {
+              row.version++
               if (returned > row.returned) {
                 row.returned = returned
                 this.#notify(() => ({ type: "freed" }))
@@ -78,9 +82,13 @@ class Pot {
     return this.rows.reduce((sum, { granted, returned }) => sum - granted + returned, TOTAL)
   }
 
-  /** Carried out or not, answered or not. */
+  /** Carried out or not, or long after it was given up, answered or not. */
   #statement(run: () => LeaseNews, tell: (news: LeaseNews | undefined) => void): void {
     const fate = this.faulty ? this.random() : 1
+    if (fate >= 0.2 && fate < 0.3) {
+      this.later(20, () => tell(undefined))
+      return this.later(400, () => void run())
+    }
     this.later(20, () => {
       const news = fate < 0.1 ? undefined : run()
       this.later(20, () => tell(fate < 0.2 ? undefined : news))

@@ -17,9 +17,8 @@ import {
   type Settlement,
 } from "../../actors/ledger.ts"
 import type { Budget } from "../../actors/budget.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
+import type { LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
-import type { Lease } from "../../actors/money/purse.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
@@ -120,13 +119,15 @@ class Simulation {
       kind: "account",
       start: async (id, tell) => {
         await this.#pause(20)
-        const lease = () => this.#lease(GRANTED[id] ?? 0n, id)
+        const lease = (version: number) => this.#lease(GRANTED[id] ?? 0n, id, version)
         const self = (news: LeaseNews) => tell({ type: "lease", news })
-        const grow = () =>
+        const grow = (_: Micro, version: number) =>
           void this.#pause(20).then(() =>
-            self(this.#random() < 0.2 ? { type: "not-grown" } : { type: "grown", lease: lease(), more: false }),
+            self(
+              this.#random() < 0.2 ? { type: "not-grown" } : { type: "grown", lease: lease(version + 1), more: false },
+            ),
           )
-        return new Account({ clock: on.clock, self, grow, giveBack: () => {} }, { id: 1n, ...lease() }, false)
+        return new Account({ clock: on.clock, self, grow, giveBack: () => {} }, { id: 1n, ...lease(0) }, false)
       },
     })
     this.#keys = new Registry<KeyCommand>(on, {
@@ -139,7 +140,7 @@ class Simulation {
         const total = micro(this.#store.settledBy(account))
         const loaded = { record: record(id), starts, spent: { daily: zero, monthly: zero, total } }
         const load = () => self({ type: "loaded", loaded })
-        const growBudget = (budget: Budget) =>
+        const growBudget = (budget: Budget, _: Micro, version: number) =>
           void this.#pause(20).then(() =>
             self(
               this.#random() < 0.2
@@ -147,7 +148,7 @@ class Simulation {
                 : {
                     type: "budget",
                     budget,
-                    news: { type: "grown", lease: this.#lease(BUDGET, account), more: false },
+                    news: { type: "grown", lease: this.#lease(BUDGET, account, version + 1), more: false },
                     elsewhere: zero,
                   },
             ),
@@ -157,8 +158,8 @@ class Simulation {
     })
   }
 
-  #lease(granted: bigint, account: string): Lease {
-    return { granted: micro(granted), returned: zero, settled: micro(this.#store.settledBy(account)) }
+  #lease(granted: bigint, account: string, version: number): VersionedLease {
+    return { granted: micro(granted), returned: zero, settled: micro(this.#store.settledBy(account)), version }
   }
 
   #pause(maxMs: number): Promise<void> {

@@ -90,7 +90,9 @@ export class Books {
   }
 
   async lease(processId: string, accountId: string, short = 0n): Promise<Lease> {
-    const grown = await growLease(this.#target.db, processId, accountId, micro(short))
+    const [known] = await this.#target.sql<{ version: number }[]>`
+      select version from leases where account_id = ${accountId} and process_id = ${processId} and closed_at is null`
+    const grown = await growLease(this.#target.db, processId, accountId, micro(short), known?.version ?? 0)
     if (grown === undefined) throw new Error(`no lease on ${accountId}`)
     return grown.lease
   }

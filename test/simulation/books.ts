@@ -5,9 +5,9 @@
  */
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
+import type { VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
-import type { Lease } from "../../actors/money/purse.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { BudgetPeriod, BudgetStatements } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
@@ -29,10 +29,15 @@ export interface Books extends ProcessStatements, BudgetStatements, KeyStatement
   // ---- Leases (leases.ts, budget-leases.ts) ----
 
   /** Undefined when there is no such account, or the process is closed. */
-  growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined>
+  growLease(
+    processId: string,
+    accountId: string,
+    short: Micro,
+    version: number,
+  ): Promise<Grown<AccountLease> | undefined>
   /** Undefined when the lease is not open any more. */
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
-  returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined>
+  returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined>
 
   // ---- Calls (ledger.ts) ----
 

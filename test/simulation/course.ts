@@ -32,6 +32,8 @@ export class Course {
   readonly #leases: KnownLease[] = []
   readonly #calls: Call[] = []
   readonly #batches: ModelBatch[] = []
+  /** Of leases, when they last grew. */
+  readonly #versions = new Map<string, number>()
   #prices = 1
   #topUps = 2
 
@@ -42,6 +44,8 @@ export class Course {
     const keyId = `key_${move.key}`
     const amount = micro(BigInt(move.amount))
     const of = this.#periodOf(move)
+    // Some growths are repeated, or come late.
+    const version = Math.max(0, (this.#versions.get(this.#grownBy(move)) ?? 0) - (move.pick % 5 === 0 ? 1 : 0))
     switch (move.kind) {
       case "register":
         return ({ books }) => books.registerProcess(process)
@@ -70,15 +74,15 @@ export class Course {
       case "record-openings":
         return ({ books }) => books.recordOpenings(process)
       case "grow-lease":
-        return async (side) => side.grown(await side.books.growLease(process, accountId, amount))
+        return async (side) => side.grown(await side.books.growLease(process, accountId, amount, version))
       case "return-lease": {
         const lease = move.pick % Math.max(1, this.#leases.length)
         return async (side) => side.lease(await side.books.returnLease(side.leaseId(lease), amount))
       }
       case "grow-budget":
-        return ({ books }) => growBudget(books, process, of, amount)
+        return ({ books }) => growBudget(books, process, of, amount, version)
       case "grow-opened-budget":
-        return ({ books }) => books.growBudget(process, of, amount)
+        return ({ books }) => books.growBudget(process, of, amount, version)
       case "open-budget":
         return ({ books }) => books.openBudget(of)
       case "return-budget":
@@ -157,11 +161,19 @@ export class Course {
     for (const process of ["prc_0", "prc_1"]) await books.registerProcess(process)
   }
 
-  /** A lease that a move has led to. */
+  /** A lease that a move has led to, or has made grow. */
   learn(move: Move, outcome: unknown): void {
-    if (move.kind !== "grow-lease" || outcome === undefined) return
-    const { lease } = outcome as { lease: { id: number } }
-    if (lease.id === this.#leases.length) this.#leases.push({ process: `prc_${move.process}`, account: move.account })
+    if (!move.kind.startsWith("grow-") || outcome === undefined) return
+    const { lease } = outcome as { lease: { id: number; version: number } }
+    this.#versions.set(this.#grownBy(move), lease.version)
+    if (move.kind === "grow-lease" && lease.id === this.#leases.length)
+      this.#leases.push({ process: `prc_${move.process}`, account: move.account })
+  }
+
+  #grownBy(move: Move): string {
+    if (move.kind === "grow-lease") return `${move.process} acc_${move.account}`
+    const { keyId, period, start } = this.#periodOf(move)
+    return `${move.process} ${keyId} ${period} ${start}`
   }
 
   #periodOf({ key, pick, flag }: Move): BudgetPeriod {

@@ -60,6 +60,7 @@ interface LeaseSums {
   readonly granted: bigint
   readonly returned: bigint
   readonly settled: bigint
+  readonly version: number
 }
 
 export interface LeaseRow extends LeaseSums {

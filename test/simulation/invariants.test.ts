@@ -34,10 +34,28 @@ const sound: Dump = {
   ],
   processes: [{ processId: "prc_1", closed: false }],
   leases: [
-    { leaseId: 1n, accountId: "acc_1", processId: "prc_1", granted: 600n, returned: 100n, settled: 45n, closed: false },
+    {
+      leaseId: 1n,
+      accountId: "acc_1",
+      processId: "prc_1",
+      granted: 600n,
+      returned: 100n,
+      settled: 45n,
+      version: 2,
+      closed: false,
+    },
   ],
   budgetLeases: [
-    { keyId: "key_1", period: "daily", start: 5, processId: "prc_1", granted: 100n, returned: 0n, settled: 45n },
+    {
+      keyId: "key_1",
+      period: "daily",
+      start: 5,
+      processId: "prc_1",
+      granted: 100n,
+      returned: 0n,
+      settled: 45n,
+      version: 1,
+    },
   ],
   openings: [],
   usage: [

@@ -7,7 +7,7 @@ import type { KeyRecord, Spent } from "../../actors/key.ts"
 import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
-import type { Lease } from "../../actors/money/purse.ts"
+import type { VersionedLease } from "../../actors/lease.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
@@ -139,16 +139,26 @@ export class ModelBooks implements Books {
     return count
   }
 
-  async growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined> {
-    return growLease(this.#tables, processId, accountId, short)
+  async growLease(
+    processId: string,
+    accountId: string,
+    short: Micro,
+    version: number,
+  ): Promise<Grown<AccountLease> | undefined> {
+    return growLease(this.#tables, processId, accountId, short, version)
   }
 
   async returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined> {
     return returnLease(this.#tables, leaseId, returned)
   }
 
-  async growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined> {
-    return growBudget(this.#tables, processId, of, short)
+  async growBudget(
+    processId: string,
+    of: BudgetPeriod,
+    short: Micro,
+    version: number,
+  ): Promise<GrownBudget | undefined> {
+    return growBudget(this.#tables, processId, of, short, version)
   }
 
   async openBudget({ keyId, period, start }: BudgetPeriod): Promise<void> {
@@ -156,7 +166,7 @@ export class ModelBooks implements Books {
     if (!this.#tables.keySpend.has(id)) this.#tables.keySpend.set(id, { keyId, period, start, spent: 0n, leased: 0n })
   }
 
-  async returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined> {
+  async returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined> {
     return returnBudget(this.#tables, processId, of, returned)
   }
 

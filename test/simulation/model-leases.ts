@@ -1,35 +1,38 @@
 /** Leases of the books in memory, as the statements of `src/store/leases.ts` and `budget-leases.ts` move them. Micro-rupiah. */
 import type { AccountLease } from "../../actors/account.ts"
+import type { VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Lease } from "../../actors/money/purse.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
 import { type ModelLease, put, spendId, type Tables } from "./model-tables.ts"
 
-type Sums = Record<keyof Lease, bigint>
+type Sums = Record<"granted" | "returned" | "settled", bigint> & { version: number }
 
 export function growLease(
   tables: Tables,
   processId: string,
   accountId: string,
   short: Micro,
+  version: number,
 ): Grown<AccountLease> | undefined {
   const balance = tables.balances.get(accountId)
   if (balance === undefined || !tables.lives(processId)) return undefined
   const free = balance.posted - balance.leased
-  const share = shareOf(tables, free, short, processId)
-  balance.leased += share
   const lease = tables.openLeases.get(accountId)?.get(processId) ?? openLease(tables, processId, accountId)
+  const overtaken = lease.version++ !== version
+  const share = overtaken ? 0n : shareOf(tables, free, short, processId)
+  balance.leased += share
   lease.granted += share
   const neighbours = othersHaveLeft(tables.openLeases.get(accountId), processId)
   const amount = micro(short - share)
-  if (neighbours && amount > 0n) tables.tell({ what: "short", about: "account", id: accountId, processId, amount })
+  if (neighbours && amount > 0n && !overtaken)
+    tables.tell({ what: "short", about: "account", id: accountId, processId, amount })
   return { lease: { id: lease.leaseId, ...sumsOf(lease) }, more: neighbours || free > share }
 }
 
 function openLease(tables: Tables, processId: string, accountId: string): ModelLease {
   const leaseId = BigInt(tables.leases.size + 1)
-  const lease = { leaseId, accountId, processId, granted: 0n, returned: 0n, settled: 0n, closed: false }
+  const lease = { leaseId, accountId, processId, ...nothing, closed: false }
   tables.leases.set(leaseId, lease)
   put(tables.openLeases, accountId, processId, lease)
   return lease
@@ -40,12 +43,19 @@ export function returnLease(tables: Tables, leaseId: bigint, returned: Micro): A
   if (lease === undefined || lease.closed) return undefined
   const back = backOf(lease, returned)
   lease.returned += back
+  lease.version++
   tables.balances.get(lease.accountId)!.leased -= back
   if (back > 0n) tables.tell({ what: "freed", about: "account", id: lease.accountId })
   return { id: leaseId, ...sumsOf(lease) }
 }
 
-export function growBudget(tables: Tables, processId: string, of: BudgetPeriod, short: Micro): GrownBudget | undefined {
+export function growBudget(
+  tables: Tables,
+  processId: string,
+  of: BudgetPeriod,
+  short: Micro,
+  version: number,
+): GrownBudget | undefined {
   const { keyId, period, start } = of
   const id = spendId(keyId, period, start)
   const spend = tables.keySpend.get(id)
@@ -54,16 +64,17 @@ export function growBudget(tables: Tables, processId: string, of: BudgetPeriod, 
   const limit = key?.period === period ? key.limit : undefined
   const left = limit === undefined ? short : limit - spend.spent - spend.leased
   const free = left > 0n ? left : 0n
-  const share = shareOf(tables, free, short, processId)
   forgetOver(tables, processId, of)
-  spend.leased += share
   const leases = tables.budgetLeases.get(id)
-  const lease = leases?.get(processId) ?? { keyId, period, start, processId, granted: 0n, returned: 0n, settled: 0n }
+  const lease = leases?.get(processId) ?? { keyId, period, start, processId, ...nothing }
+  const overtaken = lease.version++ !== version
+  const share = overtaken ? 0n : shareOf(tables, free, short, processId)
+  spend.leased += share
   lease.granted += share
   put(tables.budgetLeases, id, processId, lease)
   const neighbours = othersHaveLeft(leases, processId)
   const amount = micro(short - share)
-  if (neighbours && amount > 0n && key !== undefined) {
+  if (neighbours && amount > 0n && key !== undefined && !overtaken) {
     tables.tell({ what: "short", about: "key", id: key.keyHash, processId, amount })
   }
   const elsewhere = micro(spend.spent - lease.settled)
@@ -84,12 +95,13 @@ export function returnBudget(
   processId: string,
   { keyId, period, start }: BudgetPeriod,
   returned: Micro,
-): Lease | undefined {
+): VersionedLease | undefined {
   const id = spendId(keyId, period, start)
   const lease = tables.budgetLeases.get(id)?.get(processId)
   if (lease === undefined) return undefined
   const back = backOf(lease, returned)
   lease.returned += back
+  lease.version++
   tables.keySpend.get(id)!.leased -= back
   if (back > 0n) tables.tellKey(keyId, "freed")
   return sumsOf(lease)
@@ -117,8 +129,11 @@ function backOf({ granted, settled, returned: already }: Sums, returned: bigint)
   return back > 0n ? back : 0n
 }
 
-const sumsOf = ({ granted, returned, settled }: Sums): Lease => ({
+const nothing = { granted: 0n, returned: 0n, settled: 0n, version: 0 } as const
+
+const sumsOf = ({ granted, returned, settled, version }: Sums): VersionedLease => ({
   granted: micro(granted),
   returned: micro(returned),
   settled: micro(settled),
+  version,
 })

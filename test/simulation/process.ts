@@ -287,9 +287,9 @@ export class SimulatedProcess {
     const books = this.#books
     return {
       loadKey: (keyHash, nowMs) => loadKey(books, keyHash, nowMs),
-      growLease: (accountId, short) => books.growLease(this.id, accountId, short),
+      growLease: (accountId, short, version) => books.growLease(this.id, accountId, short, version),
       returnLease: (leaseId, returned) => books.returnLease(leaseId, returned),
-      growBudget: (of, short) => growBudget(books, this.id, of, short),
+      growBudget: (of, short, version) => growBudget(books, this.id, of, short, version),
       returnBudget: (of, returned) => books.returnBudget(this.id, of, returned),
     }
   }

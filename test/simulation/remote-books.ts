@@ -34,12 +34,12 @@ export function remoteBooks(books: Books, statements: Statements): RemoteBooks {
     recordOpenings: (id) => run(`ends the calls of ${id}`, () => books.recordOpenings(id), closing),
     findKey: (hash) => run("finds a key", () => books.findKey(hash), again),
     readSpent: (keyId, starts) => run("reads what is spent", () => books.readSpent(keyId, starts), again),
-    growLease: (id, accountId, short) =>
-      run(`grows its lease on ${accountId} by ${short}`, () => books.growLease(id, accountId, short), again),
+    growLease: (id, accountId, short, version) =>
+      run(`grows its lease on ${accountId} by ${short}`, () => books.growLease(id, accountId, short, version), again),
     returnLease: (leaseId, returned) =>
       run(`returns ${returned} of a lease`, () => books.returnLease(leaseId, returned), again),
-    growBudget: (id, of, short) =>
-      run(`grows its budget of ${of.keyId} by ${short}`, () => books.growBudget(id, of, short), again),
+    growBudget: (id, of, short, version) =>
+      run(`grows its budget of ${of.keyId} by ${short}`, () => books.growBudget(id, of, short, version), again),
     openBudget: (of) => run("opens a period", () => books.openBudget(of), again),
     returnBudget: (id, of, returned) =>
       run(`returns ${returned} of a budget`, () => books.returnBudget(id, of, returned), again),

@@ -2,7 +2,7 @@
  * Books in a real database, kept by the product's own functions: what `model-books.ts` is held against. On the embedded
  * database, whose sessions are one, session locks are only remembered here, and nobody listens to notices.
  */
-import type { Lease } from "../../actors/money/purse.ts"
+import type { VersionedLease } from "../../actors/lease.ts"
 import type { KeyRecord, Spent } from "../../actors/key.ts"
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
@@ -134,23 +134,28 @@ export class SqlBooks implements Books, AsyncDisposable {
     return this.#processes.recordOpenings(processId)
   }
 
-  growLease(processId: string, accountId: string, short: Micro): Promise<Grown<AccountLease> | undefined> {
-    return growLease(this.#target.db, processId, accountId, short)
+  growLease(
+    processId: string,
+    accountId: string,
+    short: Micro,
+    version: number,
+  ): Promise<Grown<AccountLease> | undefined> {
+    return growLease(this.#target.db, processId, accountId, short, version)
   }
 
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined> {
     return returnLease(this.#target.db, leaseId, returned)
   }
 
-  growBudget(processId: string, of: BudgetPeriod, short: Micro): Promise<GrownBudget | undefined> {
-    return this.#budgets.growBudget(processId, of, short)
+  growBudget(processId: string, of: BudgetPeriod, short: Micro, version: number): Promise<GrownBudget | undefined> {
+    return this.#budgets.growBudget(processId, of, short, version)
   }
 
   openBudget(of: BudgetPeriod): Promise<void> {
     return this.#budgets.openBudget(of)
   }
 
-  returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<Lease | undefined> {
+  returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined> {
     return returnBudget(this.#target.db, processId, of, returned)
   }
 

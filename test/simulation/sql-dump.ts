@@ -42,10 +42,10 @@ export async function readDump(sql: Sql): Promise<Dump> {
     select id as "processId", closed_at is not null as closed from processes`
   const leases = await sql<LeaseRow[]>`
     select id as "leaseId", account_id as "accountId", process_id as "processId", granted_micro as granted,
-      returned_micro as returned, settled_micro as settled, closed_at is not null as closed from leases`
+      returned_micro as returned, settled_micro as settled, version, closed_at is not null as closed from leases`
   const budgetLeases = await sql<(Omit<BudgetLeaseRow, "start"> & { start: Date })[]>`
     select key_id as "keyId", period, period_start as start, process_id as "processId", granted_micro as granted,
-      returned_micro as returned, settled_micro as settled from budget_leases`
+      returned_micro as returned, settled_micro as settled, version from budget_leases`
   const openings = await sql<(Omit<OpeningRow, "openedAt"> & { openedAt: Date })[]>`
     select request_id as "requestId", process_id as "processId", account_id as "accountId", key_id as "keyId",
       lease_id as "leaseId", model, price_id as "priceId", hold_micro as hold, opened_at as "openedAt" from openings`

@@ -24,9 +24,6 @@ type Outcome<T> =
   | { readonly kind: "error"; readonly error: unknown }
   | { readonly kind: "lost" }
 
-/** What its process does not know of until it grows the lease again or ends: nobody can spend it until then. */
-export const GROWN_LATE = "lease grown after its caller had given it up"
-
 const DEADLINE_MS = 5_000
 const REPEATABLE_ATTEMPT_MS = 2_000
 const lost = { kind: "lost" } as const
@@ -63,11 +60,7 @@ export class Statements {
   #attempt<T>(what: string, statement: () => Promise<T>, attemptMs: number): Promise<Outcome<T>> {
     const stage = this.#stage
     return new Promise((resolve) => {
-      let givenUp = false
-      const giveUp = this.#clock.after(attemptMs, () => {
-        givenUp = true
-        resolve(lost)
-      })
+      const giveUp = this.#clock.after(attemptMs, () => resolve(lost))
       const answer = (outcome: Outcome<T>, delayMs: number) => {
         this.#clock.after(delayMs, () => {
           giveUp.cancel()
@@ -86,7 +79,6 @@ export class Statements {
         // Its connection was cut with all the others.
         if (this.#server.away) return answer(lost, 1)
         stage.trace(`${this.#who} ${what}`)
-        if (givenUp && what.startsWith("grows its lease")) stage.count(GROWN_LATE)
         const done = statement()
         this.#server.done()
         if (fault === "statement done, its reply lost") return

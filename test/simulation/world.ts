@@ -17,7 +17,6 @@ import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
 import { accounts, dearer, keys, models, rates } from "./shop.ts"
 import { Stage } from "./stage.ts"
-import { GROWN_LATE } from "./statements.ts"
 
 export interface Result {
   readonly seed: number
@@ -362,11 +361,7 @@ class World {
         const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
         if (held.kind === "ok" && held.value.kind === "held") break
         const answer = held.kind === "ok" ? held.value.kind : held.reason
-        if (tries === 5) {
-          if (this.#stage.counts.has(GROWN_LATE))
-            return this.#stage.count("balance not spendable whole until a process ends")
-          return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
-        }
+        if (tries === 5) return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
         await sleep(this.#stage.clock, 500)
       }
       accountsOf.tellIfActive(accountId, { type: "release", requestId })
@@ -380,7 +375,7 @@ class World {
     const before = await books.dump()
     for (const { accountId, posted, leased } of before.balances) {
       if (leased !== 0n) this.#stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
-      const grown = await books.growLease("prc_auditor", accountId, micro(posted))
+      const grown = await books.growLease("prc_auditor", accountId, micro(posted), 0)
       const free = grown === undefined ? undefined : grown.lease.granted
       if (free !== posted) this.#stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
     }

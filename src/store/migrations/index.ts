@@ -14,6 +14,7 @@ import people from "./0009_people.sql" with { type: "text" }
 import usageHours from "./0010_usage_hours.sql" with { type: "text" }
 import keySecrets from "./0011_key_secrets.sql" with { type: "text" }
 import lowBalanceMails from "./0012_low_balance_mails.sql" with { type: "text" }
+import leaseVersions from "./0013_lease_versions.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -33,4 +34,5 @@ export const migrations: readonly Migration[] = [
   { name: "0010_usage_hours.sql", sql: usageHours },
   { name: "0011_key_secrets.sql", sql: keySecrets },
   { name: "0012_low_balance_mails.sql", sql: lowBalanceMails },
+  { name: "0013_lease_versions.sql", sql: leaseVersions },
 ]

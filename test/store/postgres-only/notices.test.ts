@@ -73,10 +73,15 @@ test("money that is credited or given back, and not money that is leased or spen
 test("by how much a process is short, while another has some left", async () => {
   const { accountId, processId } = await books.customer(1_000n)
   const other = await books.process()
-  await growLease(target.db, other, accountId, micro(300n))
+  await growLease(target.db, other, accountId, micro(300n), 0)
   await eventually(() => heard.length === 2)
   expect(heard[1]).toEqual({ what: "short", about: "account", id: accountId, processId: other, amount: micro(300n) })
   expect(processId).not.toBe(other)
+  // One that was overtaken asks nobody: whoever sent it may have what it asks for.
+  await growLease(target.db, other, accountId, micro(300n), 0)
+  await books.credit(accountId, 1n)
+  await eventually(() => heard.length === 3)
+  expect(heard[2]).toMatchObject({ what: "freed" })
 })
 
 test("a listener whose connection was lost listens again, and says that it may have missed something", async () => {
