@@ -58,6 +58,7 @@ class World {
   #catalogue: Catalogue | undefined
   #requests = 0
   #waiting = 0
+  #replacing = 0
   #eventsLeft: number
 
   constructor(plan: Plan, keepTrace: boolean) {
@@ -229,10 +230,12 @@ class World {
   async #replace(number: number): Promise<void> {
     const old = this.#processes[number]
     if (old?.serving !== true) return
+    this.#replacing++
     this.#startProcess(number)
     const next = this.#processes[number]!
     while (!next.serving && next.alive) await sleep(this.#stage.clock, 20)
-    await old.stop()
+    await Promise.race([old.stop(), old.gone])
+    this.#replacing--
   }
 
   async #call(planned: PlannedCall): Promise<void> {
@@ -307,6 +310,7 @@ class World {
   }
 
   async #restless(): Promise<string[]> {
+    if (this.#replacing > 0) return ["a process is being replaced"]
     const { processes, openings, leases, budgetLeases } = await this.#database.books.dump()
     const left = [...openings, ...budgetLeases, ...leases.filter((lease) => !lease.closed)]
     const open = new Set(left.map(({ processId }) => processId))
@@ -339,7 +343,13 @@ class World {
       this.#stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),
     )
     for (const accountId of used) {
-      const view = await actors.accounts.ask<{ held: bigint }>(accountId, (reply) => ({ type: "view", reply }))
+      const look = () => actors.accounts.ask<{ held: bigint }>(accountId, (reply) => ({ type: "view", reply }))
+      let view = await look()
+      // A start that fails refuses everyone who waits, and the next ask starts anew.
+      for (let tries = 1; view.kind === "refused" && tries < 5; tries++) {
+        await sleep(this.#stage.clock, 500)
+        view = await look()
+      }
       if (view.kind !== "ok")
         this.#stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.kind} ${view.reason}`)
       else if (view.value.held !== 0n)
