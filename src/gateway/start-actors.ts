@@ -2,7 +2,7 @@
  * Starts the actors on their durable state. An actor that is started again must not miss what it sent to the ledger and
  * is not written yet, so each start waits for the ledger first.
  */
-import { Account, type AccountCommand } from "../../actors/account.ts"
+import { Account, type AccountCommand, type AccountView } from "../../actors/account.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
@@ -39,6 +39,8 @@ const ASK_DEADLINE_MS = 5_000
 const INTENSITY = { restarts: 10, withinMs: 60_000 }
 /** How long a starting actor waits for the ledger to have written what was sent before. */
 const BARRIER_MS = 5_000
+/** When an account whose actor could not start, because the database was away, is looked after again. */
+const START_AGAIN_MS = 1_000
 
 export function startActors(parts: ActorsParts): Actors {
   const { runtime, store, log } = parts
@@ -121,13 +123,23 @@ export function startActors(parts: ActorsParts): Actors {
       return new Key(ports, loaded, parts.share())
     },
   })
-  const accounts = new Registry<AccountCommand>(runtime, {
+  const openLease = async (accountId: string) => {
+    await written()
+    // Of a lease that is open already this reads what there is.
+    return await store.growLease(accountId, zero, 0)
+  }
+  // A lease that an actor left when it crashed, or that was opened and not heard of, is in nobody's hands: no neighbour gets
+  // anything of it before an actor knows it again.
+  const startAgain = (accountId: string) =>
+    clock.after(START_AGAIN_MS, () => void accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply })))
+  const accounts: Registry<AccountCommand> = new Registry(runtime, {
     ...common,
     kind: "account",
     start: async (accountId, tell) => {
-      await written()
-      // Of a lease that is open already this reads what there is.
-      const opened = await store.growLease(accountId, zero, 0)
+      const opened = await openLease(accountId).catch((error: unknown) => {
+        startAgain(accountId)
+        throw error
+      })
       if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
       const { id } = opened.lease
       const self = (news: LeaseNews) => tell({ type: "lease", news })
