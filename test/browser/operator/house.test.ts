@@ -150,7 +150,7 @@ test("freezing names what will happen, wants a reason, stops the keys, and is un
   await visit.page.getByRole("button", { name: "Buka kembali" }).click()
   await dialog.getByLabel("Alasan").fill("Kunci sudah diganti")
   await dialog.getByRole("button", { name: "Buka kembali akun" }).click()
-  await visit.page.getByRole("button", { name: "Bekukan" }).waitFor()
+  await visit.page.getByRole("button", { name: "Bekukan", exact: true }).waitFor()
   expect((await say(world, own, model)).status).toBe(200)
   await visit.page.getByRole("link", { name: "Log audit akun ini" }).click()
   await visit.page.getByRole("heading", { name: "Log audit" }).waitFor()

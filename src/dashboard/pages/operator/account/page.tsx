@@ -36,7 +36,7 @@ export default function AccountPage() {
 
 function Account({ account }: { readonly account: AccountDetail }) {
   const text = useAccountText()
-  const [act, setAct] = useState<"adjust" | "freeze">()
+  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze">()
   const close = () => setAct(undefined)
   return (
     <OperatorPage
@@ -48,7 +48,10 @@ function Account({ account }: { readonly account: AccountDetail }) {
             <Button icon={<Scale />} onClick={() => setAct("adjust")}>
               {text.adjust}
             </Button>
-            <Button icon={account.frozen ? <Sun /> : <Snowflake />} onClick={() => setAct("freeze")}>
+            <Button
+              icon={account.frozen ? <Sun /> : <Snowflake />}
+              onClick={() => setAct(account.frozen ? "unfreeze" : "freeze")}
+            >
               {account.frozen ? text.unfreeze : text.freeze}
             </Button>
           </>
@@ -61,11 +64,8 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <Keys keys={account.keys} />
       <AccountTopUps topUps={account.top_ups} />
       <AdjustDialog account={account} open={act === "adjust"} onClose={close} />
-      {account.frozen ? (
-        <UnfreezeDialog account={account} open={act === "freeze"} onClose={close} />
-      ) : (
-        <FreezeDialog account={account} open={act === "freeze"} onClose={close} />
-      )}
+      <FreezeDialog account={account} open={act === "freeze"} onClose={close} />
+      <UnfreezeDialog account={account} open={act === "unfreeze"} onClose={close} />
     </OperatorPage>
   )
 }
