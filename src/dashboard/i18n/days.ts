@@ -21,3 +21,17 @@ export const lastDays = (today: string, count: number): Days => ({ from: later(t
 /** So many days, one after the other. */
 export const daysOf = (from: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => later(from, index))
+
+export const USUAL_DAYS = 7
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(text))
+
+export const dayCount = ({ from, to }: Days): number => Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1
+
+/** The days that an address names, by their ends or as the last so many; what makes no sense counts as not said. */
+export function daysIn(query: URLSearchParams, today: string): Days {
+  const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
+  if (isDay(from) && isDay(to) && from <= to) return { from, to }
+  const count = Number(query.get("days") ?? USUAL_DAYS)
+  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
+}

@@ -4,7 +4,7 @@
  */
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
-import { type Days, dayIn, lastDays } from "../../i18n/days.ts"
+import { dayCount, type Days, dayIn, daysIn } from "../../i18n/days.ts"
 import { useTimeZone } from "../../i18n/time-zone.ts"
 
 /** One parameter, empty when it is not there. */
@@ -26,28 +26,17 @@ export function useParameter(name: string): readonly [string, (value: string) =>
   return [query.get(name) ?? "", set]
 }
 
-const USUAL_DAYS = 7
-const DAY = /^\d{4}-\d{2}-\d{2}$/
-const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(text))
-
 /** Days up to today are written as so many days, which go on with the calendar. */
 export function useDays(): { readonly days: Days; readonly today: string; readonly choose: (days: Days) => void } {
   const [query, setQuery] = useSearchParams()
   const today = dayIn(useTimeZone(), Date.now())
-  const days = useMemo(() => readDays(query, today), [query, today])
+  const days = useMemo(() => daysIn(query, today), [query, today])
   const choose = useCallback(
-    ({ from, to }: Days) => {
-      const count = Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000) + 1
-      setQuery(to === today ? { days: String(count) } : { from, to }, { replace: true })
+    (chosen: Days) => {
+      const { from, to } = chosen
+      setQuery(to === today ? { days: String(dayCount(chosen)) } : { from, to }, { replace: true })
     },
     [setQuery, today],
   )
   return { days, today, choose }
-}
-
-function readDays(query: URLSearchParams, today: string): Days {
-  const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
-  if (isDay(from) && isDay(to) && from <= to) return { from, to }
-  const count = Number(query.get("days") ?? USUAL_DAYS)
-  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
 }

@@ -6,7 +6,7 @@ import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import type { CallStatus } from "../../components/status-tag.tsx"
 import { callStatuses } from "../../components/status-tag.tsx"
-import { type Days, dayIn, lastDays } from "../../i18n/days.ts"
+import { dayCount, type Days, dayIn, daysIn, USUAL_DAYS } from "../../i18n/days.ts"
 import { useTimeZone } from "../../i18n/time-zone.ts"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
@@ -31,10 +31,8 @@ export interface View {
   readonly request: string | undefined
 }
 
-const USUAL_DAYS = 7
 /** More bars than these say nothing. */
 const LONGEST_BY_HOUR = 7
-const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 export const nothingFiltered = {
   model: undefined,
@@ -51,14 +49,12 @@ export const isFiltered = ({ model, key, format, status, error }: View): boolean
 export const canBeSummed = ({ status, error }: View): boolean =>
   error === undefined && status?.startsWith("fallback_") !== true
 
-export const dayCount = ({ from, to }: Days): number => Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000) + 1
-
 export const mayShowHours = (days: Days): boolean => dayCount(days) <= LONGEST_BY_HOUR
 
 export function readView(query: URLSearchParams, today: string): View {
   const given = (name: string) => query.get(name) || undefined
   const among = <T extends string>(name: string, known: readonly T[]) => known.find((one) => one === query.get(name))
-  const days = daysOf(query, today)
+  const days = daysIn(query, today)
   const step = among("step", ["hour", "day"]) ?? (dayCount(days) <= 2 ? "hour" : "day")
   return {
     days,
@@ -73,15 +69,6 @@ export function readView(query: URLSearchParams, today: string): View {
     request: given("request"),
   }
 }
-
-function daysOf(query: URLSearchParams, today: string): Days {
-  const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
-  if (isDay(from) && isDay(to) && from <= to) return { from, to }
-  const count = Number(query.get("days") ?? USUAL_DAYS)
-  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
-}
-
-const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(text))
 
 /** Days up to today are written as so many days, which go on with the calendar. */
 export function writeView(query: URLSearchParams, change: Partial<View>, today: string): URLSearchParams {
