@@ -12,6 +12,7 @@ import type { FailureCode } from "../failure/table.ts"
 import type { Actors } from "./actors.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Admission } from "./admit.ts"
+import type { Verdict } from "./verdict.ts"
 import { withdraw } from "./withdraw.ts"
 
 /** What became of a call. */
@@ -50,12 +51,11 @@ export interface SettleTerms {
   readonly ending: Ending
   readonly markers: readonly Marker[]
   readonly deadlineMs: number
-  /** Aborts when the client has been told that its call failed and nothing is charged. */
-  readonly withdrawn: AbortSignal
+  readonly verdict: Verdict
 }
 
 export async function settle(actors: Actors, withdrawals: Withdrawals, terms: SettleTerms): Promise<Booked> {
-  const { keyHash, opening, admission, ending, withdrawn } = terms
+  const { keyHash, opening, admission, ending, verdict } = terms
   const { accountId, starts } = opening
   const charged = await chargeCustomer(actors, terms)
   const status = charged === "unknown" ? "billing_error" : ending.status
@@ -79,14 +79,14 @@ export async function settle(actors: Actors, withdrawals: Withdrawals, terms: Se
   const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
   // Once a client has been told that nothing is charged, not even the attempt is made.
   const durable = async () =>
-    withdrawn.aborted
+    verdict.withdrawn.aborted
       ? undefined
       : await Promise.race([
           actors.ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs),
-          aborted(withdrawn),
+          aborted(verdict.withdrawn),
         ])
   const outcome = await durable()
-  if (outcome?.kind === "ok" && !withdrawn.aborted) {
+  if (outcome?.kind === "ok" && verdict.book()) {
     if (outcome.value === "durable") return { charge, absorbed, status, durable: true }
     // The answer is delivered, and the house bears what it cost.
     return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }

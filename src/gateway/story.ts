@@ -23,6 +23,7 @@ import { type Routed, route } from "./route.ts"
 import { type Booked, type Ending, settle } from "./settle.ts"
 import { toolLoop } from "./tool-loop.ts"
 import type { Understood } from "./understand.ts"
+import { Verdict } from "./verdict.ts"
 import { withdraw } from "./withdraw.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
@@ -37,8 +38,7 @@ export class Story {
   readonly #understood: Understood
   readonly #outbox: Outbox
   readonly #startedAt: number
-  /** The client was told that nothing is charged, whatever the backend still answers. */
-  readonly #withdrawn = new AbortController()
+  readonly #verdict = new Verdict()
   /** What the call holds now; after a reroute another than before. */
   #admission: Admission | undefined
   #relay: Relay | undefined
@@ -114,10 +114,9 @@ export class Story {
     return await this.#head(opened, patience, opening)
   }
 
-  /** The head of an answer that has begun: it goes once the opening is durable. */
+  /** The head of an answer that has begun: it goes once the opening is durable, or the settlement that says it all. */
   async #head(opened: Promise<Outcome<"durable">>, patience: Patience, opening: Opening): Promise<Response | Failure> {
-    if ((await opened).kind !== "ok") {
-      this.#withdrawn.abort()
+    if ((await opened).kind !== "ok" && this.#verdict.withdraw()) {
       patience.giveUp()
       this.#outbox.leave()
       await this.#withdraw(opening, "dependency.database_unavailable")
@@ -193,7 +192,7 @@ export class Story {
       ending,
       markers: routed.markers,
       deadlineMs: this.#ports.limits.settleDeadlineMs,
-      withdrawn: this.#withdrawn.signal,
+      verdict: this.#verdict,
     })
     this.#report(routed, ending, booked)
     this.#learn(routed, ending)

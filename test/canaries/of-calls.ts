@@ -12,8 +12,8 @@ export const callCanaries: readonly Canary[] = [
     ...story,
     name: "the head goes before the opening is durable",
     means: "A client has a request id, the process dies, and there is never a record of it.",
-    find: 'if ((await opened).kind !== "ok") {',
-    replace: "if (this.#withdrawn.signal.aborted) {",
+    find: 'if ((await opened).kind !== "ok" && this.#verdict.withdraw()) {',
+    replace: "if (this.#verdict.withdrawn.aborted) {",
     reason: /an answer began and has no record/,
   },
   {

@@ -186,6 +186,34 @@ test(
 )
 
 test(
+  "an answer whose client has left is charged, though its opening came late and with its settlement",
+  async () => {
+    const slow = await models(`ttft=${SETTLE_DEADLINE_MS / 2}&pace=1`)
+    for (const format of formats) {
+      await ask(format, fast[format], true)
+      gateway.simulator.reset()
+      proxy.freeze()
+      const leaving = new AbortController()
+      const init = { signal: leaving.signal }
+      const asked = gateway.post(paths[format], key, bodyOf(format, slow[format], true), init).catch(() => "left")
+      while (gateway.simulator.calls.length === 0) await Bun.sleep(5)
+      leaving.abort()
+      expect(await asked).toBe("left")
+      // The opening is given up by now, and the settlement is not.
+      await Bun.sleep(SETTLE_DEADLINE_MS * 1.25)
+      proxy.thaw()
+      await recovered()
+      const [row] = await gateway.sql<{ status: string; charge_micro: bigint }[]>`
+        select status, charge_micro from usage where part = 0 and account_id = ${person.accountId} and model = ${slow[format]}`
+      expect(row).toEqual({ status: "ok", charge_micro: BigInt(CHARGE_MICRO) })
+      expect(await gateway.balance(person)).toMatchObject({ held_micro: 0 })
+    }
+    await audit([])
+  },
+  LIMIT_MS,
+)
+
+test(
   "a link that freezes and thaws loses and doubles nothing",
   async () => {
     const underLoad = load(8)
