@@ -14,6 +14,9 @@ import type { SimulatedProcess } from "./process.ts"
 import { keys } from "./shop.ts"
 import type { Stage } from "./stage.ts"
 
+/** Within which a process crashes that is to crash just after it answered. */
+export const CRASH_AFTER_MS = 30
+
 export type Told =
   /** An answer to its end. The cost is what a header said. */
   | { readonly kind: "whole"; readonly cost: string | undefined; readonly streamed: boolean }
@@ -54,7 +57,8 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const told = await Promise.race([hear(stage, story, leaving), broken, left])
   process.responding--
   story.told = typeof told === "string" ? { kind: told } : told
-  if (stage.fails("process crashes just after it answered")) stage.clock.after(stage.delay(30), () => process.crash())
+  if (stage.fails("process crashes just after it answered"))
+    stage.clock.after(stage.delay(CRASH_AFTER_MS), () => process.crash())
   stage.trace(`${requestId} ends ${JSON.stringify(story.told)}`)
   stage.count(`told ${story.told.kind}${story.told.kind === "failure" ? ` ${story.told.code}` : ""}`)
 }

@@ -7,7 +7,7 @@ import type { HoldReply } from "../../actors/account.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
-import { callOnce, type CallStory } from "./client.ts"
+import { callOnce, type CallStory, CRASH_AFTER_MS } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
 import { toldOf, violations } from "./invariants.ts"
@@ -281,6 +281,8 @@ class World {
       stage.violate(`no rest within ${REST_MS} ms: untold ${open.join(" ")}; under way ${underWay.join(" ")}`)
       return
     }
+    // A crash that was to come just after an answer comes now.
+    this.#until(() => false, CRASH_AFTER_MS)
     this.#do(this.#checkSuccession())
     for (const process of this.#all) if (process.serving) this.#do(this.#checkIdle(process))
     this.#do(this.#checkSpendable())
