@@ -155,7 +155,7 @@ export class Key implements Behaviour<KeyCommand> {
       case "trim":
         return this.#reserved.get(command.requestId)?.budget?.purse.trim(command.requestId, command.hold)
       case "settle":
-        return command.reply(this.#onSettle(command.usage))
+        return this.#onSettle(command.usage, command.reply)
       case "release":
         return this.#end(command.requestId, 0)?.budget?.purse.release(command.requestId)
       case "unsettle":
@@ -224,14 +224,21 @@ export class Key implements Behaviour<KeyCommand> {
    * Corrects the window to the tokens of all four buckets, and turns the hold into spending (decisions §5): no more than
    * the hold and what is left of the budget (decisions §12.3).
    */
-  #onSettle({ requestId, tokens, actual, starts }: CallUsage): Micro {
-    const held = this.#end(requestId, tokens)?.budget
-    if (held === undefined) {
-      this.#budgetOf(starts)?.count(actual)
-      return actual
+  #onSettle({ requestId, tokens, actual, starts }: CallUsage, reply: Reply<Micro>): void {
+    const reserved = this.#end(requestId, tokens)
+    if (reserved?.budget !== undefined) {
+      const { charge } = reserved.budget.purse.settle(requestId, actual)
+      return reply(this.#record?.budget === undefined ? actual : charge)
     }
-    const { charge } = held.purse.settle(requestId, actual)
-    return this.#record?.budget === undefined ? actual : charge
+    const budget = this.#budgetOf(starts)
+    if (reserved !== undefined || budget === undefined || actual === zero) {
+      budget?.count(actual)
+      return reply(actual)
+    }
+    // Who held for it crashed. It may cost what is left; where that cannot be found out nobody answers.
+    budget.purse.hold({ requestId, least: zero, target: actual }, (outcome) => {
+      if (outcome !== "unavailable") reply(budget.purse.settle(requestId, actual).charge)
+    })
   }
 
   /** Ends a reservation for which `tokens` were used after all. */

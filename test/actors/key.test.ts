@@ -364,10 +364,14 @@ describe("a key's budget", () => {
     expect(usage()).toBe(zero)
   })
 
-  test("counts what a call costs also when the key was started again in the midst of it", () => {
-    const { settle, usage } = key(budget(100n, "daily"))
+  test("pays what a call costs, and no more than is left, when the key was started again in the midst of it", () => {
+    const { reserve, settle, usage } = key(budget(100n, "daily"))
     expect(settle("admitted by another", 30n)).toBe(micro(30n))
     expect(usage()).toBe(micro(30n))
+    expect(reserve("a", 50n)).toMatchObject({ kind: "reserved", hold: micro(50n) })
+    expect(settle("admitted by another too", 30n)).toBe(micro(20n))
+    expect(settle("a", 50n)).toBe(micro(50n))
+    expect(usage()).toBe(micro(100n))
   })
 })
 
