@@ -28,6 +28,13 @@ export interface Charged extends Settled {
 export interface AccountView {
   readonly held: Micro
   readonly available: Micro
+  /** It cannot know whether what it began with counts a charge that was taken back; an actor that begins anew will. */
+  readonly isDoubtful: boolean
+}
+
+export interface AccountPorts extends LeasePorts {
+  /** It became doubtful. */
+  readonly doubt: () => void
 }
 
 export type AccountCommand =
@@ -40,18 +47,21 @@ export type AccountCommand =
   | { readonly type: "view"; readonly reply: Reply<AccountView> }
 
 export class Account implements Behaviour<AccountCommand> {
+  readonly #doubt: () => void
   readonly #leaseId: bigint
   readonly #purse: LeasedPurse
   readonly #purseId = Symbol("purse")
+  #isDoubtful = false
 
   /** `more`: there was more to be had than the lease has. */
-  constructor(ports: LeasePorts, lease: AccountLease, more: boolean) {
+  constructor(ports: AccountPorts, lease: AccountLease, more: boolean) {
+    this.#doubt = ports.doubt
     this.#leaseId = lease.id
     this.#purse = new LeasedPurse(ports, lease, more)
   }
 
   idle(): boolean {
-    return this.#purse.isIdle
+    return this.#purse.isIdle || (this.#isDoubtful && this.#purse.isQuiet)
   }
 
   receive(command: AccountCommand): void {
@@ -67,7 +77,7 @@ export class Account implements Behaviour<AccountCommand> {
       case "lease":
         return this.#purse.receive(command.news)
       case "view":
-        return command.reply({ held: this.#purse.held, available: this.#purse.available })
+        return command.reply(this.#view())
       default:
         return unreachable(command)
     }
@@ -80,8 +90,15 @@ export class Account implements Behaviour<AccountCommand> {
     })
   }
 
-  /** A purse made after the charge was read from the database; the ledger takes the charge back there. */
+  /** A purse made after the charge read the lease with it or without it, and with or without its being taken back. */
   #onUnsettle({ purse, charge }: Charged): void {
-    if (purse === this.#purseId) this.#purse.unsettle(charge)
+    if (purse === this.#purseId) return this.#purse.unsettle(charge)
+    if (charge === 0n || this.#isDoubtful) return
+    this.#isDoubtful = true
+    this.#doubt()
+  }
+
+  #view(): AccountView {
+    return { held: this.#purse.held, available: this.#purse.available, isDoubtful: this.#isDoubtful }
   }
 }

@@ -118,10 +118,14 @@ export class LeasedPurse {
   get available(): Micro {
     return this.#purse.available
   }
-  /** Nothing is held or under way, and nothing is kept from others. */
-  get isIdle(): boolean {
+  /** Nothing is held or under way. */
+  get isQuiet(): boolean {
     const atWork = this.#waiting.length > 0 || this.#underWay !== undefined || this.#unreturned
-    return !atWork && !this.#unsure && this.#purse.isEmpty && this.#purse.available === 0n
+    return !atWork && !this.#unsure && this.#purse.isEmpty
+  }
+  /** And nothing is kept from others. */
+  get isIdle(): boolean {
+    return this.isQuiet && this.#purse.available === 0n
   }
 
   /** Answers at once where it can. A release of the request id ends the wait. */

@@ -39,8 +39,8 @@ const ASK_DEADLINE_MS = 5_000
 const INTENSITY = { restarts: 10, withinMs: 60_000 }
 /** How long a starting actor waits for the ledger to have written what was sent before. */
 const BARRIER_MS = 5_000
-/** When an account whose actor could not start, because the database was away, is looked after again. */
-const START_AGAIN_MS = 1_000
+/** When an account is looked after again whose actor could not start, or is doubtful of what it began with. */
+const LOOK_AGAIN_MS = 1_000
 
 export function startActors(parts: ActorsParts): Actors {
   const { runtime, store, log } = parts
@@ -130,14 +130,19 @@ export function startActors(parts: ActorsParts): Actors {
   }
   // A lease that an actor left when it crashed, or that was opened and not heard of, is in nobody's hands: no neighbour gets
   // anything of it before an actor knows it again.
-  const startAgain = (accountId: string) =>
-    clock.after(START_AGAIN_MS, () => void accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply })))
+  const lookAgain = (accountId: string) => void clock.after(LOOK_AGAIN_MS, () => void lookAfter(accountId))
+  const lookAfter = async (accountId: string) => {
+    // One that is doubtful, and holds nothing just now, begins anew.
+    accounts.putAway(accountId)
+    const view = await accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply }))
+    if (view.kind === "ok" ? view.value.isDoubtful : view.reason === "late") lookAgain(accountId)
+  }
   const accounts: Registry<AccountCommand> = new Registry(runtime, {
     ...common,
     kind: "account",
     start: async (accountId, tell) => {
       const opened = await openLease(accountId).catch((error: unknown) => {
-        startAgain(accountId)
+        lookAgain(accountId)
         throw error
       })
       if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
@@ -157,6 +162,7 @@ export function startActors(parts: ActorsParts): Actors {
       const ports = {
         clock,
         self,
+        doubt: () => lookAgain(accountId),
         grow: (short: Micro, version: number) =>
           void grow(short, version).catch(failed("account not grown", () => self({ type: "not-grown" }))),
         giveBack: (returned: Micro) =>

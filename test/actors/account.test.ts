@@ -32,6 +32,7 @@ function account(granted: bigint) {
         shorts.push(short)
       },
       giveBack: (returned) => void returns.push(returned),
+      doubt: () => void told.push("doubts"),
     },
     lease(granted),
     false,
@@ -162,17 +163,21 @@ describe("an account", () => {
     expect(available()).toBe(micro(0n))
   })
 
-  test("takes a charge back that it made, and not one of the purse before it", () => {
+  test("takes a charge back that it made; of one that the purse before it made it doubts, and may be put away when it holds nothing", () => {
     const before = account(100n)
     before.hold("a", 30n)
     const earlier = before.settle("a", 30n)
-    const { hold, settle, behaviour, available } = account(100n)
+    const { hold, settle, behaviour, available, told } = account(100n)
     hold("b", 30n)
     const own = settle("b", 30n)
-    behaviour.receive({ type: "unsettle", charged: earlier })
-    expect(available()).toBe(micro(70n))
+    hold("c", 10n)
     behaviour.receive({ type: "unsettle", charged: own })
-    expect(available()).toBe(micro(100n))
+    expect([available(), told]).toEqual([micro(90n), ["b held 30", "c held 10"]])
+    behaviour.receive({ type: "unsettle", charged: earlier })
+    behaviour.receive({ type: "unsettle", charged: earlier })
+    expect([available(), told.slice(2), behaviour.idle()]).toEqual([micro(90n), ["doubts"], false])
+    settle("c", 10n)
+    expect(behaviour.idle()).toBe(true)
   })
 
   test("is not idle while anything is held, while it grows, or while it keeps something from others", () => {
