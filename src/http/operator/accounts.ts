@@ -74,15 +74,13 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
       async ({ request, params }) => {
         const operator = await gate(request)
         if (operator instanceof Failure) return operator
-        const page = pageOf(request.url, [ID, /^-?\d{1,18}$/])
+        const page = pageOf(request.url, [ID])
         if (page instanceof Failure) return page
         const account = await found(params.id)
         if (account instanceof Failure) return account
-        const rows = await views.transfers(account.id, { after: after(page.after), limit: page.limit + 1 })
-        return pageJson(rows, page, {
-          item: transferJson,
-          placeOf: ({ id, balanceMicro, amountMicro }) => [String(id), String(balanceMicro - amountMicro)],
-        })
+        const after = page.after && BigInt(page.after[0] ?? 0)
+        const rows = await views.transfers(account.id, { after, limit: page.limit + 1 })
+        return pageJson(rows, page, { item: transferJson, placeOf: ({ id }) => [String(id)] })
       },
       asks<PageQuery>(),
     )
@@ -138,9 +136,6 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
 }
 
 const answer = (account: AccountView | Failure) => (account instanceof Failure ? account : accountJson(account))
-
-const after = ([id, balance]: Place = []) =>
-  id === undefined || balance === undefined ? undefined : { id: BigInt(id), balanceMicro: micro(BigInt(balance)) }
 
 const accountJson = (account: AccountView) => ({
   id: account.id,

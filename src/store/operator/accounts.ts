@@ -42,8 +42,8 @@ export interface TransferRow {
 }
 
 export interface TransferPage {
-  /** The last transfer of the page before, and the balance before it. */
-  readonly after: { readonly id: bigint; readonly balanceMicro: Micro } | undefined
+  /** The last transfer of the page before. */
+  readonly after: bigint | undefined
   readonly limit: number
 }
 
@@ -79,7 +79,7 @@ export function accountViews(database: Database): AccountViews {
     },
 
     async transfers(accountId, { after, limit }) {
-      // Either side has its index; balances go back from the newest transfer, or from where the page before ended.
+      // Either side has its index; balances go back from the newest transfer.
       const rows = await database.run(
         (sql) => sql<TransferColumns[]>`
           with page as (
@@ -90,7 +90,7 @@ export function accountViews(database: Database): AccountViews {
               from transfers where debit_account = ${accountId} ${olderThan(sql, after)} order by id desc limit ${limit})
             order by id desc limit ${limit}
           ), start as (
-            select ${after === undefined ? sql`posted_micro` : sql`${after.balanceMicro}::bigint`} as balance
+            select posted_micro ${after === undefined ? sql`` : sql`- ${newerSum(sql, accountId, after)}`} as balance
             from balances where account_id = ${accountId}
           )
           select p.*, (start.balance - coalesce(sum(p.amount) over (order by p.id desc
@@ -114,7 +114,12 @@ export function accountViews(database: Database): AccountViews {
   }
 }
 
-const olderThan = (sql: Sql, after: TransferPage["after"]) => (after === undefined ? sql`` : sql`and id < ${after.id}`)
+const olderThan = (sql: Sql, after: bigint | undefined) => (after === undefined ? sql`` : sql`and id < ${after}`)
+
+/** What the transfers from `from` on came to. */
+const newerSum = (sql: Sql, accountId: string, from: bigint) => sql`(
+  (select coalesce(sum(amount_micro), 0) from transfers where credit_account = ${accountId} and id >= ${from}) -
+  (select coalesce(sum(amount_micro), 0) from transfers where debit_account = ${accountId} and id >= ${from}))`
 
 const selectAccounts = (sql: Sql) => sql`
   select a.id, a.email, a.role, a.time_zone, a.created_at, a.deleted_at, a.frozen_at, a.frozen_reason,
