@@ -51,6 +51,8 @@ async function run(mode: "dev" | "start"): Promise<void> {
     backends = new Map(providers.map(simulated))
   }
   const log = createLog(config.LOG_LEVEL)
+  if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
+    log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   const server = await startServer({
     config,
     log,

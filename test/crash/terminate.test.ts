@@ -18,6 +18,16 @@ afterEach(async () => {
   await house[Symbol.asyncDispose]()
 })
 
+test("simulated payments in production are warned of", async () => {
+  const warning = /"level":"warn","event":"anybody can top up without paying"/
+  expect(gateway.complaints).toEqual([expect.stringMatching(warning)])
+  gateway.terminate()
+  expect(await gateway.exited).toBe(0)
+  const without = await house.start({ PAYMENT_SIMULATED_SECRET: "" })
+  expect(without.complaints).toEqual([])
+  await without.kill()
+})
+
 test("SIGTERM lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
   const customer = await gateway.customer(10_000)
   const streams = await Promise.all(
