@@ -188,7 +188,7 @@ test(
 test(
   "an answer whose client has left is charged, though its opening came late and with its settlement",
   async () => {
-    const slow = await models(`ttft=${SETTLE_DEADLINE_MS / 2}&pace=1`)
+    const slow = await models(`ttft=${SETTLE_DEADLINE_MS * 0.75}&pace=1`)
     for (const format of formats) {
       await ask(format, fast[format], true)
       gateway.simulator.reset()
@@ -200,7 +200,7 @@ test(
       leaving.abort()
       expect(await asked).toBe("left")
       // The opening is given up by now, and the settlement is not.
-      await Bun.sleep(SETTLE_DEADLINE_MS * 1.25)
+      await Bun.sleep(SETTLE_DEADLINE_MS * 1.1)
       proxy.thaw()
       await recovered()
       const [row] = await gateway.sql<{ status: string; charge_micro: bigint }[]>`
