@@ -212,7 +212,8 @@ export class SimulatedProcess {
         scheduler: this.#stage.scheduler,
         fatal: (actor, cause) => this.#fatal(actor, cause),
         crashed: (actor, cause) => {
-          if (!this.#poisoned.delete(actor)) this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`)
+          this.#poisoned.delete(actor)
+          if (!isPoison(cause)) this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`)
         },
       },
       processId: this.id,
@@ -266,7 +267,7 @@ export class SimulatedProcess {
 
   /** The process ends. That is right where an actor crashed again and again, and a bug where it was not made to. */
   #fatal(actor: string, cause: unknown): void {
-    if (String(cause).includes(POISON.type)) this.#stage.count("process ended by its supervisor")
+    if (isPoison(cause)) this.#stage.count("process ended by its supervisor")
     else this.#stage.violate(`the ${actor} actor does not recover: ${stackOf(cause)}`)
     this.clock.after(0, () => this.crash())
   }
@@ -304,5 +305,7 @@ export class SimulatedProcess {
     return fenced
   }
 }
+
+const isPoison = (cause: unknown): boolean => String(cause).includes(POISON.type)
 
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))
