@@ -126,7 +126,7 @@ export async function loadCatalogue(sql: Sql): Promise<Catalogue> {
   }
 }
 
-interface ModelRow {
+export interface ModelRow {
   readonly model: string
   readonly display_name: string
   readonly tier: string
@@ -169,7 +169,7 @@ const modelOf = (row: ModelRow, live: ReadonlySet<string>): Model => ({
   createdAt: row.created_at,
 })
 
-interface PriceRow {
+export interface PriceRow {
   readonly id: bigint
   readonly model: string
   readonly input_micro: bigint
@@ -179,7 +179,7 @@ interface PriceRow {
   readonly effective_at: Date
 }
 
-const priceOf = (row: PriceRow): PriceVersion => ({
+export const priceOf = (row: PriceRow): PriceVersion => ({
   id: row.id,
   model: row.model,
   rates: {

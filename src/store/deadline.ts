@@ -1,7 +1,15 @@
-/** Giving up waiting, in milliseconds: postgres.js has no limit of its own on how long an answer may take. */
+/** Waiting no longer than so many milliseconds: postgres.js has no limit of its own on how long an answer may take. */
 
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer"
+}
+
+/** Resolves after `ms`, or when `sooner` does. */
+export async function pause(ms: number, sooner: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  await Promise.race([promise, sooner])
+  clearTimeout(timer)
 }
 
 /** The promise's outcome, or a `NoAnswer` after `ms`. What the promise does later is nobody's any more. */

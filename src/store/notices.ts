@@ -7,7 +7,7 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import { Connection } from "./connection.ts"
-import { within } from "./deadline.ts"
+import { pause, within } from "./deadline.ts"
 
 export type Notice =
   | { readonly about: "account" | "key"; readonly id: string; readonly what: "freed" }
@@ -69,7 +69,7 @@ export class Notices {
       connection?.discard()
       if (this.#over) return
       connection = await this.#connect()
-      if (connection === undefined) await this.#pause(AGAIN_MS)
+      if (connection === undefined) await pause(AGAIN_MS, this.#stopped.promise)
       else this.#options.missed()
     }
     connection?.discard()
@@ -79,7 +79,7 @@ export class Notices {
   async #lookAfter(connection: Connection): Promise<void> {
     const lost = new Promise<void>((resolve) => connection.onClosed(resolve))
     while (!this.#over && !connection.closed) {
-      await Promise.race([lost, this.#pause(LOOK_MS)])
+      await Promise.race([lost, pause(LOOK_MS, this.#stopped.promise)])
       try {
         await within(ANSWER_MS, connection.sql`select 1`)
       } catch {
@@ -106,13 +106,6 @@ export class Notices {
       connection.discard()
       return undefined
     }
-  }
-
-  async #pause(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
-    await Promise.race([promise, this.#stopped.promise])
-    clearTimeout(timer)
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { Connection } from "./connection.ts"
 import { DatabaseUnavailable, type Sql } from "./database.ts"
-import { within } from "./deadline.ts"
+import { pause, within } from "./deadline.ts"
 
 const ANSWER_MS = 5000
 /** How often a silent connection is asked whether it still is one. */
@@ -63,7 +63,7 @@ export class SessionLock {
       if (this.#over) return
       this.lostAt = performance.now()
       connection = await this.#acquire()
-      if (!connection) await this.#pause(RETAKE_PAUSE_MS)
+      if (!connection) await pause(RETAKE_PAUSE_MS, this.#released.promise)
     }
     connection?.discard()
   }
@@ -87,7 +87,7 @@ export class SessionLock {
         // Whatever it was, a fresh connection tells whether it is over.
         return
       }
-      await Promise.race([lost, this.#pause(LOOK_MS)])
+      await Promise.race([lost, pause(LOOK_MS, this.#released.promise)])
     }
   }
 
@@ -107,12 +107,5 @@ export class SessionLock {
     }
     connection.discard()
     return undefined
-  }
-
-  async #pause(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
-    await Promise.race([promise, this.#released.promise])
-    clearTimeout(timer)
   }
 }

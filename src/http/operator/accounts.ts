@@ -13,7 +13,7 @@ import { asks, takes } from "../dashboard/contract.ts"
 import { keyJson } from "../dashboard/keys.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, type Place, Reason, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "./page.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews

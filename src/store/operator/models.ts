@@ -2,28 +2,14 @@
  * The catalogue as operators change it: models with all their price versions, retired ones too. Each change is one statement
  * with its row of the audit log, and marks the fields that the catalogue file does not set any more (`edited`).
  */
-import { micro } from "../../../actors/money/micro.ts"
 import type { Rates } from "../../../actors/money/price.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
+import { type ModelRow, priceOf, type PriceRow } from "../catalogue.ts"
 import type { Database, Sql } from "../database.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
 
-export interface StoredModel {
-  readonly model: string
-  readonly display_name: string
-  readonly tier: string
-  readonly provider: string
-  readonly modality: string
-  readonly supports_vision: boolean
-  readonly supports_tools: boolean
-  readonly context_window: number | null
-  readonly max_output_tokens: number
-  readonly endpoints: readonly string[]
-  readonly upstream_provider: string
-  readonly upstream_format: string
-  readonly upstream_model: string
-  readonly max_concurrency: number
-  readonly fallback: readonly string[]
+/** What operators are shown of a model's row; endpoints and formats as they stand there. */
+export interface StoredModel extends Omit<ModelRow, "strip" | "unsupported" | "features" | "created_at"> {
   /** What an operator has set: names of columns, `price` or `retired`. */
   readonly edited: readonly string[]
   /** Of a retired model: what it is served as, and until when. */
@@ -81,7 +67,7 @@ export function modelStore(database: Database): ModelStore {
           from prices order by model, effective_at`,
         once,
       )
-      return rows.map(toPrice)
+      return rows.map(priceOf)
     },
 
     async change(model, change, act) {
@@ -193,25 +179,3 @@ export function modelStore(database: Database): ModelStore {
 
 const mark = (sql: Sql, field: string, models: ReturnType<Sql>) => sql`
   update models set edited = array(select unnest(edited) union select ${field}::text) where model in (${models})`
-
-interface PriceRow {
-  id: bigint
-  model: string
-  input_micro: bigint
-  output_micro: bigint
-  cache_read_micro: bigint
-  cache_write_micro: bigint
-  effective_at: Date
-}
-
-const toPrice = (row: PriceRow): PriceVersion => ({
-  id: row.id,
-  model: row.model,
-  rates: {
-    input: micro(row.input_micro),
-    output: micro(row.output_micro),
-    cacheRead: micro(row.cache_read_micro),
-    cacheWrite: micro(row.cache_write_micro),
-  },
-  effectiveAt: row.effective_at.getTime(),
-})
