@@ -9,6 +9,8 @@ export class SimulatedDatabase implements Server {
   readonly listeners = new Set<(notice: Notice) => void>()
   readonly #stage: Stage
   #awayUntil = -1
+  /** Statements that are on their way, whether or not somebody still waits for them. */
+  onTheirWay = 0
 
   constructor(stage: Stage) {
     this.#stage = stage
@@ -24,6 +26,14 @@ export class SimulatedDatabase implements Server {
 
   comeBack(): void {
     this.#awayUntil = -1
+  }
+
+  sent(): void {
+    this.onTheirWay++
+  }
+
+  arrived(): void {
+    this.onTheirWay--
   }
 
   done(): void {

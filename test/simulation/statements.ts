@@ -15,6 +15,10 @@ interface RunOptions {
 /** The server, as far as it can be away, and whoever listens to what statements notify. */
 export interface Server {
   readonly away: boolean
+  /** A statement was sent. */
+  sent(): void
+  /** It came, whether it was carried out or met nobody. */
+  arrived(): void
   /** A statement was done. */
   done(): void
 }
@@ -75,7 +79,9 @@ export class Statements {
       let afterMs = 1 + stage.delay(6)
       if (fault === "statement slow") afterMs += stage.delay(attemptMs)
       if (fault === "statement done after its caller gave it up") afterMs = attemptMs + 1 + stage.delay(4_000)
+      this.#server.sent()
       stage.clock.after(afterMs, () => {
+        this.#server.arrived()
         // Its connection was cut with all the others.
         if (this.#server.away) return answer(lost, 1)
         stage.trace(`${this.#who} ${what}`)

@@ -313,6 +313,7 @@ class World {
 
   async #restless(): Promise<string[]> {
     if (this.#replacing > 0) return ["a process is being replaced"]
+    if (this.#database.onTheirWay > 0) return ["a statement is on its way"]
     const { processes, openings, leases, budgetLeases } = await this.#database.books.dump()
     const left = [...openings, ...budgetLeases, ...leases.filter((lease) => !lease.closed)]
     const open = new Set(left.map(({ processId }) => processId))
