@@ -39,7 +39,7 @@ async function detect(detector: Canary["detector"], canary: Canary | undefined):
 /** Its detector passes without a canary, and fails by each, for the right reason. */
 export function watch(canaries: readonly Canary[]): void {
   describe("without a canary", () => {
-    test.each([...new Set(canaries.map(({ detector }) => detector))])(
+    test.concurrent.each([...new Set(canaries.map(({ detector }) => detector))])(
       "%s: nothing is noticed",
       async (detector) => {
         const { passes, says } = await detect(detector, undefined)
@@ -50,7 +50,7 @@ export function watch(canaries: readonly Canary[]): void {
   })
 
   describe("it is noticed that", () => {
-    test.each(canaries.map((canary) => [canary.name, canary] as const))(
+    test.concurrent.each(canaries.map((canary) => [canary.name, canary] as const))(
       "%s",
       async (_, canary) => {
         const { passes, says } = await detect(canary.detector, canary)

@@ -4,8 +4,9 @@
  * 1 then, and names the command that plays it again.
  */
 import { parseArgs } from "node:util"
+import { surveyInParallel } from "./parallel.ts"
 import { drawPlan } from "./plan.ts"
-import { emptySurvey, merge, neverHappened, survey, type Survey } from "./survey.ts"
+import { neverHappened, survey, type Survey } from "./survey.ts"
 import { shrink } from "./shrink.ts"
 import { simulate } from "./world.ts"
 
@@ -34,7 +35,7 @@ const steps = number("steps", 500)
 const workers = Math.max(1, Math.min(number("workers", 1), seeds))
 
 const begun = performance.now()
-const found = workers === 1 ? survey(seed, seeds, steps) : await inParallel()
+const found = workers === 1 ? survey(seed, seeds, steps) : await surveyInParallel(seed, seeds, { steps, workers })
 if (values.json === true) {
   console.log(JSON.stringify({ ...found, counts: [...found.counts] }))
 } else {
@@ -44,24 +45,6 @@ if (values.json === true) {
 const first = found.violations.toSorted((a, b) => a.seed - b.seed)[0]
 if (first !== undefined && values.json !== true) tellStory(first.seed)
 process.exit(first === undefined || values.json === true ? 0 : 1)
-
-/** Each worker plays a stretch of seeds in a process of its own. */
-async function inParallel(): Promise<Survey> {
-  const each = Math.ceil(seeds / workers)
-  const sum = emptySurvey()
-  const parts = Array.from({ length: workers }, async (_, index) => {
-    const from = seed + index * each
-    const count = Math.min(each, seed + seeds - from)
-    if (count <= 0) return
-    const terms = ["--seed", String(from), "--seeds", String(count), "--steps", String(steps), "--json"]
-    const child = Bun.spawn([process.execPath, import.meta.path, ...terms], { stdout: "pipe", stderr: "inherit" })
-    const told = await new Response(child.stdout).text()
-    if ((await child.exited) !== 0) throw new Error(`the worker of the seeds from ${from} ended badly`)
-    merge(sum, JSON.parse(told) as Parameters<typeof merge>[1])
-  })
-  await Promise.all(parts)
-  return sum
-}
 
 function tellOne(): void {
   const { hash, trace } = simulate(drawPlan(seed, steps), values.trace === true)

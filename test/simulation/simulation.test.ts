@@ -3,41 +3,42 @@
  * thousand. A seed that fails is played again, and told, with `bun run simulate --seed N`.
  */
 import { describe, expect, test } from "bun:test"
+import { availableParallelism } from "node:os"
+import { surveyInParallel } from "./parallel.ts"
 import { drawPlan } from "./plan.ts"
-import { neverHappened, survey } from "./survey.ts"
+import { neverHappened } from "./survey.ts"
 import { simulate } from "./world.ts"
 
 const STEPS = 500
-const SEEDS = Number(process.env["LOKET_SIMULATION_SEEDS"] ?? 200)
-const BLOCK = 100
+const SEEDS = Number(process.env["LOKET_SIMULATION_SEEDS"] ?? 300)
+const LIMIT_MS = 60_000 + 100 * SEEDS
 
-const played = blocks().map((from) => ({ from, seeds: Math.min(BLOCK, SEEDS - from + 1) }))
+describe("worlds of gateways, customers and backends under faults", () => {
+  test(
+    `keep their books and their word, in each of ${SEEDS}, and meet every class of faults`,
+    async () => {
+      const found = await surveyInParallel(1, SEEDS, { steps: STEPS, workers: availableParallelism() })
+      const failed = found.violations.map(
+        ({ seed, what }) => `bun run simulate --seed ${seed} --steps ${STEPS}: ${what}`,
+      )
+      expect(failed).toEqual([])
+      expect(found.seeds).toBe(SEEDS)
+      // Half of a class's worlds are without it, so a few hundred are enough.
+      expect(neverHappened(found)).toEqual([])
+    },
+    LIMIT_MS,
+  )
 
-describe("a world of gateways, customers and backends under faults", () => {
-  test.each(played)("keeps its books and its word: %j", ({ from, seeds }) => {
-    const { violations } = survey(from, seeds, STEPS)
-    expect(violations.map(({ seed, what }) => `bun run simulate --seed ${seed} --steps ${STEPS}: ${what}`)).toEqual([])
-  })
-
-  test("is the same from the same seed, and another from another", () => {
+  test("are the same from the same seed, and others from another", () => {
     const [first, again, other] = [7, 7, 8].map((seed) => simulate(drawPlan(seed, STEPS)))
     expect(again).toEqual(first)
     expect(other?.hash).not.toBe(first?.hash)
   })
 
-  test("is the same in another process", async () => {
+  test("are the same in another process", async () => {
     const { hash } = simulate(drawPlan(9, STEPS))
     const child = Bun.spawn([process.execPath, `${import.meta.dir}/main.ts`, "--seed", "9", "--steps", String(STEPS)])
     expect(await new Response(child.stdout).text()).toContain(`seed 9: trace ${hash}\n`)
     expect(await child.exited).toBe(0)
   })
-
-  test("meets every class of faults", () => {
-    // Half of a class's worlds are without it, so a few hundred are enough.
-    expect(neverHappened(survey(1, 300, STEPS))).toEqual([])
-  })
 })
-
-function blocks(): number[] {
-  return Array.from({ length: Math.ceil(SEEDS / BLOCK) }, (_, index) => 1 + index * BLOCK)
-}
