@@ -3,18 +3,15 @@
  * and from one seed. After so many steps the faults stop, everything must come to rest, and what must hold is checked.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
-import type { HoldReply } from "../../actors/account.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { callOnce, type CallStory, CRASH_AFTER_MS } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
-import { toldOf, violations } from "./invariants.ts"
-import { brokenPromises } from "./promises.ts"
-import type { Fault } from "./faults.ts"
 import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
+import { audit, awaitSuccession, checkBooks, checkIdle, checkSpendable, type Scene } from "./rest.ts"
 import { accounts, dearer, keys, models, rates } from "./shop.ts"
 import { Stage } from "./stage.ts"
 
@@ -38,8 +35,6 @@ const REST_MS = 120_000
 const CHECKED_EVERY = 100
 /** When each model's price versions begin; each costs more than the one before. */
 const PRICES_AFTER_MS = [0, 3_000, 9_000]
-/** How long until a dead process is closed: the server has to see that it is gone, and a living one to look. */
-const SUCCESSION_MS = 15_000
 
 export function simulate(plan: Plan, keepTrace = false): Result {
   const world = new World(plan, keepTrace)
@@ -76,7 +71,7 @@ class World {
     void this.#happen()
     stage.settle()
     while (stage.steps < this.#plan.steps && (this.#eventsLeft > 0 || this.#busy) && stage.step())
-      if (stage.steps % CHECKED_EVERY === 0) this.#do(this.#checkBooks(false))
+      if (stage.steps % CHECKED_EVERY === 0) this.#do(checkBooks(this.#scene, false))
     this.#rest()
   }
 
@@ -91,6 +86,17 @@ class World {
       counts,
       violations,
       trace: lines,
+    }
+  }
+
+  get #scene(): Scene {
+    return {
+      stage: this.#stage,
+      database: this.#database,
+      processes: this.#all,
+      stories: this.#stories,
+      limitsStay: !this.#plan.events.some(({ type }) => type === "budget"),
+      isReplacing: () => this.#replacing > 0,
     }
   }
 
@@ -283,9 +289,9 @@ class World {
     }
     // A crash that was to come just after an answer comes now.
     this.#until(() => false, CRASH_AFTER_MS)
-    this.#do(this.#checkSuccession())
-    for (const process of this.#all) if (process.serving) this.#do(this.#checkIdle(process))
-    this.#do(this.#checkSpendable())
+    this.#do(awaitSuccession(this.#scene))
+    for (const process of this.#all) if (process.serving) this.#do(checkIdle(this.#scene, process))
+    this.#do(checkSpendable(this.#scene))
     for (const process of this.#all) void process.stop()
     if (!this.#until(() => this.#all.every(({ alive }) => !alive), REST_MS)) {
       const left = this.#all.filter(({ alive }) => alive).map(({ id }) => id)
@@ -293,114 +299,7 @@ class World {
     }
     const auditor = this.#process("prc_auditor")
     this.#until(() => auditor.serving, REST_MS)
-    this.#do(this.#audit())
-  }
-
-  /** Who is starting or stopping has done so; who is gone is closed by one who lives, and who is closed has seen it. */
-  async #checkSuccession(): Promise<void> {
-    const { clock } = this.#stage
-    const until = clock.monotonic() + SUCCESSION_MS
-    for (;;) {
-      const restless = await this.#restless()
-      if (restless.length === 0) return
-      // With nobody there who could close them they are the auditor's to close, once the server knows.
-      if (this.#all.every(({ alive }) => !alive)) return await sleep(clock, SUCCESSION_MS)
-      if (clock.monotonic() > until)
-        return this.#stage.violate(`not at rest after ${SUCCESSION_MS} ms: ${restless.join(", ")}`)
-      await sleep(clock, 200)
-    }
-  }
-
-  async #restless(): Promise<string[]> {
-    if (this.#replacing > 0) return ["a process is being replaced"]
-    if (this.#database.onTheirWay > 0) return ["a statement is on its way"]
-    const { processes, openings, leases, budgetLeases } = await this.#database.books.dump()
-    const left = [...openings, ...budgetLeases, ...leases.filter((lease) => !lease.closed)]
-    const open = new Set(left.map(({ processId }) => processId))
-    const closed = new Map(processes.map((row) => [row.processId, row.closed]))
-    return this.#all.flatMap(({ id, alive, serving, missed, locked }) => {
-      if (!missed) return [`${id} is gone and not missed`]
-      if (alive && closed.get(id) === true) return [`${id} was closed and does not know it`]
-      if (alive && !locked) return [`${id} has lost its lock and not taken it again`]
-      if (alive && !serving) return [`${id} neither serves nor is gone`]
-      return !alive && (closed.get(id) === false || open.has(id)) ? [`${id} is gone and was not closed`] : []
-    })
-  }
-
-  /** Nothing is held, nobody waits. */
-  async #checkIdle({ id, gateway }: SimulatedProcess): Promise<void> {
-    if (gateway === undefined) return
-    const { actors } = gateway.ports
-    const gate = await actors.gate.ask<{ taken: number; waiting: number }>((reply) => ({ type: "view", reply }), 1_000)
-    if (gate.kind !== "ok" || gate.value.taken > 0 || gate.value.waiting > 0)
-      this.#stage.violate(`at rest the gate of ${id} is not empty: ${JSON.stringify(gate)}`)
-    for (const model of models) {
-      const slots = await actors.models.ask<{ taken: number; waiting: number }>(model.id, (reply) => ({
-        type: "view",
-        reply,
-      }))
-      if (slots.kind !== "ok" || slots.value.taken > 0 || slots.value.waiting > 0)
-        this.#stage.violate(`at rest the slots of ${model.id} in ${id} are not empty: ${JSON.stringify(slots)}`)
-    }
-    const used = new Set(
-      this.#stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),
-    )
-    for (const accountId of used) {
-      const look = () => actors.accounts.ask<{ held: bigint }>(accountId, (reply) => ({ type: "view", reply }))
-      let view = await look()
-      // A start that fails refuses everyone who waits, and the next ask starts anew.
-      for (let tries = 1; view.kind === "refused" && tries < 5; tries++) {
-        await sleep(this.#stage.clock, 500)
-        view = await look()
-      }
-      if (view.kind !== "ok")
-        this.#stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.kind} ${view.reason}`)
-      else if (view.value.held !== 0n)
-        this.#stage.violate(`at rest ${view.value.held} is held of ${accountId} in ${id}`)
-    }
-  }
-
-  /** All that is left of an account can be held by one call, whoever leased it before. */
-  async #checkSpendable(): Promise<void> {
-    const { balances } = await this.#database.books.dump()
-    const process = this.#all.find(({ serving }) => serving)
-    const accountsOf = process?.gateway?.ports.actors.accounts
-    if (accountsOf === undefined) return
-    for (const { accountId, posted } of balances) {
-      if (posted <= 0n) continue
-      const requestId = `last_${accountId}`
-      const terms = { requestId, least: micro(posted), target: micro(posted) }
-      for (let tries = 1; ; tries++) {
-        const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
-        if (held.kind === "ok" && held.value.kind === "held") break
-        const answer = held.kind === "ok" ? held.value.kind : held.reason
-        if (tries === 5) return this.#stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
-        await sleep(this.#stage.clock, 500)
-      }
-      accountsOf.tellIfActive(accountId, { type: "release", requestId })
-    }
-  }
-
-  /** What is left can be spent to the last rupiah, and the books are as they must be. */
-  async #audit(): Promise<void> {
-    const { books } = this.#database
-    await this.#checkBooks(true)
-    const before = await books.dump()
-    for (const { accountId, posted, leased } of before.balances) {
-      if (leased !== 0n) this.#stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
-      const grown = await books.growLease("prc_auditor", accountId, micro(posted), 0)
-      const free = grown === undefined ? undefined : grown.lease.granted
-      if (free !== posted) this.#stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
-    }
-    const { said, counts } = this.#stage
-    const holdsLast = !counts.has("actor crashes" satisfies Fault)
-    for (const broken of brokenPromises(before, this.#stories, { said, holdsLast })) this.#stage.violate(broken)
-  }
-
-  async #checkBooks(quiet: boolean): Promise<void> {
-    const limitsStay = !this.#plan.events.some(({ type }) => type === "budget")
-    for (const found of violations(await this.#database.books.dump(), { quiet, limitsStay }))
-      this.#stage.violate(toldOf(found))
+    this.#do(audit(this.#scene))
   }
 
   #until(done: () => boolean, withinMs: number): boolean {

@@ -1,0 +1,136 @@
+/**
+ * What must hold of a world in which nothing goes wrong any more: the dead have been closed, nothing is held, all that is
+ * left can be spent, and the books and what clients were told agree. What does not is told to the stage.
+ */
+import type { HoldReply } from "../../actors/account.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
+import { micro } from "../../actors/money/micro.ts"
+import type { CallStory } from "./client.ts"
+import type { SimulatedDatabase } from "./database.ts"
+import type { Fault } from "./faults.ts"
+import { toldOf, violations } from "./invariants.ts"
+import type { SimulatedProcess } from "./process.ts"
+import { brokenPromises } from "./promises.ts"
+import { keys, models } from "./shop.ts"
+import type { Stage } from "./stage.ts"
+
+/** A world as the looks see it. */
+export interface Scene {
+  readonly stage: Stage
+  readonly database: SimulatedDatabase
+  /** All that ever were. */
+  readonly processes: readonly SimulatedProcess[]
+  readonly stories: readonly CallStory[]
+  /** No key's budget is changed on the way. */
+  readonly limitsStay: boolean
+  /** A process is about to take the place of another. */
+  readonly isReplacing: () => boolean
+}
+
+/** How long until a dead process is closed: the server has to see that it is gone, and a living one to look. */
+const SUCCESSION_MS = 15_000
+
+/** Who is starting or stopping has done so; who is gone is closed by one who lives, and who is closed has seen it. */
+export async function awaitSuccession(scene: Scene): Promise<void> {
+  const { stage, processes } = scene
+  const { clock } = stage
+  const until = clock.monotonic() + SUCCESSION_MS
+  for (;;) {
+    const found = await restless(scene)
+    if (found.length === 0) return
+    // With nobody there who could close them they are the auditor's to close, once the server knows.
+    if (processes.every(({ alive }) => !alive)) return await sleep(clock, SUCCESSION_MS)
+    if (clock.monotonic() > until) return stage.violate(`not at rest after ${SUCCESSION_MS} ms: ${found.join(", ")}`)
+    await sleep(clock, 200)
+  }
+}
+
+async function restless({ database, processes: all, isReplacing }: Scene): Promise<string[]> {
+  if (isReplacing()) return ["a process is being replaced"]
+  if (database.onTheirWay > 0) return ["a statement is on its way"]
+  const { processes, openings, leases, budgetLeases } = await database.books.dump()
+  const left = [...openings, ...budgetLeases, ...leases.filter((lease) => !lease.closed)]
+  const open = new Set(left.map(({ processId }) => processId))
+  const closed = new Map(processes.map((row) => [row.processId, row.closed]))
+  return all.flatMap(({ id, alive, serving, missed, locked }) => {
+    if (!missed) return [`${id} is gone and not missed`]
+    if (alive && closed.get(id) === true) return [`${id} was closed and does not know it`]
+    if (alive && !locked) return [`${id} has lost its lock and not taken it again`]
+    if (alive && !serving) return [`${id} neither serves nor is gone`]
+    return !alive && (closed.get(id) === false || open.has(id)) ? [`${id} is gone and was not closed`] : []
+  })
+}
+
+/** Nothing is held, nobody waits. */
+export async function checkIdle({ stage, stories }: Scene, { id, gateway }: SimulatedProcess): Promise<void> {
+  if (gateway === undefined) return
+  const { actors } = gateway.ports
+  const gate = await actors.gate.ask<{ taken: number; waiting: number }>((reply) => ({ type: "view", reply }), 1_000)
+  if (gate.kind !== "ok" || gate.value.taken > 0 || gate.value.waiting > 0)
+    stage.violate(`at rest the gate of ${id} is not empty: ${JSON.stringify(gate)}`)
+  for (const model of models) {
+    const slots = await actors.models.ask<{ taken: number; waiting: number }>(model.id, (reply) => ({
+      type: "view",
+      reply,
+    }))
+    if (slots.kind !== "ok" || slots.value.taken > 0 || slots.value.waiting > 0)
+      stage.violate(`at rest the slots of ${model.id} in ${id} are not empty: ${JSON.stringify(slots)}`)
+  }
+  const used = new Set(
+    stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),
+  )
+  for (const accountId of used) {
+    const look = () => actors.accounts.ask<{ held: bigint }>(accountId, (reply) => ({ type: "view", reply }))
+    let view = await look()
+    // A start that fails refuses everyone who waits, and the next ask starts anew.
+    for (let tries = 1; view.kind === "refused" && tries < 5; tries++) {
+      await sleep(stage.clock, 500)
+      view = await look()
+    }
+    if (view.kind !== "ok") stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.kind} ${view.reason}`)
+    else if (view.value.held !== 0n) stage.violate(`at rest ${view.value.held} is held of ${accountId} in ${id}`)
+  }
+}
+
+/** All that is left of an account can be held by one call, whoever leased it before. */
+export async function checkSpendable({ stage, database, processes }: Scene): Promise<void> {
+  const { balances } = await database.books.dump()
+  const process = processes.find(({ serving }) => serving)
+  const accountsOf = process?.gateway?.ports.actors.accounts
+  if (accountsOf === undefined) return
+  for (const { accountId, posted } of balances) {
+    if (posted <= 0n) continue
+    const requestId = `last_${accountId}`
+    const terms = { requestId, least: micro(posted), target: micro(posted) }
+    for (let tries = 1; ; tries++) {
+      const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
+      if (held.kind === "ok" && held.value.kind === "held") break
+      const answer = held.kind === "ok" ? held.value.kind : held.reason
+      if (tries === 5) return stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
+      await sleep(stage.clock, 500)
+    }
+    accountsOf.tellIfActive(accountId, { type: "release", requestId })
+  }
+}
+
+/** What is left can be spent to the last rupiah, and the books are as they must be. */
+export async function audit(scene: Scene): Promise<void> {
+  const { stage, stories } = scene
+  const { books } = scene.database
+  await checkBooks(scene, true)
+  const before = await books.dump()
+  for (const { accountId, posted, leased } of before.balances) {
+    if (leased !== 0n) stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
+    const grown = await books.growLease("prc_auditor", accountId, micro(posted), 0)
+    const free = grown === undefined ? undefined : grown.lease.granted
+    if (free !== posted) stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
+  }
+  const { said, counts } = stage
+  const holdsLast = !counts.has("actor crashes" satisfies Fault)
+  for (const broken of brokenPromises(before, stories, { said, holdsLast })) stage.violate(broken)
+}
+
+/** Also on the way, while all is under way. */
+export async function checkBooks({ stage, database, limitsStay }: Scene, quiet: boolean): Promise<void> {
+  for (const found of violations(await database.books.dump(), { quiet, limitsStay })) stage.violate(toldOf(found))
+}
