@@ -28,13 +28,6 @@ export interface Charged extends Settled {
 export interface AccountView {
   readonly held: Micro
   readonly available: Micro
-  /** It cannot know whether what it began with counts a charge that was taken back; an actor that begins anew will. */
-  readonly isDoubtful: boolean
-}
-
-export interface AccountPorts extends LeasePorts {
-  /** It became doubtful. */
-  readonly doubt: () => void
 }
 
 export type AccountCommand =
@@ -47,21 +40,18 @@ export type AccountCommand =
   | { readonly type: "view"; readonly reply: Reply<AccountView> }
 
 export class Account implements Behaviour<AccountCommand> {
-  readonly #doubt: () => void
   readonly #leaseId: bigint
   readonly #purse: LeasedPurse
   readonly #purseId = Symbol("purse")
-  #isDoubtful = false
 
   /** `more`: there was more to be had than the lease has. */
-  constructor(ports: AccountPorts, lease: AccountLease, more: boolean) {
-    this.#doubt = ports.doubt
+  constructor(ports: LeasePorts, lease: AccountLease, more: boolean) {
     this.#leaseId = lease.id
     this.#purse = new LeasedPurse(ports, lease, more)
   }
 
   idle(): boolean {
-    return this.#purse.isIdle || (this.#isDoubtful && this.#purse.isQuiet)
+    return this.#purse.isIdle
   }
 
   receive(command: AccountCommand): void {
@@ -77,7 +67,7 @@ export class Account implements Behaviour<AccountCommand> {
       case "lease":
         return this.#purse.receive(command.news)
       case "view":
-        return command.reply(this.#view())
+        return command.reply({ held: this.#purse.held, available: this.#purse.available })
       default:
         return unreachable(command)
     }
@@ -92,13 +82,7 @@ export class Account implements Behaviour<AccountCommand> {
 
   /** A purse made after the charge read the lease with it or without it, and with or without its being taken back. */
   #onUnsettle({ purse, charge }: Charged): void {
-    if (purse === this.#purseId) return this.#purse.unsettle(charge)
-    if (charge === 0n || this.#isDoubtful) return
-    this.#isDoubtful = true
-    this.#doubt()
-  }
-
-  #view(): AccountView {
-    return { held: this.#purse.held, available: this.#purse.available, isDoubtful: this.#isDoubtful }
+    if (purse === this.#purseId) this.#purse.unsettle(charge)
+    else if (charge > 0n) this.#purse.doubt()
   }
 }

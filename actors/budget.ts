@@ -21,7 +21,7 @@ export interface BudgetPorts {
   /** The outcome of what was begun for a budget comes back to it through its actor. */
   readonly self: (budget: Budget, news: LeaseNews) => void
   readonly growBudget: (budget: Budget, short: Micro, version: number) => void
-  readonly returnBudget: (budget: Budget, returned: Micro) => void
+  readonly returnBudget: (budget: Budget, returned: Micro, recount: boolean) => void
 }
 
 export class Budget {
@@ -44,7 +44,7 @@ export class Budget {
         clock: ports.clock,
         self: (news) => ports.self(this, news),
         grow: (short, version) => ports.growBudget(this, short, version),
-        giveBack: (returned) => ports.returnBudget(this, returned),
+        giveBack: (returned, recount) => ports.returnBudget(this, returned, recount),
       },
       undefined,
       true,

@@ -39,7 +39,9 @@ export type LeaseNews =
   | { readonly type: "recalled"; readonly amount: Micro; readonly yields: boolean }
   /** From now on only what is held is kept. */
   | { readonly type: "drain" }
-  | { readonly type: "look"; readonly at: "waiting" | "idleness" | "unreturned" }
+  | { readonly type: "look"; readonly at: LookAt }
+
+type LookAt = "waiting" | "idleness" | "unreturned" | "doubt"
 
 export interface LeasePorts {
   readonly clock: Clock
@@ -49,8 +51,11 @@ export interface LeasePorts {
    * granted where the version is another one by then: a growth that comes late must not lease what nobody here knows of.
    */
   readonly grow: (short: Micro, version: number) => void
-  /** Begins to give back; `returned` is cumulative. The outcome comes back as `returned` or `not-returned`. */
-  readonly giveBack: (returned: Micro) => void
+  /**
+   * Begins to give back; `returned` is cumulative. The outcome comes back as `returned` or `not-returned`. `recount`: not before
+   * all is durable that was sent to the ledger, so that what comes back has settled what this purse has.
+   */
+  readonly giveBack: (returned: Micro, recount: boolean) => void
 }
 
 interface Waiting {
@@ -71,6 +76,7 @@ const IDLE_MS = 60_000
 /** A purse used within this time keeps half of what it has when a neighbour is short of less. */
 const IN_USE_MS = 1_000
 const RETURN_AGAIN_MS = 500
+const RECOUNT_MS = 500
 /** How many calls may wait for one growth. */
 const WAITING_LIMIT = 10_000
 
@@ -82,8 +88,14 @@ export class LeasedPurse {
   #version: number
   #opened: boolean
   #waiting: Waiting[] = []
-  #underWay: "growth" | "return" | undefined
+  #underWay: "growth" | "return" | "recount" | undefined
   #wantsGrowth = false
+  /** What has been settled may be more or less than is known here; until it is recounted. */
+  #doubtful = false
+  #wantsRecount = false
+  /** How often a charge was made or taken back, and how often when the recount under way began. */
+  #charges = 0
+  #chargesBefore = 0
   #unreturned = false
   /** A growth has no outcome: until another statement has one, more may be granted than we know of. */
   #unsure = false
@@ -118,14 +130,10 @@ export class LeasedPurse {
   get available(): Micro {
     return this.#purse.available
   }
-  /** Nothing is held or under way. */
-  get isQuiet(): boolean {
-    const atWork = this.#waiting.length > 0 || this.#underWay !== undefined || this.#unreturned
-    return !atWork && !this.#unsure && this.#purse.isEmpty
-  }
-  /** And nothing is kept from others. */
+  /** Nothing is held or under way, and nothing is kept from others. */
   get isIdle(): boolean {
-    return this.isQuiet && this.#purse.available === 0n
+    const atWork = this.#waiting.length > 0 || this.#underWay !== undefined || this.#unreturned
+    return !atWork && !this.#unsure && !this.#doubtful && this.#purse.isEmpty && this.#purse.available === 0n
   }
 
   /** Answers at once where it can. A release of the request id ends the wait. */
@@ -154,14 +162,23 @@ export class LeasedPurse {
   }
 
   settle(requestId: string, actual: Micro): Settled {
+    this.#charges++
     const settled = this.#purse.settle(requestId, actual)
     this.#share()
     return settled
   }
 
   unsettle(charge: Micro): void {
+    this.#charges++
     this.#purse.unsettle(charge)
     this.#share()
+  }
+
+  /** A charge of this lease was made or taken back, and it is not known whether the purse counts it. */
+  doubt(): void {
+    if (this.#doubtful) return
+    this.#doubtful = true
+    this.#lookLater("doubt", RECOUNT_MS)
   }
 
   receive(news: LeaseNews): void {
@@ -220,10 +237,12 @@ export class LeasedPurse {
 
   #next(): void {
     if (this.#underWay !== undefined) return
-    if (this.#unreturned) {
-      this.#underWay = "return"
+    if (this.#unreturned || this.#wantsRecount) {
+      this.#underWay = this.#wantsRecount ? "recount" : "return"
       this.#unreturned = false
-      this.#ports.giveBack(this.#purse.returned)
+      this.#wantsRecount = false
+      this.#chargesBefore = this.#charges
+      this.#ports.giveBack(this.#purse.returned, this.#underWay === "recount")
     } else if (this.#wantsGrowth) {
       this.#underWay = "growth"
       this.#wantsGrowth = false
@@ -283,18 +302,26 @@ export class LeasedPurse {
     this.#waiting = [...still, ...this.#waiting]
   }
 
-  #onReturned({ granted, returned, version }: VersionedLease): void {
-    this.#version = version
+  #onReturned(lease: VersionedLease): void {
+    const isRecount = this.#underWay === "recount"
+    this.#version = lease.version
     this.#underWay = undefined
     this.#unsure = false
-    this.#purse.grantedIs(granted)
-    if (!this.#unreturned) this.#purse.returnedIs(returned)
+    this.#purse.grantedIs(lease.granted)
+    if (isRecount && this.#charges === this.#chargesBefore) {
+      this.#doubtful = false
+      if (!this.#unreturned) this.#purse.returnedIs(lease.returned)
+      this.#purse.settledIs(lease.settled)
+    } else if (isRecount) this.#lookLater("doubt", RECOUNT_MS)
+    // A charge is there that was taken back here, or one that was made elsewhere.
+    else if (!this.#unreturned && lease.returned < this.#purse.returned) this.doubt()
     this.#share()
     this.#next()
   }
 
   /** It may have been given back or not; it is not ours any more, and is offered until that is known. */
   #onNotReturned(): void {
+    if (this.#underWay === "recount") this.#lookLater("doubt", RECOUNT_MS)
     this.#underWay = undefined
     this.#unreturned = true
     this.#wantsGrowth = false
@@ -322,7 +349,7 @@ export class LeasedPurse {
 
   /** Giving back nothing tells what there is, and ends what is on its way; of a lease that was never seen only a growth does. */
   #findOut(): void {
-    if (!this.#unsure || this.#underWay === "return") return
+    if (!this.#unsure || this.#underWay === "return" || this.#underWay === "recount") return
     if (!this.#opened) return this.#grow()
     this.#unreturned = true
     this.#next()
@@ -343,8 +370,9 @@ export class LeasedPurse {
     this.#next()
   }
 
-  #onLook(at: "waiting" | "idleness" | "unreturned"): void {
-    if (at === "unreturned") return this.#next()
+  #onLook(at: LookAt): void {
+    if (at === "doubt") this.#wantsRecount = true
+    if (at === "doubt" || at === "unreturned") return this.#next()
     if (at === "waiting") {
       this.#looksForMore = false
       if (this.#waiting.length > 0 && this.#underWay === undefined) this.#grow()
@@ -371,7 +399,7 @@ export class LeasedPurse {
     this.#lookLater("idleness", IDLE_MS)
   }
 
-  #lookLater(at: "waiting" | "idleness" | "unreturned", ms: number): void {
+  #lookLater(at: LookAt, ms: number): void {
     this.#clock.after(ms, () => this.#ports.self({ type: "look", at }))
   }
 }

@@ -63,7 +63,12 @@ export class Purse {
     this.#returned = plus(this.#returned, amount)
   }
 
-  /** What the database took back, when that is less than it was offered: a charge is about to be taken back there. */
+  /** What is settled under the lease, when it is known; no more than what is not held. */
+  settledIs(settled: Micro): void {
+    this.#settled = smaller(settled, micro(this.#granted - this.#returned - this.#held))
+  }
+
+  /** What the database took back, when that is less than it was offered. */
   returnedIs(returned: Micro): void {
     if (returned < this.#returned) this.#returned = returned
   }

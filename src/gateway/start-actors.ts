@@ -39,8 +39,8 @@ const ASK_DEADLINE_MS = 5_000
 const INTENSITY = { restarts: 10, withinMs: 60_000 }
 /** How long a starting actor waits for the ledger to have written what was sent before. */
 const BARRIER_MS = 5_000
-/** When an account is looked after again whose actor could not start, or is doubtful of what it began with. */
-const LOOK_AGAIN_MS = 1_000
+/** When an account whose actor could not start, because the database was away, is looked after again. */
+const START_AGAIN_MS = 1_000
 
 export function startActors(parts: ActorsParts): Actors {
   const { runtime, store, log } = parts
@@ -107,15 +107,16 @@ export function startActors(parts: ActorsParts): Actors {
         if (grown === undefined) throw new Error("this process was closed by another")
         heard(budget, { type: "grown", lease: grown.lease, more: grown.more }, grown.elsewhere)
       }
-      const giveBack = async (budget: Budget, returned: Micro) => {
+      const giveBack = async (budget: Budget, returned: Micro, recount: boolean) => {
+        if (recount) await written()
         const lease = await store.returnBudget(budget, returned)
         // Not there any more: it was given back whole, with the process.
         heard(budget, lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
       }
       const growBudgetOf = (budget: Budget, short: Micro, version: number) =>
         void grow(budget, short, version).catch(failed("budget not grown", () => heard(budget, { type: "not-grown" })))
-      const returnBudgetOf = (budget: Budget, returned: Micro) =>
-        void giveBack(budget, returned).catch(
+      const returnBudgetOf = (budget: Budget, returned: Micro, recount: boolean) =>
+        void giveBack(budget, returned, recount).catch(
           failed("budget not given back", () => heard(budget, { type: "not-returned" })),
         )
       const ports = { clock, self, load, growBudget: growBudgetOf, returnBudget: returnBudgetOf }
@@ -130,19 +131,14 @@ export function startActors(parts: ActorsParts): Actors {
   }
   // A lease that an actor left when it crashed, or that was opened and not heard of, is in nobody's hands: no neighbour gets
   // anything of it before an actor knows it again.
-  const lookAgain = (accountId: string) => void clock.after(LOOK_AGAIN_MS, () => void lookAfter(accountId))
-  const lookAfter = async (accountId: string) => {
-    // One that is doubtful, and holds nothing just now, begins anew.
-    accounts.putAway(accountId)
-    const view = await accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply }))
-    if (view.kind === "ok" ? view.value.isDoubtful : view.reason === "late") lookAgain(accountId)
-  }
+  const startAgain = (accountId: string) =>
+    clock.after(START_AGAIN_MS, () => void accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply })))
   const accounts: Registry<AccountCommand> = new Registry(runtime, {
     ...common,
     kind: "account",
     start: async (accountId, tell) => {
       const opened = await openLease(accountId).catch((error: unknown) => {
-        lookAgain(accountId)
+        startAgain(accountId)
         throw error
       })
       if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
@@ -154,7 +150,8 @@ export function startActors(parts: ActorsParts): Actors {
         if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
         self({ type: "grown", ...grown })
       }
-      const giveBack = async (returned: Micro) => {
+      const giveBack = async (returned: Micro, recount: boolean) => {
+        if (recount) await written()
         const lease = await store.returnLease(id, returned)
         // Not open any more: it was given back whole, with the process.
         self(lease === undefined ? { type: "not-returned" } : { type: "returned", lease })
@@ -162,11 +159,12 @@ export function startActors(parts: ActorsParts): Actors {
       const ports = {
         clock,
         self,
-        doubt: () => lookAgain(accountId),
         grow: (short: Micro, version: number) =>
           void grow(short, version).catch(failed("account not grown", () => self({ type: "not-grown" }))),
-        giveBack: (returned: Micro) =>
-          void giveBack(returned).catch(failed("account not given back", () => self({ type: "not-returned" }))),
+        giveBack: (returned: Micro, recount: boolean) =>
+          void giveBack(returned, recount).catch(
+            failed("account not given back", () => self({ type: "not-returned" })),
+          ),
       }
       return new Account(ports, opened.lease, opened.more)
     },

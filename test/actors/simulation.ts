@@ -127,11 +127,7 @@ class Simulation {
               this.#random() < 0.2 ? { type: "not-grown" } : { type: "grown", lease: lease(version + 1), more: false },
             ),
           )
-        return new Account(
-          { clock: on.clock, self, grow, giveBack: () => {}, doubt: () => {} },
-          { id: 1n, ...lease(0) },
-          false,
-        )
+        return new Account({ clock: on.clock, self, grow, giveBack: () => {} }, { id: 1n, ...lease(0) }, false)
       },
     })
     this.#keys = new Registry<KeyCommand>(on, {
