@@ -286,10 +286,13 @@ export class Key implements Behaviour<KeyCommand> {
     return budget
   }
 
-  /** The current budget, if a call that was admitted in these periods counts in it. */
+  /** The budget that a call counts in that was admitted in these periods: the current one, or one of a period before. */
   #budgetOf(starts: PeriodStarts): Budget | undefined {
-    const budget = this.#currentBudget()
-    return budget && starts[budget.period] === budget.start ? budget : undefined
+    const current = this.#currentBudget()
+    if (current === undefined || starts[current.period] === current.start) return current
+    const past = this.#openBudget(current.period, starts[current.period])
+    past.purse.drain(true)
+    return past
   }
 
   #onChanged(): void {

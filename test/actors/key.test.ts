@@ -373,6 +373,16 @@ describe("a key's budget", () => {
     expect(settle("a", 50n)).toBe(micro(50n))
     expect(usage()).toBe(micro(100n))
   })
+
+  test("pays no more than was left of the day that a call was admitted in, when the key was started again after it", () => {
+    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:00:00Z" })
+    const { starts } = calendarAt(Date.parse("2026-03-10T16:00:00Z"), plain.timeZone)
+    moveTo("2026-03-10T17:30:00Z")
+    expect(reserve("a", 50n).kind).toBe("reserved")
+    expect(settle("admitted by another", 130n, starts)).toBe(micro(100n))
+    expect(settle("admitted by another too", 1n, starts)).toBe(zero)
+    expect(usage()).toBe(micro(50n))
+  })
 })
 
 describe("a change", () => {
