@@ -187,7 +187,7 @@ export class Story {
     const { actors, withdrawals } = this.#ports
     const booked = await settle(actors, withdrawals, {
       keyHash: this.#caller.keyHash,
-      opening: { ...opening, leaseId: admission.leaseId, starts: admission.starts },
+      opening: asAdmitted(opening, admission),
       admission,
       ending,
       markers: routed.markers,
@@ -228,7 +228,8 @@ export class Story {
   async #withdraw(opening: Opening, errorCode: FailureCode): Promise<void> {
     const { actors, withdrawals } = this.#ports
     const record = unsettledRecord(this.#understood.offer, errorCode, this.#firstTokenMs, this.#elapsedMs())
-    await withdraw(actors, withdrawals, { opening, records: [record], voided: true })
+    const booked = asAdmitted(opening, this.#admission ?? opening)
+    await withdraw(actors, withdrawals, { opening: booked, records: [record], voided: true })
   }
 
   async #attempt(candidate: Candidate, admission: Admission, patience: Patience): Promise<Answered | Failed> {
@@ -321,3 +322,10 @@ export class Story {
     return Math.round(this.#ports.clock.monotonic() - this.#startedAt)
   }
 }
+
+/** After a reroute a call is charged, and its charge taken back, under the lease and in the periods of its last admission. */
+const asAdmitted = (opening: Opening, { leaseId, starts }: Pick<Opening, "leaseId" | "starts">): Opening => ({
+  ...opening,
+  leaseId,
+  starts,
+})
