@@ -11,7 +11,10 @@ export class DataDirectoryInUse extends Error {
   override readonly name = "DataDirectoryInUse"
 }
 
-/** Takes the directory (made if need be) until disposed of. */
+/** Kept here, because a database that nobody refers to any more is closed by the garbage collector, and its lock is gone. */
+const held = new Set<Database>()
+
+/** Takes the directory (made if need be) until disposed of, or until this process ends. */
 export function lockDataDirectory(dataDir: string): Disposable {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const lock = new Database(join(dataDir, "lock"))
@@ -23,5 +26,11 @@ export function lockDataDirectory(dataDir: string): Disposable {
     if (!(error instanceof SQLiteError) || error.code !== "SQLITE_BUSY") throw error
     throw new DataDirectoryInUse(`The data directory ${dataDir} is in use by another Loket process`)
   }
-  return { [Symbol.dispose]: () => lock.close() }
+  held.add(lock)
+  return {
+    [Symbol.dispose]: () => {
+      held.delete(lock)
+      lock.close()
+    },
+  }
 }

@@ -76,6 +76,31 @@ test("a data directory in use is refused to a second process by name, and free a
   rmSync(dataDir, { recursive: true })
 }, 30_000)
 
+test("a data directory stays in use though nobody refers to what opened it any more", async () => {
+  const dataDir = await templateCopy()
+  const lock = join(import.meta.dir, "../../../src/store/embedded/lock.ts")
+  const take = `import { lockDataDirectory } from ${JSON.stringify(lock)}
+    lockDataDirectory(${JSON.stringify(dataDir)})`
+  const first = Bun.spawn(
+    [
+      process.execPath,
+      "-e",
+      `${take}
+      for (let turn = 0; turn < 5; turn++) { Bun.gc(true); await Bun.sleep(5) }
+      console.log("collected")
+      await Bun.sleep(60_000)`,
+    ],
+    { stdout: "pipe" },
+  )
+  const { value } = await first.stdout.getReader().read()
+  expect(Buffer.from(value ?? []).toString()).toBe("collected\n")
+  const second = Bun.spawnSync([process.execPath, "-e", take])
+  expect(second.stderr.toString()).toContain(`The data directory ${dataDir} is in use`)
+  first.kill()
+  await first.exited
+  rmSync(dataDir, { recursive: true })
+}, 30_000)
+
 test("only this user can reach the socket, and it goes when the database is closed", async () => {
   const embedded = await openEmbedded({ dataDir: "memory" })
   const directory = new URL(embedded.url).searchParams.get("host") ?? ""
