@@ -27,8 +27,11 @@ export interface Scene {
   readonly isReplacing: () => boolean
 }
 
-/** How long until a dead process is closed: the server has to see that it is gone, and a living one to look. */
-const SUCCESSION_MS = 15_000
+/**
+ * How long until a dead process is closed: the server has to see that it is gone (6 s), and a living one to look (each 5 s),
+ * which it does not for 5 s once it has noticed (6 s) that its own lock was lost.
+ */
+const SUCCESSION_MS = 20_000
 
 /** Who is starting or stopping has done so; who is gone is closed by one who lives, and who is closed has seen it. */
 export async function awaitSuccession(scene: Scene): Promise<void> {
