@@ -172,5 +172,10 @@ const transientState = /^(?:08|53|57P|58)|^(?:40001|40P01|40003|25006|57014)$/
 function isLost(error: unknown): error is Error {
   if (error instanceof NoAnswer) return true
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return false
-  return error instanceof postgres.PostgresError ? transientState.test(error.code) : connectionCodes.has(error.code)
+  if (!(error instanceof postgres.PostgresError)) return connectionCodes.has(error.code)
+  return transientState.test(error.code) || isBrokenSession(error)
 }
+
+/** The server ended the session for a trouble of its own, as where its disk is too full to begin one. */
+const isBrokenSession = ({ severity, code }: postgres.PostgresError): boolean =>
+  (severity === "FATAL" || severity === "PANIC") && code.startsWith("XX")

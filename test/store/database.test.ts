@@ -232,3 +232,23 @@ test("with the network cut fifty times a second every acknowledged row is there 
   await Bun.sleep(50)
   expect(unhandled).toEqual([])
 })
+
+test("a server that cannot begin a session for a trouble of its own is unavailable", async () => {
+  const fields = ["SFATAL", "VFATAL", "CXX000", "Mcould not write init file", ""].map((field) => `${field}\0`).join("")
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(4 + fields.length)
+  const answer = Buffer.concat([Buffer.from("E"), length, Buffer.from(fields)])
+  using server = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      data(socket) {
+        socket.end(answer)
+      },
+    },
+  })
+  const db = openDatabase({ url: `postgres://nobody@127.0.0.1:${server.port}/none`, connections: 1 })
+  const asked = db.run((sql) => sql`select 1`, { deadlineMs: 300 })
+  expect(await asked.catch((error: unknown) => error)).toBeInstanceOf(DatabaseUnavailable)
+  await db.close()
+})
