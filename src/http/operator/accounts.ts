@@ -78,8 +78,11 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         if (page instanceof Failure) return page
         const account = await found(params.id)
         if (account instanceof Failure) return account
-        const after = page.after && BigInt(page.after[0] ?? 0)
-        const rows = await views.transfers(account.id, { after, limit: page.limit + 1 })
+        const [before] = page.after ?? []
+        const rows = await views.transfers(account.id, {
+          before: before === undefined ? undefined : BigInt(before),
+          limit: page.limit + 1,
+        })
         return pageJson(rows, page, { item: transferJson, placeOf: ({ id }) => [String(id)] })
       },
       asks<PageQuery>(),

@@ -43,7 +43,7 @@ export interface TransferRow {
 
 export interface TransferPage {
   /** The last transfer of the page before. */
-  readonly after: bigint | undefined
+  readonly before: bigint | undefined
   readonly limit: number
 }
 
@@ -78,19 +78,19 @@ export function accountViews(database: Database): AccountViews {
       return row && toView(row)
     },
 
-    async transfers(accountId, { after, limit }) {
+    async transfers(accountId, { before, limit }) {
       // Either side has its index; balances go back from the newest transfer.
       const rows = await database.run(
         (sql) => sql<TransferColumns[]>`
           with page as (
             (select id, created_at, amount_micro as amount, debit_account as counterpart, reason, idempotency_key
-              from transfers where credit_account = ${accountId} ${olderThan(sql, after)} order by id desc limit ${limit})
+              from transfers where credit_account = ${accountId} ${olderThan(sql, before)} order by id desc limit ${limit})
             union all
             (select id, created_at, -amount_micro, credit_account, reason, idempotency_key
-              from transfers where debit_account = ${accountId} ${olderThan(sql, after)} order by id desc limit ${limit})
+              from transfers where debit_account = ${accountId} ${olderThan(sql, before)} order by id desc limit ${limit})
             order by id desc limit ${limit}
           ), start as (
-            select posted_micro ${after === undefined ? sql`` : sql`- ${newerSum(sql, accountId, after)}`} as balance
+            select posted_micro ${before === undefined ? sql`` : sql`- ${newerSum(sql, accountId, before)}`} as balance
             from balances where account_id = ${accountId}
           )
           select p.*, (start.balance - coalesce(sum(p.amount) over (order by p.id desc
@@ -114,7 +114,7 @@ export function accountViews(database: Database): AccountViews {
   }
 }
 
-const olderThan = (sql: Sql, after: bigint | undefined) => (after === undefined ? sql`` : sql`and id < ${after}`)
+const olderThan = (sql: Sql, before: bigint | undefined) => (before === undefined ? sql`` : sql`and id < ${before}`)
 
 /** What the transfers from `from` on came to. */
 const newerSum = (sql: Sql, accountId: string, from: bigint) => sql`(

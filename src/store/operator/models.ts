@@ -8,7 +8,7 @@ import { type ModelRow, priceOf, type PriceRow } from "../catalogue.ts"
 import type { Database, Sql } from "../database.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
 
-/** What operators are shown of a model's row; endpoints and formats as they stand there. */
+/** What operators are shown of a model's row. */
 export interface StoredModel extends Omit<ModelRow, "strip" | "unsupported" | "features" | "created_at"> {
   /** What an operator has set: names of columns, `price` or `retired`. */
   readonly edited: readonly string[]
