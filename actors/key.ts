@@ -9,7 +9,7 @@ import type { Clock } from "./kernel/clock.ts"
 import { type KeyLimits, KeyWindows, type WindowViews } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
-import { type Calendar, calendarAt, type PeriodStarts, type SpendingPeriod } from "./period.ts"
+import { type Calendar, calendarAt, type PeriodStarts, type RunningPeriods, type SpendingPeriod } from "./period.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
 
@@ -20,12 +20,18 @@ export interface KeyRecord extends KeyLimits {
   readonly accountDeleted: boolean
   readonly accountFrozen: boolean
   readonly timeZone: string
+  /** What was running when the time zone last changed. */
+  readonly running?: RunningPeriods | undefined
   readonly budget: { readonly limit: Micro; readonly period: SpendingPeriod } | undefined
+  readonly fallback: Fallback
   /** This is the hash of a later secret of a key that was rotated; the key's own actor is found by this one. */
   readonly movedTo?: string | undefined
   /** When secrets that were replaced stop to work, by their hash; wall clock. */
   readonly secretEnds?: Readonly<Record<string, number>> | undefined
 }
+
+/** Which models of a chain may answer for the one that was asked for: any, those that cost no more, or none. */
+export type Fallback = "any" | "never_dearer" | "off"
 
 /** A key as it is in durable state: what it has spent is of the periods that begin at `starts`. */
 export interface LoadedKey {
@@ -96,8 +102,8 @@ export type KeyCommand =
   | { readonly type: "lease"; readonly news: LeaseNews }
   /** This process's part of the windows is another from now on. */
   | { readonly type: "share"; readonly share: Share }
-  /** Durable state has changed: read it again. */
-  | { readonly type: "changed" }
+  /** Durable state has changed: read it again. Answered when what was read after this is in force. */
+  | { readonly type: "changed"; readonly reply?: Reply<"in force"> }
   | { readonly type: "loaded"; readonly loaded: LoadedKey | undefined }
   | { readonly type: "not-loaded" }
 
@@ -133,6 +139,9 @@ export class Key implements Behaviour<KeyCommand> {
   /** Reads one at a time, so that an older answer never overtakes a newer one. */
   #loading = false
   #loadAgain = false
+  /** Who waits for the read under way, and for the one after it. */
+  #heard: Reply<"in force">[] = []
+  #heardNext: Reply<"in force">[] = []
 
   constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
     this.#ports = ports
@@ -143,7 +152,8 @@ export class Key implements Behaviour<KeyCommand> {
 
   idle(): boolean {
     const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
-    return this.#reserved.size === 0 && !this.#loading && shared && this.#windows.isEmpty(this.#clock.monotonic())
+    const unread = this.#loading || this.#heardNext.length > 0
+    return this.#reserved.size === 0 && !unread && shared && this.#windows.isEmpty(this.#clock.monotonic())
   }
 
   receive(command: KeyCommand): void {
@@ -169,12 +179,11 @@ export class Key implements Behaviour<KeyCommand> {
       case "share":
         return this.#windows.share(command.share)
       case "changed":
-        return this.#onChanged()
+        return this.#onChanged(command.reply)
       case "loaded":
         return this.#onLoaded(command.loaded)
       case "not-loaded":
-        this.#clock.after(LOAD_AGAIN_MS, () => this.#ports.self({ type: "changed" }))
-        return this.#onLoadEnded()
+        return this.#onNotLoaded()
       default:
         return unreachable(command)
     }
@@ -295,14 +304,22 @@ export class Key implements Behaviour<KeyCommand> {
     return past
   }
 
-  #onChanged(): void {
+  #onChanged(reply?: Reply<"in force">): void {
+    if (reply !== undefined) this.#heardNext.push(reply)
     if (this.#loading) {
       // The read under way may be older than the change.
       this.#loadAgain = true
       return
     }
     this.#loading = true
+    this.#heard = this.#heardNext.splice(0)
     this.#ports.load()
+  }
+
+  #onNotLoaded(): void {
+    this.#clock.after(LOAD_AGAIN_MS, () => this.#ports.self({ type: "changed" }))
+    this.#heardNext.unshift(...this.#heard.splice(0))
+    this.#onLoadEnded()
   }
 
   #onLoadEnded(): void {
@@ -314,9 +331,10 @@ export class Key implements Behaviour<KeyCommand> {
 
   /** New limits act at once; what was counted and spent under the old ones stays. */
   #onLoaded(loaded: LoadedKey | undefined): void {
-    this.#onLoadEnded()
     if (loaded === undefined) this.#record = undefined
     else this.#load(loaded)
+    for (const reply of this.#heard.splice(0)) reply("in force")
+    this.#onLoadEnded()
   }
 
   #load(loaded: LoadedKey): void {
@@ -324,7 +342,7 @@ export class Key implements Behaviour<KeyCommand> {
     this.#loaded = loaded
     this.#record = loaded.record
     this.#windows.limit(loaded.record)
-    if (before?.timeZone !== loaded.record.timeZone) this.#calendar = undefined
+    if (!sameCalendar(before, loaded.record)) this.#calendar = undefined
     const budget = this.#currentBudget()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
   }
@@ -332,10 +350,10 @@ export class Key implements Behaviour<KeyCommand> {
   #currentCalendar(): Calendar {
     const now = this.#clock.now()
     const known = this.#calendar
-    if (known !== undefined && now >= known.starts.daily && now < known.dayEnds) return known
-    const next = calendarAt(now, this.#record?.timeZone ?? "UTC")
+    if (known !== undefined && now >= known.starts.daily && now < Math.min(known.dayEnds, known.monthEnds)) return known
+    const next = calendarAt(now, this.#record?.timeZone ?? "UTC", this.#record?.running)
     // A wall clock that is set back an hour over midnight must not open a fresh budget.
-    if (known !== undefined && next.starts.daily < known.starts.daily) return known
+    if (known !== undefined && isBefore(next.starts, known.starts)) return known
     this.#calendar = next
     return next
   }
@@ -356,3 +374,10 @@ export class Key implements Behaviour<KeyCommand> {
     }
   }
 }
+
+const isBefore = (a: PeriodStarts, b: PeriodStarts): boolean => a.daily < b.daily || a.monthly < b.monthly
+
+const sameCalendar = (a: KeyRecord | undefined, b: KeyRecord): boolean =>
+  a?.timeZone === b.timeZone &&
+  a.running?.daily?.end === b.running?.daily?.end &&
+  a.running?.monthly?.end === b.running?.monthly?.end

@@ -99,6 +99,8 @@ export class LeasedPurse {
   #unreturned = false
   /** A growth has no outcome: until another statement has one, more may be granted than we know of. */
   #unsure = false
+  /** The terms have changed since the statement under way was begun: what it grants is given back. */
+  #stale = false
   #askedAt: number
   #usedAt: number
   #looksForIdleness = false
@@ -214,6 +216,7 @@ export class LeasedPurse {
 
   /** Gives back all that is not held, and asks anew when it is needed: the terms of the whole may have changed. */
   reconsider(): void {
+    this.#stale = this.#underWay !== undefined || this.#unsure
     this.#giveBack(this.#purse.available)
     this.#onFreed()
   }
@@ -266,6 +269,7 @@ export class LeasedPurse {
     if (this.#opened) this.#purse.grantedIs(lease.granted)
     else this.#purse = new Purse(lease)
     this.#opened = true
+    if (this.#giveBackStale()) return
     // What was asked for in vain is not asked for again at once.
     let inVain = !more && !overtaken
     this.#serve((waiting) => {
@@ -287,6 +291,16 @@ export class LeasedPurse {
     this.#lookForMore()
     this.#share()
     this.#next()
+  }
+
+  /** Who waits is served of what is granted under the terms that hold now. */
+  #giveBackStale(): boolean {
+    if (!this.#stale) return false
+    this.#stale = false
+    this.#wantsGrowth ||= this.#waiting.length > 0
+    this.#giveBack(this.#purse.available)
+    this.#next()
+    return true
   }
 
   /** Asks of everyone who waits whether they were served (undefined), go on waiting, or are told why not. */
@@ -315,6 +329,7 @@ export class LeasedPurse {
     } else if (isRecount) this.#lookLater("doubt", RECOUNT_MS)
     // A charge is there that was taken back here, or one that was made elsewhere.
     else if (!this.#unreturned && lease.returned < this.#purse.returned) this.doubt()
+    if (this.#giveBackStale()) return
     this.#share()
     this.#next()
   }

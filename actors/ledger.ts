@@ -49,7 +49,10 @@ export interface UsageRecord {
   readonly status: UsageStatus
   readonly tokens: Tokens
   readonly charge: Micro
+  /** What the house bears of it. */
   readonly absorbed: Micro
+  /** The part of `absorbed` that is not of `tokens`: counts of the backend over their bounds. */
+  readonly excess: Micro
   readonly turns: number
   readonly attempts: number
   readonly errorCode: string | undefined
@@ -91,7 +94,7 @@ export type Settled = "durable" | "fenced"
 export interface LedgerView {
   /** Entries that are not durable yet. */
   readonly backlog: number
-  /** How long the commit under way has been tried; 0 when none is. */
+  /** How long the commit under way has been tried, in running time; 0 when none is. */
   readonly lagMs: number
 }
 
@@ -251,7 +254,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
   #next(): void {
     const entries = this.#queue.slice(0, this.#batchLimit)
     this.#queue = this.#queue.slice(this.#batchLimit)
-    this.#inFlight = { entries, since: this.#ports.clock.monotonic() }
+    this.#inFlight = { entries, since: this.#ports.clock.running() }
     this.#commit()
   }
 
@@ -268,7 +271,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
     const inFlight = this.#inFlight
     return {
       backlog: this.#queue.length + (inFlight?.entries.length ?? 0),
-      lagMs: inFlight === undefined ? 0 : this.#ports.clock.monotonic() - inFlight.since,
+      lagMs: inFlight === undefined ? 0 : this.#ports.clock.running() - inFlight.since,
     }
   }
 }
@@ -288,6 +291,13 @@ function batchOf(entries: readonly Entry[]): Batch {
 
 function voidOf(settlement: Settlement): Settlement {
   const [final, ...markers] = settlement.records
-  const record: UsageRecord = { ...final, status: "billing_error", charge: zero, absorbed: zero, flagged: true }
+  const record: UsageRecord = {
+    ...final,
+    status: "billing_error",
+    charge: zero,
+    absorbed: zero,
+    excess: zero,
+    flagged: true,
+  }
   return { opening: settlement.opening, records: [record, ...markers], voided: true }
 }

@@ -1,8 +1,15 @@
 /**
  * Calendar periods of spending limits, in an account's time zone (decisions §5). Instants in milliseconds since the
  * epoch. Temporal knows the zones' days of 23 and 25 hours.
+ *
+ * A new time zone does not begin a new period. What is running when the zone changes runs on to the first bound of the new zone that
+ * is not before its own end (decisions §13.5), so an owner cannot spend a budget once in each zone. Its own end stays that of
+ * the zone in which it began: whoever changes the zone and changes it back has what he had.
  */
 export type SpendingPeriod = "daily" | "monthly" | "total"
+
+/** The periods that end. */
+export type CalendarPeriod = Exclude<SpendingPeriod, "total">
 
 export interface PeriodStarts {
   readonly daily: number
@@ -17,12 +24,47 @@ export interface Calendar {
   readonly monthEnds: number
 }
 
-export function calendarAt(nowMs: number, timeZone: string): Calendar {
-  const day = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone).startOfDay()
-  const month = day.with({ day: 1 }).startOfDay()
-  return {
-    starts: { daily: day.epochMilliseconds, monthly: month.epochMilliseconds, total: 0 },
-    dayEnds: day.add({ days: 1 }).startOfDay().epochMilliseconds,
-    monthEnds: month.add({ months: 1 }).startOfDay().epochMilliseconds,
-  }
+/** A period that was running when the time zone changed. */
+export interface RunningPeriod {
+  readonly start: number
+  /** In the zone in which it began. */
+  readonly ownEnd: number
+  /** The first bound of the present zone that is not before `ownEnd`. */
+  readonly end: number
+}
+
+export type RunningPeriods = { readonly [Period in CalendarPeriod]?: RunningPeriod | undefined }
+
+/** `running`: of a key that was there when its account's time zone changed. */
+export function calendarAt(nowMs: number, timeZone: string, running: RunningPeriods = {}): Calendar {
+  const now = zoned(nowMs, timeZone)
+  const day = isRunning(running.daily, nowMs) ?? span(now, "daily")
+  const month = isRunning(running.monthly, nowMs) ?? span(now, "monthly")
+  return { starts: { daily: day.start, monthly: month.start, total: 0 }, dayEnds: day.end, monthEnds: month.end }
+}
+
+/** The period that is running now, as the change of the time zone to `to` leaves it. */
+export function carriedOver(
+  nowMs: number,
+  period: CalendarPeriod,
+  from: string,
+  to: string,
+  running: RunningPeriod | undefined,
+): RunningPeriod {
+  const { start, ownEnd } = isRunning(running, nowMs) ?? span(zoned(nowMs, from), period)
+  // The instant before it, so that an end which is a bound of the new zone too stays where it is.
+  return { start, ownEnd, end: span(zoned(ownEnd - 1, to), period).end }
+}
+
+/** One that begins after now was begun by a wall clock that was ahead, and is kept: what began must not begin again. */
+const isRunning = (period: RunningPeriod | undefined, nowMs: number): RunningPeriod | undefined =>
+  period !== undefined && nowMs < period.end ? period : undefined
+
+const zoned = (ms: number, timeZone: string) => Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timeZone)
+
+/** The day or month of the calendar that an instant is in. */
+function span(at: Temporal.ZonedDateTime, period: CalendarPeriod): RunningPeriod {
+  const first = period === "daily" ? at.startOfDay() : at.with({ day: 1 }).startOfDay()
+  const end = first.add(period === "daily" ? { days: 1 } : { months: 1 }).startOfDay().epochMilliseconds
+  return { start: first.epochMilliseconds, ownEnd: end, end }
 }

@@ -1,12 +1,15 @@
 /**
  * Concurrency slots with a bounded, fair wait: of a model (its `max_concurrency`) or of the whole gateway (decisions
- * §5). Who waits is served round robin by key, so that one key with a thousand calls cannot starve another; nor by filling
- * the queue: a key that has fewer waiting than another takes the place of that one's newest call. Where other processes call the
+ * §5, §13.17). Who waits is served round robin by account and then by key, so that neither a thousand calls nor two hundred keys
+ * starve another account; nor by filling the queue: an account that has fewer waiting than another takes the place of that
+ * one's newest call. The last quarter of the slots is for accounts under their share of them. Where other processes call the
  * same backend, the slots are this process's share of the cap. Waits in milliseconds.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { Clock } from "./kernel/clock.ts"
+import type { Clock, Timer } from "./kernel/clock.ts"
+import { Presence } from "./presence.ts"
 import { type Share, shareOf, whole } from "./share.ts"
+import { Turns } from "./turns.ts"
 import { unreachable } from "./unreachable.ts"
 
 export type AcquireReply = { readonly kind: "acquired" } | { readonly kind: "full" }
@@ -18,11 +21,17 @@ export interface SlotsView {
   readonly waiting: number
 }
 
+/** Whose call wants a slot. */
+export interface SlotCaller {
+  readonly requestId: string
+  readonly accountId: string
+  readonly keyId: string
+}
+
 export type SlotsCommand =
   | {
       readonly type: "acquire"
-      readonly requestId: string
-      readonly keyId: string
+      readonly caller: SlotCaller
       readonly waitMs: number
       readonly reply: Reply<AcquireReply>
     }
@@ -31,25 +40,29 @@ export type SlotsCommand =
   | { readonly type: "expire"; readonly requestId: string }
   | { readonly type: "cap"; readonly cap: number }
   | { readonly type: "share"; readonly share: Share }
+  /** Somebody may count as gone by now. */
+  | { readonly type: "look" }
   | { readonly type: "view"; readonly reply: Reply<SlotsView> }
 
-interface Waiting {
-  readonly requestId: string
-  readonly keyId: string
+interface Waiting extends SlotCaller {
   readonly reply: Reply<AcquireReply>
-  readonly cancelTimer: () => void
+  readonly timer: Timer
 }
 
 /** The queue is no longer than this many times the cap (decisions §5). */
 const QUEUE_FACTOR = 4
+/** This part of the slots is for accounts under their share. */
+const KEPT_PART = 4
 
 export class Slots implements Behaviour<SlotsCommand> {
   readonly #clock: Clock
   readonly #self: (command: SlotsCommand) => void
-  readonly #taken = new Set<string>()
+  /** Whose each slot is. */
+  readonly #taken = new Map<string, string>()
   readonly #waiting = new Map<string, Waiting>()
-  /** Each key's waiting calls in order of arrival; the map's own order is whose turn it is. */
-  readonly #queues = new Map<string, Set<string>>()
+  readonly #turns = new Turns()
+  readonly #presence: Presence
+  #looking = false
   /** Of all processes together, and what this one has of it. */
   #wholeCap: number
   #share: Share
@@ -58,6 +71,7 @@ export class Slots implements Behaviour<SlotsCommand> {
   constructor(clock: Clock, self: (command: SlotsCommand) => void, cap: number, share: Share = whole) {
     this.#clock = clock
     this.#self = self
+    this.#presence = new Presence(clock)
     this.#wholeCap = cap
     this.#share = share
     this.#cap = shareOf(cap, share)
@@ -70,7 +84,7 @@ export class Slots implements Behaviour<SlotsCommand> {
   receive(command: SlotsCommand): void {
     switch (command.type) {
       case "acquire":
-        return this.#onAcquire(command.requestId, command.keyId, command.waitMs, command.reply)
+        return this.#onAcquire(command.caller, command.waitMs, command.reply)
       case "release":
         return this.#onRelease(command.requestId)
       case "expire":
@@ -79,6 +93,9 @@ export class Slots implements Behaviour<SlotsCommand> {
         return this.#onCap(command.cap, this.#share)
       case "share":
         return this.#onCap(this.#wholeCap, command.share)
+      case "look":
+        this.#looking = false
+        return this.#serve()
       case "view":
         return command.reply({ cap: this.#cap, taken: this.#taken.size, waiting: this.#waiting.size })
       default:
@@ -86,38 +103,54 @@ export class Slots implements Behaviour<SlotsCommand> {
     }
   }
 
-  #onAcquire(requestId: string, keyId: string, waitMs: number, reply: Reply<AcquireReply>): void {
+  #onAcquire(caller: SlotCaller, waitMs: number, reply: Reply<AcquireReply>): void {
+    const { requestId, accountId } = caller
     if (this.#taken.has(requestId) || this.#waiting.has(requestId)) throw new Error(`${requestId} asked twice`)
-    if (this.#taken.size < this.#cap) {
-      this.#taken.add(requestId)
+    this.#presence.asks(accountId)
+    if (this.#mayTake(accountId)) {
+      this.#take(caller)
       return reply({ kind: "acquired" })
     }
-    if (waitMs <= 0 || !this.#makeRoom(keyId)) return reply({ kind: "full" })
+    if (waitMs <= 0 || !this.#makeRoom(caller)) return reply({ kind: "full" })
     const timer = this.#clock.after(waitMs, () => this.#self({ type: "expire", requestId }))
-    this.#waiting.set(requestId, { requestId, keyId, reply, cancelTimer: () => timer.cancel() })
-    const queue = this.#queues.get(keyId)
-    if (queue === undefined) this.#queues.set(keyId, new Set([requestId]))
-    else queue.add(requestId)
+    this.#waiting.set(requestId, { ...caller, reply, timer })
+    this.#turns.add(caller)
+    this.#lookLater()
   }
 
-  /** Whether one more call of `keyId` may wait, if need be instead of the newest one of the key with the most. */
-  #makeRoom(keyId: string): boolean {
+  /**
+   * A slot is free, and if only the last quarter of them is, the account has fewer than its share: as many as each would have, were
+   * they dealt out to all accounts that are present. One that is alone has them all.
+   */
+  #mayTake(accountId: string): boolean {
+    const free = this.#cap - this.#taken.size
+    if (free <= 0) return false
+    if (free > Math.floor(this.#cap / KEPT_PART)) return true
+    const share = Math.max(1, Math.floor(this.#cap / this.#presence.count))
+    return this.#presence.held(accountId) < share
+  }
+
+  #take({ requestId, accountId }: SlotCaller): void {
+    this.#taken.set(requestId, accountId)
+    this.#presence.takes(accountId)
+  }
+
+  /** Whether one more call may wait, if need be instead of another one (`Turns.givesWay`). */
+  #makeRoom(caller: SlotCaller): boolean {
     const limit = QUEUE_FACTOR * this.#cap
     if (this.#waiting.size < limit) return true
-    let longest: Set<string> | undefined
-    // When every key waits with one call there is nobody to take a place from.
-    if (this.#waiting.size > this.#queues.size)
-      for (const queue of this.#queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
-    const own = this.#queues.get(keyId)?.size ?? 0
-    if (longest === undefined || longest.size <= own + 1 || this.#waiting.size > limit) return false
-    const newest = [...longest].at(-1)
-    if (newest !== undefined) this.#leave(newest)?.reply({ kind: "full" })
+    const requestId = this.#waiting.size > limit ? undefined : this.#turns.givesWay(caller)
+    if (requestId === undefined) return false
+    this.#leave(requestId)?.reply({ kind: "full" })
     return true
   }
 
   #onRelease(requestId: string): void {
-    if (this.#taken.delete(requestId)) this.#serve()
-    else this.#leave(requestId)?.reply({ kind: "full" })
+    const accountId = this.#taken.get(requestId)
+    if (accountId === undefined) return this.#leave(requestId)?.reply({ kind: "full" })
+    this.#taken.delete(requestId)
+    this.#presence.releases(accountId)
+    this.#serve()
   }
 
   #onExpire(requestId: string): void {
@@ -131,29 +164,31 @@ export class Slots implements Behaviour<SlotsCommand> {
     this.#serve()
   }
 
-  /** Gives free slots to the keys in turn: a key that was served goes to the end. */
+  /** Gives free slots to the accounts in turn. */
   #serve(): void {
     while (this.#taken.size < this.#cap) {
-      const next = this.#queues.entries().next()
-      if (next.done === true) return
-      const [keyId, queue] = next.value
-      const requestId = queue.values().next().value
-      const waiting = requestId === undefined ? undefined : this.#leave(requestId)
-      if (waiting === undefined) throw new Error(`the queue of ${keyId} names a call that does not wait`)
-      if (this.#queues.delete(keyId)) this.#queues.set(keyId, queue)
-      this.#taken.add(waiting.requestId)
+      const requestId = this.#turns.next((accountId) => this.#mayTake(accountId))
+      if (requestId === undefined) return this.#lookLater()
+      const waiting = this.#leave(requestId)
+      if (waiting === undefined) throw new Error(`${requestId} has its turn and does not wait`)
+      this.#take(waiting)
       waiting.reply({ kind: "acquired" })
     }
+  }
+
+  /** Who waits while a slot is free waits for others to come; when these have been away for long enough nobody would say so. */
+  #lookLater(): void {
+    if (this.#looking || this.#waiting.size === 0 || this.#taken.size >= this.#cap) return
+    this.#looking = true
+    this.#clock.after(this.#presence.nextGoneMs, () => this.#self({ type: "look" }))
   }
 
   #leave(requestId: string): Waiting | undefined {
     const waiting = this.#waiting.get(requestId)
     if (waiting === undefined) return undefined
-    waiting.cancelTimer()
+    waiting.timer.cancel()
     this.#waiting.delete(requestId)
-    const queue = this.#queues.get(waiting.keyId)
-    queue?.delete(requestId)
-    if (queue?.size === 0) this.#queues.delete(waiting.keyId)
+    this.#turns.remove(waiting)
     return waiting
   }
 }

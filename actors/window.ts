@@ -1,5 +1,7 @@
 /**
- * A sliding window over the last 60 seconds in one-second buckets (decisions §5): no double burst at a minute's edge.
+ * A sliding window over the last 60 seconds in one-second buckets (decisions §5): no double burst at a minute's edge. A bucket
+ * counts until the last of its calls is 60 seconds past, so of the oldest second some is still in the window while the newest
+ * begins: that takes 61 buckets, and makes the minute strict (decisions §13.13).
  * Times are monotonic milliseconds, so that a wall clock set back cannot open a window.
  *
  * The limit is the customer's; `share` is what this process may admit of it. An amount that is over the share and within
@@ -7,7 +9,8 @@
  */
 import { type Share, shareOf, whole } from "./share.ts"
 
-const SECONDS = 60
+const WINDOW_MS = 60_000
+const BUCKETS = 61
 
 export interface WindowView {
   readonly limit: number
@@ -19,9 +22,11 @@ export interface WindowView {
 export class SlidingWindow {
   readonly limit: number
   readonly #share: number
-  readonly #counts = new Float64Array(SECONDS)
-  /** The second that each bucket counts; a bucket of an older second is empty. */
-  readonly #seconds = new Float64Array(SECONDS).fill(-Infinity)
+  readonly #counts = new Float64Array(BUCKETS)
+  /** The second that each bucket counts. */
+  readonly #seconds = new Float64Array(BUCKETS).fill(-Infinity)
+  /** When the last call came that each bucket counts; one whose last is too long ago is empty. */
+  readonly #lasts = new Float64Array(BUCKETS).fill(-Infinity)
 
   constructor(limit: number, share: Share = whole) {
     this.limit = limit
@@ -33,6 +38,7 @@ export class SlidingWindow {
     const window = new SlidingWindow(limit, share)
     window.#counts.set(this.#counts)
     window.#seconds.set(this.#seconds)
+    window.#lasts.set(this.#lasts)
     return window
   }
 
@@ -44,26 +50,25 @@ export class SlidingWindow {
 
   add(amount: number, atMs: number): void {
     const second = Math.floor(atMs / 1_000)
-    const index = second % SECONDS
+    const index = second % BUCKETS
     if (this.#seconds[index] !== second) {
       this.#seconds[index] = second
       this.#counts[index] = 0
     }
+    this.#lasts[index] = atMs
     this.#counts[index] = (this.#counts[index] ?? 0) + amount
   }
 
   /** Corrects what was added at `atMs`, if that second is still in the window. */
   correct(by: number, atMs: number): void {
     const second = Math.floor(atMs / 1_000)
-    const index = second % SECONDS
+    const index = second % BUCKETS
     if (this.#seconds[index] !== second) return
     this.#counts[index] = Math.max(0, (this.#counts[index] ?? 0) + by)
   }
 
   used(nowMs: number): number {
-    let sum = 0
-    for (let index = 0; index < SECONDS; index++) if (this.#live(index, nowMs)) sum += this.#counts[index] ?? 0
-    return sum
+    return this.#live(nowMs).reduce((sum, { count }) => sum + count, 0)
   }
 
   remaining(nowMs: number): number {
@@ -76,12 +81,8 @@ export class SlidingWindow {
 
   /** Whole seconds until the window is empty again, rounded up; 0 when it is. */
   resetS(nowMs: number): number {
-    let newest = -Infinity
-    for (let index = 0; index < SECONDS; index++) {
-      if (this.#live(index, nowMs) && (this.#counts[index] ?? 0) > 0)
-        newest = Math.max(newest, this.#seconds[index] ?? 0)
-    }
-    return newest === -Infinity ? 0 : Math.ceil(((newest + SECONDS) * 1_000 - nowMs) / 1_000)
+    const ends = this.#live(nowMs).map(({ endsMs }) => endsMs)
+    return ends.length === 0 ? 0 : Math.ceil((Math.max(...ends) - nowMs) / 1_000)
   }
 
   /** Whole seconds until `amount` more would fit, at least 1; undefined when it never will. */
@@ -89,17 +90,24 @@ export class SlidingWindow {
     if (amount > this.limit) return undefined
     if (amount > this.#share) return Math.max(1, this.resetS(nowMs))
     let used = this.used(nowMs)
-    const second = Math.floor(nowMs / 1_000)
-    for (let oldest = second - SECONDS + 1; oldest <= second; oldest++) {
-      if (used + amount <= this.#share) return Math.max(1, Math.ceil(((oldest - 1 + SECONDS) * 1_000 - nowMs) / 1_000))
-      const index = ((oldest % SECONDS) + SECONDS) % SECONDS
-      if (this.#seconds[index] === oldest) used -= this.#counts[index] ?? 0
+    let endsMs = nowMs
+    for (const bucket of this.#live(nowMs).sort((a, b) => a.endsMs - b.endsMs)) {
+      if (used + amount <= this.#share) break
+      used -= bucket.count
+      endsMs = bucket.endsMs
     }
-    return SECONDS
+    return Math.max(1, Math.ceil((endsMs - nowMs) / 1_000))
   }
 
-  #live(index: number, nowMs: number): boolean {
-    return (this.#seconds[index] ?? -Infinity) > Math.floor(nowMs / 1_000) - SECONDS
+  /** The buckets that count something now, and when each stops to. */
+  #live(nowMs: number): { readonly count: number; readonly endsMs: number }[] {
+    const live: { count: number; endsMs: number }[] = []
+    for (let index = 0; index < BUCKETS; index++) {
+      const count = this.#counts[index] ?? 0
+      const endsMs = (this.#lasts[index] ?? -Infinity) + WINDOW_MS
+      if (count > 0 && endsMs > nowMs) live.push({ count, endsMs })
+    }
+    return live
   }
 }
 

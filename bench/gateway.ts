@@ -8,15 +8,27 @@ import { type Child, startChild } from "./child.ts"
 const SECRET = "bench"
 const root = join(import.meta.dir, "..")
 
+const ROOM_FOR_ALL = 10_000
+
+interface GatewayOptions {
+  /** Of models that have not room for all. */
+  readonly caps?: Readonly<Record<string, number>>
+  readonly env?: Readonly<Record<string, string>>
+}
+
 /** A gateway in a process of its own with one chat model for each script, and its data in a directory of its own. */
-export async function startGateway(simulatorUrl: string, scripts: Readonly<Record<string, string>>): Promise<Child> {
+export async function startGateway(
+  simulatorUrl: string,
+  scripts: Readonly<Record<string, string>>,
+  { caps = {}, env = {} }: GatewayOptions = {},
+): Promise<Child> {
   const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
   const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
   const models = Object.entries(scripts).map(([model, script]) => ({
     ...sample,
     model,
     upstream: { provider: "first", format: "chat", model: `sim?${script}` },
-    max_concurrency: 10_000,
+    max_concurrency: caps[model] ?? ROOM_FOR_ALL,
     fallback: [],
   }))
   const providers = [{ id: "first", label: "Bench", base_url: simulatorUrl, api_key_env: "BENCH_KEY", headers: {} }]
@@ -31,6 +43,7 @@ export async function startGateway(simulatorUrl: string, scripts: Readonly<Recor
       PROVIDERS_FILE: join(files, "providers.json"),
       BENCH_KEY: "bench",
       PAYMENT_SIMULATED_SECRET: SECRET,
+      ...env,
     },
     /"event":"listening","url":"([^"]+)"/,
   )
@@ -43,8 +56,11 @@ export async function startGateway(simulatorUrl: string, scripts: Readonly<Recor
   }
 }
 
-/** An account with money and a key, made as anybody makes them. */
-export async function benchKey(url: string): Promise<string> {
+/** A key of an account with money, made as anybody makes them. */
+export const benchKey = async (url: string): Promise<string> => (await benchKeys(url, 100_000_000, 1))[0] ?? ""
+
+/** So many keys of an account with so much money; Rp 0 is one that never paid. */
+export async function benchKeys(url: string, balanceRp: number, keys: number): Promise<string[]> {
   const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
     const response = await fetch(url + path, { method: "POST", body, headers })
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
@@ -53,10 +69,13 @@ export async function benchKey(url: string): Promise<string> {
   const email = `bench-${crypto.randomUUID()}@example.com`
   const { session_token } = await post("/auth/sign-up", JSON.stringify({ email, password: "correct horse battery" }))
   const session = { Authorization: `Bearer ${session_token}` }
-  const { id } = await post("/top-ups", JSON.stringify({ amount_rp: 100_000_000 }), session)
-  const paid = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: 100_000_000 })
-  const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
-  await post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
-  const { key } = await post("/keys", JSON.stringify({ name: "bench" }), session)
-  return key ?? ""
+  if (balanceRp > 0) {
+    const { id } = await post("/top-ups", JSON.stringify({ amount_rp: balanceRp }), session)
+    const paid = JSON.stringify({ top_up_id: id, status: "paid", amount_rp: balanceRp })
+    const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
+    await post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
+  }
+  const made: string[] = []
+  while (made.length < keys) made.push((await post("/keys", JSON.stringify({ name: "bench" }), session))["key"] ?? "")
+  return made
 }

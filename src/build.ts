@@ -15,7 +15,9 @@ ${files.map(({ name, type, brotli }) => `  file(${[name, type, brotli.toBase64()
 ]`
 
 const { logs } = await Bun.build({
-  entrypoints: [join(source, "main.ts"), join(source, "store/embedded/worker.ts")],
+  entrypoints: ["main.ts", "store/embedded/worker.ts", "pdf/worker.ts", "bodies/worker.ts"].map((entry) =>
+    join(source, entry),
+  ),
   minify: true,
   sourcemap: "linked",
   compile: { outfile },

@@ -19,13 +19,20 @@ const settings = {
   }),
   DATABASE_CONNECTIONS: Type.Integer({ minimum: 2, maximum: 500, default: 10 }),
   DATA_DIR: Type.String({ minLength: 1, default: "./data" }),
+  SIGN_UPS_PER_HOUR: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 60 }),
+  SIGN_UPS_PER_DAY: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 300 }),
+  MAX_KEYS_PER_ACCOUNT: Type.Integer({ minimum: 1, maximum: 100_000, default: 200 }),
   MAX_BODY_BYTES: Type.Integer({ minimum: 1, maximum: 2 ** 31, default: 32 * 1024 * 1024 }),
+  BODY_IDLE_TIMEOUT_MS: milliseconds(30_000),
+  KEEP_ALIVE_MS: Type.Integer({ minimum: 4_000, maximum: 240_000, default: 60_000 }),
   MAX_CONCURRENCY: Type.Integer({ minimum: 1, maximum: 60_000, default: 4_096 }),
   CAPACITY_WAIT_MS: Type.Integer({ minimum: 0, maximum: 3_600_000, default: 5_000 }),
   HEARTBEAT_MS: milliseconds(8_000),
   SETTLE_DEADLINE_MS: milliseconds(10_000),
   UPSTREAM_START_TIMEOUT_MS: milliseconds(120_000),
   UPSTREAM_IDLE_TIMEOUT_MS: milliseconds(300_000),
+  UPSTREAM_ANSWER_TIMEOUT_MS: milliseconds(7_200_000),
+  DRAIN_LEFT_MS: milliseconds(1_800_000),
   DRAIN_MS: Type.Integer({ minimum: 0, maximum: 86_400_000, default: 120_000 }),
   PAYMENT_PROVIDER: Type.Union([Type.Literal("simulated"), Type.Literal("midtrans")], { default: "simulated" }),
   PAYMENT_SERVICE_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
@@ -43,6 +50,8 @@ const settings = {
 
 /** Variables that may be absent. */
 const options = {
+  MAX_UNREAD_BYTES: Type.Integer({ minimum: 65_536, maximum: 2 ** 40 }),
+  BODY_MEMORY_BYTES: Type.Integer({ minimum: 1, maximum: 2 ** 40 }),
   METRICS_PORT: port,
   DATABASE_URL: Type.String({
     pattern: "^postgres(ql)?://",
@@ -75,6 +84,9 @@ export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof 
   readonly secret: (name: string) => string | undefined
 }
 
+/** Of the largest body: one account alone may hold half of seven eighths (src/gateway/body-bytes.ts). */
+const LEAST_BODY_MEMORY = 16 / 7
+
 /** The configuration, or one line for each wrong variable. */
 export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config | string[] {
   const secret = (name: string) => environment[name] || undefined
@@ -89,6 +101,10 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   }
   if (problems.length === 0 && values["SMTP_URL"] !== undefined && values["MAIL_FROM"] === undefined) {
     problems.push("MAIL_FROM is unset; SMTP_URL needs it, as in Loket <no-reply@example.com>")
+  }
+  const { MAX_BODY_BYTES: largest, BODY_MEMORY_BYTES: memory } = values
+  if (typeof largest === "number" && typeof memory === "number" && memory < LEAST_BODY_MEMORY * largest) {
+    problems.push(`BODY_MEMORY_BYTES is ${memory}; it must be at least 16/7 of MAX_BODY_BYTES, which is ${largest}`)
   }
   if (problems.length > 0) return problems
   return { ...values, secret } as Config

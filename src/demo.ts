@@ -55,6 +55,7 @@ async function newDemo(server: Server, config: Config): Promise<Demo> {
       tokensPerMinute: none,
       spendingLimitMicro: none,
       spendingPeriod: none,
+      fallback: none,
     }),
   )
   const demo: Demo = { email, password, key }

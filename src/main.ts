@@ -9,6 +9,7 @@ import { keepEdits } from "./catalogue/edits.ts"
 import { type CatalogueProblem, describeProblem } from "./catalogue/problem.ts"
 import { type Config, readConfig } from "./config.ts"
 import { startDemo } from "./demo.ts"
+import { isLoopback } from "./http/dashboard/address.ts"
 import { createLog } from "./log.ts"
 import { startServer } from "./server.ts"
 import { startSimulator } from "./simulator/simulator.ts"
@@ -42,6 +43,8 @@ async function run(mode: "dev" | "start"): Promise<void> {
     const names = providers.map((provider) => provider.apiKeyEnv).join(", ")
     stopWith(`no provider is configured: set at least one of ${names}`)
   }
+  const isOpenDev = mode === "dev" && !isLoopback(config.HOST)
+  if (isOpenDev && backends.size > 0) stopWith(openDevProblem(config.HOST, [...backends.values()]))
   const simulator = backends.size === 0 ? startSimulator({ journal: false }) : undefined
   if (simulator !== undefined) {
     const simulated = (provider: (typeof providers)[number]): [string, Backend] => [
@@ -53,6 +56,8 @@ async function run(mode: "dev" | "start"): Promise<void> {
   const log = createLog(config.LOG_LEVEL)
   if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
     log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
+  if (isOpenDev)
+    log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
   const server = await startServer({
     config,
     log,
@@ -78,6 +83,18 @@ async function run(mode: "dev" | "start"): Promise<void> {
   // Last, so that whoever reads it can stop it in order.
   log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
   if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
+  if (isOpenDev) console.error(openDevWarning(config.HOST))
+}
+
+const openDevWarning = (host: string): string => `
+  WARNING: this is \`dev\`, and it listens on ${host}. Whoever reaches it can sign up and top up
+  without paying, and nothing is encrypted. Use HOST=127.0.0.1, or \`start\` for anybody but yourself.
+`
+
+/** The demo's free top-ups would be spent at a provider that sends a bill. */
+function openDevProblem(host: string, backends: readonly Backend[]): string {
+  const keys = backends.map(({ provider }) => provider.apiKeyEnv).join(", ")
+  return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
 }
 
 async function seed(args: readonly string[]): Promise<void> {
@@ -153,6 +170,8 @@ function stopWith(message: string, code = 1): never {
   process.exit(code)
 }
 
+// What this process writes, customers' data and keys among it, is for its own user.
+process.umask(0o077)
 await main(process.argv[2] ?? "", process.argv.slice(3)).catch((error: unknown) =>
   stopWith(error instanceof Error ? error.message : String(error)),
 )

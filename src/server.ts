@@ -1,6 +1,7 @@
 /**
  * A running gateway: everything put together, started in order and stopped in reverse. Alone knows all the rooms.
  */
+import { availableParallelism, totalmem } from "node:os"
 import { join } from "node:path"
 import { Elysia } from "elysia"
 import { InlineScheduler } from "../actors/kernel/scheduler.ts"
@@ -11,13 +12,16 @@ import { Accounts } from "./accounts/accounts.ts"
 import { watchFrozenKeys } from "./accounts/frozen-keys.ts"
 import { Keys } from "./accounts/keys.ts"
 import { Passwords } from "./accounts/password.ts"
+import { SignUps } from "./accounts/sign-ups.ts"
 import { SlowDown } from "./accounts/slow-down.ts"
+import { LargeBodies } from "./bodies/bodies.ts"
+import { BodyWorkers } from "./bodies/workers.ts"
 import { LiveCatalogue } from "./catalogue/live.ts"
 import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { dashboardController } from "./dashboard/serve/controller.ts"
 import { every } from "./every.ts"
-import { keyView } from "./gateway/actors.ts"
+import { keysInForce, keyView } from "./gateway/actors.ts"
 import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
@@ -27,6 +31,7 @@ import { dashboardApi } from "./http/dashboard/api.ts"
 import { authenticator } from "./http/dashboard/session.ts"
 import { simulatedPayController } from "./http/dashboard/simulated-pay.ts"
 import { webhooksController } from "./http/dashboard/webhooks.ts"
+import { Descriptors } from "./http/descriptors.ts"
 import { contextOf, edgeHandler, failureOf } from "./http/edge.ts"
 import { failureResponse } from "./http/errors.ts"
 import { Events, eventsController } from "./http/events.ts"
@@ -38,13 +43,17 @@ import type { Log } from "./log.ts"
 import { openPayments } from "./payments/open.ts"
 import type { TopUps } from "./payments/top-ups.ts"
 import { dailyReconciliation } from "./reconcile.ts"
+import { PdfWorker } from "./pdf/reader.ts"
 import { searx } from "./search/searx.ts"
-import { accountStore } from "./store/accounts.ts"
+import { accountStore, type OwnedKey } from "./store/accounts.ts"
 import { actorStore } from "./store/actor-store.ts"
 import { apiKeyStore } from "./store/api-keys.ts"
 import { loadCatalogue } from "./store/catalogue.ts"
+import { endUserSecret } from "./store/installation.ts"
+import { estimateFactorStore } from "./store/estimate-factors.ts"
 import { ledgerStore } from "./store/ledger.ts"
 import { Notices } from "./store/notices.ts"
+import { signUpStore } from "./store/sign-ups.ts"
 import { sessionStore } from "./store/sessions.ts"
 import { openStore } from "./store/open.ts"
 import { storedCatalogue } from "./store/stored-catalogue.ts"
@@ -65,7 +74,7 @@ export interface ServerParts {
   /** The process cannot go on: something that restarts do not mend. */
   readonly fatal: (reason: string) => void
   /** Waits that are nobody's to configure, shorter: for tests. */
-  readonly limits?: Partial<Pick<CallLimits, "drainLeftMs" | "readerStallMs">>
+  readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
 }
 
 export interface Server {
@@ -85,14 +94,15 @@ export interface Server {
   stop(): Promise<void>
 }
 
-/** Decisions §6. */
-const DRAIN_LEFT_MS = 60_000
-/** Long enough for a laptop's nap; a slot that nobody reads from is not kept for ever. */
+/** Long enough for a laptop's nap (decisions §6). */
 const READER_STALL_MS = 300_000
+const MOST_BODY_WORKERS = 2
+const LEAST_BODY_MEMORY_BYTES = 256 * 1024 * 1024
 /** Longer than a window of 60 s, which must be empty before a key is put away. */
 const IDLE_MS = 90_000
 const CATALOGUE_EVERY_MS = 2_000
 const SUCCESSION_EVERY_MS = 5_000
+const DESCRIPTORS_EVERY_MS = 2_000
 const PAYMENTS_EVERY_MS = 5_000
 /** How long a process that shares its port takes calls on from SIGTERM, and again from when it has closed its listener. */
 const HANDOVER_MS = 1_000
@@ -112,8 +122,15 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   }
   const catalogue = new LiveCatalogue(await storedCatalogue(database, catalogueFile))
   const events = new Events()
+  const pdfs = new PdfWorker(clock)
   const { DATABASE_URL: sharedUrl } = config
+  const bodyWorkers = new BodyWorkers({
+    log,
+    workers: Math.min(MOST_BODY_WORKERS, Math.max(1, availableParallelism() - 1)),
+    waitMs: config.CAPACITY_WAIT_MS,
+  })
   const gateway = new Gateway({
+    largeBodies: new LargeBodies(bodyWorkers),
     runtime,
     processId: process.id,
     store: actorStore(database, process.id),
@@ -128,12 +145,17 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     catalogue,
     backends,
     fetch,
+    endUserSecret: await endUserSecret(database),
+    pdfs,
+    factorStore: estimateFactorStore(database),
     search:
       config.SEARCH_URL === undefined
         ? undefined
         : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
     limits: {
       maxBodyBytes: config.MAX_BODY_BYTES,
+      bodyIdleMs: config.BODY_IDLE_TIMEOUT_MS,
+      bodyBytes: config.BODY_MEMORY_BYTES ?? bodyBytesOf(memoryBytes(), config.MAX_BODY_BYTES),
       maxConcurrency: config.MAX_CONCURRENCY,
       capacityWaitMs: config.CAPACITY_WAIT_MS,
       heartbeatMs: config.HEARTBEAT_MS,
@@ -142,7 +164,9 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
       drainMs: config.DRAIN_MS,
       idleMs: IDLE_MS,
-      drainLeftMs: DRAIN_LEFT_MS,
+      upstreamAnswerMs: config.UPSTREAM_ANSWER_TIMEOUT_MS,
+      drainLeftMs: config.DRAIN_LEFT_MS,
+      unreadBytes: config.MAX_UNREAD_BYTES ?? unreadBytesOf(memoryBytes()),
       readerStallMs: READER_STALL_MS,
       ...limits,
     },
@@ -185,23 +209,38 @@ export async function startServer(parts: ServerParts): Promise<Server> {
           },
           missed: () => gateway.hearAll(),
         })
+  const descriptors = new Descriptors()
   const metrics = new Metrics({
     actors,
     models: () => catalogue.offers(clock.now()).map(({ model }) => model.id),
     underWay: () => ports.underWay.size,
     reconciled: () => daily.last,
+    descriptors,
+    bodies: ports.bodies,
   })
 
-  const keyChanged = (keyHash: string) => actors.keys.tellIfActive(keyHash, { type: "changed" })
-  const changed = (_: string, keyHash: Uint8Array) => keyChanged(Buffer.from(keyHash).toString("hex"))
+  const keysChanged = (changed: readonly OwnedKey[]) =>
+    keysInForce(
+      actors,
+      changed.map(({ keyHash }) => Buffer.from(keyHash).toString("hex")),
+    )
   const accounts = new Accounts({
     accounts: accountStore(database),
     sessions: sessionStore(database),
     passwords: new Passwords(),
     slowDown: new SlowDown(),
-    keyChanged: changed,
+    signUps: new SignUps(signUpStore(database), {
+      perHour: config.SIGN_UPS_PER_HOUR,
+      perDay: config.SIGN_UPS_PER_DAY,
+    }),
+    keysChanged,
   })
-  const keys = new Keys({ store: apiKeyStore(database), keyChanged: changed, live: (hash) => keyView(actors, hash) })
+  const keys = new Keys({
+    store: apiKeyStore(database),
+    keysChanged,
+    mostKeys: config.MAX_KEYS_PER_ACCOUNT,
+    live: (hash) => keyView(actors, hash),
+  })
   const simulatedPayments = { secret: config.PAYMENT_SIMULATED_SECRET }
   const payments = openPayments(config, database, (accountId, topUpId) => {
     actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
@@ -273,7 +312,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   let handingOver = false
   const edge = { log, now: () => clock.now() }
   const listening = { config, metrics, ...edge }
-  const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
+  const server = listen({ ...listening, descriptors, handle: edgeHandler(app, edge), handingOver: () => handingOver })
   const metricsServer = listenForMetrics(listening)
 
   const refresh = setInterval(() => {
@@ -282,9 +321,11 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const succession = setInterval(() => void store.closeDeadProcesses(), SUCCESSION_EVERY_MS)
   const lowBalances = lowBalanceTeller({ smtpUrl: config.SMTP_URL, from: config.MAIL_FROM, database, log })
   const mailing = every(LOW_BALANCES_EVERY_MS, () => lowBalances().catch(() => log.warn("low balances not looked for")))
+  const looking = every(DESCRIPTORS_EVERY_MS, async () => void (await descriptors.look()))
   const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
   const failed = (error: unknown) => log.warn("key not read again", { error: String(error) })
+  const keyChanged = (keyHash: string) => void actors.keys.tellIfActive(keyHash, { type: "changed" })
   const freezes = sharedUrl === undefined ? watchFrozenKeys({ database, changed: keyChanged, failed }) : undefined
   await daily.start()
 
@@ -308,7 +349,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       }
       clearInterval(refresh)
       clearInterval(succession)
-      await Promise.all([daily.stop(), freezes?.stop(), polling.stop(), mailing.stop()])
+      await Promise.all([daily.stop(), freezes?.stop(), polling.stop(), mailing.stop(), looking.stop()])
       events.close()
       // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
       await gateway.drain()
@@ -317,12 +358,27 @@ export async function startServer(parts: ServerParts): Promise<Server> {
       await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
       await gateway.stop()
+      pdfs[Symbol.dispose]()
+      bodyWorkers.stop()
       await notices?.stop()
       await metricsServer?.stop(true)
       await told
       await store.close()
     },
   }
+}
+
+/** Unread answers may take an eighth of the memory there is, and 64 MiB in any case. */
+const unreadBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 8))
+
+/** Another eighth is for request bodies; what is made of one takes more than its bytes. */
+const bodyBytesOf = (memory: number, largest: number): number =>
+  Math.max(LEAST_BODY_MEMORY_BYTES, 4 * largest, Math.floor(memory / 8))
+
+/** Of the machine, or what a container may have of it. */
+const memoryBytes = (): number => {
+  const constrained = globalThis.process.constrainedMemory()
+  return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
 }
 
 async function noneOpen(server: { readonly pendingRequests: number }): Promise<void> {

@@ -1,9 +1,22 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import manifest from "../package.json" with { type: "json" }
+import { pagesOf } from "./pdf/files.ts"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
 const root = join(import.meta.dir, "..")
+
+const threePages = {
+  type: "document",
+  source: { type: "base64", media_type: "application/pdf", data: pagesOf(["a", "b", "c"]).toString("base64") },
+}
+
+async function messagesModel(url: string): Promise<string> {
+  const { data } = (await (await fetch(`${url}/models`)).json()) as { data: { model: string }[] }
+  const found = data.find(({ model }) => model.startsWith("claude"))
+  if (found === undefined) throw new Error("no model of the messages format")
+  return found.model
+}
 
 test("the built binary, alone in an empty directory, serves dev with its own database inside", async () => {
   using directory = scratchDirectory()
@@ -16,9 +29,25 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   using elsewhere = scratchDirectory()
   await using dev = await DevProcess.start([binary], elsewhere.path, join(elsewhere.path, "data"))
   expect((await dev.tryIt()).trimEnd()).toEndWith("data: [DONE]")
+  // Large bodies are worked on by a worker that is inside too.
+  const story = { model: "claude-haiku-4-5", messages: [{ role: "user", content: "x ".repeat(150_000) }] }
+  const headers = { Authorization: `Bearer ${dev.banner.key}` }
+  const body = JSON.stringify(story)
+  const large = await fetch(`${dev.banner.url}/v1/chat/completions`, { method: "POST", headers, body })
+  expect(await large.json()).toHaveProperty("choices")
   // No sources and no node_modules are here: what it serves of the dashboard is inside of it.
   const page = await (await fetch(`${dev.banner.url}/dashboard`)).text()
   const script = /src="(\/dashboard\/assets\/[^"]+\.js)"/.exec(page)?.[1] ?? ""
   expect((await fetch(dev.banner.url + script)).headers.get("content-type")).toStartWith("text/javascript")
+  const counted = await fetch(`${dev.banner.url}/v1/messages/count_tokens`, {
+    method: "POST",
+    headers: { "x-api-key": dev.banner.key },
+    body: JSON.stringify({
+      model: await messagesModel(dev.banner.url),
+      messages: [{ role: "user", content: [threePages] }],
+    }),
+  })
+  // By its size it would be one page.
+  expect(((await counted.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(9_000)
   expect(await dev.stop()).toBe(0)
 }, 120_000)

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
@@ -15,12 +16,18 @@ const textOf = (stream: string): string =>
 test("from nothing to an answer: dev ends in a banner whose command works, and what it made is there again", async () => {
   using directory = scratchDirectory()
   const dataDir = join(directory.path, "data")
+  // As a volume or a person makes it.
+  mkdirSync(dataDir)
+  chmodSync(dataDir, 0o755)
 
   const first = await start(dataDir)
   const answer = await first.tryIt()
   expect(answer.trimEnd()).toEndWith("data: [DONE]")
   expect(textOf(answer)).toContain("Hello, Loket!")
   expect(await first.stop()).toBe(0)
+  const files = readdirSync(dataDir, { recursive: true, encoding: "utf8" }).map((name) => join(dataDir, name))
+  expect(files.length).toBeGreaterThan(900)
+  expect([dataDir, ...files].filter((path) => (statSync(path).mode & 0o077) !== 0)).toEqual([])
 
   await using second = await start(dataDir)
   const { key, email, password } = second.banner
@@ -56,3 +63,48 @@ test("from nothing to an answer: dev ends in a banner whose command works, and w
   expect(await topUp.json()).toMatchObject({ status: "paid" })
   expect(await second.stop()).toBe(0)
 }, 120_000)
+
+/** What `dev` says, until it is ready or has ended, and its exit code. */
+async function devOn(host: string, dataDir: string, env: Readonly<Record<string, string>> = {}) {
+  const child = Bun.spawn([process.execPath, "src/main.ts", "dev"], {
+    cwd: root,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], PORT: "0", HOST: host, DATA_DIR: dataDir, ...env },
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const said = { out: "", err: "" }
+  const read = async (stream: ReadableStream<Uint8Array>, to: keyof typeof said) => {
+    for await (const bytes of stream) said[to] += Buffer.from(bytes).toString()
+  }
+  const ended = Promise.all([read(child.stdout, "out"), read(child.stderr, "err")])
+  // The warning comes last.
+  while (child.exitCode === null && !said.err.includes("WARNING") && !said.out.includes('{"model"')) await Bun.sleep(20)
+  const exitCode = child.exitCode
+  child.kill("SIGTERM")
+  await ended
+  return { ...said, exitCode }
+}
+
+test("dev that others can reach says so in its log and last of all, and on loopback says nothing of the kind", async () => {
+  using directory = scratchDirectory()
+  const dataDir = join(directory.path, "data")
+  const open = await devOn("0.0.0.0", dataDir)
+  expect(open.exitCode).toBe(null)
+  expect(open.out).toMatch(/"level":"warn","event":"dev is open to the network","host":"0\.0\.0\.0"/)
+  expect(open.err).toMatch(/WARNING: this is `dev`, and it listens on 0\.0\.0\.0/)
+  const own = await devOn("localhost", dataDir, { FIRST_PROVIDER_API_KEY: "a-real-key" })
+  expect(own.exitCode).toBe(null)
+  expect(own.out + own.err).not.toMatch(/open to the network|WARNING/)
+}, 120_000)
+
+test("dev that others can reach refuses to start with a provider's key, before it has done anything", async () => {
+  using directory = scratchDirectory()
+  const dataDir = join(directory.path, "data")
+  for (const host of ["0.0.0.0", "::", "192.0.2.1"]) {
+    const refused = await devOn(host, dataDir, { SECOND_PROVIDER_API_KEY: "a-real-key" })
+    expect(refused.exitCode).toBe(1)
+    expect(refused.err).toContain(`dev does not listen on ${host} with a provider's key (SECOND_PROVIDER_API_KEY)`)
+    expect(refused.err).not.toContain("a-real-key")
+  }
+  expect(existsSync(dataDir)).toBe(false)
+}, 60_000)

@@ -1,28 +1,109 @@
 /**
- * Time, handed in. `now` is the wall clock in whole milliseconds since the epoch, for what people and calendars see;
- * `monotonic` never goes back, and is what windows, deadlines and waits are measured with.
+ * Time, handed in. All in milliseconds.
+ *
+ * A process can stand still: a long turn, a busy machine, SIGSTOP. Whoever waits then hears its timers first and its sockets
+ * second, and would take an answer that lies in the socket for one that never came. So a deadline counts the time in which
+ * this process ran (decisions §13.1), and a timer that comes late lets I/O have its turn before it says so.
  */
 export interface Clock {
+  /** The wall clock in whole milliseconds since the epoch, for what people and calendars see. */
   now(): number
+  /** Never goes back; what windows and measurements go by. */
   monotonic(): number
-  /** Runs once, `delayMs` from now at the earliest. */
+  /** Monotonic time without the stretches in which this process stood still; what deadlines and silences go by. */
+  running(): number
+  /** A deadline: runs once, when this process has run for `delayMs` more, at the earliest. */
   after(delayMs: number, run: () => void): Timer
+  /** Not a deadline: runs once, when `delayMs` have passed, however little of them this process ran. For what is owed to others. */
+  wait(delayMs: number, run: () => void): Timer
 }
 
 export interface Timer {
   cancel(): void
 }
 
-export const systemClock: Clock = {
-  now: () => Date.now(),
+type Machine = Pick<Clock, "monotonic" | "running" | "wait">
+
+/** A timer that is this late comes from a process that stood still. */
+const LATE_MS = 20
+/** Long enough for one look at every socket. */
+const IO_TURN_MS = 5
+/** A machine that is always late must not put a deadline off for ever. */
+const MOST_IO_TURNS = 3
+
+/** `after` of a clock: what it waits for is running time, and I/O has its turn before it runs late. */
+export function afterRunning(machine: Machine, delayMs: number, run: () => void): Timer {
+  const due = machine.running() + delayMs
+  let turns = 0
+  let timer = wait(delayMs)
+  function wait(ms: number): Timer {
+    const at = machine.monotonic() + ms
+    return machine.wait(ms, () => {
+      const left = due - machine.running()
+      if (left > 1) timer = wait(left)
+      else if (machine.monotonic() - at > LATE_MS && turns++ < MOST_IO_TURNS) timer = wait(IO_TURN_MS)
+      else run()
+    })
+  }
+  return { cancel: () => timer.cancel() }
+}
+
+/** How often the running time is looked at. */
+const TICK_MS = 50
+
+/**
+ * Running time from regular looks at the monotonic clock: between two of them no more than two ticks can have been run. It is
+ * exact to that while the process runs, and a standstill of any length counts as two ticks.
+ */
+class RunningTime {
+  #ran = 0
+  #seenAt: number
+  #lost = 0
+
+  constructor(monotonic: number) {
+    this.#seenAt = monotonic
+  }
+
+  at(monotonic: number): number {
+    return this.#ran + Math.min(monotonic - this.#seenAt, 2 * TICK_MS)
+  }
+
+  /** All standstills so far, in milliseconds. */
+  get lost(): number {
+    return this.#lost
+  }
+
+  tick(monotonic: number): void {
+    const ran = this.at(monotonic)
+    this.#lost += monotonic - this.#seenAt - (ran - this.#ran)
+    this.#ran = ran
+    this.#seenAt = monotonic
+  }
+}
+
+const runningTime = new RunningTime(performance.now())
+setInterval(() => runningTime.tick(performance.now()), TICK_MS).unref()
+
+const machine: Machine = {
   monotonic: () => performance.now(),
-  after(delayMs, run) {
+  running: () => runningTime.at(performance.now()),
+  wait(delayMs, run) {
     const handle = setTimeout(run, delayMs)
     return { cancel: () => clearTimeout(handle) }
   },
 }
 
-/** Resolves `delayMs` from now. */
+export const systemClock: Clock & { readonly lost: () => number } = {
+  now: () => Date.now(),
+  monotonic: () => machine.monotonic(),
+  running: () => machine.running(),
+  after: (delayMs, run) => afterRunning(machine, delayMs, run),
+  wait: (delayMs, run) => machine.wait(delayMs, run),
+  /** For how long this process has stood still since its start. */
+  lost: () => runningTime.lost,
+}
+
+/** Resolves when this process has run for `delayMs` more. */
 export const sleep = (clock: Clock, delayMs: number): Promise<void> =>
   new Promise((resolve) => void clock.after(delayMs, resolve))
 
@@ -49,6 +130,9 @@ export class VirtualClock implements Clock {
   monotonic(): number {
     return this.#elapsed
   }
+  running(): number {
+    return this.#elapsed
+  }
   after(delayMs: number, run: () => void): Timer {
     const due: Due = { at: this.#elapsed + Math.max(0, delayMs), order: this.#order++, run }
     let index = this.#timers.length
@@ -65,6 +149,10 @@ export class VirtualClock implements Clock {
   /** Sets the wall clock forth or back; elapsed time is untouched. */
   shiftWall(byMs: number): void {
     this.#wall += byMs
+  }
+
+  wait(delayMs: number, run: () => void): Timer {
+    return this.after(delayMs, run)
   }
 
   /** Jumps to the next timer and runs it; false when there is none. */

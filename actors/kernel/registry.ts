@@ -65,9 +65,10 @@ export class Registry<Command> {
   /**
    * Sends only to an actor that is there, one that is starting included. Nothing is lost if there is none: an actor is put
    * away only when nothing is held, and the next one reads durable state after the ledger has written what was sent before.
+   * False when there is none.
    */
-  tellIfActive(id: string, command: Command): void {
-    this.#actors.get(id)?.tell(command)
+  tellIfActive(id: string, command: Command): boolean {
+    return this.#actors.get(id)?.tell(command) ?? false
   }
 
   /** Puts an actor away at once if it holds nothing: for ids that turn out to name nothing. */

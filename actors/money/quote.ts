@@ -1,7 +1,8 @@
 /**
  * How much a call must hold before it is forwarded (decisions §3, §12.2–3). Amounts in micro-rupiah, counts in tokens.
  * `worst` pays for the largest answer, `least` for a minimal one; a hold between them pays for a lowered answer limit,
- * which is what lets many parallel calls share a small balance.
+ * which is what lets many parallel calls share a small balance. `worst` goes by the most that the input may come to, all else
+ * by what it likely does: what it costs beyond the hold is taken from what is still available (decisions §13.4).
  */
 import { larger, type Micro, micro, minus } from "./micro.ts"
 import { holdingRates, price, type Rates } from "./price.ts"
@@ -13,6 +14,8 @@ const MINIMAL_ANSWER_TOKENS = 16
 export interface QuoteTerms {
   /** Estimated input tokens. */
   readonly inputTokens: number
+  /** The most that the input may come to, where that is more. */
+  readonly mostInputTokens?: number
   /** The client's own limit on answer tokens, where it set one. */
   readonly clientLimit: number | undefined
   /** The model's limit on answer tokens. */
@@ -47,11 +50,12 @@ export function quote(terms: QuoteTerms): Quote {
   const answerLimit = Math.min(terms.clientLimit ?? terms.modelLimit, terms.modelLimit)
   const minimal = Math.min(MINIMAL_ANSWER_TOKENS, answerLimit)
   const rates = holdingRates(terms.rates)
+  const most = { ...terms, inputTokens: Math.max(terms.inputTokens, terms.mostInputTokens ?? 0) }
   const cost = (output: number) => price({ input: terms.inputTokens, cacheRead: 0, cacheWrite: 0, output }, rates)
   return {
     input: cost(0),
     least: cost(minimal * terms.choices),
-    worst: price({ ...noTokens, input: inputOfAll(terms, answerLimit), output: answerLimit * terms.choices }, rates),
+    worst: price({ ...noTokens, input: inputOfAll(most, answerLimit), output: answerLimit * terms.choices }, rates),
     perAnswerToken: micro(rates.output * BigInt(terms.choices)),
     answerLimit,
     minimalTokens: minimal * terms.choices,

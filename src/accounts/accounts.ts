@@ -4,12 +4,22 @@
  */
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
-import type { Account, AccountChange, AccountStore, FirstSteps, OwnedKey, Whereabouts } from "../store/accounts.ts"
+import type {
+  Account,
+  AccountChange,
+  AccountStore,
+  FirstSteps,
+  OwnedKey,
+  StoredCredentials,
+  Whereabouts,
+} from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
 import type { SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
 import type { Passwords } from "./password.ts"
+import { networkOf } from "./network.ts"
 import { createSessionToken, hashSessionToken } from "./session-token.ts"
+import type { SignUps } from "./sign-ups.ts"
 import type { SlowDown } from "./slow-down.ts"
 
 /** What a session's token stands for. */
@@ -38,15 +48,27 @@ export interface Visitor extends Whereabouts {
   readonly replaces?: string | undefined
 }
 
-/** Tells the live actor of a key that its record, or its account's, has changed; called after the commit. */
-export type KeyChanged = (keyId: string, keyHash: Uint8Array) => void
+/**
+ * Tells the live actors of keys that their records, or their account's, have changed; called after the commit. True once
+ * that is in force in this process, false when that took too long: the change stands (decisions §13.8).
+ */
+export type KeysChanged = (keys: readonly OwnedKey[]) => Promise<boolean>
+
+/** `told` once what was committed is in force; whoever is told of it must not be contradicted by the next call. */
+export async function inForce<T>(keysChanged: KeysChanged, keys: readonly OwnedKey[], told: T): Promise<T | Failure> {
+  if (await keysChanged(keys)) return told
+  return new Failure("dependency.database_unavailable", {
+    message: "The change is made, but the gateway has not read it yet; it takes effect when the database answers.",
+  })
+}
 
 export interface AccountsParts {
   readonly accounts: AccountStore
   readonly sessions: SessionStore
   readonly passwords: Passwords
   readonly slowDown: SlowDown
-  readonly keyChanged: KeyChanged
+  readonly signUps: SignUps
+  readonly keysChanged: KeysChanged
 }
 
 export class Accounts {
@@ -57,10 +79,16 @@ export class Accounts {
   }
 
   async signUp({ email, password }: Credentials, from: Whereabouts): Promise<SignedIn | Failure> {
+    const admitted = await this.#parts.signUps.admit(from.address)
+    if (admitted instanceof Failure) return admitted
     // That an address is taken is told; who asks for one after the other waits, as at the sign-in.
-    const attempt = await this.#parts.slowDown.attempt(`sign-up ${email.toLowerCase()}`, from.address)
+    const attempt = await this.#parts.slowDown.attempt({
+      account: `sign-up ${email.toLowerCase()}`,
+      address: from.address,
+      isKnown: false,
+    })
     if (attempt instanceof Failure) return attempt
-    const passwordHash = await this.#parts.passwords.hash(password)
+    const passwordHash = await this.#parts.passwords.hash(password, networkOf(from.address))
     if (passwordHash instanceof Failure) {
       attempt.unjudged()
       return passwordHash
@@ -72,6 +100,7 @@ export class Accounts {
       passwordHash,
       sessionHash: hash,
       from: shown(from),
+      network: networkOf(from.address),
     })
     if (account === undefined) {
       return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
@@ -82,8 +111,8 @@ export class Accounts {
 
   async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | Failure> {
     const address = email.normalize("NFC")
-    const found = await this.#parts.accounts.credentialsOf(address)
-    const judged = await this.#judge(found?.passwordHash, password, address.toLowerCase(), visitor)
+    const found = await this.#parts.accounts.credentialsOf(address, networkOf(visitor.address))
+    const judged = await this.#judge(found, password, address, visitor)
     if (judged instanceof Failure) return judged
     if (!judged || found === undefined) return wrongCredentials()
 
@@ -95,6 +124,7 @@ export class Accounts {
       tokenHash: hash,
       replaces,
       from: shown(visitor),
+      network: networkOf(visitor.address),
     })
     // The password was changed, or the account deleted, since it was read.
     if (account === undefined) return wrongCredentials()
@@ -138,9 +168,13 @@ export class Accounts {
   ): Promise<void | Failure> {
     const confirmed = await this.#confirm(session, current, visitor)
     if (confirmed instanceof Failure) return confirmed
-    const passwordHash = await this.#parts.passwords.hash(replacement)
+    const passwordHash = await this.#parts.passwords.hash(replacement, networkOf(visitor.address))
     if (passwordHash instanceof Failure) return passwordHash
-    const changed = await this.#parts.accounts.changePassword(session.accountId, { from: confirmed, to: passwordHash })
+    const changed = await this.#parts.accounts.changePassword(session.accountId, {
+      from: confirmed,
+      to: passwordHash,
+      network: networkOf(visitor.address),
+    })
     if (!changed) return wrongPassword()
     // A sign-in with the old password that was committing meanwhile was invisible to that statement.
     await this.#parts.sessions.endAll(session.accountId)
@@ -163,42 +197,51 @@ export class Accounts {
       return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
     }
     // A key's budget is of a calendar period in this zone.
-    if (timeZone !== undefined) this.#tell(keys)
-    return await this.account(session)
+    const told = timeZone === undefined ? undefined : await this.#inForce(keys)
+    return told instanceof Failure ? told : await this.account(session)
   }
 
   async delete(session: Session, password: string, visitor: Visitor): Promise<void | Failure> {
     const confirmed = await this.#confirm(session, password, visitor)
     if (confirmed instanceof Failure) return confirmed
-    this.#tell(await this.#parts.accounts.delete(session.accountId))
-    return undefined
+    return await this.#inForce(await this.#parts.accounts.delete(session.accountId))
   }
 
   /**
    * From now on its keys are refused, and none are made. Calls under way end as usual, top-ups credit, and the dashboard
    * can be read. An account that is frozen already keeps its reason.
    */
-  async freeze(accountId: string, reason: string, act?: Act): Promise<void> {
-    this.#tell(await this.#parts.accounts.freeze(accountId, reason, act))
+  async freeze(accountId: string, reason: string, act?: Act): Promise<void | Failure> {
+    return await this.#inForce(await this.#parts.accounts.freeze(accountId, reason, act))
   }
 
-  async unfreeze(accountId: string, by?: { readonly act: Act; readonly reason: string }): Promise<void> {
-    this.#tell(await this.#parts.accounts.unfreeze(accountId, by))
+  async unfreeze(accountId: string, by?: { readonly act: Act; readonly reason: string }): Promise<void | Failure> {
+    return await this.#inForce(await this.#parts.accounts.unfreeze(accountId, by))
   }
 
   /** The account's password hash, when the password is its own. */
   async #confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
-    const found = await this.#parts.accounts.credentialsById(session.accountId)
+    const found = await this.#parts.accounts.credentialsById(session.accountId, networkOf(visitor.address))
     if (found === undefined) return new Failure("auth.unauthorized")
-    const judged = await this.#judge(found.passwordHash, password, found.email.toLowerCase(), visitor)
+    const judged = await this.#judge(found, password, found.email, visitor)
     if (judged instanceof Failure) return judged
     return judged ? found.passwordHash : wrongPassword()
   }
 
-  async #judge(hash: string | undefined, password: string, name: string, visitor: Visitor): Promise<boolean | Failure> {
-    const attempt = await this.#parts.slowDown.attempt(name, visitor.address)
+  /**
+   * A session whose token was stolen may guess no faster than anybody else, and its network does not become a known one by
+   * being used: only a right password makes it one.
+   */
+  async #judge(
+    found: StoredCredentials | undefined,
+    password: string,
+    email: string,
+    { address }: Visitor,
+  ): Promise<boolean | Failure> {
+    const isKnown = found?.isKnownNetwork ?? false
+    const attempt = await this.#parts.slowDown.attempt({ account: email.toLowerCase(), address, isKnown })
     if (attempt instanceof Failure) return attempt
-    const matches = await this.#parts.passwords.verify(password, hash)
+    const matches = await this.#parts.passwords.verify(password, found?.passwordHash, networkOf(address))
     if (matches instanceof Failure) {
       attempt.unjudged()
       return matches
@@ -207,14 +250,13 @@ export class Accounts {
     return matches
   }
 
-  #tell(keys: readonly OwnedKey[]): void {
-    for (const key of keys) this.#parts.keyChanged(key.id, key.keyHash)
+  #inForce(keys: readonly OwnedKey[]): Promise<void | Failure> {
+    return inForce(this.#parts.keysChanged, keys, undefined)
   }
 }
 
 /** What a frozen account is told, wherever it may not go on. */
-export const accountFrozen = (): Failure =>
-  new Failure("auth.forbidden", { message: "The account is frozen; contact the operator." })
+export const accountFrozen = (): Failure => new Failure("auth.account_frozen")
 
 /** A browser may call itself anything, at any length. */
 const shown = ({ address, userAgent }: Whereabouts): Whereabouts => ({

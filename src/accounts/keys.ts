@@ -3,12 +3,12 @@
  * hash. Whoever holds a live key is told of each change after it is committed.
  */
 import { nanoid } from "nanoid"
-import type { KeyView } from "../../actors/key.ts"
+import type { Fallback, KeyView } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
-import { type ApiKeyStore, type KeyChange, type KeyRecord, SECRETS_A_DAY } from "../store/api-keys.ts"
-import { accountFrozen, type KeyChanged, type Session } from "./accounts.ts"
+import { type ApiKeyStore, type KeyChange, type KeyPage, type KeyRecord, SECRETS_A_DAY } from "../store/api-keys.ts"
+import { accountFrozen, inForce, type KeysChanged, type Session } from "./accounts.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
 export interface KeyWishes {
@@ -17,28 +17,36 @@ export interface KeyWishes {
   readonly tokensPerMinute: number | undefined
   readonly spendingLimitMicro: Micro | undefined
   readonly spendingPeriod: SpendingPeriod | undefined
+  readonly fallback: Fallback | undefined
 }
 
 export interface KeysParts {
   readonly store: ApiKeyStore
-  readonly keyChanged: KeyChanged
+  readonly keysChanged: KeysChanged
+  /** That work, of one account. */
+  readonly mostKeys: number
   /** What a key's actor says of its windows and its budget; undefined while it has none, when nothing is counted or held. */
   readonly live: (keyHash: Uint8Array) => Promise<KeyView | undefined>
 }
 
+/** In 24 hours an account makes so many times the keys that it may have: revoked ones stay as rows. */
+const MADE_A_DAY = 5
+
 export class Keys {
   readonly #store: ApiKeyStore
-  readonly #keyChanged: KeyChanged
+  readonly #keysChanged: KeysChanged
+  readonly #mostKeys: number
   readonly live: KeysParts["live"]
 
-  constructor({ store, keyChanged, live }: KeysParts) {
+  constructor({ store, keysChanged, live, mostKeys }: KeysParts) {
     this.#store = store
     this.live = live
-    this.#keyChanged = keyChanged
+    this.#keysChanged = keysChanged
+    this.#mostKeys = mostKeys
   }
 
-  list(session: Session): Promise<readonly KeyRecord[]> {
-    return this.#store.list(session.accountId)
+  list(session: Session, page: KeyPage): Promise<readonly KeyRecord[]> {
+    return this.#store.list(session.accountId, page)
   }
 
   async create(
@@ -47,7 +55,7 @@ export class Keys {
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
     if ((wishes.spendingLimitMicro === undefined) !== (wishes.spendingPeriod === undefined)) return halfBudget()
     const key = createApiKey()
-    const record = await this.#store.create({
+    const wanted = {
       id: `key_${nanoid()}`,
       accountId: session.accountId,
       name: wishes.name,
@@ -57,10 +65,20 @@ export class Keys {
       tokensPerMinute: wishes.tokensPerMinute ?? null,
       spendingLimitMicro: wishes.spendingLimitMicro ?? null,
       spendingPeriod: wishes.spendingPeriod ?? null,
-    })
-    if (record === undefined) return accountFrozen()
-    this.#tell(record)
-    return { key, record }
+      fallback: wishes.fallback ?? ("never_dearer" as const),
+    }
+    const counts = { active: this.#mostKeys, aDay: this.#mostKeys * MADE_A_DAY }
+    const record = await this.#store.create(wanted, counts)
+    switch (record) {
+      case "frozen":
+        return accountFrozen()
+      case "too many":
+        return tooMany(`An account has at most ${counts.active} active keys; revoke one that is not needed.`)
+      case "too many today":
+        return tooMany(`An account makes at most ${counts.aDay} keys in 24 hours; make another later.`)
+      default:
+        return { key, record }
+    }
   }
 
   /** Null removes; removing the limit removes its period, and the reverse. */
@@ -69,11 +87,11 @@ export class Keys {
     if (limit !== undefined && period !== undefined && (limit === null) !== (period === null)) return halfBudget()
     const record = await this.#store.change({ accountId: session.accountId, keyId }, change)
     if (record === "no budget") return halfBudget()
-    return this.#told(record)
+    return await this.#told(record)
   }
 
   async revoke(session: Session, keyId: string): Promise<KeyRecord | Failure> {
-    return this.#told(await this.#store.revoke({ accountId: session.accountId, keyId }))
+    return await this.#told(await this.#store.revoke({ accountId: session.accountId, keyId }))
   }
 
   /**
@@ -97,20 +115,16 @@ export class Keys {
         message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
       })
     }
-    const told = this.#told(record)
+    const told = await this.#told(record)
     return told instanceof Failure ? told : { key, record: told }
   }
 
-  #told(record: KeyRecord | undefined): KeyRecord | Failure {
+  async #told(record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
     if (record === undefined) return new Failure("resource.not_found")
-    this.#tell(record)
-    return record
-  }
-
-  #tell(record: KeyRecord): void {
-    this.#keyChanged(record.id, record.keyHash)
+    return await inForce(this.#keysChanged, [record], record)
   }
 }
 
+const tooMany = (message: string): Failure => new Failure("request.invalid", { message })
 const halfBudget = (): Failure =>
   new Failure("request.invalid", { message: "'spending_limit_micro' and 'spending_period' go together." })

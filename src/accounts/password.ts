@@ -1,6 +1,7 @@
 /**
  * Passwords: argon2id, a few at a time. One hash takes tens of megabytes and a core for tens of milliseconds, so a crowd
- * at the sign-in door must wait outside and not take the gateway's threads; over a bounded queue it is refused.
+ * at the sign-in door must wait outside and not take the gateway's threads; over a bounded queue it is refused. Networks
+ * take turns, so that whoever sends a hundred at once waits for himself.
  */
 import { Failure } from "../failure/failure.ts"
 
@@ -13,13 +14,16 @@ export interface PasswordCost {
 /** OWASP's recommendation for argon2id (Password Storage Cheat Sheet). */
 export const passwordCost: PasswordCost = { memoryKiB: 19_456, passes: 2 }
 
-/** How many are worked on at once, and how many may wait. */
+/** How many are worked on at once, and how many may wait: of one network, and of all. */
 const AT_ONCE = 2
-const WAITING = 64
+const WAITING_OF_NETWORK = 32
+const WAITING = 512
 
 export class Passwords {
   readonly #cost: PasswordCost
-  readonly #queue: (() => void)[] = []
+  /** By network; whose turn is next stands first. */
+  readonly #queues = new Map<string, (() => void)[]>()
+  #waiting = 0
   #busy = 0
   #decoy: Promise<string> | undefined
 
@@ -27,13 +31,13 @@ export class Passwords {
     this.#cost = cost
   }
 
-  hash(password: string): Promise<string | Failure> {
-    return this.#inTurn(() => this.#hash(password))
+  hash(password: string, network: string): Promise<string | Failure> {
+    return this.#inTurn(network, () => this.#hash(password))
   }
 
   /** Without a hash (no such account) it verifies against a decoy, so that the time taken does not tell who has an account. */
-  verify(password: string, hash: string | undefined): Promise<boolean | Failure> {
-    return this.#inTurn(async () => {
+  verify(password: string, hash: string | undefined, network: string): Promise<boolean | Failure> {
+    return this.#inTurn(network, async () => {
       const decoy = await (this.#decoy ??= this.#hash("a decoy that nobody signs in with"))
       // The empty string is no password, and Bun throws for it.
       const matches = await Bun.password.verify(password === "" ? "\u0000" : password, hash ?? decoy)
@@ -49,11 +53,14 @@ export class Passwords {
     })
   }
 
-  async #inTurn<T>(work: () => Promise<T>): Promise<T | Failure> {
+  async #inTurn<T>(network: string, work: () => Promise<T>): Promise<T | Failure> {
     if (this.#busy >= AT_ONCE) {
-      if (this.#queue.length >= WAITING) return tooMany()
+      const queue = this.#queues.get(network) ?? []
+      if (queue.length >= WAITING_OF_NETWORK || this.#waiting >= WAITING) return tooMany()
+      this.#waiting += 1
+      this.#queues.set(network, queue)
       // Whoever finishes hands its place over, so nobody who comes later can overtake.
-      await new Promise<void>((resolve) => this.#queue.push(resolve))
+      await new Promise<void>((resolve) => queue.push(resolve))
     } else {
       this.#busy += 1
     }
@@ -61,10 +68,22 @@ export class Passwords {
     return await work()
   }
 
+  /** The first of the network whose turn it is, which then stands last. */
+  #next(): (() => void) | undefined {
+    for (const [network, queue] of this.#queues) {
+      const next = queue.shift()
+      this.#queues.delete(network)
+      if (queue.length > 0) this.#queues.set(network, queue)
+      this.#waiting -= 1
+      return next
+    }
+    return undefined
+  }
+
   #place(): Disposable {
     return {
       [Symbol.dispose]: () => {
-        const next = this.#queue.shift()
+        const next = this.#next()
         if (next === undefined) this.#busy -= 1
         else next()
       },

@@ -1,32 +1,56 @@
 /**
- * Slows failed sign-ins down, per account and per client address. Milliseconds.
+ * Slows wrong passwords down, so that nobody who guesses makes somebody else wait. Milliseconds.
+ * An attempt waits for three: for those before it at the same account from the same network, for all from its network, and,
+ * only under an attack from many networks, for all at its account. The owner's networks, from which somebody has signed in,
+ * do not wait for that last one: a crowd of others does not lock them out.
+ *
  * It delays rather than locks: who mistypes waits a few seconds and is then judged as ever. Only a crowd that would wait
- * longer than `longestWaitMs` is turned away unjudged, as the same 401 with a Retry-After; so guesses at one account stay
- * under one in `longestPauseMs`, however many come at once. Kept in memory: a restart forgives.
+ * longer than `longestWaitMs` is turned away unjudged, as the same 401 with a Retry-After. What is not an account is slowed
+ * down like one. Kept in memory, bounded: a restart forgives guesses, and remembers the owner's networks, which are rows.
  */
 import { Failure } from "../failure/failure.ts"
+import { LatestFew } from "./latest-few.ts"
+import { networkOf } from "./network.ts"
+import { Pace } from "./pace.ts"
 
 export interface SlowDownTerms {
-  /** Failures that cost nothing. An address may be a whole office behind one router, so it gets more of them. */
-  readonly freePerAccount: number
-  readonly freePerAddress: number
+  /** Failures that cost nothing. A network may be a whole office behind one router, so it gets more of them. */
+  readonly freePerPair: number
+  readonly freePerNetwork: number
   readonly firstPauseMs: number
   readonly longestPauseMs: number
   readonly longestWaitMs: number
   /** After so long without an attempt all is forgotten. */
   readonly memoryMs: number
-  /** How many accounts, and how many addresses, are remembered; the oldest goes first. */
+  /** Failures at one account, from all networks together, that cost nothing; and how often there is another such. */
+  readonly freePerAccount: number
+  readonly accountEveryMs: number
+  /** How many accounts, networks and pairs of them are remembered; the one that was seen longest ago goes first. */
   readonly remembered: number
 }
 
+/**
+ * One network makes at most one guess in 4 s at an account, and so never meets the wait of the account as a whole, which
+ * takes four networks that do nothing else.
+ */
 export const slowDownTerms: SlowDownTerms = {
-  freePerAccount: 5,
-  freePerAddress: 50,
+  freePerPair: 5,
+  freePerNetwork: 50,
   firstPauseMs: 250,
   longestPauseMs: 4_000,
   longestWaitMs: 8_000,
   memoryMs: 15 * 60_000,
+  freePerAccount: 100,
+  accountEveryMs: 1_000,
   remembered: 10_000,
+}
+
+/** Whose password is tried, and from where. */
+export interface Guess {
+  readonly account: string
+  readonly address: string
+  /** Somebody has signed in to this account from this network. */
+  readonly isKnown: boolean
 }
 
 interface Trace {
@@ -38,7 +62,7 @@ interface Trace {
 }
 
 export interface Attempt {
-  /** Clears what the account had against it. */
+  /** Clears what the account had against this network. */
   succeeded(): void
   /** The password was not judged (no capacity, no database), so this attempt counts for nothing. */
   unjudged(): void
@@ -48,8 +72,9 @@ export class SlowDown {
   readonly #terms: SlowDownTerms
   readonly #now: () => number
   readonly #sleep: (ms: number) => Promise<void>
-  readonly #accounts = new Map<string, Trace>()
-  readonly #addresses = new Map<string, Trace>()
+  readonly #pairs: LatestFew<Trace>
+  readonly #networks: LatestFew<Trace>
+  readonly #accounts: Pace
 
   constructor(
     terms: SlowDownTerms = slowDownTerms,
@@ -59,32 +84,47 @@ export class SlowDown {
     this.#terms = terms
     this.#now = now
     this.#sleep = sleep
+    this.#pairs = new LatestFew(terms.remembered)
+    this.#networks = new LatestFew(terms.remembered)
+    this.#accounts = new Pace({
+      free: terms.freePerAccount,
+      everyMs: terms.accountEveryMs,
+      remembered: terms.remembered,
+    })
   }
 
-  /** Waits as long as this account and this address have to, or refuses when that is too long. */
-  async attempt(account: string, address: string): Promise<Attempt | Failure> {
+  /** Waits as long as this guess has to, or refuses when that is too long. */
+  async attempt({ account, address, isKnown }: Guess): Promise<Attempt | Failure> {
     const now = this.#now()
-    const ofAccount = this.#trace(this.#accounts, account, now)
-    const ofAddress = this.#trace(this.#addresses, subnet(address), now)
-    const accountAt = this.#startOf(ofAccount, this.#terms.freePerAccount, now)
-    const addressAt = this.#startOf(ofAddress, this.#terms.freePerAddress, now)
-    const waitMs = Math.max(accountAt, addressAt) - now
+    const network = networkOf(address)
+    const pair = `${network} ${account}`
+    const ofPair = this.#trace(this.#pairs, pair, now)
+    const ofNetwork = this.#trace(this.#networks, network, now)
+    const pairAt = this.#startOf(ofPair, this.#terms.freePerPair, now)
+    const networkAt = this.#startOf(ofNetwork, this.#terms.freePerNetwork, now)
+    const accountMs = isKnown ? 0 : this.#accounts.waitMs(account, now)
+    const waitMs = Math.max(pairAt - now, networkAt - now, accountMs)
     if (waitMs > this.#terms.longestWaitMs) return tooManyFailures(waitMs)
 
     // Counted before it is judged, and taken back if it succeeds: otherwise a thousand guesses at once would all be the first.
-    ofAccount.attempts += 1
-    ofAccount.nextAt = accountAt
-    ofAddress.attempts += 1
-    ofAddress.nextAt = addressAt
+    ofPair.attempts += 1
+    ofPair.nextAt = pairAt
+    ofNetwork.attempts += 1
+    ofNetwork.nextAt = networkAt
+    if (!isKnown) this.#accounts.take(account, now)
     if (waitMs > 0) await this.#sleep(waitMs)
+    const takeBack = () => {
+      ofNetwork.attempts -= 1
+      if (!isKnown) this.#accounts.giveBack(account)
+    }
     return {
       succeeded: () => {
-        this.#accounts.delete(account)
-        ofAddress.attempts -= 1
+        this.#pairs.delete(pair)
+        takeBack()
       },
       unjudged: () => {
-        ofAccount.attempts -= 1
-        ofAddress.attempts -= 1
+        ofPair.attempts -= 1
+        takeBack()
       },
     }
   }
@@ -96,34 +136,16 @@ export class SlowDown {
     return Math.max(now, trace.nextAt) + pause
   }
 
-  #trace(traces: Map<string, Trace>, name: string, now: number): Trace {
+  #trace(traces: LatestFew<Trace>, name: string, now: number): Trace {
     const known = traces.get(name)
     const trace =
       known === undefined || now - known.seenAt > this.#terms.memoryMs
         ? { attempts: 0, nextAt: now, seenAt: now }
         : known
     trace.seenAt = now
-    // Put in anew, so that the map's order is the order of last use.
-    traces.delete(name)
     traces.set(name, trace)
-    if (traces.size > this.#terms.remembered) {
-      for (const oldest of traces.keys()) {
-        traces.delete(oldest)
-        break
-      }
-    }
     return trace
   }
-}
-
-/** One customer of an IPv6 network has at least a /64 to choose addresses from. */
-function subnet(address: string): string {
-  if (!address.includes(":") || address.includes(".")) return address
-  const [head = "", tail] = address.split("::")
-  const left = head.split(":")
-  const right = tail === undefined ? [] : tail.split(":")
-  const gap = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length)
-  return [...left, ...Array.from({ length: gap }, () => "0"), ...right].slice(0, 4).join(":")
 }
 
 const tooManyFailures = (waitMs: number): Failure =>

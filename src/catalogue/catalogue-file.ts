@@ -58,6 +58,7 @@ export function parseCatalogue(file: string, json: unknown): Read<CatalogueFile>
       ...model,
       fallback: model.fallback ?? [],
       strip: model.strip ?? [],
+      pass: model.pass ?? [],
       unsupported: model.unsupported ?? [],
       features: model.features ?? [],
     })),

@@ -11,17 +11,27 @@ export interface Offer {
   readonly price: PriceVersion
 }
 
+/** Where no model's window is known. */
+const SMALLEST_GUESS = 128_000
+
 export class LiveCatalogue {
   #models = new Map<string, Model>()
   #prices = new Map<string, PriceVersion[]>()
   #aliases = new Map<string, Alias>()
   #latestMs = -Infinity
+  #largestWindow = 0
 
   constructor(catalogue: Catalogue) {
     this.replace(catalogue)
   }
 
+  /** In tokens; what a model whose window is not known is taken to have at the most. */
+  get largestWindow(): number {
+    return this.#largestWindow
+  }
+
   replace(catalogue: Catalogue): void {
+    this.#largestWindow = Math.max(SMALLEST_GUESS, ...catalogue.models.map(({ contextWindow }) => contextWindow ?? 0))
     this.#models = new Map(catalogue.models.map((model) => [model.id, model]))
     this.#prices = Map.groupBy(catalogue.prices, (price) => price.model)
     this.#aliases = new Map(catalogue.aliases.map((alias) => [alias.id, alias]))

@@ -27,6 +27,8 @@ export interface Model {
   readonly fallback: readonly string[]
   /** Top-level request parameters that are removed before forwarding. */
   readonly strip: readonly string[]
+  /** Top-level request parameters that travel beside those of the format (docs/formats.md, "Fields that travel"). */
+  readonly pass: readonly string[]
   /** Refused for this model on every endpoint: a feature ("tools"), or a top-level request parameter by its name. */
   readonly unsupported: readonly string[]
   /** Served for this model where the endpoint allows it; what is not listed is not served. */

@@ -2,6 +2,7 @@
  * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
  * each other: a call follows only the chain of the model that it asked for.
  */
+import { isRouting } from "../chat/routing.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
 import type { AliasSeed, CatalogueFile, ModelSeed } from "./schema.ts"
 
@@ -44,6 +45,15 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
             : `a model that is served on ${model.endpoints.join(" or ")}`
     if (allowed !== undefined) problems.push({ file, entry, field: `fallback[${index}]`, found: shown(id), allowed })
   }
+  for (const [index, name] of model.pass.entries())
+    if (isRouting(name))
+      problems.push({
+        file,
+        entry,
+        field: `pass[${index}]`,
+        found: shown(name),
+        allowed: "a field that routes nothing",
+      })
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))
   return problems
 }

@@ -9,6 +9,11 @@ const modelId = Type.String({
   pattern: "^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$",
   description: "a model id: letters, digits and . _ : @ / -, at most 128",
 })
+export const FIELD_NAME = "^[A-Za-z][A-Za-z0-9_]{0,63}$"
+const fieldName = Type.String({
+  pattern: FIELD_NAME,
+  description: "a name of a request field: letters, digits and _, at most 64",
+})
 const flag = Type.Boolean({ description: "true or false" })
 const rate = Type.Integer({
   minimum: 0,
@@ -66,6 +71,7 @@ const ModelEntry = object({
   max_concurrency: count,
   fallback: Type.Optional(list(modelId)),
   strip: Type.Optional(list(text)),
+  pass: Type.Optional(list(fieldName)),
   unsupported: Type.Optional(list(text)),
   features: Type.Optional(list(oneOf(["structured_outputs", "web_search"]))),
   effective_at: Type.Optional(time),
@@ -107,7 +113,7 @@ export const ProvidersSchema = object({
 })
 
 type ModelRow = Static<typeof ModelEntry>
-type Lists = "fallback" | "strip" | "unsupported" | "features"
+type Lists = "fallback" | "strip" | "pass" | "unsupported" | "features"
 
 /** A model as the file has it, with the lists that it leaves out empty. */
 export type ModelSeed = Omit<ModelRow, Lists> & Required<Pick<ModelRow, Lists>>

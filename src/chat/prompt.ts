@@ -18,8 +18,6 @@ export interface Prompt {
   readonly sampling: Sampling
   readonly output: OutputFormat | undefined
   readonly reasoning: Reasoning | undefined
-  /** The caller's own id of its end user. */
-  readonly endUser: string | undefined
 }
 
 export type Turn =

@@ -1,6 +1,6 @@
 /**
- * What admission needs to know of a request, whatever format it came in. The body itself stays as it was parsed: a
- * backend of the same format gets it back, written anew, with only what the gateway owns changed.
+ * What admission needs to know of a request, whatever format it came in. Of the body what is known stays as it was parsed:
+ * a backend of the same format gets it back, written anew, with only what the gateway owns changed.
  */
 import { type JsonObject, present } from "./json.ts"
 
@@ -12,7 +12,14 @@ export type Feature = "vision" | "tools" | "structured_outputs" | "web_search"
 
 export interface ChatRequest {
   readonly endpoint: Endpoint
+  /** What of the client's body travels (decisions §13.3). */
   readonly body: JsonObject
+  /** What does not. */
+  readonly dropped: DroppedFields
+  /** The client's own name of its end user, which does not travel as it is. */
+  readonly ownEndUser: string | undefined
+  /** What backends are told of who asks (decisions §13.18). */
+  readonly endUser?: string
   /** Catalogue id, as the client wrote it. */
   readonly model: string
   readonly stream: boolean
@@ -23,10 +30,40 @@ export interface ChatRequest {
   /** How many answers are asked for: `n` on chat, else 1. */
   readonly choices: number
   readonly features: ReadonlySet<Feature>
+  /** Left out where there are neither images nor documents. */
+  readonly media?: SentMedia | undefined
   /** Chat only: the client asked for the stream's usage chunk. */
   readonly includeUsage: boolean
   /** Messages only: a web search that the gateway is to run for the model. */
   readonly webSearch?: WebSearchWish | undefined
+}
+
+/** Names of what was left out of a body. */
+export interface DroppedFields {
+  /** Dotted paths, bounded in number. */
+  readonly names: readonly string[]
+  /** There were others, which are not named. */
+  readonly more: boolean
+}
+
+/** Images and documents, of which not all is known before a backend counts them. Tokens. */
+export interface SentMedia {
+  /** What the images may be over what `inputTokens` has of them. */
+  readonly spareTokens: number
+  readonly documents: readonly SentDocument[]
+}
+
+export interface SentDocument {
+  /** What `inputTokens` has of it. */
+  readonly likely: number
+  /** The most that it may come to; Infinity where nothing is known but the window. */
+  readonly most: number
+  /** Its content was looked at; else `likely` is a guess by its size. */
+  readonly known: boolean
+  /** It stands behind an address, and only the backend ever sees it. */
+  readonly remote?: boolean
+  /** Of a PDF, in base64: a parser can tell more. A blob is one that threads share. */
+  readonly pdf?: string | Blob
 }
 
 /** What a client says of the web search that it offers to the model. */
@@ -39,27 +76,42 @@ export interface WebSearchWish {
   readonly clientSources: ReadonlySet<string>
 }
 
-/** What the gateway changes in a body before it forwards it. */
-export interface Forwarding {
+/** The model that a body is written for. */
+export interface Target {
   /** The backend's own name of the model. */
   readonly model: string
-  /** The answer limit to forward, per choice. It is always written, so that no answer can cost more than is held. */
-  readonly maxOutputTokens: number
   /** Top-level parameters that this model does not take, removed in silence (catalogue `strip`). */
   readonly strip: readonly string[]
+  /** Names of fields that this model takes beside those of its format (catalogue `pass`). */
+  readonly pass?: readonly string[]
+}
+
+/** What the gateway changes in a body before it forwards it. */
+export interface Forwarding extends Target {
+  /** The answer limit to forward, per choice. It is always written, so that no answer can cost more than is held. */
+  readonly maxOutputTokens: number
 }
 
 /** The limit to write: what the gateway allows, and never more than the client asked for. */
-export const answerLimit = (request: ChatRequest, forwarding: Forwarding): number =>
-  Math.min(request.maxOutputTokens ?? forwarding.maxOutputTokens, forwarding.maxOutputTokens)
+export const answerLimit = (
+  request: Pick<ChatRequest, "maxOutputTokens">,
+  { maxOutputTokens }: Pick<Forwarding, "maxOutputTokens">,
+): number => Math.min(request.maxOutputTokens ?? maxOutputTokens, maxOutputTokens)
 
 /**
- * A shallow copy of the body with what every format changes alike. Spread, not assigned, so that a `__proto__` key
- * stays a harmless key; `stream` is written as it was understood, so that `null` is not left to the backend's reading;
- * nothing is ever stored at a backend (decisions §8).
+ * A shallow copy of the body with what every format changes alike. `isKnown` tells the format's own fields: the others
+ * were let in for the model that was asked, and another model of its chain may not take them. `owned` is what the gateway
+ * writes and a model may not take. `stream` is written as it was understood, so that `null` is not left to the backend's
+ * reading; nothing is ever stored at a backend (decisions §8).
  */
-export function forwardedBody(request: ChatRequest, forwarding: Forwarding): JsonObject {
-  const body: JsonObject = { ...request.body }
+export function forwardedBody(
+  request: ChatRequest,
+  forwarding: Forwarding,
+  { isKnown, owned }: { readonly isKnown: (name: string) => boolean; readonly owned: JsonObject },
+): JsonObject {
+  const body: JsonObject = { ...request.body, ...owned }
+  for (const name of Object.keys(request.body))
+    if (!isKnown(name) && forwarding.pass?.includes(name) !== true) delete body[name]
   for (const parameter of forwarding.strip) delete body[parameter]
   body["model"] = forwarding.model
   if (request.stream) body["stream"] = true

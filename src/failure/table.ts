@@ -39,7 +39,7 @@ const backend = { retryable: true, stream: "upstream_unavailable", messagesType:
 const failureTable = {
   "request.invalid": {
     condition:
-      "The body cannot be read as JSON, is empty, or nests deeper than 64 levels; `model` is missing or no string; the model is not served on this endpoint; `input` of responses is empty; an image for a model without vision. On the dashboard's endpoints: a value that is not allowed.",
+      "The body cannot be read as JSON, is empty, nests deeper than 64 levels or has more than 200,000 values; `model` is missing or no string; the model is not served on this endpoint; `input` of responses is empty; an image for a model without vision. On the dashboard's endpoints: a value that is not allowed.",
     status: 400,
     ...requestFault,
     message: "The request is not valid.",
@@ -127,9 +127,16 @@ const failureTable = {
     ...requestFault,
     message: "The account that owns this API key was deleted.",
   },
+  "auth.account_frozen": {
+    condition:
+      "The account is frozen until an operator has looked at it: its keys make no calls, and no keys are made. Its balance is not lost, and its dashboard can be read.",
+    status: 403,
+    ...requestFault,
+    message: "The account is frozen; contact the operator.",
+  },
   "auth.forbidden": {
     condition:
-      "A dashboard endpoint was called by cookie from another origin; an operator's endpoint by somebody who is none; or the account is frozen, which the message says: its keys make no calls, and no keys are made. Contact the operator.",
+      "A dashboard endpoint was called by cookie from another origin, or an operator's endpoint by somebody who is none.",
     status: 403,
     ...requestFault,
     message: "Access is denied.",
@@ -173,6 +180,12 @@ const failureTable = {
     ...throttled,
     message: "The key's limit of requests per minute is reached.",
   },
+  "rate_limit.sign_up": {
+    condition:
+      "Too many accounts were made from the caller's network within an hour or a day. `Retry-After`: until the next may be made.",
+    ...throttled,
+    message: "Too many accounts were made from this network; try again later.",
+  },
   "rate_limit.tpm_exceeded": {
     condition:
       "The key's tokens per minute do not leave room for the estimated input and a minimal answer. `Retry-After`: until this call would pass; left out when it never will.",
@@ -180,7 +193,8 @@ const failureTable = {
     message: "The key's limit of tokens per minute is reached.",
   },
   "gateway.capacity": {
-    condition: "No slot of the model or the gateway came free in time. `Retry-After: 1`.",
+    condition:
+      "No slot of the model or the gateway came free in time, or there is no room for the request's body. `Retry-After: 1`.",
     status: 429,
     retryable: true,
     message: "The server is at capacity for this model; retry shortly.",
@@ -194,7 +208,7 @@ const failureTable = {
   },
   "quota.key_limit_exceeded": {
     condition:
-      "The key's spending limit is reached. `Retry-After`: until the day or month ends in the account's time zone; none for a total limit.",
+      "The key's spending limit is reached. `Retry-After`: until the day or month ends in the account's time zone (one that was running when the zone changed ends at the first bound of the new zone that is not before its own end); none for a total limit.",
     status: 429,
     retryable: false,
     message: "The key's spending limit is reached.",

@@ -22,6 +22,10 @@ export interface AdmissionTerms {
   readonly requestId: string
   readonly caller: Caller
   readonly request: ChatRequest
+  /** What has to be held for of the input in any case. */
+  readonly leastInputTokens: number
+  /** The most that the input may come to. */
+  readonly mostInputTokens: number
   readonly offer: Offer
   /** The smallest answer limit that the model's backend takes; a client's smaller one is paid for as this. */
   readonly leastAnswerTokens: number
@@ -84,7 +88,8 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
   const { keyHash, record } = caller
   const { model } = offer
   const quoted = quote({
-    inputTokens: request.inputTokens,
+    inputTokens: Math.max(request.inputTokens, terms.leastInputTokens),
+    mostInputTokens: terms.mostInputTokens,
     clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
     modelLimit: model.maxOutputTokens,
     choices: request.choices,
@@ -135,7 +140,8 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
 
 /** A slot of the model, then one of the gateway, within one wait. What it returns gives both back. */
 async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() => void) | Failure> {
-  const { requestId, clock, left } = terms
+  const { requestId, clock, left, caller } = terms
+  const { accountId, keyId } = caller.record
   const model = terms.offer.model.id
   const until = clock.monotonic() + terms.capacityWaitMs
   const free = () => {
@@ -147,8 +153,7 @@ async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() 
   const acquire = (reply: (value: AcquireReply) => void) =>
     ({
       type: "acquire",
-      requestId,
-      keyId: terms.caller.record.keyId,
+      caller: { requestId, accountId, keyId },
       waitMs: until - clock.monotonic(),
       reply,
     }) as const

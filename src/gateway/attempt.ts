@@ -2,12 +2,17 @@
  * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
  * fault. Times in milliseconds.
  */
+import { bounded } from "../../actors/money/bounds.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
-import { type JsonObject, isObject } from "../chat/json.ts"
+import { type JsonObject, isObject, present } from "../chat/json.ts"
 import type { ChatRequest } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { brokenFault, connectionFault, type Fault, type Network, send } from "../upstream/client.ts"
+import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
+import { readText } from "../upstream/body.ts"
+import { brokenFault, connectionFault, type Fault, type Network, overlongFault, send } from "../upstream/client.ts"
 import type { AnswerView } from "../wire/codec.ts"
+import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
 import type { StreamPosition } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
 import type { Watch } from "./backend-health.ts"
@@ -15,7 +20,6 @@ import type { Candidate } from "./candidates.ts"
 import type { Outbox } from "./outbox.ts"
 import type { Patience } from "./patience.ts"
 import { Relay } from "./relay.ts"
-import { forwardingTo } from "./understand.ts"
 
 export interface AttemptTerms {
   readonly requestId: string
@@ -23,6 +27,8 @@ export interface AttemptTerms {
   /** Wall clock at the call's opening. */
   readonly nowMs: number
   readonly request: ChatRequest
+  /** The size of the client's body. */
+  readonly requestBytes: number
   readonly candidate: Candidate
   readonly answerLimit: number
   readonly clientHeaders: Headers
@@ -37,8 +43,10 @@ export interface AttemptTerms {
 
 export interface Answered {
   readonly kind: "answered"
-  /** Undefined when the counts could not be read. */
+  /** What is charged of the backend's counts; undefined when those could not be read. */
   readonly tokens: Tokens | undefined
+  /** The price of what was counted over the bounds. */
+  readonly excess: Micro
   /** A stream's terminal bytes, or a reply's body. */
   readonly last: string | JsonObject
   /** How many turns of the backend it took: one, unless the gateway ran tools in between. */
@@ -73,7 +81,7 @@ async function forward(terms: AttemptTerms): Promise<Answered | Failed> {
   const { network, request, candidate, clientHeaders, patience } = terms
   const { backend, exchange, offer } = candidate
   const { model } = offer
-  const body = exchange.encodeRequest(forwardingTo(model, terms.answerLimit))
+  const body = await exchange.encodeRequest(terms.answerLimit, clientHeaders.get("anthropic-beta"))
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = patience
   const response = await patience.during(
@@ -83,8 +91,6 @@ async function forward(terms: AttemptTerms): Promise<Answered | Failed> {
   const view: AnswerView = {
     model: model.id,
     includeUsage: request.includeUsage,
-    contextWindow: model.contextWindow,
-    maxOutputTokens: model.maxOutputTokens,
     requestId: terms.requestId,
     nowMs: terms.nowMs,
     inputTokens: request.inputTokens,
@@ -97,10 +103,16 @@ async function streamed(terms: AttemptTerms, response: Response, view: AnswerVie
   const { outbox, patience } = terms
   if (response.body === null) return failed(connectionFault(true))
   const reader = terms.candidate.exchange.streamReader(view)
-  const relay = new Relay(reader, outbox, terms.onContent)
+  const relay = new Relay({
+    reader,
+    outbox,
+    bounds: boundsOf(terms),
+    onEvent: () => patience.heard(),
+    onContent: terms.onContent,
+  })
   terms.onRelay(relay)
-  const end = await relay.run(patience.watch(response.body))
-  if ("terminal" in end) return { kind: "answered", tokens: reader.tokens(), last: end.terminal, turns: 1 }
+  const end = await patience.during(relay.run(patience.source(response.body)))
+  if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), terms), last: end.terminal, turns: 1 }
   return failed(numbered(patience.blame(end), terms), {
     told: relay.told,
     usable: relay.usable,
@@ -109,18 +121,49 @@ async function streamed(terms: AttemptTerms, response: Response, view: AnswerVie
 }
 
 async function whole(terms: AttemptTerms, response: Response, view: AnswerView): Promise<Answered | Failed> {
-  let text: string
+  const { patience } = terms
+  let text: string | undefined
   try {
-    text = await terms.patience.during(response.text())
+    text = await patience.during(readText(response, boundsOf(terms).replyBytes, () => patience.heard()))
   } catch {
-    return failed(terms.patience.blame(connectionFault(true)))
+    return failed(patience.blame(connectionFault(true)))
   }
+  if (text === undefined || hasTooMuch(text, terms.request)) return failed(overlongFault)
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
   const reply = terms.candidate.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(numbered(brokenFault(reply), terms))
   terms.onContent()
-  return { kind: "answered", tokens: reply.tokens, last: reply.body, turns: 1 }
+  return { kind: "answered", ...charged(reply.tokens, terms), last: reply.body, turns: 1 }
+}
+
+function charged(
+  tokens: Tokens | undefined,
+  { request, candidate, answerLimit }: AttemptTerms,
+): Pick<Answered, "tokens" | "excess"> {
+  const { model, price } = candidate.offer
+  const bounds = { contextWindow: model.contextWindow, answerLimit, choices: request.choices }
+  return tokens === undefined ? { tokens, excess: zero } : bounded(tokens, bounds, price.rates)
+}
+
+const boundsOf = ({ request, requestBytes, answerLimit }: AttemptTerms): AnswerBounds =>
+  answerBounds({
+    requestBytes,
+    answerLimit,
+    choices: request.choices,
+    logprobs: wantsLogprobs(request),
+  })
+
+const wantsLogprobs = ({ body }: ChatRequest): boolean => present(body["logprobs"]) || present(body["top_logprobs"])
+
+/** Below this an answer is parsed and written whatever it holds. */
+const HARMLESS_LENGTH = 16_384
+
+/** Parsing costs by values more than by bytes, and only the likelihoods of tokens are so many. What nests too deep cannot be written. */
+function hasTooMuch(text: string, request: ChatRequest): boolean {
+  if (text.length <= HARMLESS_LENGTH) return false
+  const { depth, values } = extentOf(Buffer.from(text))
+  return depth > DEEPEST_NESTING || (values > MOST_VALUES && !wantsLogprobs(request))
 }
 
 const failed = (fault: Fault, relayed: Partial<Omit<Failed, "kind" | "fault">> = {}): Failed => ({

@@ -3,9 +3,8 @@
  * decisions §12.12).
  */
 import type { UsageRecord } from "../../actors/ledger.ts"
-import { largestMicro, type Micro, zero } from "../../actors/money/micro.ts"
-import { price } from "../../actors/money/price.ts"
-import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
+import { noTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { JsonObject } from "../chat/json.ts"
 import { Failure } from "../failure/failure.ts"
@@ -22,23 +21,26 @@ export interface EndingTerms {
   readonly durationMs: number
 }
 
-export function endingOf({ end, attempts, admission }: Routed, terms: EndingTerms): Ending {
+export function endingOf({ end, attempts }: Routed, terms: EndingTerms): Ending {
   const turns = end.kind === "answered" ? end.turns : 1
-  const common = { turns, attempts, firstTokenMs: terms.firstTokenMs, durationMs: terms.durationMs }
+  const common = {
+    turns,
+    attempts,
+    tokens: undefined,
+    excess: zero,
+    firstTokenMs: terms.firstTokenMs,
+    durationMs: terms.durationMs,
+  }
   if (end.kind === "answered") {
-    const tokens = believed(end.tokens, admission.offer)
-    return { ...common, status: tokens === undefined ? "usage_missing" : "ok", tokens, errorCode: undefined }
+    const { tokens, excess } = end
+    return { ...common, status: tokens === undefined ? "usage_missing" : "ok", tokens, excess, errorCode: undefined }
   }
   const { fault, usable } = end
   // The backend answered, and nobody read what it counted.
-  if (terms.drainedOut && usable) return { ...common, status: "usage_missing", tokens: undefined, errorCode: undefined }
+  if (terms.drainedOut && usable) return { ...common, status: "usage_missing", errorCode: undefined }
   const status = terms.streamed && fault.opened && !usable ? "aborted_stream" : "upstream_error"
-  return { ...common, status, tokens: undefined, errorCode: fault.failure.code }
+  return { ...common, status, errorCode: fault.failure.code }
 }
-
-/** Without a context window counts are bounded by little; a price that cannot even be said is not believed. */
-const believed = (tokens: Tokens | undefined, { price: version }: Offer): Tokens | undefined =>
-  tokens && price(tokens, version.rates) <= largestMicro ? tokens : undefined
 
 /** The record of a call of which a failure is told before it could be settled. */
 export const unsettledRecord = (
@@ -54,6 +56,7 @@ export const unsettledRecord = (
   tokens: noTokens,
   charge: zero,
   absorbed: zero,
+  excess: zero,
   turns: 1,
   attempts: 1,
   errorCode,

@@ -4,6 +4,7 @@
  */
 import { type Runtime } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
+import { RecentUse } from "../bodies/recent-use.ts"
 import type { LedgerStore } from "../../actors/ledger.ts"
 import type { Share } from "../../actors/share.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
@@ -12,16 +13,28 @@ import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
+import { BodyBytes } from "./body-bytes.ts"
 import { Calibration } from "./calibration.ts"
+import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
 import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import type { CallLimits, GatewayPorts } from "./ports.ts"
 import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
+import { UnreadBytes } from "./unread.ts"
 import { withdrawKept } from "./withdraw.ts"
 
 export interface GatewayParts extends Pick<
   GatewayPorts,
-  "backends" | "fetch" | "search" | "withdrawals" | "finished" | "alerted" | "crashed"
+  | "backends"
+  | "fetch"
+  | "search"
+  | "pdfs"
+  | "endUserSecret"
+  | "largeBodies"
+  | "withdrawals"
+  | "finished"
+  | "alerted"
+  | "crashed"
 > {
   readonly runtime: Runtime
   readonly processId: string
@@ -29,14 +42,19 @@ export interface GatewayParts extends Pick<
   /** Looks up this process's share of windows and caps; undefined when it takes no calls. Absent where no other process can be. */
   readonly share?: () => Promise<Share | undefined>
   readonly ledgerStore: LedgerStore
+  readonly factorStore: EstimateFactorStore
   readonly catalogue: LiveCatalogue
   readonly log: Log
   readonly limits: CallLimits & {
     readonly maxConcurrency: number
+    /** What all bodies under way may hold. */
+    readonly bodyBytes: number
     /** After so long without use an actor that holds nothing is put away. */
     readonly idleMs: number
     /** How long calls under way may go on once the process is to end. */
     readonly drainMs: number
+    /** What clients may leave unread, all streams together. */
+    readonly unreadBytes: number
   }
 }
 
@@ -48,7 +66,7 @@ export class Gateway {
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
-    const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search } = parts
+    const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search, pdfs } = parts
     const { clock, random } = runtime
     const { maxConcurrency, capacityWaitMs, idleMs } = limits
     const shares = new Shares({
@@ -77,8 +95,16 @@ export class Gateway {
       catalogue,
       backends,
       limits,
+      largeBodies: parts.largeBodies,
+      threadTime: new RecentUse(clock),
+      refusals: new RecentUse(clock),
+      bodies: new BodyBytes(limits.bodyBytes),
       search,
+      unread: new UnreadBytes(limits.unreadBytes),
+      endUserSecret: parts.endUserSecret,
       calibration: new Calibration(),
+      factors: new EstimateFactors(clock, parts.factorStore),
+      pdfs,
       health: new BackendHealth(clock),
       random,
       clock,

@@ -13,7 +13,10 @@ import type { Actors } from "./actors.ts"
 export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" }>
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
-  if (notice.what === "changed") return actors.keys.tellIfActive(notice.id, { type: "changed" })
+  if (notice.what === "changed") {
+    actors.keys.tellIfActive(notice.id, { type: "changed" })
+    return
+  }
   const news = newsOf(notice, processId)
   if (news === undefined) return
   const registry = notice.about === "account" ? actors.accounts : actors.keys

@@ -1,11 +1,27 @@
 /**
- * One client's answer as it goes out: bytes in order, back-pressure, heartbeats in silence, and what happens when the
- * client leaves (decisions §6). Whoever writes waits while more than `ROOM_BYTES` are unread, and that wait is what
- * reaches the backend as back-pressure. Sizes in bytes, times in milliseconds.
+ * One client's answer as it goes out: bytes in order, heartbeats in silence, and what happens when the client leaves
+ * (decisions §6). Nobody who writes waits: what the client does not take is kept, until it has taken nothing for too long or
+ * the process keeps too much. Sizes in bytes, times in milliseconds.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
+import type { Unread, UnreadBytes } from "./unread.ts"
 
-const ROOM_BYTES = 65_536
+/** The most that is handed over at once, and then lies in the connection's own buffers. */
+const PIECE_BYTES = 65_536
+/** What a piece that is kept takes beside its bytes. */
+const KEEPING_BYTES = 128
+
+/** The client's connection, which an answer that streams keeps from counting as idle. */
+export interface StreamConnection {
+  takeEnd(): StreamEnd
+}
+
+export interface StreamEnd {
+  /** To be called right before the stream's end. */
+  ends(): void
+  /** The client counts as gone, and is not waited for any more. */
+  abandon(): void
+}
 
 export interface OutboxOptions {
   readonly clock: Clock
@@ -14,28 +30,32 @@ export interface OutboxOptions {
   readonly heartbeatMs: number
   /** A client that takes nothing for so long is as good as gone. */
   readonly stallMs: number
+  readonly unread: UnreadBytes
   /** Run when a heartbeat is due: a chance to write something better. */
   readonly beforeHeartbeat: () => void
+  readonly connection?: StreamConnection | undefined
 }
 
 const encoder = new TextEncoder()
 
-export class Outbox {
+export class Outbox implements Unread {
   /** Settles when there is a first byte to send: the moment at which the response's head may go. */
   readonly started: Promise<void>
   readonly #options: OutboxOptions
   readonly #leave = new AbortController()
   readonly #start: () => void
-  #queue: Uint8Array[] = []
+  #pieces: Uint8Array[] = []
+  /** Of the pieces, those before this one have been taken. */
+  #taken = 0
   #unread = 0
   #isStarted = false
   #ended = false
   #lastWriteAt = 0
+  #lastTakenAt = 0
   #timer: Timer | undefined
-  #reader: (() => void) | undefined
-  #room: PromiseWithResolvers<void> | undefined
   #stall: Timer | undefined
-  #hurried = false
+  #reader: (() => void) | undefined
+  #connection: StreamEnd | undefined
 
   constructor(options: OutboxOptions) {
     this.#options = options
@@ -51,6 +71,9 @@ export class Outbox {
   get left(): AbortSignal {
     return this.#leave.signal
   }
+  get unread(): number {
+    return this.#unread
+  }
 
   /** From now on silence counts. */
   watchSilence(): void {
@@ -58,20 +81,24 @@ export class Outbox {
     if (this.#options.heartbeat !== undefined) this.#watch(this.#options.heartbeatMs)
   }
 
-  /** Resolves when there is room for more; at once when the client has left, for whom nothing is kept. */
-  write(text: string): Promise<void> {
-    if (text === "" || this.left.aborted || this.#ended) return Promise.resolve()
-    this.#put(text)
-    if (this.#unread <= ROOM_BYTES || this.#hurried) return Promise.resolve()
-    this.#room ??= Promise.withResolvers<void>()
-    this.#stall ??= this.#options.clock.after(this.#options.stallMs, () => this.leave())
-    return this.#room.promise
-  }
-
-  /** Nobody who writes waits for the client any more: what is left to say is little, and has to be said now. */
-  hurry(): void {
-    this.#hurried = true
-    this.#makeRoom()
+  /** Nothing is kept for a client that has left. */
+  write(text: string): void {
+    if (text === "" || this.left.aborted || this.#ended) return
+    const bytes = encoder.encode(text)
+    const { clock, stallMs, unread } = this.#options
+    this.#lastWriteAt = clock.monotonic()
+    if (this.#unread === 0) {
+      this.#lastTakenAt = clock.running()
+      this.#stall ??= clock.after(stallMs, () => this.#lookAtReader())
+    }
+    this.#pieces.push(bytes)
+    this.#unread += bytes.length + KEEPING_BYTES
+    unread.add(this, bytes.length + KEEPING_BYTES)
+    if (!this.#isStarted) {
+      this.#isStarted = true
+      this.#start()
+    }
+    this.#reader?.()
   }
 
   end(): void {
@@ -85,26 +112,37 @@ export class Outbox {
   leave(): void {
     if (this.left.aborted) return
     this.#timer?.cancel()
-    this.#queue = []
-    this.#unread = 0
+    this.#stall?.cancel()
+    this.#pieces = []
+    this.#taken = 0
+    this.#isTaken(this.#unread)
     this.#leave.abort()
-    this.#makeRoom()
+    this.#connection?.abandon()
     this.#reader?.()
   }
 
-  readonly stream = (): ReadableStream<Uint8Array> =>
-    new ReadableStream<Uint8Array>(
+  cut(): void {
+    this.leave()
+  }
+
+  readonly stream = (): ReadableStream<Uint8Array> => {
+    this.#connection = this.#options.connection?.takeEnd()
+    if (this.left.aborted) this.#connection?.abandon()
+    return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
-          if (this.#queue.length === 0 && !this.#ended) await this.#more()
+          if (this.#unread === 0 && !this.#ended) await this.#more()
           if (this.left.aborted) return controller.error(new Error("the client took nothing for too long"))
-          for (const bytes of this.#take()) controller.enqueue(bytes)
-          if (this.#ended && this.#queue.length === 0) controller.close()
+          this.#take(controller)
+          if (!this.#ended || this.#unread > 0) return
+          this.#connection?.ends()
+          controller.close()
         },
         cancel: () => this.leave(),
       },
       { highWaterMark: 0 },
     )
+  }
 
   #more(): Promise<void> {
     return new Promise((resolve) => {
@@ -115,37 +153,47 @@ export class Outbox {
     })
   }
 
-  #take(): Uint8Array[] {
-    const taken = this.#queue
-    this.#queue = []
-    this.#unread = 0
-    this.#makeRoom()
-    return taken
+  #take(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    let bytes = 0
+    let taken = 0
+    while (bytes < PIECE_BYTES) {
+      const piece = this.#pieces[this.#taken]
+      if (piece === undefined) break
+      this.#taken++
+      bytes += piece.length
+      taken += piece.length + KEEPING_BYTES
+      controller.enqueue(piece)
+    }
+    // A list that is walked, not shifted, and cut when half of it has been walked.
+    if (2 * this.#taken >= this.#pieces.length) {
+      this.#pieces = this.#pieces.slice(this.#taken)
+      this.#taken = 0
+    }
+    if (taken > 0) this.#lastTakenAt = this.#options.clock.running()
+    this.#isTaken(taken)
   }
 
-  #makeRoom(): void {
+  #isTaken(bytes: number): void {
+    if (bytes === 0) return
+    this.#unread -= bytes
+    this.#options.unread.remove(this, bytes)
+    if (this.#unread > 0) return
     this.#stall?.cancel()
     this.#stall = undefined
-    this.#room?.resolve()
-    this.#room = undefined
   }
 
-  #put(text: string): void {
-    const bytes = encoder.encode(text)
-    this.#queue.push(bytes)
-    this.#unread += bytes.length
-    this.#lastWriteAt = this.#options.clock.monotonic()
-    if (!this.#isStarted) {
-      this.#isStarted = true
-      this.#start()
-    }
-    this.#reader?.()
+  /** There is something that the client has not taken; it is gone when it has taken nothing for so long. */
+  #lookAtReader(): void {
+    const { clock, stallMs } = this.#options
+    const leftMs = this.#lastTakenAt + stallMs - clock.running()
+    if (leftMs <= 1) return this.leave()
+    this.#stall = clock.after(leftMs, () => this.#lookAtReader())
   }
 
   /** One timer for a stream's life: it looks whether there has been silence, and sleeps for what is left of it. */
   #watch(delayMs: number): void {
     const { clock, heartbeatMs } = this.#options
-    this.#timer = clock.after(delayMs, () => {
+    this.#timer = clock.wait(delayMs, () => {
       const silentMs = clock.monotonic() - this.#lastWriteAt
       if (silentMs + 1 >= heartbeatMs) this.#beat()
       const again = heartbeatMs - (clock.monotonic() - this.#lastWriteAt)
@@ -157,6 +205,6 @@ export class Outbox {
     this.#options.beforeHeartbeat()
     // A client that does not read needs no sign of life, and must not be sent an unbounded number of them.
     if (this.#unread > 0) this.#lastWriteAt = this.#options.clock.monotonic()
-    else if (this.#options.heartbeat !== undefined) this.#put(this.#options.heartbeat)
+    else if (this.#options.heartbeat !== undefined) this.write(this.#options.heartbeat)
   }
 }

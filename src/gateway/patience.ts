@@ -1,6 +1,6 @@
 /**
- * How long a call waits for its backends: a deadline for the start, then one for each silence, measured only while the
- * gateway waits for the backend and not for the client. One timer for a call's life. Times in milliseconds.
+ * How long a call waits for its backends: a deadline for the start, then one for each silence, and one for the whole. Measured
+ * only while the gateway waits for a backend. One timer for a call's life. Times in milliseconds.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { Failure, type FailureDetail } from "../failure/failure.ts"
@@ -19,14 +19,17 @@ export interface PatienceOptions {
   readonly startMs: number
   /** For a silence of the backend after that. */
   readonly idleMs: number
+  /** For everything: a backend that is never silent must end some day too. */
+  readonly wholeMs: number
 }
 
-type Reason = "start" | "idle" | "given-up"
+type Reason = "start" | "idle" | "whole" | "given-up"
 
 /** What a client is told when the gateway broke a backend's answer off (specification, "Events" 5). */
 const brokenOff: Record<Reason, FailureDetail> = {
   start: { message: "The model's backend did not begin to answer in time.", stream: "upstream_timeout" },
   idle: { message: "The model's backend fell silent in the middle of its answer.", stream: "upstream_timeout" },
+  whole: { message: "The model's backend did not come to an end in time.", stream: "upstream_timeout" },
   "given-up": { message: "The gateway had to stop before the answer was whole." },
 }
 
@@ -41,8 +44,8 @@ export class Patience implements Disposable {
 
   constructor(options: PatienceOptions) {
     this.#options = options
-    this.#startedAt = options.clock.monotonic()
-    this.#timer = options.clock.after(options.startMs, () => this.#look())
+    this.#startedAt = options.clock.running()
+    this.#timer = options.clock.after(Math.min(options.startMs, options.wholeMs), () => this.#look())
   }
 
   get signal(): AbortSignal {
@@ -53,7 +56,10 @@ export class Patience implements Disposable {
   }
   /** What is left for the start. */
   get startLeftMs(): number {
-    return this.#startedAt + this.#options.startMs - this.#options.clock.monotonic()
+    return this.#startedAt + this.#options.startMs - this.#options.clock.running()
+  }
+  get #wholeLeftMs(): number {
+    return this.#startedAt + this.#options.wholeMs - this.#options.clock.running()
   }
 
   /** Content has come. */
@@ -62,6 +68,11 @@ export class Patience implements Disposable {
     this.#started = true
     // The silence allowed from here on may be shorter than what was left for the start.
     if (this.#why === undefined) this.#again(this.#options.idleMs)
+  }
+
+  /** The backend that is waited for gave a sign of life: an event, or a piece of an answer that has no events. */
+  heard(): void {
+    if (this.#waitingSince !== undefined) this.#waitingSince = this.#options.clock.running()
   }
 
   /** Stops waiting for any backend at once. */
@@ -77,7 +88,7 @@ export class Patience implements Disposable {
   }
 
   async during<T>(wait: Promise<T>): Promise<T> {
-    this.#waitingSince = this.#options.clock.monotonic()
+    this.#waitingSince = this.#options.clock.running()
     try {
       return await wait
     } finally {
@@ -85,13 +96,10 @@ export class Patience implements Disposable {
     }
   }
 
-  /** The same bytes; each read of them is a wait. */
-  watch(body: ReadableStream<Uint8Array>): ByteSource {
+  /** The same bytes; at the end the connection is given back. */
+  source(body: ReadableStream<Uint8Array>): ByteSource {
     const reader = body.getReader()
-    return {
-      read: () => this.during(reader.read()),
-      close: () => void finish(reader, this.#options.clock),
-    }
+    return { read: () => reader.read(), close: () => void finish(reader, this.#options.clock) }
   }
 
   [Symbol.dispose](): void {
@@ -99,19 +107,19 @@ export class Patience implements Disposable {
   }
 
   #look(): void {
-    const now = this.#options.clock.monotonic()
+    if (this.#wholeLeftMs <= 1) return this.#stop("whole")
     if (!this.#started) {
       if (this.startLeftMs <= 1) return this.#stop("start")
       return this.#again(this.startLeftMs)
     }
-    const waited = this.#waitingSince === undefined ? 0 : now - this.#waitingSince
+    const waited = this.#waitingSince === undefined ? 0 : this.#options.clock.running() - this.#waitingSince
     if (waited + 1 >= this.#options.idleMs) return this.#stop("idle")
     this.#again(this.#options.idleMs - waited)
   }
 
   #again(delayMs: number): void {
     this.#timer.cancel()
-    this.#timer = this.#options.clock.after(delayMs, () => this.#look())
+    this.#timer = this.#options.clock.after(Math.min(delayMs, this.#wholeLeftMs), () => this.#look())
   }
 
   #stop(why: Reason): void {

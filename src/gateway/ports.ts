@@ -1,24 +1,34 @@
 /** What a call needs of the rest of the gateway, and what it tells it. */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Random } from "../../actors/kernel/random.ts"
+import type { LargeBodies } from "../bodies/bodies.ts"
+import type { RecentUse } from "../bodies/recent-use.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
+import type { PdfReader } from "../pdf/reader.ts"
 import type { Search } from "../search/searx.ts"
 import type { Fetch } from "../upstream/client.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { BackendHealth } from "./backend-health.ts"
+import type { BodyBytes } from "./body-bytes.ts"
 import type { Calibration } from "./calibration.ts"
+import type { EstimateFactors } from "./estimate-factors.ts"
 import type { Booked, Ending } from "./settle.ts"
+import type { UnreadBytes } from "./unread.ts"
 
 /** Milliseconds and bytes; the variables of decisions §9. */
 export interface CallLimits {
   readonly maxBodyBytes: number
+  /** How long nothing may come of a body that is not whole. */
+  readonly bodyIdleMs: number
   readonly capacityWaitMs: number
   readonly heartbeatMs: number
   readonly settleDeadlineMs: number
   readonly upstreamStartMs: number
   readonly upstreamIdleMs: number
+  /** For all of a call's backends, from the first byte sent to the last one read. */
+  readonly upstreamAnswerMs: number
   /** How long the backend of a client that went away is read on (decisions §6). */
   readonly drainLeftMs: number
   /** How long a client may take nothing of its stream before it counts as gone. */
@@ -30,16 +40,31 @@ export interface GatewayPorts {
   readonly catalogue: LiveCatalogue
   readonly backends: ReadonlyMap<string, Backend>
   readonly limits: CallLimits
+  /** Where large bodies are worked on. */
+  readonly largeBodies: LargeBodies
+  /** What of the thread each account has used by bodies that are not small. */
+  readonly threadTime: RecentUse
+  /** How often each account's calls found no room. */
+  readonly refusals: RecentUse
+  /** What is held of bodies, of all calls. */
+  readonly bodies: BodyBytes
   /** Undefined without a search server: then web search on messages is not served. */
   readonly search: Search | undefined
+  /** Under which accounts are named to backends. */
+  readonly endUserSecret: Uint8Array
   readonly random: Random
   readonly clock: Clock
   /** The way to the backends. */
   readonly fetch: Fetch
   /** The local disk, for what the database could not be told in time. */
   readonly withdrawals: Withdrawals
+  /** What clients have not taken yet. */
+  readonly unread: UnreadBytes
   /** What is known of how far estimates are off. */
   readonly calibration: Calibration
+  /** What is known of accounts whose calls the house had to pay for. */
+  readonly factors: EstimateFactors
+  readonly pdfs: PdfReader
   /** How backends have done. */
   readonly health: BackendHealth
   readonly finished: (call: FinishedCall) => void
@@ -55,7 +80,7 @@ export interface GatewayPorts {
 
 interface UnderWay {
   readonly ended: Promise<unknown>
-  /** Breaks off what is waited for, the backend and the client, and settles. */
+  /** Breaks off the backend that is waited for, and settles. */
   readonly giveUp: () => void
 }
 

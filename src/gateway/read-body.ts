@@ -1,25 +1,169 @@
-/** Reads a request's body within the size limit, without trusting what it says of its length (decisions §4.5). */
+/**
+ * Reads a request's body within limits of size, time and memory, without trusting what it says of its length (decisions
+ * §4.5, §13.10). A small body with a length is read in one go; a larger one by pieces, into memory that grows with what has
+ * come: a length that is only announced takes room from nobody.
+ */
+import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
+import type { BodyShare } from "./body-bytes.ts"
 
-export async function readBody(request: Request, maxBytes: number): Promise<Uint8Array | Failure> {
-  const tooLarge = new Failure("request.too_large", { message: `The request body is larger than ${maxBytes} bytes.` })
-  if (Number(request.headers.get("content-length") ?? 0) > maxBytes) return tooLarge
-  if (request.body === null) return new Uint8Array()
-  const pieces: Uint8Array[] = []
-  let size = 0
-  const reader = request.body.getReader()
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) return pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces, size)
-      size += value.length
-      if (size > maxBytes) {
-        await reader.cancel()
-        return tooLarge
-      }
-      pieces.push(value)
+export interface BodyTerms {
+  readonly maxBytes: number
+  /** How long nothing may come. */
+  readonly idleMs?: number
+  readonly clock?: Clock
+  /** Where its bytes are counted; nowhere for the small bodies of the dashboard. */
+  readonly share?: BodyShare
+  /**
+   * Asked before a body of so many bytes is read: at its length, or as it grows past them. `much`: with it the account holds
+   * more than any account may.
+   */
+  readonly admit?: (bytes: number, much: boolean) => Promise<Failure | undefined>
+}
+
+const BODY_IDLE_MS = 30_000
+/** A body that trickles in ends some day: beyond the idle time it must have come at this rate. */
+const LEAST_BYTES_PER_MS = 16
+/** Read in one go; then the one deadline is that of the whole. */
+const WHOLE_BYTES = 64 * 1024
+/** What a body gets at first; doubled as it grows. */
+const FIRST_BYTES = 64 * 1024
+
+/** Requests whose body was read in part: what still comes is unread. */
+const partlyRead = new WeakSet<Request>()
+
+/** Whether so much of a request's body is unread that an answer may be lost while its client still writes. */
+export function isMuchUnread(request: Request): boolean {
+  if (partlyRead.has(request)) return true
+  const length = lengthOf(request)
+  if (length === undefined ? !request.headers.has("transfer-encoding") : length <= WHOLE_BYTES) return false
+  return !request.bodyUsed && request.body !== null
+}
+
+export async function readBody(request: Request, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const { maxBytes, share, admit } = terms
+  const length = lengthOf(request)
+  if (length !== undefined) {
+    if (length > maxBytes) return tooLarge(maxBytes)
+    const refused = await admit?.(length, length <= WHOLE_BYTES && share?.isLittle(length) === false)
+    if (refused) return refused
+    if (length <= WHOLE_BYTES) {
+      if (share?.hold(length) === false) return noRoom()
+      return await readWhole(request, length, terms)
     }
+  }
+  if (request.body === null) return new Uint8Array()
+  const read = await readPieces(request.body, length, terms)
+  if (read instanceof Failure) partlyRead.add(request)
+  return read
+}
+
+/** Undefined where it says none, or nothing that is a length. */
+function lengthOf({ headers }: Request): number | undefined {
+  const told = headers.get("content-length")
+  return told !== null && /^\d{1,15}$/.test(told) ? Number(told) : undefined
+}
+
+async function readWhole(
+  request: Request,
+  length: number,
+  terms: BodyTerms,
+): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const { clock = systemClock, idleMs = BODY_IDLE_MS } = terms
+  const late = Promise.withResolvers<Failure>()
+  const timer = clock.after(idleMs + length / LEAST_BYTES_PER_MS, () => late.resolve(tooLate()))
+  using _ = { [Symbol.dispose]: () => timer.cancel() }
+  try {
+    const bytes = await Promise.race([request.bytes(), late.promise])
+    return bytes instanceof Failure || bytes.length <= terms.maxBytes ? bytes : tooLarge(terms.maxBytes)
   } catch {
-    return new Failure("request.invalid", { message: "The request body broke off." })
+    return brokeOff()
   }
 }
+
+async function readPieces(
+  body: ReadableStream<Uint8Array>,
+  length: number | undefined,
+  terms: BodyTerms,
+): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const { maxBytes, share, admit } = terms
+  let bytes = new Uint8Array(0)
+  let size = 0
+  const reader = body.getReader()
+  // A read that is under way ends with the lock; what comes then is for whoever throws it away. Not a promise that each read is
+  // raced with, for that would keep every piece until the end.
+  using _ = { [Symbol.dispose]: () => reader.releaseLock() }
+  using progress = new Progress(terms, () => reader.releaseLock())
+  try {
+    for (;;) {
+      const piece = await reader.read()
+      if (piece.done) return bytes.subarray(0, size)
+      const end = size + piece.value.length
+      if (end > maxBytes) return tooLarge(maxBytes)
+      if (end > bytes.length) {
+        const room = Math.min(Math.max(FIRST_BYTES, 2 * bytes.length, end), length ?? maxBytes)
+        const much = share?.isLittle(room) === false
+        const refused = length === undefined || much ? await admit?.(end, much) : undefined
+        if (refused) return refused
+        if (share?.hold(room) === false) return noRoom()
+        const grown = new Uint8Array(room)
+        grown.set(bytes.subarray(0, size))
+        bytes = grown
+      }
+      bytes.set(piece.value, size)
+      size = end
+      progress.cameTo(size)
+    }
+  } catch {
+    return progress.isLate ? tooLate() : brokeOff()
+  }
+}
+
+/** Watches that a body comes on: one timer, which looks how far it has come. */
+class Progress implements Disposable {
+  isLate = false
+  readonly #onLate: () => void
+  readonly #clock: Clock
+  readonly #idleMs: number
+  readonly #startedAt: number
+  #cameAt: number
+  #size = 0
+  #timer
+
+  constructor({ clock = systemClock, idleMs = BODY_IDLE_MS }: BodyTerms, onLate: () => void) {
+    this.#onLate = onLate
+    this.#clock = clock
+    this.#idleMs = idleMs
+    this.#startedAt = clock.running()
+    this.#cameAt = this.#startedAt
+    this.#timer = clock.after(idleMs, () => this.#look())
+  }
+
+  cameTo(size: number): void {
+    this.#size = size
+    this.#cameAt = this.#clock.running()
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer.cancel()
+  }
+
+  #look(): void {
+    const wholeBy = this.#startedAt + this.#idleMs + this.#size / LEAST_BYTES_PER_MS
+    const left = Math.min(this.#cameAt + this.#idleMs, wholeBy) - this.#clock.running()
+    if (left > 1) this.#timer = this.#clock.after(left, () => this.#look())
+    else {
+      this.isLate = true
+      this.#onLate()
+    }
+  }
+}
+
+const tooLarge = (maxBytes: number): Failure =>
+  new Failure("request.too_large", { message: `The request body is larger than ${maxBytes} bytes.` })
+const closing = { Connection: "close" }
+const tooLate = (): Failure =>
+  new Failure("request.invalid", { message: "The request body did not come in time.", headers: closing })
+const brokeOff = (): Failure => new Failure("request.invalid", { message: "The request body broke off." })
+const noRoom = (): Failure =>
+  new Failure("gateway.capacity", { message: "Too many large requests are being read.", retryAfterS: 1 })

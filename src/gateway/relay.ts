@@ -1,11 +1,13 @@
 /**
  * Relays one backend's stream to one client: hands events on as they come, holds back the first ones that carry nothing
- * and the terminal one, and gathers usage in passing (decisions §6). It reads no further than the client does.
+ * and the terminal one, and gathers usage in passing (decisions §6). It reads as fast as the backend sends. A life sign is a
+ * whole event: a backend that trickles pieces of one is silent.
  */
 import { Failure } from "../failure/failure.ts"
 import { SseParser, type SseEvent } from "../wire/sse.ts"
 import type { StreamReader } from "../wire/format.ts"
-import { brokenFault, connectionFault, type Fault } from "../upstream/client.ts"
+import type { AnswerBounds } from "../upstream/answer-bounds.ts"
+import { brokenFault, connectionFault, type Fault, overlongFault } from "../upstream/client.ts"
 import type { Outbox } from "./outbox.ts"
 import type { ByteSource } from "./patience.ts"
 
@@ -17,19 +19,26 @@ export interface StreamComplete {
   readonly terminal: string
 }
 
+export interface RelayTerms {
+  readonly reader: StreamReader
+  readonly outbox: Outbox
+  readonly bounds: AnswerBounds
+  /** Run at each event of the backend's. */
+  readonly onEvent: () => void
+  /** Run at the first usable output. */
+  readonly onContent: () => void
+}
+
 export class Relay {
-  readonly #reader: StreamReader
+  readonly #terms: RelayTerms
   readonly #outbox: Outbox
-  readonly #onContent: () => void
   #held = ""
   #told = false
   #usable = false
 
-  /** `onContent` is run at the first usable output. */
-  constructor(reader: StreamReader, outbox: Outbox, onContent: () => void) {
-    this.#reader = reader
-    this.#outbox = outbox
-    this.#onContent = onContent
+  constructor(terms: RelayTerms) {
+    this.#terms = terms
+    this.#outbox = terms.outbox
   }
 
   /** The client has been sent something of this backend's stream, which therefore cannot be begun again unseen. */
@@ -43,7 +52,7 @@ export class Relay {
   /** Lets go of what is held back, because the client has waited for so long that it must hear something. */
   release(): void {
     if (this.#held === "") return
-    void this.#outbox.write(this.#letGo())
+    this.#outbox.write(this.#letGo())
   }
 
   /** What was held back, to be sent now. */
@@ -55,13 +64,18 @@ export class Relay {
   }
 
   async run(source: ByteSource): Promise<StreamComplete | Fault> {
-    const parser = new SseParser()
+    const { bounds, onEvent } = this.#terms
+    const parser = new SseParser({ maxEventSize: bounds.eventLength })
+    let size = 0
     try {
       for (;;) {
         const { done, value } = await source.read()
+        size += value?.length ?? 0
+        if (size > bounds.streamBytes) return overlongFault
         const events = done ? tail(parser) : parser.push(value)
-        if (events instanceof Failure) return brokenFault(events)
-        const end = await this.#take(events)
+        if (events instanceof Failure) return overlongFault
+        if (events.length > 0) onEvent()
+        const end = this.#take(events)
         if (end !== undefined) return end
         if (done) return connectionFault(true)
       }
@@ -74,10 +88,10 @@ export class Relay {
     }
   }
 
-  async #take(events: readonly SseEvent[]): Promise<StreamComplete | Fault | undefined> {
+  #take(events: readonly SseEvent[]): StreamComplete | Fault | undefined {
     let out = ""
     for (const event of events) {
-      const step = this.#reader.read(event)
+      const step = this.#terms.reader.read(event)
       switch (step.kind) {
         case "preamble":
           if (!this.#told) this.#held += step.bytes
@@ -85,7 +99,7 @@ export class Relay {
           if (this.#held.length > HELD_LENGTH) out += this.#letGo()
           break
         case "content":
-          if (!this.#usable) this.#onContent()
+          if (!this.#usable) this.#terms.onContent()
           this.#usable = true
           out += this.#letGo() + step.bytes
           break
@@ -94,15 +108,15 @@ export class Relay {
           break
         case "terminal": {
           const terminal = this.#letGo() + step.bytes
-          await this.#outbox.write(out)
+          this.#outbox.write(out)
           return { terminal }
         }
         case "failure":
-          await this.#outbox.write(out)
+          this.#outbox.write(out)
           return brokenFault(step.failure)
       }
     }
-    await this.#outbox.write(out)
+    this.#outbox.write(out)
     return undefined
   }
 }

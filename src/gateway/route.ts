@@ -44,7 +44,7 @@ export async function route(terms: RouteTerms): Promise<Routed> {
     const { end, admission, attempts } = routed
     const status = end.kind === "failed" && !end.told && terms.wanted() ? rerouteOn(end.fault) : undefined
     if (status === undefined) break
-    const other = chain.others.next()
+    const other = await chain.others.next()
     if (other.done === true) break
     // A call holds once: what the first model took is given back before the next one is admitted.
     admission[Symbol.dispose]()

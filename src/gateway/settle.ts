@@ -20,6 +20,8 @@ export interface Ending {
   readonly status: UsageStatus
   /** Of all turns together. */
   readonly tokens: Tokens | undefined
+  /** The price of what backends counted over their bounds (actors/money/bounds.ts). */
+  readonly excess: Micro
   readonly turns: number
   readonly attempts: number
   readonly errorCode: FailureCode | undefined
@@ -59,7 +61,12 @@ export async function settle(actors: Actors, withdrawals: Withdrawals, terms: Se
   const { accountId, starts } = opening
   const charged = await chargeCustomer(actors, terms)
   const status = charged === "unknown" ? "billing_error" : ending.status
-  const { charge, absorbed } = typeof charged === "string" ? { charge: zero, absorbed: zero } : charged
+  // What a backend counted over its bounds is the house's, whatever the customer could have paid.
+  const excess = typeof charged === "string" ? zero : ending.excess
+  const { charge, absorbed } =
+    typeof charged === "string"
+      ? { charge: zero, absorbed: zero }
+      : { charge: charged.charge, absorbed: plus(charged.absorbed, excess) }
   admission.settled()
   const final: UsageRecord = {
     part: 0,
@@ -69,10 +76,11 @@ export async function settle(actors: Actors, withdrawals: Withdrawals, terms: Se
     tokens: ending.tokens ?? noTokens,
     charge,
     absorbed,
+    excess,
     turns: ending.turns,
     attempts: ending.attempts,
     errorCode: ending.errorCode,
-    flagged: status === "usage_missing" || status === "billing_error",
+    flagged: status === "usage_missing" || status === "billing_error" || excess > zero,
     firstTokenMs: ending.firstTokenMs,
     durationMs: ending.durationMs,
   }
@@ -155,6 +163,7 @@ const markerRecord = (marker: Marker, index: number): UsageRecord => ({
   tokens: noTokens,
   charge: zero,
   absorbed: zero,
+  excess: zero,
   turns: 1,
   attempts: marker.attempts,
   errorCode: undefined,

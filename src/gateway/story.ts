@@ -4,18 +4,21 @@
  */
 import type { LedgerView, Opening } from "../../actors/ledger.ts"
 import type { Outcome } from "../../actors/kernel/actor.ts"
-import type { Timer } from "../../actors/kernel/clock.ts"
+import { sleep, type Timer } from "../../actors/kernel/clock.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { WireFormat } from "../wire/format.ts"
 import { valueOf } from "./actors.ts"
 import { type Admission, admit } from "./admit.ts"
+import { paysForInput } from "./afford-body.ts"
 import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
 import { type Candidate, candidates, type Chain } from "./candidates.ts"
 import { type Delivery, deliveryOf, endingOf, unsettledRecord } from "./ending.ts"
-import { Outbox } from "./outbox.ts"
+import { fallbackOf, rerouteHeaders } from "./fallback.ts"
+import type { Offer } from "../catalogue/live.ts"
+import { Outbox, type StreamConnection } from "./outbox.ts"
 import { Patience } from "./patience.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
@@ -23,11 +26,21 @@ import { type Routed, route } from "./route.ts"
 import { type Booked, type Ending, settle } from "./settle.ts"
 import { toolLoop } from "./tool-loop.ts"
 import type { Understood } from "./understand.ts"
+import type { InputWeight } from "./weigh.ts"
 import { Verdict } from "./verdict.ts"
 import { withdraw } from "./withdraw.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_PATIENCE_MS = 2_000
+
+/** Of one account's calls within some ten seconds, for want of room; beyond it a refusal takes as long as its `Retry-After`. */
+const MANY_REFUSALS = 100
+const REFUSAL_PACE_MS = 1_000
+
+/** `request.inputTokens` is what it likely comes to. */
+export interface Weighed extends Understood {
+  readonly weight: InputWeight
+}
 
 export class Story {
   readonly #ports: GatewayPorts
@@ -35,7 +48,7 @@ export class Story {
   readonly #request: Request
   readonly #requestId: string
   readonly #caller: Caller
-  readonly #understood: Understood
+  readonly #understood: Weighed
   readonly #outbox: Outbox
   readonly #startedAt: number
   readonly #verdict = new Verdict()
@@ -51,7 +64,8 @@ export class Story {
     request: Request,
     requestId: string,
     caller: Caller,
-    understood: Understood,
+    understood: Weighed,
+    connection?: StreamConnection,
   ) {
     this.#ports = ports
     this.#startedAt = ports.clock.monotonic()
@@ -65,6 +79,8 @@ export class Story {
       heartbeat: this.#heartbeat,
       heartbeatMs: ports.limits.heartbeatMs,
       stallMs: ports.limits.readerStallMs,
+      unread: ports.unread,
+      connection,
       beforeHeartbeat: () => this.#relay?.release(),
     })
     if (request.signal.aborted) this.#outbox.leave()
@@ -80,7 +96,13 @@ export class Story {
   async tell(): Promise<Response | Failure> {
     const { actors, clock, limits } = this.#ports
     const openedAt = clock.now()
-    const chain = candidates(this.#understood, this.#ports, openedAt)
+    const fallback = fallbackOf(this.#caller.record.fallback, this.#request.headers)
+    if (fallback instanceof Failure) return fallback
+    const pays = ({ price: { rates } }: Offer) => {
+      const tokens = this.#understood.request.inputTokens
+      return paysForInput(this.#ports, this.#caller, this.#requestId, { tokens, rates })
+    }
+    const chain = await candidates(this.#understood, { fallback, pays }, this.#ports, openedAt)
     if (chain instanceof Failure) return chain
     const ledger = valueOf(
       await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), limits.settleDeadlineMs),
@@ -88,7 +110,7 @@ export class Story {
     if (ledger instanceof Failure) return ledger
     if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
     const admitted = await this.#admit(chain.first)
-    if (admitted instanceof Failure) return admitted
+    if (admitted instanceof Failure) return await this.#refused(admitted)
     // Checked in the turn in which the call is put under way, so that a drain that has begun sees every call.
     if (this.#outbox.left.aborted || this.#ports.draining.aborted) {
       admitted[Symbol.dispose]()
@@ -97,21 +119,32 @@ export class Story {
 
     const opening = this.#opening(admitted, openedAt)
     const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
-    const patience = new Patience({ clock, startMs: limits.upstreamStartMs, idleMs: limits.upstreamIdleMs })
+    const patience = new Patience({
+      clock,
+      startMs: limits.upstreamStartMs,
+      idleMs: limits.upstreamIdleMs,
+      wholeMs: limits.upstreamAnswerMs,
+    })
     this.#outbox.watchSilence()
     const delivered = this.#forward(chain, admitted, patience, opening)
       .catch((error: unknown) => this.#crash(error, opening))
       .then((delivery) => this.#deliver(delivery))
       .finally(() => this.#ports.underWay.delete(this.#requestId))
-    const giveUp = () => {
-      patience.giveUp()
-      this.#outbox.hurry()
-    }
-    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp })
+    this.#ports.underWay.set(this.#requestId, { ended: delivered, giveUp: () => patience.giveUp() })
 
     const early = await Promise.race([delivered, this.#outbox.started])
     if (early !== undefined) return early
     return await this.#head(opened, patience, opening)
+  }
+
+  /** An account whose calls come again at once, each time that there is no room, is told so a second later. */
+  async #refused(failure: Failure): Promise<Failure> {
+    if (failure.code !== "gateway.capacity") return failure
+    const { refusals, clock } = this.#ports
+    const { accountId } = this.#caller.record
+    refusals.add(accountId, 1)
+    if (refusals.by(accountId) > MANY_REFUSALS) await sleep(clock, REFUSAL_PACE_MS)
+    return failure
   }
 
   /** The head of an answer that has begun: it goes once the opening is durable, or the settlement that says it all. */
@@ -123,19 +156,26 @@ export class Story {
       return new Failure("dependency.database_unavailable")
     }
     const streamed = this.#understood.request.stream
+    // Before anything of an answer is told, another model may still take it over.
+    const decided = this.#firstTokenMs !== undefined || this.#relay?.told === true
     const headers = {
       "Content-Type": streamed ? "text/event-stream; charset=utf-8" : "application/json",
       "Cache-Control": "no-store",
       ...(streamed && { "X-Accel-Buffering": "no" }),
+      ...(decided && this.#rerouted),
     }
     return new Response(this.#outbox.stream(), { headers })
   }
 
   async #admit(candidate: Candidate): Promise<Admission | Failure> {
+    const window = candidate.offer.model.contextWindow ?? this.#ports.catalogue.largestWindow
+    const { least, most } = this.#understood.weight
     const admitted = await admit(this.#ports.actors, {
       requestId: this.#requestId,
       caller: this.#caller,
       request: this.#understood.request,
+      leastInputTokens: Math.min(least, window),
+      mostInputTokens: Math.min(most, window),
       offer: candidate.offer,
       leastAnswerTokens: candidate.exchange.leastAnswerTokens,
       clock: this.#ports.clock,
@@ -195,7 +235,7 @@ export class Story {
       verdict: this.#verdict,
     })
     this.#report(routed, ending, booked)
-    this.#learn(routed, ending)
+    this.#learn(routed, ending, booked)
     return deliveryOf(routed, booked)
   }
 
@@ -240,6 +280,7 @@ export class Story {
       network: { fetch, clock },
       nowMs: this.#ports.clock.now(),
       request,
+      requestBytes: this.#understood.requestBytes,
       candidate,
       answerLimit: admission.answerLimit,
       clientHeaders: this.#request.headers,
@@ -272,19 +313,24 @@ export class Story {
   }
 
   /** Tells what is left to tell; the whole answer where nothing has been sent yet, undefined where the head has gone. */
-  async #deliver(delivery: Delivery): Promise<Response | Failure | undefined> {
+  #deliver(delivery: Delivery): Response | Failure | undefined {
     if (delivery.kind === "failure" && !this.#outbox.isStarted) {
       this.#outbox.end()
       return delivery.failure
     }
     if (delivery.kind === "reply" && !this.#outbox.isStarted) {
       this.#outbox.end()
-      const headers = { "Content-Type": "application/json", "X-Cost-Rp": microToRupiah(delivery.charge) }
+      const cost = { "X-Cost-Rp": microToRupiah(delivery.charge) }
+      const headers = { "Content-Type": "application/json", ...cost, ...this.#rerouted }
       return new Response(JSON.stringify(delivery.body), { headers })
     }
-    await this.#outbox.write(this.#lastBytes(delivery))
+    this.#outbox.write(this.#lastBytes(delivery))
     this.#outbox.end()
     return undefined
+  }
+
+  get #rerouted(): Record<string, string> {
+    return rerouteHeaders(this.#understood.offer, this.#admission?.offer)
   }
 
   #lastBytes(delivery: Delivery): string {
@@ -298,11 +344,19 @@ export class Story {
     return JSON.stringify(this.#format.failedReply?.(failure, context) ?? failure.body(this.#requestId))
   }
 
-  /** What the backend counted of the prompt corrects the estimates of its model; one turn says it exactly. */
-  #learn({ admission }: Routed, { status, tokens, turns }: Ending): void {
+  /** What the backend counted of the prompt corrects the estimates to come; one turn says it exactly. */
+  #learn({ admission }: Routed, { status, tokens, turns, excess }: Ending, { absorbed }: Booked): void {
     if (status !== "ok" || tokens === undefined || turns > 1) return
+    const { calibration, factors } = this.#ports
+    const { request, weight } = this.#understood
     const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
-    this.#ports.calibration.learn(admission.offer.model.id, this.#understood.estimated, counted)
+    const { id } = admission.offer.model
+    // What a file comes to says nothing of how a model cuts text.
+    if (request.media === undefined) calibration.learn(id, weight.texts, counted)
+    if (absorbed <= excess || counted <= request.inputTokens) return
+    const { accountId } = this.#caller.record
+    if (weight.documents === 0) factors.learn(accountId, id, "texts", counted / weight.texts)
+    else factors.learn(accountId, id, "documents", (counted - weight.texts) / weight.documents)
   }
 
   #report({ admission }: Routed, ending: Ending, booked: Booked): void {

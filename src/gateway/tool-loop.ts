@@ -4,7 +4,7 @@
  * tokens and their sum is charged, so a turn is only begun when the hold still pays for it.
  */
 import type { Random } from "../../actors/kernel/random.ts"
-import type { Micro } from "../../actors/money/micro.ts"
+import { type Micro, plus, zero } from "../../actors/money/micro.ts"
 import { furtherLimit } from "../../actors/money/quote.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { JsonObject } from "../chat/json.ts"
@@ -13,14 +13,12 @@ import { Failure } from "../failure/failure.ts"
 import type { Search } from "../search/searx.ts"
 import { estimateInputTokens } from "../wire/estimate/estimate.ts"
 import type { Exchange } from "../wire/exchange.ts"
-import { freeChoice } from "../wire/messages/server-tools.ts"
 import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-answer.ts"
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
 import { type Turn, TurnReader, turnOfReply } from "../wire/messages/server-tools-turn.ts"
 import { SEARCH_LOOP } from "./admit.ts"
 import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
 import { tried } from "./route.ts"
-import { suit } from "./understand.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
 const MOST_SEARCHES = 20
@@ -43,6 +41,11 @@ export async function toolLoop(terms: LoopTerms): Promise<Answered | Failed> {
   return await new ToolLoop(terms).run()
 }
 
+interface Played extends Pick<Answered, "tokens" | "excess"> {
+  readonly kind: "played"
+  readonly turn: Turn
+}
+
 class ToolLoop {
   readonly #terms: LoopTerms
   readonly #answer = new SearchedAnswer()
@@ -50,10 +53,14 @@ class ToolLoop {
   #held = ""
   /** Of all turns; undefined once one could not be read. */
   #tokens: Tokens | undefined = noTokens
+  #excess: Micro = zero
   #retries = 0
+  /** How the backend is asked for the turn that comes. */
+  #asking: Exchange
 
   constructor(terms: LoopTerms) {
     this.#terms = terms
+    this.#asking = terms.attempt.candidate.exchange
   }
 
   async run(): Promise<Answered | Failed> {
@@ -63,9 +70,10 @@ class ToolLoop {
       // A later turn's failure is the answer's: what was told cannot be taken back, and nothing is begun anew.
       if (played.kind === "failed")
         return turns === 1 ? played : { ...played, told: true, usable: true, retries: this.#retries }
-      const { turn, tokens } = played
+      const { turn, tokens, excess } = played
       this.#answer.take(turn)
       this.#tokens = sum(this.#tokens, tokens)
+      this.#excess = plus(this.#excess, excess)
       if (turn.searches.length === 0 || turn.end["stop_reason"] !== "tool_use") return this.#done(turns)
       await this.#search(turn, turns)
       // The client's own tools are its to run; it has the searches' results when it comes back with theirs.
@@ -78,15 +86,11 @@ class ToolLoop {
   }
 
   /** One turn; a later one is tried again by itself. */
-  async #play(
-    request: ChatRequest,
-    answerLimit: number,
-    turn: number,
-  ): Promise<Failed | { readonly kind: "played"; readonly turn: Turn; readonly tokens: Tokens | undefined }> {
+  async #play(request: ChatRequest, answerLimit: number, turn: number): Promise<Failed | Played> {
     const { attempt: first, random, wanted } = this.#terms
     let read: (() => Turn) | undefined
     const once = () => {
-      const exchange = this.#exchange(request, (reading) => (read = reading))
+      const exchange = this.#exchange((reading) => (read = reading))
       return attempt({ ...first, request, answerLimit, candidate: { ...first.candidate, exchange } })
     }
     let end: Answered | Failed
@@ -100,15 +104,13 @@ class ToolLoop {
     if (end.kind === "failed") return end
     if (typeof end.last === "string") this.#held += end.last
     if (read === undefined) throw new Error("an answer that nobody has read")
-    return { kind: "played", turn: read(), tokens: end.tokens }
+    return { kind: "played", turn: read(), tokens: end.tokens, excess: end.excess }
   }
 
   /** The model's own exchange, of which a turn is withheld what only the whole answer can say. */
-  #exchange(request: ChatRequest, onRead: (turn: () => Turn) => void): Exchange {
+  #exchange(onRead: (turn: () => Turn) => void): Exchange {
     const { blocksTold } = this.#answer
-    const exchange = suit(this.#terms.attempt.candidate.offer.model, request, true)
-    if (exchange instanceof Failure)
-      throw new Error(`a model that served a first turn refuses a later one: ${exchange.code}`)
+    const exchange = this.#asking
     const reading = { blocksTold, clientSources: this.#terms.wish.clientSources }
     return {
       ...exchange,
@@ -132,8 +134,8 @@ class ToolLoop {
     const running = searches.map((input) => this.#run(input))
     for (const [place, input] of searches.entries()) {
       const id = searchId(requestId, turn, place)
-      await this.#tell(this.#answer.ask(id, input))
-      await this.#tell(this.#answer.found(id, (await running[place]) ?? "unavailable"))
+      this.#tell(this.#answer.ask(id, input))
+      this.#tell(this.#answer.found(id, (await running[place]) ?? "unavailable"))
     }
   }
 
@@ -173,24 +175,30 @@ class ToolLoop {
       rates: price.rates,
     })
     if (answerLimit === undefined) return "pause_turn"
-    const { messages: asked } = first.request.body
-    const body: JsonObject = { ...first.request.body, messages: [...(Array.isArray(asked) ? asked : []), message] }
-    if (body["tool_choice"] !== undefined) body["tool_choice"] = freeChoice(body["tool_choice"])
-    return { request: { ...request, body, inputTokens }, answerLimit }
+    this.#asking = first.candidate.exchange.continued(message)
+    return { request: { ...request, inputTokens }, answerLimit }
   }
 
-  async #tell(events: string): Promise<void> {
+  #tell(events: string): void {
     if (!this.#terms.attempt.request.stream) return
     const held = this.#held
     this.#held = ""
-    await this.#terms.attempt.outbox.write(held + events)
+    this.#terms.attempt.outbox.write(held + events)
   }
 
   #done(turns: number, end?: GatewayEnd): Answered {
     const last = this.#terms.attempt.request.stream
       ? this.#held + this.#answer.lastEvents(this.#tokens, end)
       : this.#answer.reply(this.#tokens, end)
-    return { kind: "answered", tokens: this.#tokens, last, turns, retries: this.#retries }
+    const tokens = this.#tokens
+    return {
+      kind: "answered",
+      tokens,
+      excess: tokens === undefined ? zero : this.#excess,
+      last,
+      turns,
+      retries: this.#retries,
+    }
   }
 }
 

@@ -5,49 +5,147 @@ import { unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { present } from "../chat/json.ts"
-import type { ChatRequest, Endpoint, Feature, Forwarding } from "../chat/request.ts"
+import type { ChatRequest, Endpoint, Feature, Target } from "../chat/request.ts"
+import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
-import { parseBody, readModel } from "../wire/body.ts"
-import { type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
+import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
+import { isTaken } from "../wire/bedrock/betas.ts"
+import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { WireFormat } from "../wire/format.ts"
+import { askedBetas } from "../wire/messages/betas.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {
   readonly request: ChatRequest
   readonly offer: Offer
-  readonly exchange: Exchange
-  /** Input tokens as the estimator has them; `request.inputTokens` is corrected by what is known of the model. */
-  readonly estimated: number
+  /** How a model's backend is asked; a Failure says what its format cannot say. The model has what the request uses. */
+  readonly exchange: (model: Model) => Promise<Exchange | Failure>
+  /** So large that it is judged against the window before it is translated (decisions §13.10). */
+  readonly large: boolean
+  /** The size of the client's body. */
+  readonly requestBytes: number
+  /** To be called when the call has ended. */
+  readonly release: () => void
 }
 
-export function understand(
-  bytes: Uint8Array,
+/** Who sends a request, and what it says beside its body. */
+export interface Sender {
+  readonly accountId: string
+  readonly headers: Headers
+}
+
+type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecret" | "largeBodies" | "threadTime">
+
+/** What is understood is to be let go of when its call has ended. */
+export async function understand(
+  bytes: Uint8Array<ArrayBuffer>,
   format: WireFormat,
-  { catalogue, calibration, clock, search }: Pick<GatewayPorts, "catalogue" | "calibration" | "clock" | "search">,
-): Understood | Failure {
-  const body = parseBody(bytes)
-  if (body instanceof Failure) return body
-  const id = readModel(body)
-  if (id instanceof Failure) return id
-  const offer = catalogue.find(id, clock.now())
+  { headers, accountId }: Sender,
+  ports: Ports,
+): Promise<Understood | Failure> {
+  const { catalogue, clock, search, endUserSecret: secret } = ports
+  const requestBytes = bytes.length
+  const read = await readRequest(bytes, format.endpoint, ports, accountId)
+  if (read instanceof Failure) return read
+  using held = new DisposableStack()
+  held.defer(read.release)
+  const offer = catalogue.find(read.model, clock.now())
   if (offer === undefined) return new Failure("model.unknown")
   if (!offer.model.endpoints.has(format.endpoint)) {
     const served = [...offer.model.endpoints].join(", ")
     return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
   }
-  const decoded = format.decodeRequest(body)
-  if (decoded instanceof Failure) return decoded
-  const estimated = decoded.inputTokens
-  const request = { ...decoded, inputTokens: Math.ceil(estimated * calibration.factor(offer.model.id)) }
-  const suited = suit(offer.model, request, search !== undefined)
-  return suited instanceof Failure ? suited : { request, offer, exchange: suited, estimated }
+  const { pass, upstream } = offer.model
+  const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
+  const inEnvelope = upstream.format === "bedrock" && speaksMessages(upstream)
+  const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
+  const request = await read.decode({
+    allowance: { pass, betas: betas.listed },
+    call: {
+      secret,
+      accountId,
+      backend: { format: upstream.format, model: upstream.model },
+      dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
+    },
+  })
+  if (request instanceof Failure) return request
+  const missing = lacking(offer.model, request, search !== undefined)
+  if (missing) return missing
+  const untilItEnds = held.move()
+  return {
+    request,
+    offer,
+    exchange: ({ upstream, strip, pass }) => read.exchange(request, upstream, { strip, pass }),
+    large: requestBytes > LARGE_BODY_BYTES,
+    requestBytes,
+    release: () => untilItEnds.dispose(),
+  }
+}
+
+/** A body that names a model; its shape is judged after the model. */
+export interface ReadRequest {
+  readonly model: string
+  readonly decode: (terms: DecodeTerms) => Promise<ChatRequest | Failure>
+  readonly exchange: (
+    request: ChatRequest,
+    backend: BackendModel,
+    takes: Omit<Target, "model">,
+  ) => Promise<Exchange | Failure>
+  readonly release: () => void
+}
+
+/** Smaller ones are always worked on here, for they cost no more than any request. */
+const SMALL_BODY_BYTES = 16_384
+/** A twentieth of the thread for as long as it is remembered (src/bodies/recent-use.ts). */
+const MUCH_TIME_MS = 700
+
+/**
+ * Here, or where nobody waits for the thread, as the body's size asks for, or the account that has used much of the thread
+ * lately: 16 connections with bodies of 250 KB, for which nobody asks for money, took most of it.
+ */
+export async function readRequest(
+  bytes: Uint8Array<ArrayBuffer>,
+  endpoint: Endpoint,
+  { largeBodies, threadTime, clock }: Pick<GatewayPorts, "largeBodies" | "threadTime" | "clock">,
+  accountId: string,
+): Promise<ReadRequest | Failure> {
+  const isSmall = bytes.length <= SMALL_BODY_BYTES
+  const uses = !isSmall && threadTime.by(accountId) > MUCH_TIME_MS
+  const extent = uses || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
+  if (extent === undefined || extent.values > MANY_VALUES) {
+    const read = await largeBodies.read(bytes, accountId, endpoint)
+    if (read instanceof Failure) return read
+    return {
+      model: read.model,
+      decode: (terms) => read.decode(terms),
+      exchange: (request, backend, takes) => read.exchange(request, backend, takes),
+      release: () => read[Symbol.dispose](),
+    }
+  }
+  const timed = <T>(work: () => T): T => {
+    if (isSmall) return work()
+    const begunAt = clock.monotonic()
+    const done = work()
+    threadTime.add(accountId, clock.monotonic() - begunAt)
+    return done
+  }
+  const body = timed(() => parseBody(bytes, extent))
+  if (body instanceof Failure) return body
+  const model = readModel(body)
+  if (model instanceof Failure) return model
+  return {
+    model,
+    decode: async (terms) => timed(() => decode(endpoint, body, terms)),
+    exchange: async (request, backend, takes) => exchange(request, backend, takes),
+    release: () => {},
+  }
 }
 
 /**
- * How a model's backend can be asked what a request asks, or why the model cannot serve it. `searches` says whether the
- * gateway has a search server to run web searches with.
+ * What a model has not of what a request uses. `searches` says whether the gateway has a search server to run web
+ * searches with.
  */
-export function suit(model: Model, request: ChatRequest, searches: boolean): Exchange | Failure {
+export function lacking(model: Model, request: ChatRequest, searches: boolean): Failure | undefined {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
   for (const feature of request.features) {
     if (serves(model, feature, request.endpoint, searches)) continue
@@ -58,18 +156,8 @@ export function suit(model: Model, request: ChatRequest, searches: boolean): Exc
   if (parameter !== undefined) {
     return new Failure("request.unsupported_feature", { message: `${model.id} does not serve '${parameter}'.` })
   }
-  const met = exchange(request, model.upstream)
-  if (met instanceof Failure) return met
-  // What the backend's format cannot say is refused before anything is held.
-  const body = met.encodeRequest(forwardingTo(model, model.maxOutputTokens))
-  return body instanceof Failure ? body : met
+  return undefined
 }
-
-export const forwardingTo = ({ upstream, strip }: Model, maxOutputTokens: number): Forwarding => ({
-  model: upstream.model,
-  maxOutputTokens,
-  strip,
-})
 
 /** An empty list of tools asks for none. */
 const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0

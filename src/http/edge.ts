@@ -4,8 +4,11 @@
  */
 import { Elysia, NotFoundError } from "elysia"
 import { Failure } from "../failure/failure.ts"
+import { isMuchUnread } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
+import type { Connection } from "./connection.ts"
+import { discardingBody } from "./discard.ts"
 import { failureResponse } from "./errors.ts"
 import { newRequestId } from "./request-id.ts"
 
@@ -13,6 +16,8 @@ export interface Context {
   readonly requestId: string
   /** The client's network address. */
   readonly address: string
+  /** Undefined where there is none, as in tests of controllers. */
+  readonly connection?: Connection | undefined
 }
 
 const contexts = new WeakMap<Request, Context>()
@@ -45,15 +50,17 @@ interface Handler {
 /** Wraps the controllers into the one function that the server calls. */
 export function edgeHandler(app: Handler, options: EdgeOptions) {
   const allowedMethods = methodTable(app.routes)
-  return async (received: Request, address: string): Promise<Response> => {
+  return async (received: Request, address: string, connection?: Connection): Promise<Response> => {
     const request = withHost(received)
     const requestId = newRequestId(options.now())
-    contexts.set(request, { requestId, address })
-    return named(await answer(request, requestId), requestId)
+    contexts.set(request, { requestId, address, connection })
+    const response = await answer(request, requestId)
+    const whole = response.status >= 400 && isMuchUnread(request) ? await discardingBody(request, response) : response
+    return named(whole, requestId)
   }
 
   async function answer(request: Request, requestId: string): Promise<Response> {
-    const path = pathOf(request.url)
+    const path = pathOf(request)
     if (path === undefined)
       return failureResponse(new Failure("request.invalid", { message: "The Host header is not valid." }), requestId)
     const methods = allowedMethods(path)
@@ -110,9 +117,12 @@ function withHost(request: Request): Request {
   return new Request(`http://none.invalid${request.url}`, request)
 }
 
-/** The path of a request, or undefined when its `Host` header makes no URL. */
-function pathOf(url: string): string | undefined {
-  return URL.canParse(url) ? new URL(url).pathname : undefined
+/**
+ * The path of a request, or undefined when its `Host` header makes no URL, or comes twice: a proxy before us may have
+ * gone by the other one (RFC 9112, 3.2).
+ */
+function pathOf({ url, headers }: Request): string | undefined {
+  return URL.canParse(url) && headers.get("host")?.includes(",") !== true ? new URL(url).pathname : undefined
 }
 
 /** Which methods a path takes: what makes a wrong method a 405 and not a 404 (specification, "Method errors"). */

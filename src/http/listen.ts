@@ -1,39 +1,64 @@
 /** The listener that callers reach, and the one for Prometheus. */
 import type { Config } from "../config.ts"
 import { clientAddress } from "./client-address.ts"
+import { Connection } from "./connection.ts"
+import type { Descriptors } from "./descriptors.ts"
 import { unhandled, type EdgeOptions } from "./edge.ts"
 import type { Metrics } from "./metrics.ts"
 
 export interface ListenTerms extends EdgeOptions {
-  readonly config: Pick<Config, "HOST" | "PORT" | "REUSE_PORT" | "METRICS_PORT" | "CLIENT_ADDRESS_HEADER">
+  readonly config: Pick<
+    Config,
+    "HOST" | "PORT" | "REUSE_PORT" | "METRICS_PORT" | "CLIENT_ADDRESS_HEADER" | "KEEP_ALIVE_MS"
+  >
   readonly metrics: Metrics
   /** Answers a request of the client at this address. */
-  readonly handle: (request: Request, address: string) => Promise<Response>
+  readonly handle: (request: Request, address: string, connection: Connection) => Promise<Response>
+  readonly descriptors: Pick<Descriptors, "crowded">
   /** Others listen on the port, so that each connection is closed with its next answer. */
   readonly handingOver: () => boolean
 }
 
-export const listen = ({ config, metrics, handle, handingOver, ...edge }: ListenTerms) =>
-  Bun.serve({
+export function listen({ config, metrics, handle, handingOver, descriptors, ...edge }: ListenTerms) {
+  const idleS = Math.ceil(config.KEEP_ALIVE_MS / 1_000)
+  return Bun.serve({
     hostname: config.HOST,
     port: config.PORT,
     reusePort: config.REUSE_PORT,
-    // Quiet streams are kept alive by heartbeats; a time-out would only kill slow answers.
-    idleTimeout: 0,
+    idleTimeout: idleS,
     // The limit is ours, so that its answer is ours too (413 with the specification's body).
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: async (request, server) => {
       const peer = server.requestIP(request)?.address ?? ""
-      const response = await handle(request, clientAddress(request.headers, peer, config.CLIENT_ADDRESS_HEADER))
+      const { CLIENT_ADDRESS_HEADER: addressHeader } = config
+      const connection = new Connection(server, request, descriptors.crowded ? CROWDED_IDLE_S : idleS)
+      const response = await handle(request, clientAddress(request.headers, peer, addressHeader), connection)
       metrics.responded(response)
-      if (handingOver()) response.headers.set("Connection", "close")
+      connection.answered(response)
+      if (handingOver() || descriptors.crowded) response.headers.set("Connection", "close")
+      // A browser believes it only of an answer that came by https, so that is where it is said (RFC 6797, 7.2).
+      if (addressHeader !== undefined && cameByHttps(request)) response.headers.set(...HSTS)
       return response
     },
     error: (error) => unhandled(error, edge),
   })
+}
+
+/** A year: long enough for browsers' lists of such hosts. */
+const HSTS = ["Strict-Transport-Security", "max-age=31536000"] as const
+/** Seconds, where there are hardly any descriptors left. */
+const CROWDED_IDLE_S = 5
+
+/** As the proxy says that is trusted with the client's address too; what clients wrote stands before it. */
+const cameByHttps = ({ headers }: Request): boolean =>
+  headers.get("x-forwarded-proto")?.split(",").at(-1)?.trim().toLowerCase() === "https"
 
 /** Undefined without `METRICS_PORT`. */
-export const listenForMetrics = ({ config, metrics, ...edge }: Omit<ListenTerms, "handle" | "handingOver">) =>
+export const listenForMetrics = ({
+  config,
+  metrics,
+  ...edge
+}: Omit<ListenTerms, "handle" | "handingOver" | "descriptors">) =>
   config.METRICS_PORT === undefined
     ? undefined
     : Bun.serve({

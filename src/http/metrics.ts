@@ -8,8 +8,10 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import type { LedgerView } from "../../actors/ledger.ts"
 import type { SlotsView } from "../../actors/slots.ts"
 import type { Actors } from "../gateway/actors.ts"
+import type { BodyBytes } from "../gateway/body-bytes.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
+import type { Descriptors } from "./descriptors.ts"
 
 /** From a short answer's first token to a long agent turn. */
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -23,6 +25,9 @@ export interface MetricsParts {
   readonly underWay: () => number
   /** The reconciliation that ended last, if there was one. */
   readonly reconciled: () => LastReconciliation | undefined
+  readonly descriptors: Pick<Descriptors, "look">
+  /** What is held of request bodies. */
+  readonly bodies: Pick<BodyBytes, "held" | "total">
 }
 
 export class Metrics {
@@ -38,7 +43,7 @@ export class Metrics {
   readonly #firstToken = this.#seconds("first_token_seconds", "From the call's arrival to its first content.")
   readonly #duration = this.#seconds("duration_seconds", "From the call's arrival to its end.")
 
-  constructor({ actors, models, underWay, reconciled }: MetricsParts) {
+  constructor({ actors, models, underWay, reconciled, descriptors, bodies }: MetricsParts) {
     this.#gauge("in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
     this.#gauge(
       "slots",
@@ -104,6 +109,16 @@ export class Metrics {
       set({ kind: "heap" }, heapUsed)
       set({ kind: "external" }, external)
     })
+    this.#gauge("process_descriptors", "File descriptors: a connection takes one.", ["state"], async (set) => {
+      const seen = await descriptors.look()
+      if (seen === undefined) return
+      set({ state: "open" }, seen.open)
+      set({ state: "limit" }, seen.limit)
+    })
+    this.#gauge("body_bytes", "Request bodies under way.", ["state"], (set) => {
+      set({ state: "held" }, bodies.held)
+      set({ state: "limit" }, bodies.total)
+    })
     this.#gauge("process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
   }
 
@@ -111,7 +126,8 @@ export class Metrics {
     const { status } = booked
     this.#calls.inc({ endpoint, model, status })
     this.#attempts.inc({ model }, ending.attempts)
-    if (status === "usage_missing" || status === "billing_error") this.#flagged.inc({ model, status })
+    const flagged = status === "usage_missing" || status === "billing_error" || ending.excess > 0n
+    if (flagged) this.#flagged.inc({ model, status })
     if (status === "ok" && ending.tokens !== undefined) {
       const { input, output, cacheRead, cacheWrite } = ending.tokens
       this.#tokens.inc({ model, bucket: "input" }, input)

@@ -62,6 +62,8 @@ function catalogueItem({ model, price }: Offer) {
     context_window: model.contextWindow,
     max_output_tokens: model.maxOutputTokens,
     endpoints: [...model.endpoints],
+    /** The chain, in order; whether one of it may answer is for the key to say (decisions §13.6). */
+    fallback: [...model.fallback],
   }
 }
 

@@ -5,6 +5,7 @@ import {
   listOf,
   object,
   orNull,
+  fallback,
   period,
   ref,
   type Schema,
@@ -14,7 +15,7 @@ import {
 
 interface Parameter {
   readonly name: string
-  readonly in: "path" | "query"
+  readonly in: "path" | "query" | "header"
   readonly required: boolean
   readonly schema: Schema
   readonly description?: string
@@ -58,7 +59,7 @@ const usageRange = [
 ]
 const usageFilters = [...usageRange, inQuery("error_code", text)]
 const costs =
-  "Answers that do not stream carry `X-Cost-Rp`, what the call cost in Rupiah; of a stream it is read from `GET /usage/{request_id}`."
+  "Answers that do not stream carry `X-Cost-Rp`, what the call cost in Rupiah; of a stream it is read from `GET /usage/{request_id}`. Fields that the format does not have, and that the model's entry does not pass, are left out and named in `X-Dropped-Fields`: dotted paths, at most 20, then `...`."
 const keyLimits = {
   requests_per_minute: integer,
   tokens_per_minute: integer,
@@ -105,6 +106,17 @@ const modelAndMore = (fields: Readonly<Record<string, Schema>>): Schema => ({
   ...object({ model: text, ...fields, stream: { type: "boolean" } }, ["stream"]),
   additionalProperties: true,
 })
+/** What every call takes beside its body. */
+const callHeaders: readonly Parameter[] = [
+  {
+    name: "X-Fallback",
+    in: "header",
+    required: false,
+    schema: fallback,
+    description:
+      "For this call in place of the key's `fallback`; a key that is `off` stays off. A rerouted answer has the headers `X-Model` and `X-Rerouted-From`, unless its head had gone with a heartbeat; `model` in the body always tells.",
+  },
+]
 const calls: readonly Operation[] = [
   {
     method: "post",
@@ -114,6 +126,7 @@ const calls: readonly Operation[] = [
     status: 200,
     summary: "Chat completions",
     description: costs,
+    parameters: callHeaders,
     body: modelAndMore({ messages: { type: "array", items: anyObject } }),
     answer: { ...json(anyObject), ...stream },
   },
@@ -125,6 +138,7 @@ const calls: readonly Operation[] = [
     status: 200,
     summary: "Messages",
     description: costs,
+    parameters: callHeaders,
     body: modelAndMore({ max_tokens: integer, messages: { type: "array", items: anyObject } }),
     answer: { ...json(anyObject), ...stream },
   },
@@ -146,6 +160,7 @@ const calls: readonly Operation[] = [
     status: 200,
     summary: "Responses",
     description: `${costs} Without streaming, a failure after the first keepalive is a body with \`status: "failed"\` under 200.`,
+    parameters: callHeaders,
     body: modelAndMore({ input: { anyOf: [text, { type: "array", items: anyObject }] } }),
     answer: { ...json(anyObject), ...stream },
   },
@@ -250,7 +265,7 @@ const account: readonly Operation[] = [
     tag: "Account",
     auth: "none",
     status: 201,
-    summary: "Make an account",
+    summary: "Make an account; one network makes so many in an hour and a day, and is 429 `rate_limit.sign_up` beyond",
     body: credentials,
     answer: signedIn,
   },
@@ -384,8 +399,9 @@ const keys: readonly Operation[] = [
     tag: "Keys",
     auth: "session",
     status: 200,
-    summary: "The account's API keys",
-    answer: json(listOf(shownKey)),
+    summary: "The account's API keys: those that work, the newest first, then those that were revoked",
+    parameters: [inQuery("cursor", text, "A `next_cursor`."), inQuery("limit", integer, "1 to 100; 50 unless told.")],
+    answer: json(object({ data: { type: "array", items: shownKey }, next_cursor: { type: ["string", "null"] } })),
   },
   {
     method: "post",
@@ -393,8 +409,9 @@ const keys: readonly Operation[] = [
     tag: "Keys",
     auth: "session",
     status: 201,
-    summary: "Make a key; it is shown whole this once",
-    body: object({ name: text, ...keyLimits }, Object.keys(keyLimits)),
+    summary:
+      "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
+    body: object({ name: text, ...keyLimits, fallback }, [...Object.keys(keyLimits), "fallback"]),
     answer: json({ allOf: [shownKey, object({ key: text })] }),
   },
   {
@@ -405,7 +422,7 @@ const keys: readonly Operation[] = [
     status: 200,
     summary: "Change a key; null takes a limit away",
     parameters: [inPath("id")],
-    body: object({ name: text, ...nullable(keyLimits) }, ["name", ...Object.keys(keyLimits)]),
+    body: object({ name: text, ...nullable(keyLimits), fallback }, ["name", ...Object.keys(keyLimits), "fallback"]),
     answer: json(shownKey),
   },
   {

@@ -86,6 +86,11 @@ const model = object({
   configured: { ...flag, description: "The provider has its key." },
   max_concurrency: integer,
   fallback: { type: "array", items: text },
+  pass: {
+    type: "array",
+    items: text,
+    description: "Names of request fields that travel to it beside those of its format.",
+  },
   status: { type: "string", enum: ["on_sale", "retiring", "retired"] },
   retirement: { ...object({ target: text, until: time }), type: ["object", "null"] },
   edited: { type: "array", items: text, description: "What the catalogue file does not set any more." },
@@ -147,15 +152,23 @@ const house: readonly Operation[] = [
       }),
     ),
   }),
-  route("get", "billing-health", "Flagged records, and what reconciliations found", {
-    parameters: page,
+  route("get", "billing-health", "Flagged records, for whom the house bore something, and what reconciliations found", {
+    parameters: [
+      ...page,
+      inQuery(
+        "from",
+        text,
+        "Of what was absorbed: an instant or a plain day; 30 days before `to` unless told, 92 at most.",
+      ),
+      inQuery("to", text, "Now unless told."),
+    ],
     answer: json(
       object({
         data: {
           type: "array",
           items: object({
             request_id: text,
-            kind: { type: "string", enum: ["usage_missing", "billing_error", "fenced"] },
+            kind: { type: "string", enum: ["usage_missing", "billing_error", "fenced", "excess"] },
             account_id: text,
             key_id: text,
             model: text,
@@ -169,8 +182,30 @@ const house: readonly Operation[] = [
           usage_missing: integer,
           billing_error: integer,
           fenced: integer,
+          excess: integer,
           absorbed_micro: micro,
           fenced_micro: micro,
+          excess_micro: micro,
+        }),
+        absorbed: object({
+          from: time,
+          to: time,
+          sum_micro: { ...micro, description: "What `house:absorbed` grew by: the accounts and the others together." },
+          accounts: {
+            type: "array",
+            items: object({
+              account_id: text,
+              email: text,
+              absorbed_micro: micro,
+              calls: integer,
+              newest_at: time,
+              request_ids: { type: "array", items: text },
+              active_key_count: integer,
+              frozen: flag,
+              deleted_at: orNull(time),
+            }),
+          },
+          others: object({ accounts: integer, absorbed_micro: micro }),
         }),
         reconciliation: object({
           runs: {
@@ -250,8 +285,14 @@ export const operatorOperations: readonly Operation[] = [
   route("patch", "models/{model}", "Set what is given of a model", {
     ...dryRun,
     body: object(
-      { display_name: text, tier: text, max_concurrency: integer, fallback: { type: "array", items: text } },
-      ["display_name", "tier", "max_concurrency", "fallback"],
+      {
+        display_name: text,
+        tier: text,
+        max_concurrency: integer,
+        fallback: { type: "array", items: text },
+        pass: { type: "array", items: text },
+      },
+      ["display_name", "tier", "max_concurrency", "fallback", "pass"],
     ),
     answer: json(object(change)),
   }),

@@ -10,6 +10,13 @@ export const time = { type: "string", format: "date-time" } as const
 export const micro = { type: "integer", description: "Micro-rupiah." } as const
 const micros = { type: "integer", description: "Micro-rupiah for one token." } as const
 export const period = { type: "string", enum: ["daily", "monthly", "total"] } as const
+/** Also the values of the header `X-Fallback`. */
+export const fallback = {
+  type: "string",
+  enum: ["any", "never_dearer", "off"],
+  description:
+    "Which models of a chain may answer for the one that was asked for: `any`, only those none of whose four rates is above its (`never_dearer`, the default), or none (`off`).",
+} as const
 export const language = { type: "string", enum: ["id", "en"] } as const
 export const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema["type"], "null"] })
 
@@ -67,6 +74,12 @@ export const schemas = {
     context_window: { ...orNull(integer), description: "Tokens; null where the limit is not verified." },
     max_output_tokens: integer,
     endpoints: { type: "array", items: { type: "string", enum: ["chat", "messages", "responses"] } },
+    fallback: {
+      type: "array",
+      items: text,
+      description:
+        "The models that are tried next, in order, when the backend throttles or the prompt is too large. One that costs more answers only for a key whose `fallback` is `any`.",
+    },
   }),
   Model: object({
     id: text,
@@ -122,6 +135,7 @@ export const schemas = {
     tokens_per_minute: orNull(integer),
     spending_limit_micro: orNull(micro),
     spending_period: { type: ["string", "null"], enum: [...period.enum, null] },
+    fallback,
     spent_micro: orNull(micro),
     created_at: time,
     revoked_at: orNull(time),

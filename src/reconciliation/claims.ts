@@ -129,10 +129,10 @@ export const claims: readonly Claim[] = [
     of: "usage",
     contradictions: `
       select u.account_id, u.request_id, u.part, u.status, u.price_id, u.charge_micro, u.absorbed_micro,
-        ${PRICE} as of_tokens_micro
+        u.excess_micro, ${PRICE} as of_tokens_micro
       from usage u left join prices p on p.id = u.price_id
       where p.id is null or ((u.status = 'ok' or u.absorbed_micro > 0)
-        and u.charge_micro + u.absorbed_micro is distinct from ${PRICE})`,
+        and u.charge_micro + u.absorbed_micro - u.excess_micro is distinct from ${PRICE})`,
   },
   {
     name: "only an answer is charged",

@@ -92,7 +92,7 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
       input: script.usage.input ?? Math.max(0, ask.promptTokens - cached - written),
       cached,
       written,
-      output: (reasoning + text.count + callTokens) * ask.choices,
+      output: script.usage.counted ?? (reasoning + text.count + callTokens) * ask.choices,
       reasoning: reasoning * ask.choices,
     },
   }

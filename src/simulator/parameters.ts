@@ -20,7 +20,7 @@ export class Parameters {
   integer(name: string, least = 0): number | undefined {
     const value = this.text(name)
     if (value === undefined) return undefined
-    const number = /^\d{1,12}$/.test(value) ? Number(value) : -1
+    const number = /^\d{1,16}$/.test(value) ? Number(value) : -1
     if (number < least) this.complain(`${name} must be an integer of at least ${least}, not "${value}"`)
     return Math.max(number, least)
   }

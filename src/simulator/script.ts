@@ -54,6 +54,8 @@ interface UsageScript {
   readonly cached: number
   readonly written: number
   readonly reasoning: number | undefined
+  /** Answer tokens that are told, whatever was said and whatever the limit. */
+  readonly counted: number | undefined
 }
 
 export class ScriptProblem {
@@ -85,6 +87,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
       cached: parameters.integer("cached") ?? 0,
       written: parameters.integer("written") ?? 0,
       reasoning: parameters.integer("reasoning"),
+      counted: parameters.integer("counted"),
     },
     fault: readFault(parameters),
     times: parameters.integer("times", 1) ?? Infinity,

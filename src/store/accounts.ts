@@ -3,8 +3,10 @@
  * connection that dies leaves nobody knowing whether its last statement was committed.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
+import { carryOver } from "./running-periods.ts"
+import { rememberNetwork } from "./account-networks.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
 export interface Account {
@@ -37,6 +39,8 @@ export interface StoredCredentials {
   readonly id: string
   readonly email: string
   readonly passwordHash: string
+  /** Somebody has signed in from the network that was asked about. */
+  readonly isKnownNetwork: boolean
 }
 
 export interface FirstSteps {
@@ -63,6 +67,15 @@ export interface NewAccount {
   /** Of the session that the sign-up opens. */
   readonly sessionHash: Uint8Array
   readonly from: Whereabouts
+  readonly network: string
+}
+
+export interface PasswordChange {
+  /** Hashes. */
+  readonly from: string
+  readonly to: string
+  /** From which it is changed. */
+  readonly network: string
 }
 
 export interface AccountStore {
@@ -71,11 +84,11 @@ export interface AccountStore {
   read(id: string): Promise<Account | undefined>
   /** What an account has done of what everybody does first. */
   firstSteps(id: string): Promise<FirstSteps>
-  credentialsOf(email: string): Promise<StoredCredentials | undefined>
-  credentialsById(id: string): Promise<StoredCredentials | undefined>
-  /** False when the password is no longer the one that was confirmed. Ends all sessions. */
-  changePassword(id: string, hashes: { readonly from: string; readonly to: string }): Promise<boolean>
-  /** Returns the account's keys, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
+  credentialsOf(email: string, network: string): Promise<StoredCredentials | undefined>
+  credentialsById(id: string, network: string): Promise<StoredCredentials | undefined>
+  /** False when the password is no longer the one that was confirmed. Ends all sessions, and forgets all other networks. */
+  changePassword(id: string, change: PasswordChange): Promise<boolean>
+  /** Returns the account's keys that work, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
   change(id: string, change: AccountChange): Promise<readonly OwnedKey[] | undefined>
   /** Ends all sessions, and returns the keys that die with the account. */
   delete(id: string): Promise<readonly OwnedKey[]>
@@ -86,7 +99,7 @@ export interface AccountStore {
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
-export function accountStore(database: Database): AccountStore {
+export function accountStore(database: Database, now: () => number = Date.now): AccountStore {
   const read = async (id: string): Promise<Account | undefined> => {
     const [row] = await database.run(
       (sql) => sql<AccountRow[]>`
@@ -100,10 +113,23 @@ export function accountStore(database: Database): AccountStore {
     return row === undefined ? undefined : toAccount(row)
   }
 
+  /** The server reads a file for each zone that it lists, so it is asked once. */
+  let zones: Promise<ReadonlySet<string>> | undefined
+  const isZone = async (name: string): Promise<boolean> => {
+    zones ??= database
+      .run((sql) => sql<{ name: string }[]>`select lower(name) as name from pg_timezone_names`, once)
+      .then((rows) => new Set(rows.map((row) => row.name)))
+    const known = await zones.catch((error: unknown) => {
+      zones = undefined
+      throw error
+    })
+    return known.has(name.toLowerCase())
+  }
+
   return {
     read,
 
-    async create({ id, email, passwordHash, sessionHash, from }) {
+    async create({ id, email, passwordHash, sessionHash, from, network }) {
       // `opened` comes first by its own id on a second sending, when the address is taken by this very account.
       const [row] = await database.run(
         (sql) => sql<{ id: string }[]>`
@@ -116,7 +142,7 @@ export function accountStore(database: Database): AccountStore {
             insert into sessions (token_hash, account_id, expires_at, address, user_agent)
             select ${sessionHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent}
             from account
-          )
+          ), ${rememberNetwork(sql, sql`account`, network)}
           select id from account union select id from accounts where id = ${id}`,
         once,
       )
@@ -138,25 +164,24 @@ export function accountStore(database: Database): AccountStore {
       }
     },
 
-    async credentialsOf(email) {
+    async credentialsOf(email, network) {
       const [row] = await database.run(
         (sql) => sql<CredentialsRow[]>`
-          select id, email, password_hash from accounts where lower(email) = lower(${email}) and deleted_at is null`,
+          ${selectCredentials(sql, network)} where lower(a.email) = lower(${email}) and a.deleted_at is null`,
         once,
       )
-      return row === undefined ? undefined : { id: row.id, email: row.email, passwordHash: row.password_hash }
+      return row && toCredentials(row)
     },
 
-    async credentialsById(id) {
+    async credentialsById(id, network) {
       const [row] = await database.run(
-        (sql) => sql<CredentialsRow[]>`
-          select id, email, password_hash from accounts where id = ${id} and deleted_at is null`,
+        (sql) => sql<CredentialsRow[]>`${selectCredentials(sql, network)} where a.id = ${id} and a.deleted_at is null`,
         once,
       )
-      return row === undefined ? undefined : { id: row.id, email: row.email, passwordHash: row.password_hash }
+      return row && toCredentials(row)
     },
 
-    async changePassword(id, { from, to }) {
+    async changePassword(id, { from, to, network }) {
       // Hashes are salted, so finding `to` already there means that this statement was sent before.
       const rows = await database.run(
         (sql) => sql`
@@ -166,6 +191,8 @@ export function accountStore(database: Database): AccountStore {
             returning id
           ), ended as (
             delete from sessions where account_id in (select id from changed)
+          ), forgotten as (
+            delete from account_networks where account_id in (select id from changed) and network <> ${network}
           )
           select id from changed`,
         once,
@@ -174,32 +201,46 @@ export function accountStore(database: Database): AccountStore {
     },
 
     async change(id, { timeZone, language, lowBalanceEmail: email, lowBalanceThresholdMicro: threshold }) {
-      // Postgres' own list of zones has to have it too: days of usage are counted there. A mail that was sent is forgotten
-      // with the wish that it was sent for.
-      const rows = await database.run(
-        (sql) => sql<({ known: boolean } & (KeyRow | { id: null; key_hash: null }))[]>`
-          with zone as (
-            select ${timeZone === undefined}
-              or exists (select from pg_timezone_names where lower(name) = lower(${timeZone ?? ""})) as known
-          ), wanted as (
-            select id, case when ${email !== undefined} then ${email ?? null}::text else low_balance_email end as email,
-              case when ${threshold !== undefined} then ${threshold ?? null}::bigint
-                else low_balance_threshold_micro end as threshold
-            from accounts where id = ${id} and deleted_at is null and (select known from zone) for update
-          ), changed as (
-            update accounts a set time_zone = coalesce(${timeZone ?? null}, time_zone),
-              language = coalesce(${language ?? null}, language),
-              low_balance_email = w.email, low_balance_threshold_micro = w.threshold,
-              low_balance_told_at = case when a.low_balance_email is distinct from w.email
-                or a.low_balance_threshold_micro is distinct from w.threshold then null else low_balance_told_at end
-            from wanted w where a.id = w.id returning a.id
-          )
-          select zone.known, k.id, k.key_hash
-          from zone left join changed on true left join api_keys k on k.account_id = changed.id`,
-        once,
-      )
-      if (!rows[0]?.known) return undefined
-      return rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
+      // Postgres has to know it too: days of usage are counted there.
+      if (timeZone !== undefined && !(await isZone(timeZone))) return undefined
+      for (;;) {
+        const carried = timeZone === undefined ? undefined : await carryOver(database, id, timeZone, now())
+        // A mail that was sent is forgotten with the wish that it was sent for.
+        const rows = await database.run(
+          (sql) => sql<({ found: boolean } & (KeyRow | { id: null; key_hash: null }))[]>`
+            with wanted as (
+              select id, case when ${email !== undefined} then ${email ?? null}::text else low_balance_email end as email,
+                case when ${threshold !== undefined} then ${threshold ?? null}::bigint
+                  else low_balance_threshold_micro end as threshold
+              from accounts
+              where id = ${id} and deleted_at is null
+                and (${timeZone === undefined} or time_zone = ${carried?.from ?? null})
+              for update
+            ), changed as (
+              update accounts a set time_zone = coalesce(${timeZone ?? null}, time_zone),
+                language = coalesce(${language ?? null}, language),
+                low_balance_email = w.email, low_balance_threshold_micro = w.threshold,
+                low_balance_told_at = case when a.low_balance_email is distinct from w.email
+                  or a.low_balance_threshold_micro is distinct from w.threshold then null else low_balance_told_at end
+              from wanted w where a.id = w.id returning a.id
+            ), carried as (
+              insert into running_periods (key_id, period, started_at, own_end, ends_at)
+              select r."keyId", r.period, to_timestamp(r.start / 1000), to_timestamp(r."ownEnd" / 1000), to_timestamp(r."end" / 1000)
+              from changed, jsonb_to_recordset(${JSON.stringify(carried?.periods ?? [])}::text::jsonb)
+                as r("keyId" text, period text, start float8, "ownEnd" float8, "end" float8)
+              order by 1, 2
+              on conflict (key_id, period) do update
+                set started_at = excluded.started_at, own_end = excluded.own_end, ends_at = excluded.ends_at
+            )
+            select changed.id is not null as found, k.id, k.key_hash
+            from (select) as always left join changed on true left join api_keys k
+              on k.account_id = changed.id and k.revoked_at is null`,
+          once,
+        )
+        // Another change of the time zone came between.
+        if (carried !== undefined && rows[0]?.found !== true) continue
+        return rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
+      }
     },
 
     async delete(id) {
@@ -209,8 +250,10 @@ export function accountStore(database: Database): AccountStore {
             update accounts set deleted_at = coalesce(deleted_at, now()) where id = ${id} returning id
           ), ended as (
             delete from sessions where account_id = ${id}
+          ), forgotten as (
+            delete from account_networks where account_id = ${id}
           )
-          select k.id, k.key_hash from api_keys k join deleted on deleted.id = k.account_id`,
+          select k.id, k.key_hash from api_keys k join deleted on deleted.id = k.account_id where k.revoked_at is null`,
         once,
       )
       return rows.map(toOwnedKey)
@@ -230,7 +273,7 @@ export function accountStore(database: Database): AccountStore {
             select ${signature(sql, act)}, 'account.frozen', id, '{"frozen":false}', '{"frozen":true}', ${reason} from frozen
           )`
           }
-          select id, key_hash from api_keys where account_id = ${id}`,
+          select id, key_hash from api_keys where account_id = ${id} and revoked_at is null`,
         once,
       )
       return rows.map(toOwnedKey)
@@ -251,7 +294,7 @@ export function accountStore(database: Database): AccountStore {
             from unfrozen
           )`
           }
-          select id, key_hash from api_keys where account_id = ${id}`,
+          select id, key_hash from api_keys where account_id = ${id} and revoked_at is null`,
         once,
       )
       return rows.map(toOwnedKey)
@@ -263,6 +306,7 @@ interface CredentialsRow {
   id: string
   email: string
   password_hash: string
+  is_known_network: boolean
 }
 interface KeyRow {
   id: string
@@ -281,6 +325,19 @@ interface AccountRow {
   posted_micro: bigint
   held_micro: bigint
 }
+
+/** A network is known for a season. */
+const selectCredentials = (sql: Sql, network: string) => sql`
+  select a.id, a.email, a.password_hash, exists (select from account_networks n
+    where n.account_id = a.id and n.network = ${network} and n.signed_in_at > now() - interval '90 days') as is_known_network
+  from accounts a`
+
+const toCredentials = (row: CredentialsRow): StoredCredentials => ({
+  id: row.id,
+  email: row.email,
+  passwordHash: row.password_hash,
+  isKnownNetwork: row.is_known_network,
+})
 
 const toOwnedKey = (row: KeyRow): OwnedKey => ({ id: row.id, keyHash: row.key_hash })
 

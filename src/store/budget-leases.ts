@@ -91,9 +91,12 @@ mine as (
   where key_id = ${keyId} and period = ${period} and period_start = ${from} and process_id = ${processId} for update
 ),
 free as (
-  -- Without a limit there is nothing to keep from others: it was removed a moment ago.
+  -- Without a limit there is nothing to keep from others: it was removed a moment ago. A process that has not heard of a new
+  -- time zone may take a period for begun in which an older one runs on.
   select s.spent_micro,
     case when k.id is null then ${short}::bigint
+      when exists (select from running_periods r where r.key_id = ${keyId} and r.period = ${period}
+        and r.started_at < ${from} and r.ends_at > ${from}) then 0
       else greatest(0, k.spending_limit_micro - s.spent_micro - s.leased_micro) end as amount
   from key_spend s left join api_keys k on k.id = s.key_id and k.spending_period = s.period
   where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from}

@@ -23,6 +23,7 @@ export class Connection {
   readonly #sockets: Socket[] = []
   readonly #onClosed: (() => void)[] = []
   #closed = false
+  #missing = false
 
   constructor(options: ConnectionOptions) {
     const { url, socketPath } = locate(options.url)
@@ -39,6 +40,10 @@ export class Connection {
       // Not among postgres.js' documented options: it is how its own `listen` hears, which reconnects.
       onnotify: options.onNotify,
       onclose: () => this.discard(),
+      // The server's parameters come before it is ready, so that this is queued behind the first statement alone.
+      onparameter: () => {
+        if (socketPath === undefined) this.#missUsSoon()
+      },
       // Our own socket, because postgres.js only ever half-closes its own, which a dead network never answers.
       socket: (parsed: { host: string[]; port: number[] }) => this.#dial(parsed, socketPath),
     } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown; onnotify: unknown }
@@ -71,6 +76,18 @@ export class Connection {
     this.discard()
   }
 
+  /**
+   * Asks the server to notice soon when this machine is gone, and with it whatever would end the connection: by keepalives
+   * while it is silent, by a limit on what stays unacknowledged. A server's own patience is hours, and so long it would keep
+   * locks. Statements of their own, because poolers refuse start-up parameters, and because no server need know them:
+   * without them everything works.
+   */
+  #missUsSoon(): void {
+    if (this.#missing) return
+    this.#missing = true
+    for (const statement of noticeTheDead) void this.sql.unsafe(statement).catch(() => {})
+  }
+
   #dial(parsed: { host: string[]; port: number[] }, socketPath: string | undefined): Socket {
     // A connection that ends before it is ready is dialled again by postgres.js, without pause or end, its caller waiting.
     // Once for each host is enough.
@@ -81,12 +98,26 @@ export class Connection {
     const socket = socketPath ? connect(socketPath) : connect(parsed.port[this.#sockets.length] ?? 5432, host)
     // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name.
     Object.assign(socket, { host })
+    // postgres.js hears of errors until it lets go of the socket; an attempt to connect may fail after that, heard by nobody.
+    socket.on("error", () => {})
     socket.setNoDelay(true)
-    socket.setKeepAlive(true, 15_000)
+    // Ten probes a second apart follow.
+    socket.setKeepAlive(true, 5_000)
     this.#sockets.push(socket)
     return socket
   }
 }
+
+/** After so many milliseconds the server gives a silent machine up. With the look of its neighbours they are under 15 s. */
+const GONE_MS = 8_000
+const PROBE_S = 2
+
+/** The limit rules keepalives too where it is known; elsewhere two probes are as long. */
+const noticeTheDead = [
+  `select set_config('tcp_keepalives_idle', '${GONE_MS / 1000 - 2 * PROBE_S}', false),
+    set_config('tcp_keepalives_interval', '${PROBE_S}', false), set_config('tcp_keepalives_count', '2', false)`,
+  `select set_config('tcp_user_timeout', '${GONE_MS}', false)`,
+]
 
 /** libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting. */
 function locate(text: string): { url: string; socketPath: string | undefined } {

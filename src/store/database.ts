@@ -4,6 +4,7 @@
  * because nothing can be known of a statement whose connection was lost.
  */
 import postgres from "postgres"
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
 import { Gate } from "./gate.ts"
@@ -74,11 +75,11 @@ class Pool implements Database {
     const attemptMs =
       options.attemptMs ?? (retry ? Math.min(REPEATABLE_ATTEMPT_MS, this.#maxAttemptMs) : this.#maxAttemptMs)
     if (attemptMs > this.#maxAttemptMs) throw new RangeError(`An attempt may take at most ${this.#maxAttemptMs} ms`)
-    const deadline = performance.now() + deadlineMs
+    const deadline = systemClock.running() + deadlineMs
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
       const lost = await this.#attempt(statement, deadline, attemptMs)
       if (!(lost instanceof Lost)) return lost.value
-      const leftMs = deadline - performance.now()
+      const leftMs = deadline - systemClock.running()
       if (!retry || !lost.repeatable || leftMs <= pauseMs)
         throw new DatabaseUnavailable(lost.why, { cause: lost.cause })
       await Bun.sleep(pauseMs * (0.5 + Math.random() / 2))
@@ -108,10 +109,10 @@ class Pool implements Database {
     deadline: number,
     attemptMs: number,
   ): Promise<{ value: T } | Lost> {
-    const pass = await this.#gate.enter(deadline - performance.now())
+    const pass = await this.#gate.enter(deadline - systemClock.running())
     if (typeof pass === "string") return new Lost(refusals[pass], false)
     using _inside = pass
-    const leftMs = Math.min(attemptMs, deadline - performance.now())
+    const leftMs = Math.min(attemptMs, deadline - systemClock.running())
     if (leftMs <= 0) return new Lost(refusals.late, false)
     const connection = this.#take()
     try {

@@ -3,6 +3,7 @@
  * It stands in front of the connections because postgres.js queues without bound and never settles what it has pipelined
  * behind a connection that dies: a caller inside the gate has a connection to itself, one outside has sent nothing.
  */
+import { systemClock } from "../../actors/kernel/clock.ts"
 
 /** Being inside. Disposing of it lets the next one in; doing so twice does nothing. */
 export type Pass = Disposable
@@ -44,7 +45,7 @@ export class Gate {
     if (timeoutMs <= 0) return "late"
     return new Promise((resolve) => {
       const leaveLine = () => {
-        clearTimeout(timer)
+        timer.cancel()
         this.#waiting.delete(waiter)
       }
       const waiter: Waiter = {
@@ -57,7 +58,7 @@ export class Gate {
           resolve(why)
         },
       }
-      const timer = setTimeout(() => waiter.refuse("late"), timeoutMs)
+      const timer = systemClock.after(timeoutMs, () => waiter.refuse("late"))
       this.#waiting.add(waiter)
     })
   }

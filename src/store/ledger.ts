@@ -65,14 +65,15 @@ settled_rows as (
     ${settled("text", (s) => s.record.status)}::text[], ${settled("bigint", (s) => s.record.tokens.input)}::bigint[],
     ${settled("bigint", (s) => s.record.tokens.output)}::bigint[], ${settled("bigint", (s) => s.record.tokens.cacheRead)}::bigint[],
     ${settled("bigint", (s) => s.record.tokens.cacheWrite)}::bigint[], ${settled("bigint", (s) => s.record.charge)}::bigint[],
-    ${settled("bigint", (s) => s.record.absorbed)}::bigint[], ${settled("bigint", (s) => s.record.priceId)}::bigint[],
+    ${settled("bigint", (s) => s.record.absorbed)}::bigint[], ${settled("bigint", (s) => s.record.excess)}::bigint[],
+    ${settled("bigint", (s) => s.record.priceId)}::bigint[],
     ${settled("int", (s) => s.record.turns)}::int[], ${settled("int", (s) => s.record.attempts)}::int[],
     ${settled("text", (s) => s.record.errorCode ?? null)}::text[], ${settled("boolean", (s) => s.record.flagged)}::boolean[],
     ${settled("float8", (s) => s.opening.openedAt)}::float8[], ${settled("int", (s) => s.record.firstTokenMs ?? null)}::int[],
     ${settled("int", (s) => s.record.durationMs)}::int[], ${settled("float8", (s) => s.opening.starts.daily)}::float8[],
     ${settled("float8", (s) => s.opening.starts.monthly)}::float8[], ${settled("boolean", (s) => s.voided)}::boolean[]
   ) as t(request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
-    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code, flagged,
+    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, excess_micro, price_id, turns, attempts, error_code, flagged,
     opened_ms, first_token_ms, duration_ms, daily_ms, monthly_ms, voided)
 ),
 locked_leases as (
@@ -87,11 +88,11 @@ due as (
 ),
 fresh as (
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
-    output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
+    output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, excess_micro, price_id, turns, attempts,
     error_code, flagged, opened_at, first_token_ms, duration_ms)
   select request_id, part, account_id, key_id, lease_id, model, endpoint, streamed,
     case when due_micro < charge_micro then 'billing_error' else status end, input_tokens, output_tokens,
-    cache_read_tokens, cache_write_tokens, due_micro, absorbed_micro + charge_micro - due_micro, price_id, turns, attempts,
+    cache_read_tokens, cache_write_tokens, due_micro, absorbed_micro + charge_micro - due_micro, excess_micro, price_id, turns, attempts,
     error_code, flagged or not open, to_timestamp(opened_ms / 1000), first_token_ms, duration_ms
   from due
   on conflict (request_id, part) do nothing
@@ -107,14 +108,14 @@ booked as (
   for update of u
 ),
 taken_back as (
-  update usage u set status = 'billing_error', charge_micro = 0, absorbed_micro = 0, flagged = true
+  update usage u set status = 'billing_error', charge_micro = 0, absorbed_micro = 0, excess_micro = 0, flagged = true
   from booked b where u.request_id = b.request_id and u.part = 0
 ),
 -- A late record of a process whose calls were ended for it: the house bears what it cost. What was booked in time stays, and
 -- what was borne once and then taken back is not borne again.
 late as (
   -- Of the model that answered, which need not be the one that the call was opened with.
-  update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, input_tokens = d.input_tokens,
+  update usage u set absorbed_micro = d.charge_micro + d.absorbed_micro, excess_micro = d.excess_micro, input_tokens = d.input_tokens,
     output_tokens = d.output_tokens, cache_read_tokens = d.cache_read_tokens, cache_write_tokens = d.cache_write_tokens,
     model = d.model, price_id = d.price_id, turns = d.turns, attempts = d.attempts
   from due d

@@ -1,8 +1,9 @@
 /** A key as its actor needs it: found by its hash, with its account's state and what it has spent. */
-import type { KeyRecord, LoadedKey, Spent } from "../../actors/key.ts"
+import type { Fallback, KeyRecord, LoadedKey, Spent } from "../../actors/key.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database } from "./database.ts"
+import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
 
 interface KeyRow {
   readonly id: string
@@ -11,12 +12,15 @@ interface KeyRow {
   readonly account_deleted: boolean
   readonly account_frozen: boolean
   readonly time_zone: string
+  readonly running: readonly RunningRow[] | null
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly spending_limit_micro: bigint | null
   readonly spending_period: SpendingPeriod | null
+  readonly fallback: Fallback
   /** Hex of the first secret's hash. */
   readonly actor: string
+  /** 0 for one that has ended by the database's clock, which may be ahead of this machine's. */
   readonly secret_ends: Readonly<Record<string, number>> | null
 }
 
@@ -33,9 +37,10 @@ export const keyStatements = (database: Database): KeyStatements => ({
     const [row] = await database.run(
       (sql) => sql<KeyRow[]>`
 select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
-  a.frozen_at is not null as account_frozen, a.time_zone, k.requests_per_minute, k.tokens_per_minute,
-  k.spending_limit_micro, k.spending_period, encode(k.key_hash, 'hex') as actor,
-  (select jsonb_object_agg(encode(s.secret_hash, 'hex'), (extract(epoch from s.expires_at) * 1000)::bigint)
+  a.frozen_at is not null as account_frozen, a.time_zone, ${runningPeriods(sql)} as running, k.requests_per_minute, k.tokens_per_minute,
+  k.spending_limit_micro, k.spending_period, k.fallback, encode(k.key_hash, 'hex') as actor,
+  (select jsonb_object_agg(encode(s.secret_hash, 'hex'),
+      case when s.expires_at <= now() then 0 else (extract(epoch from s.expires_at) * 1000)::bigint end)
     from key_secrets s where s.key_id = k.id and s.expires_at is not null) as secret_ends
 from api_keys k join accounts a on a.id = k.account_id
 where k.id = coalesce((select id from api_keys where key_hash = ${hash}),
@@ -66,7 +71,7 @@ export async function loadKey(
 ): Promise<LoadedKey | undefined> {
   const record = await statements.findKey(keyHash)
   if (record === undefined) return undefined
-  const { starts } = calendarAt(nowMs, record.timeZone)
+  const { starts } = calendarAt(nowMs, record.timeZone, record.running)
   return { record, starts, spent: await statements.readSpent(record.keyId, starts) }
 }
 
@@ -80,6 +85,8 @@ function toRecord(row: KeyRow, keyHash: string): KeyRecord {
     accountDeleted: row.account_deleted,
     accountFrozen: row.account_frozen,
     timeZone: row.time_zone,
+    running: runningOf(row.running),
+    fallback: row.fallback,
   }
   // Where the key is not, there is nothing to be counted and nothing to be spent.
   if (row.actor !== keyHash) {

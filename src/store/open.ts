@@ -34,7 +34,9 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
     config.DATABASE_URL === undefined
       ? await openEmbedded({
           dataDir: config.DATA_DIR,
-          onExit: (error) => fatal(`the embedded database ended: ${error.message}`),
+          onExit: (error) => fatal(error.message),
+          onOpenToOthers: (path) => log.warn("files open to other users", { path }),
+          onNoCheckpoint: (error) => log.warn("no checkpoint", { error }),
         })
       : undefined
   const url = embedded?.url ?? config.DATABASE_URL ?? ""

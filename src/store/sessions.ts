@@ -2,6 +2,7 @@
  * Sessions as rows, by the hash of their token. A session is good while it is there, not expired, and its account is not
  * deleted; the database's clock decides.
  */
+import { rememberNetwork } from "./account-networks.ts"
 import { type Account, accountStore, type Whereabouts } from "./accounts.ts"
 import type { Database } from "./database.ts"
 import { SESSION_DAYS } from "./session-days.ts"
@@ -9,6 +10,7 @@ import { SESSION_DAYS } from "./session-days.ts"
 export interface NewSession {
   readonly accountId: string
   readonly from: Whereabouts
+  readonly network: string
   /** The one that the person's password was verified against. */
   readonly passwordHash: string
   readonly tokenHash: Uint8Array
@@ -46,12 +48,14 @@ export interface SessionStore {
   endOne(accountId: string, sessionId: string): Promise<boolean>
 }
 
+/** Of one account; the one that was seen longest ago gives way to a new one. */
+const SESSIONS = 100
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function sessionStore(database: Database): SessionStore {
   const accounts = accountStore(database)
   return {
-    async open({ accountId, passwordHash, tokenHash, replaces, from }) {
+    async open({ accountId, passwordHash, tokenHash, replaces, from, network }) {
       // The row lock makes a password change that is under way commit before or after this, never unseen in between.
       const rows = await database.run(
         (sql) => sql`
@@ -65,8 +69,10 @@ export function sessionStore(database: Database): SessionStore {
             on conflict do nothing
           ), ended as (
             delete from sessions s using account a
-            where s.account_id = a.id and (s.expires_at <= now() or s.token_hash = ${replaces ?? null})
-          )
+            where s.account_id = a.id and (s.expires_at <= now() or s.token_hash = ${replaces ?? null}
+              or s.token_hash in (select token_hash from sessions where account_id = a.id
+                and token_hash <> ${tokenHash} order by last_seen_at desc, token_hash offset ${SESSIONS - 1}))
+          ), ${rememberNetwork(sql, sql`account`, network)}
           select id from account`,
         once,
       )

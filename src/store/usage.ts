@@ -19,7 +19,7 @@ export interface UsageRow {
   readonly status: UsageStatus
   readonly tokens: Tokens
   readonly chargeMicro: Micro
-  /** What the tokens cost over the charge; the house bore it. */
+  /** What the tokens cost over the charge; the house bore it. Counts over their bounds, which it bore too, are no part. */
   readonly absorbedMicro: Micro
   readonly priceId: bigint
   /** The price version that was charged at. */
@@ -98,7 +98,7 @@ export function usageStore(database: Database): UsageStore {
 
 const selectRows = (sql: Sql) => sql`
   select u.request_id, u.part, u.key_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
-    u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro, u.price_id, u.turns, u.attempts,
+    u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro - u.excess_micro as absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
     p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
   from usage u left join prices p on p.id = u.price_id`

@@ -8,9 +8,11 @@ import { Failure } from "../failure/failure.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
 import { bedrockError } from "../wire/bedrock/error.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
-import type { Manner } from "../wire/exchange.ts"
+import type { Manner, WrittenBody } from "../wire/exchange.ts"
+import { askedBetas } from "../wire/messages/betas.ts"
 import { signedHeaders } from "./bedrock-signature.ts"
 import { FRAMED, unframed } from "./bedrock-stream.ts"
+import { decoded } from "./body.ts"
 import type { Backend } from "./providers.ts"
 
 export interface UpstreamCall {
@@ -18,14 +20,14 @@ export interface UpstreamCall {
   readonly format: Manner
   /** With its `/v1`, where it has one. */
   readonly path: string
-  readonly body: JsonObject
+  readonly body: JsonObject | WrittenBody
   /** The client's headers, of which only an allow-list travels. */
   readonly clientHeaders: Headers
   readonly signal: AbortSignal
 }
 
 /** The part of the global `fetch` that calls to backends need. */
-export type Fetch = (url: string, init: BunFetchRequestInit) => Promise<Response>
+export type Fetch = (url: string, init: BunFetchRequestInit & { readonly decompress: boolean }) => Promise<Response>
 
 /** What stands between the gateway and its backends. */
 export interface Network {
@@ -53,22 +55,29 @@ const ERROR_BODY_BYTES = 65_536
 
 export async function send(call: UpstreamCall, network: Network): Promise<Response | Fault> {
   const url = call.backend.provider.baseUrl + call.path
-  const body = JSON.stringify(bodyFor(call))
+  const body = isWritten(call.body) ? call.body : JSON.stringify(bodyFor(call, call.body))
   const headers = await signedFor(call, url, body, network)
   let response: Response
   try {
     response = await network.fetch(url, {
       method: "POST",
       headers,
-      body,
+      body: typeof body === "string" ? body : body.blob,
       signal: call.signal,
       redirect: "manual",
       timeout: false,
+      // Decompressed here, piece by piece, so that a small answer cannot become a large one unseen.
+      decompress: false,
     })
   } catch {
     return connectionFault(false)
   }
-  return response.ok ? unframed(response) : await refusal(response, call, network)
+  const plain = decoded(response)
+  if (plain === undefined) {
+    await response.body?.cancel()
+    return { ...connectionFault(response.ok), retryAfterMs: undefined, alert: true, status: response.status }
+  }
+  return response.ok ? unframed(plain) : await refusal(plain, call, network)
 }
 
 /** A connection that could not be made, or broke: `opened` when the head of the answer had come. */
@@ -79,6 +88,9 @@ export const connectionFault = (opened: boolean): Fault => ({
   alert: false,
   status: undefined,
 })
+
+/** An answer, or an event of one, that is larger than any can be. Sent again it would be no smaller. */
+export const overlongFault: Fault = { ...connectionFault(true), retryAfterMs: undefined, alert: true }
 
 /** What a backend says went wrong in an answer that it had begun; only what may pass is worth another try. */
 export const brokenFault = (failure: Failure): Fault => ({
@@ -131,27 +143,41 @@ function parsed(text: string) {
 }
 
 /** In the envelope of InvokeModel the client's betas stand in the body. */
-const bodyFor = ({ format, body, clientHeaders }: UpstreamCall): JsonObject =>
+const bodyFor = ({ format, clientHeaders }: UpstreamCall, body: JsonObject): JsonObject =>
   format === "bedrock-invoke" ? invokeBody(body, clientHeaders.get("anthropic-beta")) : body
 
+const isWritten = (body: JsonObject | WrittenBody): body is WrittenBody => body["blob"] instanceof Blob
+
 /** A provider whose calls are signed gets no key of another kind: the signature is of everything else that is sent. */
-async function signedFor(call: UpstreamCall, url: string, body: string, { clock }: Network): Promise<Headers> {
+async function signedFor(
+  call: UpstreamCall,
+  url: string,
+  body: string | WrittenBody,
+  { clock }: Network,
+): Promise<Headers> {
   const headers = headersFor(call)
   const { signing: key } = call.backend
   if (key === undefined) return headers
   headers.delete("x-api-key")
   headers.delete("Authorization")
-  return await signedHeaders({ url, headers, body, key, now: new Date(clock.now()) })
+  // The hash of a body that was written elsewhere comes with it, and then nothing else of it is asked for.
+  if (typeof body !== "string") headers.set("X-Amz-Content-Sha256", body.sha256)
+  const signed = typeof body === "string" ? body : ""
+  return await signedHeaders({ url, headers, body: signed, key, now: new Date(clock.now()) })
 }
 
 /** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
 function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
-  const headers = new Headers({ "Content-Type": "application/json", Accept: "application/json, text/event-stream" })
+  const headers = new Headers({
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "Accept-Encoding": "identity",
+  })
   if (format === "messages") {
     headers.set("x-api-key", backend.apiKey)
     headers.set("anthropic-version", clientHeaders.get("anthropic-version") || "2023-06-01")
-    const beta = clientHeaders.get("anthropic-beta")
-    if (beta) headers.set("anthropic-beta", beta)
+    const { listed } = askedBetas(clientHeaders.get("anthropic-beta"))
+    if (listed.length > 0) headers.set("anthropic-beta", listed.join(","))
   } else {
     if (format === "bedrock-invoke") headers.set("Accept", "application/json")
     if (format === "bedrock-converse") headers.set("Accept", `application/json, ${FRAMED}`)

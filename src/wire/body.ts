@@ -1,16 +1,27 @@
 /**
  * From the bytes of a request to an object that may be looked at (decisions §4.6 and §4.7). Everything after this
  * works on the parsed object and forwards it written anew, so of duplicate keys the last one is both what is priced and
- * what is sent. Depth is counted before parsing, because the parser itself accepts a million levels, and whatever walks
- * the object afterwards would run out of stack.
+ * what is sent. Depth and values are counted before parsing, because the parser itself accepts a million levels, and
+ * whatever walks the object afterwards would run out of stack, or of time.
  */
 import { isObject, type Json, type JsonObject } from "../chat/json.ts"
 import { misshapen, shown } from "../chat/shape.ts"
 import { Failure } from "../failure/failure.ts"
 
 export const DEEPEST_NESTING = 64
+/** What a body costs grows with its values more than with its bytes (decisions §13.10). */
+export const MOST_VALUES = 200_000
+/** A body of more is too much work for the thread that serves everybody. */
+export const MANY_VALUES = 5_000
+/** Larger bodies are judged by their size before they are looked into (decisions §13.10). */
+export const LARGE_BODY_BYTES = 256 * 1024
 
+/** Counting may stop here: one that has just opened may still turn out empty. */
+const ENOUGH = MOST_VALUES + 1
+
+const SPACE = 0x20
 const QUOTE = 0x22
+const COMMA = 0x2c
 const BACKSLASH = 0x5c
 /** `[` and `{` are 0x5b and 0x7b, `]` and `}` are 0x5d and 0x7d: one bit apart. */
 const CASE_BIT = 0x20
@@ -19,9 +30,11 @@ const CLOSING = 0x7d
 
 const unreadable = (message: string): Failure => new Failure("request.invalid", { message })
 
-export function parseBody(bytes: Uint8Array): JsonObject | Failure {
+export function parseBody(bytes: Uint8Array, extent?: Extent): JsonObject | Failure {
   if (bytes.length === 0) return unreadable("The request body is empty; it must be a JSON object.")
-  if (nestsTooDeep(bytes)) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
+  const { depth, values } = extent ?? extentOf(bytes)
+  if (depth > DEEPEST_NESTING) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
+  if (values > MOST_VALUES) return unreadable(`The request body has more than ${MOST_VALUES} values.`)
   let body: Json
   try {
     body = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Json
@@ -38,22 +51,42 @@ export function readModel(body: JsonObject): string | Failure {
   return unreadable(`'model' is ${shown(model)}; it must be the id of a model in the catalogue.`)
 }
 
+export interface Extent {
+  /** Levels of arrays and objects. */
+  readonly depth: number
+  /** As JSON has them: objects, arrays, texts, numbers, `true`, `false` and `null`, the outermost one too, without names. */
+  readonly values: number
+}
+
 /**
- * Works on bytes: in UTF-8 no byte of a longer character looks like a bracket or a quote. Strings, which are nearly all
- * of a large body, are left by a native search for their closing quote.
+ * How deep and how many: a value ends at a comma or closes what is not empty. Works on bytes, for in UTF-8 no byte of a
+ * longer character looks like a bracket or a quote. Strings, which are nearly all of a large body, are left by a native
+ * search for their closing quote. Counting stops past either limit; what is no JSON counts as anything.
  */
-function nestsTooDeep(bytes: Uint8Array): boolean {
+export function extentOf(bytes: Uint8Array): Extent {
   let depth = 0
+  let deepest = 0
+  let values = 1
+  let isEmpty = false
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0
     if (byte === QUOTE) {
+      isEmpty = false
       at = endOfString(bytes, at)
-      if (at < 0) return false
+      if (at < 0) break
+    } else if (byte === COMMA) {
+      if (++values > ENOUGH) break
     } else if ((byte | CASE_BIT) === OPENING) {
-      if (++depth > DEEPEST_NESTING) return true
-    } else if ((byte | CASE_BIT) === CLOSING) depth--
+      if (++depth > deepest) deepest = depth
+      if (deepest > DEEPEST_NESTING || ++values > ENOUGH) break
+      isEmpty = true
+    } else if ((byte | CASE_BIT) === CLOSING) {
+      depth--
+      if (isEmpty) values--
+      isEmpty = false
+    } else if (byte > SPACE) isEmpty = false
   }
-  return false
+  return { depth: deepest, values }
 }
 
 /** Where the string that opens at `start` closes, or −1: then it is no JSON, and the parser says so. */

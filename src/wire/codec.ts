@@ -5,7 +5,7 @@
 import type { ChatEvent, ChatReply } from "../chat/event.ts"
 import type { JsonObject } from "../chat/json.ts"
 import type { Prompt } from "../chat/prompt.ts"
-import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
+import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { ClientView, Reply, StreamPosition, StreamStep } from "./format.ts"
 import type { SseEvent } from "./sse.ts"
@@ -21,7 +21,7 @@ export interface WireCodec {
   /** A client's request. `request.body` has passed this format's own `decodeRequest`. */
   decodePrompt(request: ChatRequest): Prompt | Failure
   /** A backend's request body: everything of the prompt, or a refusal that names what this format cannot say. */
-  encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure
+  encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure
 
   /**
    * A backend's stream, one event at a time. The prompt is the one that was encoded for this backend: names that its
@@ -36,6 +36,12 @@ export interface WireCodec {
   /** A client's whole answer. */
   encodeReply(reply: ChatReply, view: AnswerView): JsonObject
 }
+
+/**
+ * A body but for its answer limit, which is known only when money is held. The conversation is written once, however
+ * often the body is sent.
+ */
+export type EncodedPrompt = (maxOutputTokens: number) => JsonObject
 
 /** The backend's side of a codec: all that a format needs which no client speaks. */
 export type BackendCodec = Pick<WireCodec, "leastAnswerTokens" | "encodePrompt" | "eventDecoder" | "decodeReply">

@@ -5,7 +5,7 @@
 import type { BackendFormat } from "../chat/backend-format.ts"
 import type { JsonObject } from "../chat/json.ts"
 import type { Prompt } from "../chat/prompt.ts"
-import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
+import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { converseCodec, converseReader } from "./bedrock/codec.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
@@ -15,6 +15,7 @@ import { chatFormat } from "./chat/format.ts"
 import type { AnswerView, BackendCodec, WireCodec } from "./codec.ts"
 import type { BackendReader, Reply, StreamReader, StreamStep, WireFormat } from "./format.ts"
 import { messagesCodec } from "./messages/codec.ts"
+import { continuedBody } from "./messages/continued.ts"
 import { messagesFormat } from "./messages/format.ts"
 import { responsesCodec } from "./responses/codec.ts"
 import { responsesFormat } from "./responses/format.ts"
@@ -35,13 +36,33 @@ export interface Exchange {
   readonly path: string
   /** The smallest answer limit that the backend takes, where the client cannot know of it. */
   readonly leastAnswerTokens: number
-  /** The body to forward, or why it cannot be said in the backend's format. */
-  encodeRequest(forwarding: Forwarding): JsonObject | Failure
+  /**
+   * The body to forward, with this answer limit: to be written, or written already where it is large. `anthropicBeta` is
+   * the client's header, which some bodies carry.
+   */
+  encodeRequest(maxOutputTokens: number, anthropicBeta: string | null): JsonObject | Promise<WrittenBody | Failure>
+  /** The same call gone on with, after what the assistant said: for a backend of the client's own format. */
+  continued(said: JsonObject): Exchange
   readReply(body: JsonObject, view: AnswerView): Reply | Failure
   streamReader(view: AnswerView): StreamReader
 }
 
-const formats: Readonly<Record<Endpoint, WireFormat>> = {
+/** A body in bytes, that somebody else wrote. */
+export interface WrittenBody {
+  readonly blob: Blob
+  /** Of its bytes, in hexadecimal. */
+  readonly sha256: string
+}
+
+/** An exchange whose request is at hand. */
+export interface DirectExchange extends Exchange {
+  /** What was translated; undefined where the format is the client's own. */
+  readonly prompt: Prompt | undefined
+  encodeRequest(maxOutputTokens: number): JsonObject
+  continued(said: JsonObject): DirectExchange
+}
+
+export const formats: Readonly<Record<Endpoint, WireFormat>> = {
   chat: chatFormat,
   messages: messagesFormat,
   responses: responsesFormat,
@@ -60,22 +81,78 @@ interface Side {
   readonly native: WireFormat | undefined
   readonly reader: BackendReader
   readonly codec: BackendCodec
-  /** What a body in this format asks for that this backend cannot do all the same. */
+  /** What a client's body in this format, or one written in it, asks for that this backend cannot do all the same. */
   readonly refuse?: (body: JsonObject) => Failure | undefined
 }
 
-/** How one request meets a model's backend, or what of it cannot be said there. */
-export function exchange(request: ChatRequest, backend: BackendModel): Exchange | Failure {
+/**
+ * How one request meets a model's backend, or what of it cannot be said there. Another format is translated here, once:
+ * what comes of it is what is forwarded.
+ */
+export function exchange(
+  request: ChatRequest,
+  backend: BackendModel,
+  takes: Omit<Target, "model"> = { strip: [] },
+): DirectExchange | Failure {
   const side = sideOf(backend, request.stream)
-  if (side.native?.endpoint === request.endpoint) return native(request, side, side.native)
+  const target = { model: backend.model, ...takes }
+  const { native: format } = side
+  if (format?.endpoint === request.endpoint) {
+    const refusal = side.refuse?.(request.body)
+    if (refusal) return refusal
+    const direct = (asked: ChatRequest): DirectExchange => ({
+      ...native(side, format),
+      prompt: undefined,
+      encodeRequest: (maxOutputTokens) => format.encodeRequest(asked, { ...target, maxOutputTokens }),
+      continued: (said) => direct({ ...asked, body: continuedBody(request.body, said) }),
+    })
+    return direct(request)
+  }
   const client = codecs[request.endpoint]
   const prompt = client.decodePrompt(request)
-  return prompt instanceof Failure ? prompt : translated(request, prompt, client, side)
+  if (prompt instanceof Failure) return prompt
+  const encodeRequest = side.codec.encodePrompt(prompt, request, target)
+  if (encodeRequest instanceof Failure) return encodeRequest
+  const refusal = side.refuse?.(encodeRequest(request.maxOutputTokens ?? 1))
+  return refusal ?? { ...translated(prompt, client, side), prompt, encodeRequest, continued: notContinued }
+}
+
+/**
+ * The main thread's half of an exchange whose request is worked on elsewhere: `request` and `prompt` are what is left of
+ * them there, enough to read answers with.
+ */
+export function distantExchange(
+  request: ChatRequest,
+  backend: BackendModel,
+  prompt: Prompt | undefined,
+  encode: (maxOutputTokens: number, anthropicBeta: string | null, said?: JsonObject) => Promise<WrittenBody | Failure>,
+): Exchange {
+  const side = sideOf(backend, request.stream)
+  const format = side.native
+  if (prompt !== undefined)
+    return { ...translated(prompt, codecs[request.endpoint], side), encodeRequest: encode, continued: notContinued }
+  if (format === undefined) throw new Error("a backend of a format that no client speaks needs a prompt")
+  const distant = (said?: JsonObject): Exchange => ({
+    ...native(side, format),
+    encodeRequest: (maxOutputTokens, anthropicBeta) => encode(maxOutputTokens, anthropicBeta, said),
+    continued: distant,
+  })
+  return distant()
+}
+
+function notContinued(): never {
+  throw new Error("only a call in its own format is gone on with")
 }
 
 /** Whether a model's backend takes the vendor family's own format, in whatever envelope. */
 export const speaksMessages = ({ format, model }: BackendModel): boolean =>
   format === "messages" || (format === "bedrock" && bedrockFamily(model) === "claude")
+
+/** The clients' format that a backend speaks, in whatever envelope; undefined for one that no client speaks. */
+export function backendSpeaks(backend: BackendModel): Endpoint | undefined {
+  if (speaksMessages(backend)) return "messages"
+  return backend.format === "bedrock" ? undefined : backend.format
+}
 
 function sideOf(backend: BackendModel, stream: boolean): Side {
   if (backend.format !== "bedrock") return sideOfFormat(backend.format)
@@ -100,14 +177,13 @@ const sideOfFormat = (endpoint: Endpoint): Side => {
   return { manner: endpoint, path: format.path, native: format, reader: format, codec: codecs[endpoint] }
 }
 
-const unlessRefused = (body: JsonObject | Failure, { refuse }: Side): JsonObject | Failure =>
-  body instanceof Failure ? body : (refuse?.(body) ?? body)
+/** Where a backend is, and how its answers are read: all of an exchange that does not need the whole request. */
+type Reading = Pick<Exchange, "backend" | "path" | "leastAnswerTokens" | "readReply" | "streamReader">
 
-const native = (request: ChatRequest, side: Side, format: WireFormat): Exchange => ({
+const native = (side: Side, format: WireFormat): Reading => ({
   backend: side.manner,
   path: side.path,
   leastAnswerTokens: 1,
-  encodeRequest: (forwarding) => unlessRefused(format.encodeRequest(request, forwarding), side),
   readReply: (body, view) => format.readReply(body, view),
   streamReader: (view) => format.streamReader(view),
 })
@@ -116,11 +192,10 @@ const native = (request: ChatRequest, side: Side, format: WireFormat): Exchange 
  * The backend format's own readers come first: they know what was used, what failed and where the end is. What they let
  * through is said again in the client's format.
  */
-const translated = (request: ChatRequest, prompt: Prompt, client: WireCodec, side: Side): Exchange => ({
+const translated = (prompt: Prompt, client: WireCodec, side: Side): Reading => ({
   backend: side.manner,
   path: side.path,
   leastAnswerTokens: side.codec.leastAnswerTokens ?? 1,
-  encodeRequest: (forwarding) => unlessRefused(side.codec.encodePrompt(prompt, request, forwarding), side),
   readReply(body, view) {
     const reply = side.reader.readReply(body, view)
     if (reply instanceof Failure) return reply

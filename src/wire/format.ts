@@ -6,6 +6,7 @@ import type { Tokens } from "../../actors/money/tokens.ts"
 import type { JsonObject } from "../chat/json.ts"
 import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
 import type { Failure } from "../failure/failure.ts"
+import type { Allowance } from "./fields.ts"
 import type { SseEvent } from "./sse.ts"
 
 export interface WireFormat {
@@ -16,7 +17,7 @@ export interface WireFormat {
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
    */
-  decodeRequest(body: JsonObject): ChatRequest | Failure
+  decodeRequest(body: JsonObject, allowance?: Allowance): ChatRequest | Failure
   /** The body for a backend of this format: a copy of what was parsed, with what the gateway owns changed. */
   encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject
   /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
@@ -66,14 +67,11 @@ export interface ClientView {
   /** The catalogue's id of the model that answers. */
   readonly model: string
   readonly includeUsage: boolean
-  /** Bounds of believable counts; a null window means only safe integers bound them. */
-  readonly contextWindow: number | null
-  readonly maxOutputTokens: number
 }
 
 export interface Reply {
   readonly body: JsonObject
-  /** Undefined when the counts are missing or not believable (decisions §2, §12.20). */
+  /** As the backend counted; undefined when that cannot be read (decisions §12.20, §13.2). */
   readonly tokens: Tokens | undefined
 }
 
@@ -93,7 +91,7 @@ export type StreamStep =
 
 export interface StreamReader {
   read(event: SseEvent): StreamStep
-  /** The counts gathered so far, or undefined when missing or not believable. */
+  /** What the backend has counted so far, or undefined when that cannot be read. */
   tokens(): Tokens | undefined
   /** Undefined in formats that do not number their events. */
   position(): StreamPosition | undefined

@@ -14,6 +14,11 @@ export class Steps {
     return this.#ended
   }
 
+  /** Usable output has come. */
+  get hasContent(): boolean {
+    return this.#content
+  }
+
   /** An event without content is a preamble until content came, and a trailer from then on. */
   step(hasContent: boolean, bytes: string): StreamStep {
     if (hasContent) {

@@ -1,15 +1,13 @@
 /**
- * From a backend's counts to the four priced buckets, in tokens. The one place that decides what is believable
- * (decisions §2, §12.20): upstream usage is hostile input, and what is not believable is not charged.
+ * From a backend's counts to the four priced buckets, in tokens. The one place that decides which counts can be read
+ * (decisions §12.20, §13.2): upstream usage is hostile input, and an answer whose counts cannot be read is not charged.
+ * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/bounds.ts).
  */
-import type { Tokens } from "../../actors/money/tokens.ts"
+import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import { type Json, present } from "../chat/json.ts"
-import type { ClientView } from "./format.ts"
 
 /** A count as it arrived: any JSON, or nothing. */
 export type Count = Json | undefined
-
-type Bounds = Pick<ClientView, "contextWindow" | "maxOutputTokens">
 
 interface CacheAndOutput {
   /** Absent cache counts are 0: most backends leave them out when there is no cache. */
@@ -19,37 +17,31 @@ interface CacheAndOutput {
 }
 
 /** Checks counts whose `input` excludes what was read from or written to a cache (the messages format). */
-export const disjointTokens = (
-  counts: CacheAndOutput & { readonly input: Count },
-  bounds: Bounds,
-): Tokens | undefined => {
-  const limit = bounds.contextWindow === null ? Number.MAX_SAFE_INTEGER : bounds.contextWindow + bounds.maxOutputTokens
-  const input = checked(counts.input, limit)
-  const cacheRead = checked(orZero(counts.cacheRead), limit)
-  const cacheWrite = checked(orZero(counts.cacheWrite), limit)
-  const output = checked(counts.output, limit)
+export const disjointTokens = (counts: CacheAndOutput & { readonly input: Count }): Tokens | undefined => {
+  const input = checked(counts.input)
+  const cacheRead = checked(orZero(counts.cacheRead))
+  const cacheWrite = checked(orZero(counts.cacheWrite))
+  const output = checked(counts.output)
   if (input === undefined || cacheRead === undefined || cacheWrite === undefined || output === undefined)
     return undefined
   return { input, cacheRead, cacheWrite, output }
 }
 
 /** Checks counts whose `prompt` includes what was read from and written to a cache (chat and responses). */
-export const inclusiveTokens = (
-  counts: CacheAndOutput & { readonly prompt: Count },
-  bounds: Bounds,
-): Tokens | undefined => {
-  const prompt = checked(counts.prompt, Number.MAX_SAFE_INTEGER)
-  const cacheRead = checked(orZero(counts.cacheRead), Number.MAX_SAFE_INTEGER)
-  const cacheWrite = checked(orZero(counts.cacheWrite), Number.MAX_SAFE_INTEGER)
+export const inclusiveTokens = (counts: CacheAndOutput & { readonly prompt: Count }): Tokens | undefined => {
+  const prompt = checked(counts.prompt)
+  const cacheRead = checked(orZero(counts.cacheRead))
+  const cacheWrite = checked(orZero(counts.cacheWrite))
   if (prompt === undefined || cacheRead === undefined || cacheWrite === undefined) return undefined
   // Judged after normalising, so a prompt that is less than its own cached part is a negative bucket and refused there.
-  return disjointTokens(
-    { input: prompt - cacheRead - cacheWrite, cacheRead, cacheWrite, output: counts.output },
-    bounds,
-  )
+  return disjointTokens({ input: prompt - cacheRead - cacheWrite, cacheRead, cacheWrite, output: counts.output })
 }
 
-const checked = (count: Count, limit: number): number | undefined =>
-  typeof count === "number" && Number.isSafeInteger(count) && count >= 0 && count <= limit ? count : undefined
+/** An answer that has content was not made of nothing: zeros are no count of it. */
+export const ofAnswer = (tokens: Tokens | undefined, hasContent: boolean): Tokens | undefined =>
+  tokens !== undefined && hasContent && totalTokens(tokens) === 0 ? undefined : tokens
+
+const checked = (count: Count): number | undefined =>
+  typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined
 
 const orZero = (count: Count): Count => (present(count) ? count : 0)

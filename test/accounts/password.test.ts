@@ -3,38 +3,60 @@ import { passwordCost, Passwords } from "../../src/accounts/password.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { cheap } from "../http/dashboard/world.ts"
 
-const hashed = async (passwords: Passwords, password: string) => (await passwords.hash(password)) as string
+const HERE = "192.0.2.1"
+const hashed = async (passwords: Passwords, password: string) => (await passwords.hash(password, HERE)) as string
 
 test("a hash is argon2id at the recommended cost, and verifies its own password only", async () => {
   const passwords = new Passwords()
   const hash = await hashed(passwords, "correct horse")
   expect(hash).toStartWith(`$argon2id$v=19$m=${passwordCost.memoryKiB},t=${passwordCost.passes},`)
-  expect(await passwords.verify("correct horse", hash)).toBe(true)
-  expect(await passwords.verify("correct horsf", hash)).toBe(false)
+  expect(await passwords.verify("correct horse", hash, HERE)).toBe(true)
+  expect(await passwords.verify("correct horsf", hash, HERE)).toBe(false)
 })
 
 test("without an account even the decoy's own password is wrong", async () => {
   const passwords = new Passwords(cheap)
-  expect(await passwords.verify("a decoy that nobody signs in with", undefined)).toBe(false)
+  expect(await passwords.verify("a decoy that nobody signs in with", undefined, HERE)).toBe(false)
 })
 
 test("no password at all is wrong, and no error", async () => {
   const passwords = new Passwords(cheap)
-  expect(await passwords.verify("", await hashed(passwords, "correct horse"))).toBe(false)
+  expect(await passwords.verify("", await hashed(passwords, "correct horse"), HERE)).toBe(false)
 })
 
-test("more than can wait are refused as capacity, and the rest are served", async () => {
+test("more than can wait of one network are refused as capacity, and the rest are served", async () => {
   const passwords = new Passwords(cheap)
-  const outcomes = await Promise.all(Array.from({ length: 100 }, (_, n) => passwords.hash(`password ${n}`)))
+  const outcomes = await Promise.all(Array.from({ length: 100 }, (_, n) => passwords.hash(`password ${n}`, HERE)))
   const refused = outcomes.filter((outcome) => outcome instanceof Failure)
-  expect(refused).toHaveLength(100 - 66)
+  expect(refused).toHaveLength(100 - 34)
   expect(refused[0]).toMatchObject({ code: "gateway.capacity", detail: { retryAfterS: 1 } })
   expect(await hashed(passwords, "afterwards")).toStartWith("$argon2id$")
 })
 
+test("networks take turns: whoever comes to a full queue of another waits for two", async () => {
+  const passwords = new Passwords(cheap)
+  const ended: string[] = []
+  const hash = async (name: string, network: string) => {
+    const outcome = await passwords.hash(name, network)
+    if (!(outcome instanceof Failure)) ended.push(name)
+  }
+  const crowd = Array.from({ length: 100 }, (_, n) => hash(`crowd ${n}`, "192.0.2.66"))
+  await Promise.all([...crowd, hash("owner", HERE)])
+  expect(ended).toHaveLength(35)
+  expect(ended.indexOf("owner")).toBeLessThan(6)
+})
+
+test("of all networks together only so many wait", async () => {
+  const passwords = new Passwords(cheap)
+  const outcomes = await Promise.all(Array.from({ length: 600 }, (_, n) => passwords.hash("password", `network ${n}`)))
+  expect(outcomes.filter((outcome) => outcome instanceof Failure)).toHaveLength(600 - 514)
+})
+
 test("a hash that cannot be read is a bug, and gives its place back", async () => {
   const passwords = new Passwords(cheap)
-  const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => passwords.verify("password", "no hash")))
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 5 }, () => passwords.verify("password", "no hash", HERE)),
+  )
   expect(outcomes.map(({ status }) => status)).toEqual(Array.from({ length: 5 }, () => "rejected"))
   expect(await hashed(passwords, "afterwards")).toStartWith("$argon2id$")
 })

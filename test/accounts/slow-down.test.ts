@@ -14,58 +14,134 @@ function slowed(terms: Partial<typeof slowDownTerms> = {}) {
       clock.now += ms
     },
   )
-  return { slowDown, clock, waits }
+  const attempt = (account = "account", address = "192.0.2.1", isKnown = false) =>
+    slowDown.attempt({ account, address, isKnown })
+  return { attempt, clock, waits }
 }
 
-test("the first five failures of an account wait for nothing, then each waits twice as long, up to four seconds", async () => {
-  const { slowDown, waits } = slowed()
-  for (let n = 0; n < 12; n++) await slowDown.attempt("account", "address")
+/** One that does not wait really, nor lets time pass. */
+function crowd() {
+  const waits: number[] = []
+  const slowDown = new SlowDown(
+    slowDownTerms,
+    () => 1_000_000,
+    async (ms) => void waits.push(ms),
+  )
+  return { slowDown, waits }
+}
+
+/** Of different networks. */
+const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
+
+test("the first five failures at an account wait for nothing, then each waits twice as long, up to four seconds", async () => {
+  const { attempt, waits } = slowed()
+  for (let n = 0; n < 12; n++) await attempt()
   expect(waits).toEqual([250, 500, 1_000, 2_000, 4_000, 4_000, 4_000])
 })
 
-test("a success forgives the account", async () => {
-  const { slowDown, waits } = slowed()
-  for (let n = 0; n < 6; n++) await slowDown.attempt("account", "address")
-  const attempt = await slowDown.attempt("account", "address")
-  ;(attempt as Attempt).succeeded()
+test("failures from one network, however many, slow nobody down elsewhere", async () => {
+  const { attempt, waits } = slowed()
+  // An hour of a network that does nothing else.
+  for (let n = 0; n < 900; n++) await attempt("account", "192.0.2.66")
+  expect(waits.at(-1)).toBe(4_000)
   waits.length = 0
-  await slowDown.attempt("account", "address")
+  for (let n = 0; n < 5; n++) await attempt("account", "192.0.2.1")
+  expect(waits).toEqual([])
+})
+
+test("a crowd from one network does not turn away the owner at another", async () => {
+  const { slowDown, waits } = crowd()
+  const guess = { account: "account", isKnown: false }
+  const guesses = Array.from({ length: 1_000 }, () => slowDown.attempt({ ...guess, address: "192.0.2.66" }))
+  const refused = (await Promise.all(guesses)).filter((outcome) => outcome instanceof Failure)
+  expect(refused).toHaveLength(990)
+  waits.length = 0
+  expect(await slowDown.attempt({ ...guess, address: "192.0.2.1" })).not.toBeInstanceOf(Failure)
+  expect(waits).toEqual([])
+})
+
+test("guesses from a thousand networks meet the account's own wait, one in a second", async () => {
+  const { slowDown, waits } = crowd()
+  const guess = { account: "account", isKnown: false }
+  const outcomes = await Promise.all(
+    Array.from({ length: 1_000 }, (_, n) => slowDown.attempt({ ...guess, address: address(n) })),
+  )
+  const refused = outcomes.filter((outcome) => outcome instanceof Failure)
+  expect(waits).toEqual([1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000, 8_000])
+  expect(refused).toHaveLength(1_000 - 100 - 8)
+  expect(refused[0]).toMatchObject({ code: "auth.unauthorized", detail: { retryAfterS: 9 } })
+})
+
+test("a network from which somebody signed in does not wait for the others, and is slowed down for its own failures", async () => {
+  const { slowDown, waits } = crowd()
+  for (let n = 0; n < 1_000; n++) await slowDown.attempt({ account: "account", address: address(n), isKnown: false })
+  waits.length = 0
+  const known = { account: "account", address: "192.0.2.1", isKnown: true }
+  for (let n = 0; n < 5; n++) expect(await slowDown.attempt(known)).not.toBeInstanceOf(Failure)
+  expect(waits).toEqual([])
+  await slowDown.attempt(known)
+  expect(waits).toEqual([250])
+})
+
+test("an account that was guessed at by a crowd is at peace again after as many seconds", async () => {
+  const { attempt, clock, waits } = slowed()
+  for (let n = 0; n < 100; n++) await attempt("account", address(n))
+  await attempt("account", address(100))
+  expect(waits).toEqual([1_000])
+  clock.now += 100_000
+  for (let n = 101; n < 201; n++) await attempt("account", address(n))
+  expect(waits).toEqual([1_000])
+})
+
+test("a success forgives the account at its network", async () => {
+  const { attempt, waits } = slowed()
+  for (let n = 0; n < 6; n++) await attempt()
+  const right = await attempt()
+  ;(right as Attempt).succeeded()
+  waits.length = 0
+  await attempt()
+  expect(waits).toEqual([])
+})
+
+test("right passwords from any number of networks never meet the account's own wait", async () => {
+  const { slowDown, waits } = crowd()
+  for (let n = 0; n < 500; n++) {
+    const right = await slowDown.attempt({ account: "account", address: address(n), isKnown: false })
+    ;(right as Attempt).succeeded()
+  }
   expect(waits).toEqual([])
 })
 
 test("an attempt that was not judged counts for nothing", async () => {
-  const { slowDown, waits } = slowed()
-  for (let n = 0; n < 20; n++) ((await slowDown.attempt("account", "address")) as Attempt).unjudged()
+  const { attempt, waits } = slowed()
+  for (let n = 0; n < 20; n++) ((await attempt()) as Attempt).unjudged()
+  for (let n = 0; n < 200; n++) ((await attempt("account", address(n))) as Attempt).unjudged()
   expect(waits).toEqual([])
 })
 
-test("an address is slowed down whatever accounts it tries, another address is not", async () => {
-  const { slowDown, waits } = slowed()
-  for (let n = 0; n < 50; n++) await slowDown.attempt(`account ${n}`, "192.0.2.1")
+test("a network is slowed down whatever accounts it tries, another is not", async () => {
+  const { attempt, waits } = slowed()
+  for (let n = 0; n < 50; n++) await attempt(`account ${n}`, "192.0.2.1")
   expect(waits).toEqual([])
-  await slowDown.attempt("one more", "192.0.2.1")
+  await attempt("one more", "192.0.2.1")
   expect(waits).toEqual([250])
-  await slowDown.attempt("yet another", "192.0.2.2")
-  expect(waits).toEqual([250])
-})
-
-test("addresses of one IPv6 network of 64 bits count as one", async () => {
-  const { slowDown, waits } = slowed({ freePerAddress: 2 })
-  for (const address of ["2001:db8:0:1::1", "2001:db8::1:0:0:0:2", "2001:db8:0:1:ffff::"])
-    await slowDown.attempt(address, address)
-  expect(waits).toEqual([250])
-  await slowDown.attempt("elsewhere", "2001:db8:0:2::1")
+  await attempt("yet another", "192.0.2.2")
   expect(waits).toEqual([250])
 })
 
-test("of a crowd at one account a few wait in line, and the rest are turned away with a Retry-After", async () => {
-  const { clock, waits } = slowed()
-  const slowDown = new SlowDown(
-    slowDownTerms,
-    () => clock.now,
-    async (ms) => void waits.push(ms),
-  )
-  const outcomes = await Promise.all(Array.from({ length: 100 }, () => slowDown.attempt("account", "address")))
+test("addresses of one IPv6 network of 64 bits count as one, however they are written", async () => {
+  const { attempt, waits } = slowed({ freePerNetwork: 3 })
+  for (const one of ["2001:db8:0:1::1", "2001:db8::1:0:0:0:2", "2001:DB8:0:01:ffff::", "2001:db8:0:1::%eth0"])
+    await attempt(one, one)
+  expect(waits).toEqual([250])
+  await attempt("elsewhere", "2001:db8:0:2::1")
+  expect(waits).toEqual([250])
+})
+
+test("of a crowd from one network at one account a few wait in line, and the rest are turned away with a Retry-After", async () => {
+  const { slowDown, waits } = crowd()
+  const guess = { account: "account", address: "192.0.2.1", isKnown: false }
+  const outcomes = await Promise.all(Array.from({ length: 100 }, () => slowDown.attempt(guess)))
   expect(waits).toEqual([250, 750, 1_750, 3_750, 7_750])
   const refused = outcomes.filter((outcome) => outcome instanceof Failure)
   expect(refused).toHaveLength(90)
@@ -73,18 +149,18 @@ test("of a crowd at one account a few wait in line, and the rest are turned away
 })
 
 test("after a quarter of an hour of peace all is forgotten", async () => {
-  const { slowDown, clock, waits } = slowed()
-  for (let n = 0; n < 7; n++) await slowDown.attempt("account", "address")
+  const { attempt, clock, waits } = slowed()
+  for (let n = 0; n < 7; n++) await attempt()
   clock.now += slowDownTerms.memoryMs + 1
   waits.length = 0
-  await slowDown.attempt("account", "address")
+  await attempt()
   expect(waits).toEqual([])
 })
 
-test("only so many accounts are remembered, the oldest is forgotten first", async () => {
-  const { slowDown, waits } = slowed({ remembered: 2, freePerAddress: 1_000 })
-  for (let n = 0; n < 5; n++) await slowDown.attempt("first", "address")
-  for (const account of ["second", "third"]) await slowDown.attempt(account, "address")
-  await slowDown.attempt("first", "address")
+test("only so many are remembered, the one that was seen longest ago is forgotten first", async () => {
+  const { attempt, waits } = slowed({ remembered: 2, freePerNetwork: 1_000 })
+  for (let n = 0; n < 5; n++) await attempt("first")
+  for (const account of ["second", "third"]) await attempt(account)
+  await attempt("first")
   expect(waits).toEqual([])
 })

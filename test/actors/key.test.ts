@@ -12,7 +12,7 @@ import {
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
-import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
+import { calendarAt, carriedOver, type RunningPeriods, type SpendingPeriod } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
 
 const plain: KeyRecord = {
@@ -25,6 +25,7 @@ const plain: KeyRecord = {
   requestsPerMinute: undefined,
   tokensPerMinute: undefined,
   budget: undefined,
+  fallback: "never_dearer",
 }
 const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
 
@@ -90,7 +91,7 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
     leases.limit = whole.budget?.limit ?? 0n
     return {
       record: whole,
-      starts: calendarAt(clock.now(), whole.timeZone).starts,
+      starts: calendarAt(clock.now(), whole.timeZone, whole.running).starts,
       spent: { daily: micro(so), monthly: micro(so), total: micro(so) },
     }
   }
@@ -140,6 +141,17 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
     },
   }
 }
+
+/** What runs in Jakarta, or in `from`, as a change of the zone leaves it. */
+const movedTo = (to: string, now: number, from = plain.timeZone, running: RunningPeriods = {}): RunningPeriods => ({
+  daily: carriedOver(now, "daily", from, to, running.daily),
+  monthly: carriedOver(now, "monthly", from, to, running.monthly),
+})
+const period = (start: string, ownEnd: string, end: string) => ({
+  start: Date.parse(start),
+  ownEnd: Date.parse(ownEnd),
+  end: Date.parse(end),
+})
 
 const startsOf = (reply: ReserveReply) => (reply.kind === "reserved" ? reply.starts : undefined)!
 
@@ -317,15 +329,61 @@ describe("a key's budget", () => {
     expect(usage()).toBe(micro(70n))
   })
 
-  test("under another time zone counts from what that zone's day has spent, and reservations go on in their own", () => {
-    const { reserve, settle, usage, change } = key(budget(100n, "daily"))
-    const starts = startsOf(reserve("a", 40n))
-    change({ timeZone: "America/New_York" }, 5n)
-    expect(usage()).toBe(micro(5n))
-    expect(settle("a", 30n, starts)).toBe(micro(30n))
-    expect(usage()).toBe(micro(5n))
-    expect(reserve("b", 96n).kind).toBe("budget-exceeded")
-    expect(reserve("c", 95n).kind).toBe("reserved")
+  test("goes on under another time zone, with what was spent and held, to the first bound there that is not before its own", () => {
+    for (const period of ["daily", "monthly"] as const) {
+      const { clock, reserve, settle, usage, change, moveTo } = key(budget(100n, period))
+      const starts = startsOf(reserve("a", 40n))
+      const running = movedTo("America/New_York", clock.now())
+      change({ timeZone: "America/New_York", running })
+      expect(usage()).toBe(micro(40n))
+      expect(settle("a", 30n, starts)).toBe(micro(30n))
+      const ends = running[period]!.end
+      // Midnight of Jakarta is not an end any more.
+      moveTo(period === "daily" ? "2026-03-10T17:00:00Z" : "2026-03-31T17:00:00Z")
+      expect(usage()).toBe(micro(30n))
+      expect(startsOf(reserve("b", 70n))).toMatchObject({ [period]: starts[period] })
+      expect(reserve("c", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: (ends - clock.now()) / 1_000 })
+      moveTo(new Date(ends - 1).toISOString())
+      expect(usage()).toBe(micro(100n))
+      moveTo(new Date(ends).toISOString())
+      expect(usage()).toBe(zero)
+      expect(startsOf(reserve("d", 100n))).toMatchObject({ [period]: ends })
+    }
+  })
+
+  test("that was spent in one time zone is spent in twelve, and after a start in the last of them", () => {
+    const { clock, reserve, settle, usage, change } = key(budget(100n, "daily"))
+    settle("a", 100n, startsOf(reserve("a", 100n)))
+    let running: RunningPeriods = {}
+    let timeZone = plain.timeZone
+    for (let hours = -12; hours < 12; hours += 2) {
+      const next = `Etc/GMT${hours < 0 ? hours : `+${hours}`}`
+      running = movedTo(next, clock.now(), timeZone, running)
+      timeZone = next
+      change({ timeZone, running })
+      expect([usage(), reserve(`b${hours}`, 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
+    }
+    const again = key({ ...budget(100n, "daily"), timeZone, running }, { spent: 100n })
+    expect([again.usage(), again.reserve("a", 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
+  })
+
+  test("of a month may end within a day that runs on longer", () => {
+    // The month was carried over from Jakarta, the day is one of New York.
+    const running = {
+      daily: period("2026-03-31T04:00:00Z", "2026-04-01T04:00:00Z", "2026-04-01T11:00:00Z"),
+      monthly: period("2026-02-28T17:00:00Z", "2026-03-31T17:00:00Z", "2026-03-31T18:00:00Z"),
+    }
+    const { clock, reserve, settle, usage, moveTo } = key(
+      { ...budget(100n, "monthly"), timeZone: "America/New_York", running },
+      { at: "2026-03-31T12:00:00Z" },
+    )
+    settle("a", 100n, startsOf(reserve("a", 100n)))
+    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: 6 * 3_600 })
+    moveTo("2026-03-31T18:00:00Z")
+    expect(usage()).toBe(zero)
+    settle("c", 50n, startsOf(reserve("c", 50n)))
+    clock.shiftWall(-3_600_000)
+    expect(usage()).toBe(micro(50n))
   })
 
   test("that cannot be leased is not known to be spent", () => {
@@ -406,6 +464,31 @@ describe("a change", () => {
     expect(loads()).toBe(2)
     behaviour.receive({ type: "loaded", loaded: undefined })
     expect(loads()).toBe(2)
+  })
+
+  test("is answered once what was read after it is in force, however long that takes", () => {
+    const { clock, behaviour } = key({})
+    const loaded: LoadedKey = {
+      record: { ...plain, revoked: true },
+      starts: calendarAt(clock.now(), plain.timeZone).starts,
+      spent: { daily: zero, monthly: zero, total: zero },
+    }
+    const told: string[] = []
+    const change = (name: string) =>
+      behaviour.receive({
+        type: "changed",
+        reply: () => told.push(`${name}: ${withSecret(behaviour, "").kind}`),
+      })
+    change("first")
+    change("second")
+    behaviour.receive({ type: "not-loaded" })
+    expect(behaviour.idle()).toBe(false)
+    change("third")
+    expect(told).toEqual([])
+    behaviour.receive({ type: "loaded", loaded })
+    expect(told).toEqual(["first: revoked", "second: revoked"])
+    behaviour.receive({ type: "loaded", loaded })
+    expect(told).toEqual(["first: revoked", "second: revoked", "third: revoked"])
   })
 
   test("that cannot be read is tried again until it can", () => {

@@ -138,6 +138,8 @@ function play(seed: number): void {
   for (let call = 0; call < CALLS; call++) {
     pot.later(3_000, () => pot.call(`call-${call}`, () => void outcomes++))
   }
+  // The terms of the whole may have changed, at any time.
+  for (const purse of pot.purses) pot.later(3_000, () => purse.reconsider())
   const runFor = (ms: number) => {
     for (const until = pot.clock.monotonic() + ms; pot.clock.monotonic() < until;) {
       pot.clock.advance(1)
@@ -162,6 +164,47 @@ function play(seed: number): void {
   const kept = pot.purses.filter((purse) => !purse.isIdle).length
   expect({ seed, kept, free: pot.free }).toEqual({ seed, kept: 0, free: left })
 }
+
+const unsettled = (granted: bigint, returned: bigint, version: number) => ({
+  granted: micro(granted),
+  returned: micro(returned),
+  settled: micro(0n),
+  version,
+})
+
+test("what a growth under way grants under old terms is not spent under new ones", () => {
+  for (const outcome of ["grown", "not-grown"] as const) {
+    const clock = new VirtualClock()
+    const growths: bigint[] = []
+    const returns: bigint[] = []
+    const ports = {
+      clock,
+      self: (news: LeaseNews) => purse.receive(news),
+      grow: (short: bigint) => void growths.push(short),
+      giveBack: (returned: bigint) => void returns.push(returned),
+    }
+    const purse: LeasedPurse = new LeasedPurse(ports, undefined, true)
+    const told: HoldOutcome[] = []
+    const hold = (id: string) =>
+      purse.hold({ requestId: id, least: micro(10n), target: micro(10n) }, (held) => void told.push(held))
+    hold("first")
+    if (outcome === "not-grown") {
+      // It was carried out, but its answer was lost; a statement that has an answer tells what there is.
+      purse.receive({ type: "not-grown" })
+      expect(told.splice(0)).toEqual(["unavailable"])
+      purse.reconsider()
+      purse.receive({ type: "recalled", amount: micro(1n), yields: true })
+      expect(growths).toHaveLength(2)
+    } else purse.reconsider()
+    purse.receive({ type: "grown", lease: unsettled(1_000n, 0n, 1), more: false })
+    expect([outcome, purse.available, told]).toEqual([outcome, micro(0n), []])
+    expect(returns).toEqual([1_000n])
+    hold("second")
+    purse.receive({ type: "returned", lease: unsettled(1_000n, 1_000n, 2) })
+    purse.receive({ type: "grown", lease: unsettled(1_000n, 1_000n, 3), more: false })
+    expect({ outcome, told }).toEqual({ outcome, told: Array(outcome === "grown" ? 2 : 1).fill("insufficient") })
+  }
+})
 
 test("over five hundred interleavings three processes promise no more than there is, and all of it can be spent", () => {
   for (let seed = 0; seed < 500; seed++) play(seed)

@@ -37,6 +37,7 @@ const settlement = (requestId: string, charge = 5n): Settlement => ({
       tokens: noTokens,
       charge: micro(charge),
       absorbed: zero,
+      excess: zero,
       turns: 1,
       attempts: 1,
       errorCode: undefined,

@@ -219,7 +219,7 @@ class Simulation {
     const { hold, leaseId } = held.value
     this.#keys.tellIfActive(key, { type: "trim", requestId, hold })
     const slot = await this.#slots.ask<AcquireReply>(
-      (reply) => ({ type: "acquire", requestId, keyId: key, waitMs: 60, reply }),
+      (reply) => ({ type: "acquire", caller: { requestId, accountId: key, keyId: key }, waitMs: 60, reply }),
       100,
     )
     const free = () => this.#slots.tell({ type: "release", requestId })
@@ -334,6 +334,7 @@ const record = (keyId: string): KeyRecord => ({
   requestsPerMinute: undefined,
   tokensPerMinute: undefined,
   budget: { limit: micro(BUDGET), period: "total" },
+  fallback: "never_dearer",
 })
 
 const settlementOf = (opening: Settlement["opening"], charge: Micro, absorbed: Micro): Settlement => ({
@@ -347,6 +348,7 @@ const settlementOf = (opening: Settlement["opening"], charge: Micro, absorbed: M
       tokens: noTokens,
       charge,
       absorbed,
+      excess: zero,
       turns: 1,
       attempts: 1,
       errorCode: undefined,

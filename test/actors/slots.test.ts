@@ -15,9 +15,11 @@ function slots(cap: number) {
     granted,
     full,
     behaviour,
-    acquire: (keyId: string, requestId: string, waitMs = WAIT_MS) => {
+    /** A key is written with its account, `b/2`, or alone where there is one account. */
+    acquire: (key: string, requestId: string, waitMs = WAIT_MS) => {
+      const [accountId, keyId] = key.includes("/") ? (key.split("/") as [string, string]) : ["account", key]
       const reply = ({ kind }: { kind: string }) => void (kind === "full" ? full : granted).push(requestId)
-      behaviour.receive({ type: "acquire", requestId, keyId, waitMs, reply })
+      behaviour.receive({ type: "acquire", caller: { requestId, accountId, keyId }, waitMs, reply })
     },
     release: (requestId: string) => behaviour.receive({ type: "release", requestId }),
     setCap: (to: number) => behaviour.receive({ type: "cap", cap: to }),
@@ -30,7 +32,7 @@ function slots(cap: number) {
   }
 }
 
-const calls = (keyId: string, count: number) => Array.from({ length: count }, (_, index) => `${keyId}${index}`)
+const calls = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`)
 
 describe("slots", () => {
   test("are given at once up to the cap, and one that is given back goes to who waits", () => {
@@ -51,6 +53,68 @@ describe("slots", () => {
     const served = granted.slice(300)
     expect(served.filter((id) => id.startsWith("b"))).toEqual(calls("b", 10))
     expect(served.filter((id) => id.startsWith("a"))).toEqual(calls("a", 10))
+  })
+
+  test("go round robin by account: two hundred keys of one are one turn, and not two hundred", () => {
+    const { acquire, release, granted } = slots(300)
+    for (const id of calls("x", 300)) acquire("x/x", id)
+    for (let key = 0; key < 200; key++) for (const id of calls(`a${key}-`, 5)) acquire(`a/${key}`, id)
+    for (const id of calls("b", 10)) acquire("b/one", id)
+    // Of the last quarter the account with all of the slots gets none back.
+    for (const id of calls("x", 20)) release(id)
+    const served = granted.slice(300)
+    expect(served.filter((id) => id.startsWith("b"))).toEqual(calls("b", 10))
+    // In its turns each of its keys has one.
+    expect(served.filter((id) => id.startsWith("a"))).toEqual(Array.from({ length: 10 }, (_, key) => `a${key}-0`))
+  })
+
+  test("are all for an account that is alone", () => {
+    const { acquire, view } = slots(64)
+    for (const id of calls("a", 64)) acquire("a/one", id)
+    expect(view()).toEqual({ cap: 64, taken: 64, waiting: 0 })
+  })
+
+  test("of the last quarter are for accounts under their share, and they pass at once", () => {
+    const { acquire, release, granted, view } = slots(16)
+    acquire("b/one", "b0")
+    for (let key = 0; key < 200; key++) acquire(`a/${key}`, `a${key}`)
+    // Three quarters are anybody's. Half of 16 is a share; one that has fewer may go on to the end.
+    expect(view()).toEqual({ cap: 16, taken: 12, waiting: 64 })
+    for (const id of ["b1", "b2", "b3", "b4"]) acquire("b/one", id)
+    expect(granted.slice(-4)).toEqual(["b1", "b2", "b3", "b4"])
+    // With all taken, what comes free is not for the account with eleven.
+    acquire("b/one", "b5")
+    release("a0")
+    release("a1")
+    expect(granted.slice(-1)).toEqual(["b5"])
+    expect(view()).toMatchObject({ taken: 15 })
+  })
+
+  test("of the last quarter are kept for who asked within a minute, and then given to who waits", () => {
+    const { clock, acquire, granted, release, view } = slots(8)
+    acquire("b/one", "b0")
+    release("b0")
+    clock.advance(30_000)
+    for (const id of calls("a", 7)) acquire("a/one", id, 60_000)
+    expect(view()).toEqual({ cap: 8, taken: 6, waiting: 1 })
+    clock.advance(29_999)
+    expect(granted).not.toContain("a6")
+    clock.advance(1)
+    expect(granted).toContain("a6")
+    acquire("a/one", "a7")
+    expect(view()).toEqual({ cap: 8, taken: 8, waiting: 0 })
+    // Whoever holds slots for long is there all the while, however long ago it asked.
+    clock.advance(600_000)
+    for (const id of ["a0", "a1", "a2"]) release(id)
+    for (const id of calls("c", 3)) acquire("c/one", id)
+    for (const id of calls("d", 3)) acquire("d/one", id)
+    expect(granted.slice(-3)).toEqual(["c0", "c1", "c2"])
+    // Of eight slots a third is two; with more, one is served while more than a quarter is free.
+    for (const id of ["a3", "a4", "a5", "a6"]) release(id)
+    expect(granted.slice(-2)).toEqual(["d0", "d1"])
+    expect(view()).toEqual({ cap: 8, taken: 6, waiting: 1 })
+    release("a7")
+    expect(granted.at(-1)).toBe("d2")
   })
 
   test("are waited for by four times the cap at most, and not at all by who has no time", () => {
@@ -74,6 +138,26 @@ describe("slots", () => {
     expect(full).toEqual(["a4", "a3", "b2", "a5"])
     for (const id of ["a0", "a1", "b0", "a2"]) release(id)
     expect(granted).toEqual(["a0", "a1", "b0", "a2", "b1"])
+  })
+
+  test("are not starved by an account that fills the queue with many keys, nor is its own key by another of its keys", () => {
+    const { acquire, full, view } = slots(2)
+    for (const id of calls("x", 2)) acquire("x/one", id)
+    for (let key = 0; key < 8; key++) acquire(`a/${key}`, `a${key}`)
+    acquire("b/one", "b0")
+    expect(full).toEqual(["a0"])
+    for (const id of ["b1", "b2"]) acquire("b/one", id)
+    expect(full).toEqual(["a0", "a1", "a2"])
+    // Five and three: one more would make it four and four.
+    acquire("b/one", "b3")
+    expect(full).toEqual(["a0", "a1", "a2", "a3"])
+    acquire("b/one", "b4")
+    acquire("a/9", "a9")
+    expect(full.slice(4)).toEqual(["b4", "a9"])
+    // Its own calls an account may put in another's place, so that each of its keys has some.
+    acquire("b/two", "b5")
+    expect(full.slice(6)).toEqual(["b3"])
+    expect(view()).toEqual({ cap: 2, taken: 2, waiting: 8 })
   })
 
   test("are refused at the end of the wait, and a slot that comes free later goes to the next one", () => {

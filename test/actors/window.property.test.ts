@@ -3,9 +3,15 @@ import * as fc from "fast-check"
 import { type Share, shareOf } from "../../actors/share.ts"
 import { SlidingWindow } from "../../actors/window.ts"
 
-const calls = fc.array(fc.record({ afterMs: fc.oneof(fc.nat(900), fc.nat(70_000)), amount: fc.nat(6) }), {
-  maxLength: 80,
-})
+const calls = fc.array(
+  fc.record({
+    afterMs: fc.oneof(fc.nat(900), fc.integer({ min: 59_000, max: 60_500 }), fc.nat(70_000)),
+    amount: fc.nat(6),
+  }),
+  {
+    maxLength: 80,
+  },
+)
 const limits = fc.integer({ min: 1, max: 20 })
 const shares = fc
   .record({ index: fc.nat(5), count: fc.integer({ min: 1, max: 6 }) })
@@ -13,28 +19,45 @@ const shares = fc
 /** Windows begin at second 0 as well as late in a process's life. */
 const starts = fc.constantFrom(0, 999, 60_000, 3_599_001.25)
 
-/** Takes what fits, at the times given; answers what was taken, by second. */
+/** Takes what fits, at the times given; answers what was taken, and when. */
 function play(window: SlidingWindow, start: number, steps: readonly { afterMs: number; amount: number }[]) {
-  const taken = new Map<number, number>()
+  const taken: { at: number; amount: number }[] = []
   let now = start
   for (const { afterMs, amount } of steps) {
     now += afterMs
     if (!window.fits(amount, now)) continue
     window.add(amount, now)
-    const second = Math.floor(now / 1_000)
-    taken.set(second, (taken.get(second) ?? 0) + amount)
+    taken.push({ at: now, amount })
   }
   return { taken, now }
 }
 
 describe("a sliding window", () => {
+  test("counts a call until a whole minute is past, whatever part of a second it came in", () => {
+    const window = new SlidingWindow(1)
+    window.add(1, 900)
+    expect(window.view(900)).toEqual({ limit: 1, remaining: 0, resetS: 60 })
+    expect(window.waitS(1, 900)).toBe(60)
+    for (const now of [59_999, 60_000, 60_100, 60_899]) expect(window.fits(1, now)).toBe(false)
+    expect(window.waitS(1, 60_100)).toBe(1)
+    expect(window.fits(1, 60_900)).toBe(true)
+  })
+
+  test("still counts the oldest second while the newest begins", () => {
+    const window = new SlidingWindow(2)
+    window.add(1, 900)
+    window.add(1, 60_100)
+    expect([window.used(60_100), window.fits(1, 60_100)]).toEqual([2, false])
+    expect([window.used(60_900), window.fits(1, 60_900)]).toEqual([1, true])
+  })
+
   test("admits never more than its limit in any 60 seconds", () => {
     fc.assert(
       fc.property(limits, starts, calls, (limit, start, steps) => {
         const { taken } = play(new SlidingWindow(limit), start, steps)
-        for (const from of taken.keys()) {
+        for (const { at: from } of taken) {
           let sum = 0
-          for (const [second, amount] of taken) if (second >= from && second < from + 60) sum += amount
+          for (const { at, amount } of taken) if (at >= from && at - from < 60_000) sum += amount
           expect(sum).toBeLessThanOrEqual(limit)
         }
       }),
@@ -99,10 +122,8 @@ describe("a sliding window", () => {
     fc.assert(
       fc.property(limits, shares, starts, calls, (limit, share, start, steps) => {
         const { taken } = play(new SlidingWindow(limit, share), start, steps)
-        for (const from of taken.keys()) {
-          const inside = [...taken]
-            .filter(([second]) => second >= from && second < from + 60)
-            .map(([, amount]) => amount)
+        for (const { at: from } of taken) {
+          const inside = taken.filter(({ at }) => at >= from && at - from < 60_000).map(({ amount }) => amount)
           const sum = inside.reduce((total, amount) => total + amount, 0)
           const larger = inside.filter((amount) => amount > shareOf(limit, share))
           if (larger.length === 0) expect(sum).toBeLessThanOrEqual(shareOf(limit, share))
@@ -120,6 +141,7 @@ describe("a sliding window", () => {
     window.add(1, 500)
     expect(window.fits(51, 10_500)).toBe(false)
     expect(window.waitS(51, 10_500)).toBe(50)
+    expect(window.fits(51, 60_499)).toBe(false)
     expect(window.fits(51, 60_500)).toBe(true)
     expect(window.view(10_500)).toEqual({ limit: 100, remaining: 49, resetS: 50 })
     window.add(80, 60_500)
@@ -138,9 +160,9 @@ describe("a sliding window", () => {
     const window = new SlidingWindow(100)
     window.add(10, 500)
     window.correct(-4, 500)
-    expect(window.used(59_999)).toBe(6)
+    expect(window.used(60_499)).toBe(6)
     window.correct(-100, 500)
-    expect(window.used(59_999)).toBe(0)
+    expect(window.used(60_499)).toBe(0)
     window.add(7, 60_500)
     window.correct(50, 500)
     expect(window.used(60_500)).toBe(7)

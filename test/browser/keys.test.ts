@@ -94,6 +94,30 @@ test("a key is made with limits, shown once, works, and is never shown again", a
   expect(response.headers.get("x-ratelimit-limit")).toBe("60")
 })
 
+test("of many keys all that work are shown, and the revoked ones as they are asked for", async () => {
+  const { gateway } = world
+  const person = await gateway.person()
+  await gateway.sql`
+    insert into api_keys (id, account_id, name, key_hash, prefix, last4, revoked_at)
+    select 'key_many' || n, ${person.accountId}, 'Kunci ' || n, sha256(('many' || n)::bytea), 'sk-loket-many', 'last',
+      case when n > 130 then now() end
+    from generate_series(1, 420) n`
+  await using visit = await world.visit({ person })
+  await visit.open("/keys")
+  expect(await visit.page.getByRole("list", { name: "Active keys" }).getByRole("region").count()).toBe(130)
+  const summary = visit.page.locator("summary")
+  await visit.page.getByText("70+ revoked keys").first().waitFor()
+  await summary.click()
+  for (const shown of ["170+ revoked keys", "270+ revoked keys", "290 revoked keys"]) {
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await summary.getByText(shown).waitFor()
+  }
+  expect(await visit.page.getByRole("button", { name: "Load more" }).count()).toBe(0)
+  await visit.open("/usage")
+  await visit.page.getByRole("option", { name: "Kunci 420" }).waitFor({ state: "attached" })
+  expect(await visit.page.getByRole("option", { name: /^Kunci \d+$/ }).count()).toBe(420)
+})
+
 test("what is written wrongly is said at its field, and nothing is made", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })
@@ -108,7 +132,7 @@ test("what is written wrongly is said at its field, and nothing is made", async 
   for (const label of ["Name", "Spending limit", "Tokens per minute"]) {
     expect(await field(dialog, label).getAttribute("aria-invalid")).toBe("true")
   }
-  expect(await (await world.gateway.dashboard(person, "/keys")).json()).toEqual({ data: [] })
+  expect(await (await world.gateway.dashboard(person, "/keys")).json()).toEqual({ data: [], next_cursor: null })
 })
 
 test("usage bars follow calls while the page is open", async () => {
@@ -147,8 +171,12 @@ test("a change of limits is felt by the running application", async () => {
     .getByRole("button", { name: "No limit" })
     .click()
   await field(dialog, "Requests per minute").fill("7")
+  await dialog.getByText("none of its rates is higher").waitFor()
+  await dialog.getByRole("radio", { name: "None" }).check({ force: true })
+  await dialog.getByText("Only the model that was asked for answers").waitFor()
   await dialog.getByRole("button", { name: "Save" }).click()
   await card(visit, "Agent two").getByText("0 of 7").waitFor()
+  await card(visit, "Agent two").getByText("No fallback").waitFor()
   const { headers } = await world.gateway.post("/v1/chat/completions", key, hello)
   expect(headers.get("x-ratelimit-limit")).toBe("7")
   expect(headers.get("x-key-limit-micro")).toBeNull()

@@ -6,6 +6,7 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { planted } from "./canary.ts"
 import { watch } from "./detect.ts"
+import { attackCanaries } from "./of-attacks.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
 import { canaries } from "./table.ts"
@@ -18,4 +19,4 @@ test("every canary has its own name, and is one change of one file", async () =>
   }
 })
 
-watch([...callCanaries, ...booksCanaries])
+watch([...callCanaries, ...attackCanaries, ...booksCanaries])

@@ -22,6 +22,10 @@ export const detectors = {
   "books on a server": ["test", "test/simulation/differential.test.ts"],
   /** The whole gateway under virtual time. */
   worlds: ["test/canaries/worlds.ts"],
+  "time zones": ["test", "test/store/running-periods.test.ts"],
+  slots: ["test", "test/actors/slots.property.test.ts"],
+  windows: ["test", "test/actors/window.property.test.ts"],
+  chains: ["test", "test/gateway/candidates.test.ts"],
   ledger: ["test", "test/actors/ledger.test.ts"],
   leases: ["test", "test/actors/lease.test.ts"],
   purse: ["test", "test/money/purse.property.test.ts"],

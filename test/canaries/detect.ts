@@ -22,7 +22,7 @@ async function detect(detector: Canary["detector"], canary: Canary | undefined):
     env: {
       ...Bun.env,
       LOKET_TEST_DATABASE: detector === "books on a server" ? "postgres" : "embedded",
-      LOKET_TEST_WORLDS: "40",
+      LOKET_TEST_WORLDS: "80",
       ...(canary && { LOKET_CANARY: canary.name }),
     },
     stdout: "pipe",

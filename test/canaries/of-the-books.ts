@@ -35,7 +35,7 @@ export const booksCanaries: readonly Canary[] = [
     means: "A lease of a budget has settled less than nothing, and more can be spent of the budget than its limit.",
     find: "greatest(-b.settled_micro, least(b.left_micro, c.amount)) as amount",
     replace: "c.amount as amount",
-    reason: /"settled": -/,
+    reason: /"settled": -|not true that a lease has settled and given back no more than it was granted/,
   },
   {
     ...ledger,
@@ -76,7 +76,7 @@ export const booksCanaries: readonly Canary[] = [
     find: "select credit_account, amount_micro from fresh",
     replace: "select account_id, balance_purchased_micro from top_up",
     detector: "books",
-    reason: /not true that a balance is the sum of its transfers/,
+    reason: /not true that a balance is the sum of its transfers|"granted": \d+n/,
   },
   {
     name: "a return of a lease counts twice",

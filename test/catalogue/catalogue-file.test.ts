@@ -33,6 +33,7 @@ const model = (id: string, fields: Fields = {}): Fields => ({
   max_concurrency: 4,
   fallback: [],
   strip: [],
+  pass: [],
   unsupported: [],
   features: [],
   ...fields,
@@ -270,10 +271,22 @@ test("all problems of a file are told at once, one a field", () => {
 })
 
 test("lists that a model leaves out are empty, and so are aliases", () => {
-  const { fallback: _, strip: __, unsupported: ___, features: ____, ...bare } = model("a")
+  const { fallback: _, strip: __, pass: _pass, unsupported: ___, features: ____, ...bare } = model("a")
   const read = catalogue({ models: [bare] })
-  expect(read.models[0]).toMatchObject({ fallback: [], strip: [], unsupported: [], features: [] })
+  expect(read.models[0]).toMatchObject({ fallback: [], strip: [], pass: [], unsupported: [], features: [] })
   expect(read.aliases).toEqual([])
+})
+
+test("a field that routes cannot be passed, in whatever letters, nor can what is no name", () => {
+  const told = (...pass: string[]) => messages(parseCatalogue("c.json", { models: [model("a", { pass })] }))
+  expect(catalogue({ models: [model("a", { pass: ["min_p", "chat_template_kwargs"] })] }).models).toHaveLength(1)
+  for (const name of ["provider", "Models", "bestOf", "service_tier", "guided_json", "n"])
+    expect(told("min_p", name)).toEqual([
+      `c.json: model "a": pass[1]: found "${name}"; allowed: a field that routes nothing`,
+    ])
+  const allowed = "a name of a request field: letters, digits and _, at most 64"
+  for (const name of ["__proto__", "a b", "x".repeat(65), ""]) expect(told(name)[0]).toEndWith(`allowed: ${allowed}`)
+  expect(told("x".repeat(64))).toEqual([])
 })
 
 test("two models may fall back to a third that falls back no further", () => {

@@ -21,6 +21,7 @@ const model: Model = {
   maxConcurrency: 1,
   fallback: [],
   strip: [],
+  pass: [],
   unsupported: [],
   features: [],
   createdAt: new Date(T),

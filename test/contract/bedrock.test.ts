@@ -173,6 +173,10 @@ describe("the vendor's models, by InvokeModel", () => {
       },
     )
     expect(response.status).toBe(200)
+    expect(response.headers.get("x-dropped-fields")).toBe(
+      "context_management, anthropic-beta.claude-code-20250219, anthropic-beta.prompt-caching-scope-2026-01-05, " +
+        "tools.eager_input_streaming",
+    )
     expect(asked().model).toBe(CLAUDE)
     expect(asked().operation).toBe("invoke")
     expect(asked().headers.get("anthropic-beta")).toBeNull()
@@ -182,7 +186,7 @@ describe("the vendor's models, by InvokeModel", () => {
       max_tokens: 500,
       top_k: 5,
       thinking: { type: "disabled" },
-      system: [{ type: "text", text: "Be kind.", cache_control: { type: "ephemeral", ttl: "1h" } }],
+      system: [{ type: "text", text: "Be kind.", cache_control: { type: "ephemeral", ttl: "5m" } }],
       messages: [...hello, { role: "user", content: "<system>\nBe brief.\n</system>" }],
       tools: [{ name: "weather", input_schema: { type: "object" }, defer_loading: true }],
     })

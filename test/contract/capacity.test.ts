@@ -17,8 +17,8 @@ beforeAll(async () => {
       HEARTBEAT_MS: "50",
       UPSTREAM_START_TIMEOUT_MS: "1500",
       UPSTREAM_IDLE_TIMEOUT_MS: "600",
+      DRAIN_LEFT_MS: "200",
     },
-    limits: { drainLeftMs: 200 },
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key
@@ -71,6 +71,27 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     expect(waits.filter((ms) => ms < 390)).toHaveLength(3)
   })
 
+  test("an account that comes again at once, time after time, is told after a second that there is no room", async () => {
+    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000", DRAIN_MS: "100" } })
+    const model = await patient.model({ format: "chat", script: "ttft=60000", max_concurrency: 1 })
+    const { key } = await patient.key(await patient.person(1_000_000))
+    const leaving = new AbortController()
+    const { signal } = leaving
+    // The slot, and the queue behind it, are its own: another account would be let in before it.
+    for (let n = 0; n < 5; n++) ask(patient, key, "chat", model, {}, { signal }).catch(() => {})
+    await Bun.sleep(300)
+    const refused = async () => {
+      const before = performance.now()
+      await expectFailure(await ask(patient, key, "chat", model), 429, "gateway.capacity")
+      return performance.now() - before
+    }
+    const first: number[] = []
+    for (let n = 0; n < 100; n++) first.push(await refused())
+    expect(first.filter((ms) => ms > 900)).toEqual([])
+    expect(Math.min(...(await Promise.all([refused(), refused()])))).toBeGreaterThan(900)
+    leaving.abort()
+  })
+
   test("one key with many calls does not starve another", async () => {
     await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "20000" } })
     const payer = await patient.person(1_000_000)
@@ -96,6 +117,52 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     expect(order.filter((entry) => entry === "few 200")).toHaveLength(10)
     // Served in turn, they are done long before those who came before them.
     expect(order.lastIndexOf("few 200")).toBeLessThan(80)
+  })
+})
+
+describe(covers("13.17"), () => {
+  test("an account that fills a model with many keys is not felt by another: its calls pass at once", async () => {
+    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "20000" } })
+    const [crowd, tenant] = await Promise.all([patient.person(1_000_000), patient.person(1_000_000)])
+    const keys = await Promise.all(Array.from({ length: 50 }, () => patient.key(crowd)))
+    const own = (await patient.key(tenant)).key
+    const cap = 16
+    const model = await patient.model({ format: "chat", script: "ttft=400", max_concurrency: cap })
+    const quick = async () => {
+      const before = performance.now()
+      const response = await ask(patient, own, "chat", model)
+      await response.text()
+      return { status: response.status, ms: performance.now() - before }
+    }
+    const alone = await quick()
+    expect(alone.status).toBe(200)
+    const over = new AbortController()
+    const flood = keys.flatMap(({ key }) =>
+      [0, 1].map(async () => {
+        const statuses: number[] = []
+        while (!over.signal.aborted) {
+          const response = await ask(patient, key, "chat", model)
+          await response.text()
+          statuses.push(response.status)
+          if (response.status === 429) await Bun.sleep(50)
+        }
+        return statuses
+      }),
+    )
+    await eventually(
+      "the slots are taken",
+      () => callsOf(patient, model).filter(({ outcome }) => outcome === "running").length,
+      (running) => running >= (cap * 3) / 4,
+    )
+    const calls: { status: number; ms: number }[] = []
+    for (let call = 0; call < 6; call++) calls.push(...(await Promise.all([quick(), quick()])))
+    over.abort()
+    const served = (await Promise.all(flood)).flat().filter((status) => status === 200)
+    expect(calls.map(({ status }) => status)).toEqual(calls.map(() => 200))
+    // A call that waited for one of the crowd's to end would take up to twice as long.
+    expect(calls.map(({ ms }) => ms).toSorted((a, b) => a - b)[6]).toBeLessThan(alone.ms + 200)
+    expect(served.length).toBeGreaterThan(cap)
+    expect(overlap(callsOf(patient, model))).toBeLessThanOrEqual(cap)
   })
 })
 

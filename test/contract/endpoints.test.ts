@@ -133,6 +133,7 @@ describe(covers("endpoint.models"), () => {
       context_window: null,
       max_output_tokens: 8_192,
       endpoints: ["chat"],
+      fallback: [],
     })
     expect(JSON.stringify(data)).not.toMatch(/upstream|simulated|backend/)
   })

@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const paths = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/messages/count_tokens"]
-const many = (item: string) => Array.from({ length: 300_000 }, () => item).join(",")
+const many = (item: string, count = 190_000) => Array.from({ length: count }, () => item).join(",")
 const withMetadata = (inner: string) =>
   `{"model":"plain","messages":[{"role":"user","content":"Hello"}],"metadata":${inner}}`
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
@@ -36,7 +36,20 @@ describe(covers("4.6"), () => {
       }
     }
   })
-  test("a million members are no stack overflow", async () => {
+  test("200,000 values are read, 200,001 are not, whatever they are, on each endpoint", async () => {
+    // The body, the model, the messages, a message, its role, its content, and the list itself.
+    const rest = 7
+    for (const value of ["0", "{}", "[ ]", '"a,b"', "null"]) {
+      expect((await chat(withMetadata(`[${many(value, 200_000 - rest)}]`))).status).toBe(200)
+      for (const path of paths)
+        await expectFailure(
+          await gateway.post(path, key, withMetadata(`[${many(value, 200_001 - rest)}]`)),
+          400,
+          "request.invalid",
+        )
+    }
+  })
+  test("nearly as many members as may be are no stack overflow", async () => {
     const model = await gateway.model({ format: "chat", context_window: null })
     const bodies = [
       `{"model":"plain","messages":[${many("1")}]}`,
@@ -46,11 +59,23 @@ describe(covers("4.6"), () => {
     for (const body of bodies) await expectFailure(await chat(body), 400, "request.invalid_request")
     const wide = JSON.stringify({
       model,
-      messages: [{ role: "user", content: Array.from({ length: 100_000 }, () => ({ type: "text", text: "a" })) }],
-      metadata: Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`k${index}`, index])),
+      messages: [{ role: "user", content: Array.from({ length: 50_000 }, () => ({ type: "text", text: "a" })) }],
+      metadata: Object.fromEntries(Array.from({ length: 49_000 }, (_, index) => [`k${index}`, index])),
     })
     expect((await chat(wide)).status).toBe(200)
   })
+})
+
+test("a large body is judged against the window before it is translated, a small one after", async () => {
+  const upstream = { provider: "simulated", format: "responses", model: "m" } as const
+  const model = await gateway.model({ format: "chat", context_window: 3, upstream })
+  // Stop sequences are nothing that a responses backend can be told.
+  const body = (bytes: number) => {
+    const around = JSON.stringify({ model, stop: ["."], messages: [{ role: "user", content: "" }] })
+    return around.replace('"content":""', `"content":"${"x".repeat(bytes - around.length)}"`)
+  }
+  await expectFailure(await chat(body(262_144)), 400, "request.unsupported_feature")
+  await expectFailure(await chat(body(262_145)), 400, "upstream.context_length_exceeded")
 })
 
 describe(covers("7.anew"), () => {
@@ -73,12 +98,13 @@ describe(covers("7.anew"), () => {
     const response = await chat(body)
     expect(response.headers.get("content-type")).toBe("application/json")
     expect(response.status).toBe(200)
-    expect(Object.hasOwn(forwarded(), "__proto__")).toBeTrue()
+    expect(Object.hasOwn(forwarded(), "__proto__")).toBeFalse()
+    expect(response.headers.get("x-dropped-fields")).toBe("__proto__, constructor, messages.__proto__")
     await expectFailure(await chat('{"__proto__":{"model":"plain","messages":[]}}'), 400, "request.invalid")
     expect(Object.hasOwn(Object.prototype, "stream")).toBeFalse()
   })
-  test("fields that the gateway does not know travel as they are", async () => {
-    const strange = { unknown_field: { deep: [1, null, "ü", true] }, seed: 7, big: 1e300, tiny: -0.5 }
+  test("fields that hold what the client likes travel as they are", async () => {
+    const strange = { metadata: { deep: [1, null, "ü", true], __proto__: 1 }, logit_bias: { big: 1e300, tiny: -0.5 } }
     const response = await chat(
       JSON.stringify({ model: "plain", messages: [{ role: "user", content: "Hi" }], ...strange }),
     )

@@ -42,6 +42,7 @@ const forwarded = (model: string) =>
   )
 /** What was forwarded last. */
 const lastBody = () => gateway.simulator.calls.at(-1)?.body ?? {}
+const retryAfter = (response: Response) => Number(response.headers.get("retry-after") ?? Number.NaN)
 const number = (response: Response, name: string) => Number(response.headers.get(name) ?? Number.NaN)
 const change = async (id: string, limits: object) => {
   const response = await gateway.dashboard(person, `/keys/${id}`, { method: "PATCH", body: JSON.stringify(limits) })
@@ -169,7 +170,7 @@ describe(covers("limit.tpm", "5.tokens", "12.16"), () => {
   })
 })
 
-describe(covers("limit.budget", "5.period", "errors.rule1"), () => {
+describe(covers("limit.budget", "5.period", "13.5", "errors.rule1"), () => {
   const charge = 100 * 1_000 + 10 * 5_000
   const script = "input=100&output=10"
 
@@ -205,6 +206,66 @@ describe(covers("limit.budget", "5.period", "errors.rule1"), () => {
       expect(retryAfterS).toBeUndefined()
     },
   )
+
+  test("a new time zone begins no new period: twelve of them spend one budget, and Retry-After tells its end", async () => {
+    const owner = await gateway.person(100_000)
+    const model = await gateway.model({ format: "messages", script })
+    const periods = ["daily", "monthly", "total"] as const
+    const keys = await Promise.all(
+      periods.map((period) => key({ spending_limit_micro: charge, spending_period: period }, owner)),
+    )
+    const spent = keys.map(() => 0)
+    const before = { daily: left("Asia/Jakarta", "daily"), monthly: left("Asia/Jakarta", "monthly") }
+    const began = performance.now()
+    for (let hours = -12; hours < 12; hours += 2) {
+      for (const [index, by] of keys.entries()) {
+        const response = await call(by, model, { max_tokens: 10 })
+        if (response.ok) spent[index]! += Number(response.headers.get("x-cost-rp")) * 1_000_000
+        else await expectFailure(response, 429, "quota.key_limit_exceeded")
+      }
+      const zone = `Etc/GMT${hours < 0 ? hours : `+${hours}`}`
+      const body = JSON.stringify({ time_zone: zone })
+      expect((await gateway.dashboard(owner, "/account", { method: "PATCH", body })).status).toBe(200)
+      for (const [index, period] of periods.entries()) {
+        const answer = await withinASecond(
+          () => call(keys[index]!, model, { max_tokens: 10 }),
+          (response) =>
+            period === "total" || retryAfter(response) >= firstBound(zone, period, before[period]) - passed() - 2,
+        )
+        const { retryAfterS } = await expectFailure(answer, 429, "quota.key_limit_exceeded")
+        if (period === "total") expect(retryAfterS).toBeUndefined()
+        else {
+          const ends = firstBound(zone, period, before[period]) - passed()
+          expect(retryAfterS).toBeWithin(Math.floor(ends) - 2, Math.ceil(ends) + 3)
+        }
+      }
+    }
+    expect(spent).toEqual([charge, charge, charge])
+    const shown = (await (await gateway.dashboard(owner, "/keys")).json()) as {
+      data: { spending_period: "daily" | "monthly" | "total"; usage: { budget: { resets_at: string | null } } }[]
+    }
+    for (const { spending_period: period, usage } of shown.data) {
+      if (period === "total") expect(usage.budget.resets_at).toBeNull()
+      else {
+        const endsS = (Date.parse(usage.budget.resets_at ?? "") - Date.now()) / 1_000
+        const ends = firstBound("Etc/GMT+10", period, before[period]) - passed()
+        expect(endsS).toBeWithin(ends - 2, ends + 2)
+      }
+    }
+
+    function passed() {
+      return (performance.now() - began) / 1_000
+    }
+    /** Seconds from when this began to the zone's first midnight, or month's first midnight, not before so many. */
+    function firstBound(zone: string, period: "daily" | "monthly", notBefore: number): number {
+      const now = Temporal.Now.instant().subtract({ milliseconds: Math.round(performance.now() - began) })
+      const start = now.toZonedDateTimeISO(zone).startOfDay()
+      let bound = period === "daily" ? start : start.with({ day: 1 })
+      const seconds = () => (bound.epochMilliseconds - now.epochMilliseconds) / 1_000
+      while (seconds() < notBefore - 1) bound = bound.add(period === "daily" ? { days: 1 } : { months: 1 })
+      return seconds()
+    }
+  })
 
   test("a budget is spent to its end and no further, however many calls there are at once", async () => {
     const model = await gateway.model({ format: "messages", script })

@@ -156,7 +156,7 @@ const cases: readonly Case[] = [
     earlier: "account frozen",
     later: "body too large",
     status: 403,
-    code: "auth.forbidden",
+    code: "auth.account_frozen",
     call: async () => chat(await frozen(false), tooLarge),
   },
   {

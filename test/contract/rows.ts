@@ -97,6 +97,7 @@ const decisions = [
   ["12.11", "Retry-After of a backend: whole seconds or a date, up to 86,400, clamped to 3,600"],
   ["12.14", "the input_schema rule is for tools without a type or of type custom"],
   ["12.16", "token and budget headers are as of settlement where the head leaves after it"],
+  ["13.5", "a new time zone begins no new day or month of a budget"],
   ["12.21", "an estimate over the key's tokens per minute never passes: no Retry-After"],
 ] as const satisfies readonly Row[]
 
@@ -112,8 +113,9 @@ const calls = [
   ["6.terminal", "the terminal event is withheld until the settlement is durable"],
   ["6.usage-chunk", "the usage chunk of a chat stream is sent only when it was asked for"],
   ["6.keepalive", "responses, not streaming: spaces, then the JSON; the cost only if nothing had been sent"],
-  ["6.left", "a client that goes away: its backend is read on to the end, for a while, and the call is settled"],
-  ["6.slow-reader", "back-pressure reaches the upstream; memory is bounded"],
+  ["6.left", "a client that goes away: its backend is read on to its end, and the call is settled as usual"],
+  ["13.1", "what is late because this process is late voids, refuses and discards nothing"],
+  ["6.slow-reader", "a backend never waits for a client; what is unread is kept, and bounded"],
   ["responses.keepalive", "a failure under 200 is a body with status failed and an error object"],
   ["idle", "a backend that falls silent after content is given up after UPSTREAM_IDLE_TIMEOUT_MS"],
   ["3.durable", "whoever saw an answer end was charged for it exactly once"],
@@ -121,6 +123,7 @@ const calls = [
   ["3.deadline", "SETTLE_DEADLINE_MS: 503 without streaming; a stream ends, and its record is billing_error"],
   ["3.never-more", "a request is never billed beyond the balance; the house bears the rest"],
   ["3.once", "exactly one final record for each call that was forwarded"],
+  ["13.17", "waiting calls go round by account; the last quarter of a cap is for accounts under their share"],
   ["5.gate", "MAX_CONCURRENCY bounds the whole gateway"],
   ["5.no-leak", "a slot comes back on every way out"],
   ["events.capacity", "upstream capacity exhausted after waiting has a fixed message of its own"],
@@ -131,6 +134,7 @@ const calls = [
   ["7.verbatim", "a backend's text never reaches the client"],
   ["7.headers", "only allow-listed headers travel, both ways"],
   ["11.drain", "SIGTERM: no new calls, streams run to their end, leases are given back"],
+  ["13.6", "no dearer answer without a yes: 'fallback' of the key, X-Fallback, X-Model and X-Rerouted-From"],
   ["12.4", "the client sees the catalogue's id of the model that answered"],
   ["12.6", "a client that leaves a call that does not stream is treated alike; one that waits gives up its place"],
   ["12.9", "only a 429 and an oversize reroute"],
@@ -141,12 +145,18 @@ const calls = [
   ["status.fallback_oversize", "zero-charge marker of a reroute after an oversize"],
   ["12.15", "a first wait for a slot keeps its 429; upstream_capacity is for a wait after a reroute"],
   ["12.20", "a usage_missing answer costs 0 in X-Cost-Rp"],
+  ["13.3", "request fields are allow-listed, nested ones too; what is left out is named; dear values do not travel"],
+  ["13.18", "backends see an opaque HMAC of the account; a client's own value is hashed into it"],
   ["prices.effective", "price changes apply to requests after their effective time only"],
   ["status.ok", "succeeded; charged"],
   ["status.usage_missing", "2xx without counts that can be read; flagged, not charged"],
   ["status.billing_error", "delivered, and booking failed; recorded as 0"],
   ["status.upstream_error", "the backend failed; not charged"],
   ["status.aborted_stream", "opened, dropped before its terminal event without usable output; not charged"],
+  [
+    "13.2",
+    "counts over their bounds are charged up to them, the rest is absorbed and flagged; zeros are no count of content",
+  ],
 ] as const satisfies readonly Row[]
 
 export const rows = [...errors, ...endpoints, ...decisions, ...calls]

@@ -53,17 +53,107 @@ describe.each(formats)("%s", (format) => {
       },
     )
 
-    test("counts beyond the window and the answer's limit are not believed", async () => {
-      const model = await gateway.model({
-        format,
-        script: "input=1101&output=4",
-        context_window: 1_000,
-        max_output_tokens: 100,
-      })
+    test.each([true, false])("zeros are no counts of an answer that says something (stream: %p)", async (stream) => {
+      const model = await gateway.model({ format, script: "text=Yes.&input=0&counted=0" })
+      const response = await ask(gateway, key, format, model, { stream })
+      expect(await response.text()).toContain("Yes.")
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+        { status: "usage_missing", charge_micro: 0n, flagged: true },
+      ])
+    })
+
+    test.each([true, false])("an answer that says nothing may count zeros (stream: %p)", async (stream) => {
+      const model = await gateway.model({ format, script: "output=0&input=0" })
+      const response = await ask(gateway, key, format, model, { stream })
+      await response.text()
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+        { status: "ok", charge_micro: 0n, flagged: false },
+      ])
+    })
+  })
+
+  // A limit of 40 tokens and a window of 1,000; rates of 1,000 for input, 1,250 and 100 for the cache, 5,000 for output.
+  const counts: [string, string, { charge: number; excess: number; tokens: Record<string, number> }][] = [
+    ["all that was asked for", "input=10&counted=40", { charge: 210_000, excess: 0, tokens: { output_tokens: 40 } }],
+    ["one more", "input=10&counted=41", { charge: 210_000, excess: 5_000, tokens: { output_tokens: 40 } }],
+    [
+      "thinking beside the limit",
+      "input=10&counted=640",
+      { charge: 210_000, excess: 3e6, tokens: { output_tokens: 40 } },
+    ],
+    ["a full window", "input=1000&counted=1", { charge: 1_005_000, excess: 0, tokens: { input_tokens: 1_000 } }],
+    [
+      "more than a window",
+      "input=1001&counted=1",
+      { charge: 1_005_000, excess: 1_000, tokens: { input_tokens: 1_000 } },
+    ],
+    [
+      "more than a window, with its cache",
+      "input=300&cached=600&written=200&counted=1",
+      {
+        charge: 490_000,
+        excess: 125_000,
+        tokens: { cache_read_tokens: 600, input_tokens: 300, cache_write_tokens: 100 },
+      },
+    ],
+  ]
+  const field = format === "responses" ? "max_output_tokens" : "max_tokens"
+  describe(covers("13.2"), () => {
+    test.each(counts.flatMap((row) => [true, false].map((stream) => [...row, stream] as const)))(
+      "%s: charged up to the bound, the rest is absorbed (%s)",
+      async (_, script, { charge, excess, tokens }, stream) => {
+        const model = await gateway.model({ format, script, context_window: 1_000 })
+        const response = await ask(gateway, key, format, model, { stream, [field]: 40 })
+        await response.text()
+        expect(response.headers.get("x-cost-rp")).toBe(stream ? null : String(charge / 1e6))
+        expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+          { status: "ok", charge_micro: BigInt(charge), flagged: excess > 0 },
+        ])
+        const [row] = await gateway.sql`
+          select absorbed_micro, excess_micro from usage where request_id = ${requestId(response)} and part = 0`
+        expect(row).toEqual({ absorbed_micro: BigInt(excess), excess_micro: BigInt(excess) })
+        // The customer's receipt adds up: tokens at their rates, of which nothing was left unpaid.
+        expect(await gateway.usage(person, requestId(response))).toMatchObject({ charge_micro: charge, ...tokens })
+      },
+    )
+
+    test("the model's own limit bounds an answer without a limit of the client's", async () => {
+      if (format === "messages") return
+      const model = await gateway.model({ format, script: "input=10&counted=101", max_output_tokens: 100 })
       const response = await ask(gateway, key, format, model)
       await response.text()
-      expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "usage_missing", flagged: true }])
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ charge_micro: 510_000n, flagged: true }])
     })
+
+    test("a limit that was lowered to what the hold covers is the bound", async () => {
+      const poor = await gateway.person(10_000)
+      const { key } = await gateway.key(poor)
+      // Half of the balance is Rp 5,000, which pays for at most 5,000 tokens of Rp 1.
+      const model = await gateway.model({ format, script: "counted=8000", output_micro: 1_000_000 })
+      const response = await ask(gateway, key, format, model, { [field]: 8_000 })
+      await response.text()
+      const limit = Number(gateway.simulator.calls.findLast((call) => call.model.startsWith(model))?.body?.[field])
+      expect(limit).toBeGreaterThan(4_900)
+      expect(limit).toBeLessThanOrEqual(5_000)
+      expect(await gateway.usage(poor, requestId(response))).toMatchObject({ status: "ok", output_tokens: limit })
+    })
+  })
+
+  test.each([true, false])(`${covers("13.2")} the limit is each answer's own (stream: %p)`, async (stream) => {
+    if (format !== "chat") return
+    // 131,072 + 8,192 tokens were once all that was believed, whatever `n`.
+    for (const [counted, charge] of [
+      [160_000, 800_010_000n],
+      [163_840, 819_210_000n],
+      [163_841, 819_210_000n],
+    ] as const) {
+      const script = `text=Hi&input=10&counted=${counted}`
+      const model = await gateway.model({ format, script, context_window: 131_072 })
+      const response = await ask(gateway, key, format, model, { stream, n: 20, max_tokens: 8_192 })
+      await response.text()
+      const [row] = await rowsOf(gateway, requestId(response))
+      expect(row).toMatchObject({ status: "ok", charge_micro: charge, flagged: counted > 163_840 })
+    }
   })
 
   test(`${covers("3.never-more")} an answer that costs more than is held and left is charged what there is`, async () => {

@@ -1,5 +1,6 @@
 /** Streams over real HTTP, in the three formats (gateway-api.md, "Events"; decisions §6). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import {
   ask,
@@ -15,6 +16,7 @@ import {
   requestId,
   rowsOf,
 } from "./calling.ts"
+import { RawClient } from "./raw-client.ts"
 import { covers } from "./rows.ts"
 
 const HEARTBEAT_MS = 60
@@ -31,7 +33,7 @@ beforeAll(async () => {
       UPSTREAM_START_TIMEOUT_MS: "2500",
       UPSTREAM_IDLE_TIMEOUT_MS: "1200",
     },
-    limits: { drainLeftMs: 1_200, readerStallMs: 1_000 },
+    limits: { readerStallMs: 1_000 },
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key
@@ -55,28 +57,36 @@ const whole = async (script: string) => {
   return { model, response, text, body: JSON.parse(text) as Record<string, unknown>, row }
 }
 
-/** A client that asks and reads nothing but the first bytes. */
-const stoppedReader = async (model: string) => {
-  const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] })
-  const { hostname, port, host } = new URL(gateway.url)
-  const head = [
-    "POST /v1/chat/completions HTTP/1.1",
-    `Host: ${host}`,
-    `Authorization: Bearer ${key}`,
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-  ]
-  return await Bun.connect({
-    hostname,
-    port: Number(port),
-    socket: {
-      open: (socket) => void socket.write(`${head.join("\r\n")}\r\n\r\n${body}`),
-      data: (socket) => {
-        socket.pause()
-      },
+/** A client that asks, reads nothing but the first bytes, and the rest when it is told to. */
+const stoppedReader = async (model: string, { url } = gateway, apiKey = key) => {
+  const client = new RawClient(url, apiKey, { model, stream: true })
+  await client.until(/\r\n\r\n/)
+  client.pause()
+  return {
+    port: client.port,
+    rest: async () => {
+      client.resume()
+      await client.over
+      return client.text
     },
-  })
+  }
 }
+
+/** As the kernel's table writes it. */
+const at = (port: number): string => `:${port.toString(16).toUpperCase().padStart(4, "0")}`
+
+/** Whether the gateway's side of a connection is open, from the kernel's table. */
+const isOpen = (url: string, clientPort: number): boolean => {
+  const [gatewaySide, clientSide] = [at(Number(new URL(url).port)), at(clientPort)]
+  return readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .some(
+      ([, from, to, state]) =>
+        from?.endsWith(gatewaySide) === true && to?.endsWith(clientSide) === true && state === ESTABLISHED,
+    )
+}
+const ESTABLISHED = "01"
 
 /** The chunks of a chat stream that speak of usage. */
 const usageChunks = (options: object | undefined) =>
@@ -305,11 +315,9 @@ describe.concurrent.each(formats)("%s", (format) => {
 })
 
 /** The final row of a model's only call, whose id its client did not stay to learn. */
-const settledRow = async (model: string) => {
+const settledRow = async (model: string, { sql } = gateway) => {
   const look = () =>
-    gateway.sql`select status, charge_micro, flagged from usage where model = ${model} and part = 0`.then(
-      (rows) => rows,
-    )
+    sql`select status, charge_micro, flagged from usage where model = ${model} and part = 0`.then((rows) => rows)
   const [row] = await eventually(`the call of ${model} is settled`, look, (rows) => rows.length > 0)
   return row
 }
@@ -366,24 +374,50 @@ describe(covers("responses.keepalive", "6.keepalive"), () => {
 })
 
 describe(covers("6.slow-reader"), () => {
-  test("a reader that stops stops its backend being read, and after a while counts as gone", async () => {
-    // 200 MB, which somebody would have to keep if nobody held the backend back.
-    const model = await gateway.model({ format: "chat", script: "output=8192&delta=25000" })
-    const heldBefore = (await gateway.balance(person)).held_micro
-    const before = process.memoryUsage().rss
+  test("a reader that pauses loses nothing, and its backend does not wait for it", async () => {
+    // More than the connection's own buffers take.
+    const model = await gateway.model({ format: "chat", script: "output=4000&delta=5000" })
     const socket = await stoppedReader(model)
-    const look = () =>
-      gateway.sql`select status from openings o left join usage u using (request_id) where o.model = ${model}`.then(
-        (rows) => rows,
-      )
-    await eventually("the call is opened", look, (rows) => rows.length === 1)
-    // Long enough to have sent all of it, had anybody taken it.
-    await Bun.sleep(800)
-    expect(callsOf(gateway, model)[0]?.outcome).toBe("running")
-    expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000)
-    // It took nothing for `readerStallMs`, so it is left, and its backend is read on to the end or given up.
-    await settledRow(model)
-    expect((await gateway.balance(person)).held_micro).toBe(heldBefore)
-    socket.terminate()
+    await eventually(
+      "the backend has been read to its end",
+      () => callsOf(gateway, model)[0]?.outcome,
+      (end) => end === "finished",
+    )
+    // Charged before the client has read the end of it, which is there for it all the same.
+    expect(await settledRow(model)).toMatchObject({ status: "ok", flagged: false })
+    await Bun.sleep(300)
+    const text = await socket.rest()
+    expect(text.match(content.chat)?.length).toBe(4_000)
+    expect(text).toContain("data: [DONE]")
+  })
+
+  test("a reader that takes nothing for long counts as gone, and its call is charged as any other", async () => {
+    const held = (await gateway.balance(person)).held_micro
+    const model = await gateway.model({ format: "chat", script: "input=10&output=800&delta=25000&pace=2" })
+    const socket = await stoppedReader(model)
+    expect(isOpen(gateway.url, socket.port)).toBeTrue()
+    expect(await settledRow(model)).toMatchObject({ status: "ok", charge_micro: 10_000n + 800n * 5_000n })
+    expect((await gateway.balance(person)).held_micro).toBe(held)
+    // It took nothing for `readerStallMs`, so its connection is closed, though it never reads again.
+    await eventually(
+      "the connection is closed",
+      () => isOpen(gateway.url, socket.port),
+      (open) => !open,
+    )
+    expect(await socket.rest()).not.toContain("data: [DONE]")
+  })
+
+  test("readers that leave too much unread together are cut, the largest first, and their calls are charged", async () => {
+    await using small = await startTestGateway({ env: { MAX_UNREAD_BYTES: "3000000" } })
+    const payer = await small.person(1_000_000)
+    const { key: paid } = await small.key(payer)
+    const large = await small.model({ format: "chat", script: "input=10&output=400&delta=25000&pace=3" })
+    const little = await small.model({ format: "chat", script: "input=10&output=400&delta=500&pace=1" })
+    const readers = [await stoppedReader(little, small, paid), await stoppedReader(large, small, paid)]
+    for (const model of [large, little])
+      expect(await settledRow(model, small)).toMatchObject({ status: "ok", charge_micro: 10_000n + 400n * 5_000n })
+    const [whole, cut] = await Promise.all(readers.map((reader) => reader.rest()))
+    expect(whole).toContain("data: [DONE]")
+    expect(cut).not.toContain("data: [DONE]")
   })
 })

@@ -130,6 +130,22 @@ const usageOf = ({ response }: Told) => gateway.usage(person, requestId(response
 const priced = (input: number, output: number, read = 0, write = 0) =>
   input * 1_000 + output * 5_000 + read * 100 + write * 1_250
 
+test("a search of a large request is gone on with as any other: each turn is sent all of it, and what was found", async () => {
+  play(
+    { blocks: [text("Let me look."), search("toolu_1", "maples kyoto")], usage: counts(100, 20) },
+    { blocks: [text("In November.")], usage: counts(300, 30) },
+  )
+  const story = "The maples turn red. ".repeat(20_000)
+  const answer = await told(false, { messages: [{ role: "user", content: story }], tool_choice: { type: "any" } })
+  expect(types(answer)).toEqual(["text", "server_tool_use", "web_search_tool_result", "text"])
+  expect(backend.asked).toHaveLength(2)
+  const [first, second] = backend.asked.map((asked) => JSON.parse(JSON.stringify(asked)) as unknown)
+  for (const turn of [first, second]) expect(JSON.stringify(turn)).toContain(story)
+  expect(JSON.stringify(first)).toContain('"tool_choice":{"type":"any"}')
+  expect(JSON.stringify(second)).toContain('"tool_choice":{"type":"auto"}')
+  expect(JSON.stringify(second)).toContain(kyoto.url)
+})
+
 describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, stream) => {
   test("is one answer of two turns, and both are charged", async () => {
     play(
@@ -366,6 +382,26 @@ describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, strea
       { type: "tool", name: "web_search", disable_parallel_tool_use: true },
       { type: "auto", disable_parallel_tool_use: true },
     ])
+  })
+
+  test("with counts over the limit of a turn is charged up to that turn's", async () => {
+    play(
+      { blocks: [search("toolu_1", "q")], usage: counts(100, 20) },
+      { blocks: [text("Ok.")], usage: counts(300, 900_000) },
+    )
+    const answer = await told(stream)
+    const [, second] = backend.asked.map((body) => Number(body["max_tokens"]))
+    expect(await usageOf(answer)).toMatchObject({
+      status: "ok",
+      turns: 2,
+      output_tokens: 20 + (second ?? 0),
+      charge_micro: priced(400, 20 + (second ?? 0)),
+    })
+    expect(answer.usage["output_tokens"]).toBe(20 + (second ?? 0))
+    const [row] = await gateway.sql`
+      select flagged, absorbed_micro, excess_micro from usage where request_id = ${requestId(answer.response)} and part = 0`
+    const excess = BigInt(900_000 - (second ?? 0)) * 5_000n
+    expect(row).toEqual({ flagged: true, absorbed_micro: excess, excess_micro: excess })
   })
 
   test("with counts in any turn that cannot be believed is charged nothing, and does not go on", async () => {

@@ -11,7 +11,7 @@ import type { Sql } from "../../src/store/database.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
 import { directConnection, onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
 
-const SECRET = "a secret of the tests"
+export const PAYMENT_SECRET = "a secret of the tests"
 const root = join(import.meta.dir, "../..")
 
 type Environment = Readonly<Record<string, string>>
@@ -21,6 +21,8 @@ export interface HouseOptions {
   readonly place?: { readonly DATABASE_URL: string } | { readonly DATA_DIR: string }
   /** Variables of every gateway. */
   readonly env?: Environment
+  /** Where the simulated backend listens; loopback unless told otherwise. */
+  readonly simulatorHost?: string
 }
 
 async function ownPlace(stack: AsyncDisposableStack): Promise<Environment> {
@@ -46,7 +48,7 @@ export class House implements AsyncDisposable {
 
   static async build(models: readonly ModelSeed[], options: HouseOptions = {}): Promise<House> {
     const stack = new AsyncDisposableStack()
-    const simulator = startSimulator({ journal: true })
+    const simulator = startSimulator({ journal: true, hostname: options.simulatorHost ?? "127.0.0.1" })
     stack.defer(() => simulator.stop())
     const directory = mkdtempSync(join(tmpdir(), "loket-crash-"))
     stack.defer(() => rmSync(directory, { recursive: true, force: true }))
@@ -62,7 +64,7 @@ export class House implements AsyncDisposable {
       CATALOGUE_FILE: file("catalogue.json", { models }),
       PROVIDERS_FILE: file("providers.json", { providers }),
       SIMULATED_KEY: "backend-secret",
-      PAYMENT_SIMULATED_SECRET: SECRET,
+      PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
       // Otherwise each start is two: the process replaces itself to set it.
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
       DATA_DIR: join(directory, "data"),
@@ -73,15 +75,15 @@ export class House implements AsyncDisposable {
   }
 
   /** Starts a gateway on what is there, and waits until it listens. */
-  async start(env: Environment = {}): Promise<ChildGateway> {
-    const gateway = this.spawn(env)
+  async start(env: Environment = {}, inside: readonly string[] = []): Promise<ChildGateway> {
+    const gateway = this.spawn(env, inside)
     await gateway.listening
     return gateway
   }
 
-  /** A gateway that has only begun to start. */
-  spawn(env: Environment = {}): ChildGateway {
-    const child = Bun.spawn(["bun", join(root, "src/main.ts"), "start"], {
+  /** A gateway that has only begun to start; `inside` is a command that becomes the one that follows it. */
+  spawn(env: Environment = {}, inside: readonly string[] = []): ChildGateway {
+    const child = Bun.spawn([...inside, "bun", join(root, "src/main.ts"), "start"], {
       cwd: this.#directory,
       env: { ...this.#env, ...env },
       stdout: "pipe",
@@ -155,6 +157,14 @@ export class ChildGateway {
     return this.#url
   }
 
+  get pid(): number {
+    return this.#child.pid
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name)
+  }
+
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL")
     await this.#child.exited
@@ -180,7 +190,7 @@ export class ChildGateway {
       session_token: string
       account: { id: string }
     }
-    await this.pay(await this.openTopUp({ token }, amountRp), amountRp)
+    if (amountRp > 0) await this.pay(await this.openTopUp({ token }, amountRp), amountRp)
     const { id, key } = (await this.#post("/keys", { name: "test", ...limits }, signedIn({ token }))) as {
       id: string
       key: string
@@ -196,7 +206,7 @@ export class ChildGateway {
   /** The provider's notification. Resolves when it was answered 200. */
   async pay(topUpId: string, amountRp: number): Promise<void> {
     const paid = JSON.stringify({ top_up_id: topUpId, status: "paid", amount_rp: amountRp })
-    const signature = new Bun.CryptoHasher("sha256", SECRET).update(paid).digest("hex")
+    const signature = new Bun.CryptoHasher("sha256", PAYMENT_SECRET).update(paid).digest("hex")
     await this.#post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
   }
 
@@ -267,6 +277,7 @@ export const modelSeed = (
   max_concurrency: 64,
   fallback: [],
   strip: [],
+  pass: [],
   unsupported: [],
   features: [],
   ...rates,

@@ -11,8 +11,9 @@ test("empty fields are no limits: of a new key they are left out, of one that is
     spending_period: null,
     requests_per_minute: null,
     tokens_per_minute: null,
+    fallback: "never_dearer",
   })
-  expect("name" in wishes && wishedOf(wishes)).toEqual({ name: "Produksi" })
+  expect("name" in wishes && wishedOf(wishes)).toEqual({ name: "Produksi", fallback: "never_dearer" })
 })
 
 test("limits are read exactly, in the language that they were written in", () => {
@@ -21,6 +22,7 @@ test("limits are read exactly, in the language that they were written in", () =>
     period: "daily",
     requestsPerMinute: "60",
     tokensPerMinute: "1.000.000",
+    fallback: "any",
   }
   expect(read(written(limits as WrittenWishes), "id")).toEqual({
     name: "Produksi",
@@ -28,6 +30,7 @@ test("limits are read exactly, in the language that they were written in", () =>
     spending_period: "daily",
     requests_per_minute: 60,
     tokens_per_minute: 1_000_000,
+    fallback: "any",
   })
 })
 

@@ -1,10 +1,13 @@
 import { expect, test } from "bun:test"
+import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
+import { RecentUse } from "../../src/bodies/recent-use.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue, Model } from "../../src/catalogue/model.ts"
+import type { Fallback } from "../../actors/key.ts"
+import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { candidates } from "../../src/gateway/candidates.ts"
 import { understand } from "../../src/gateway/understand.ts"
-import { Calibration } from "../../src/gateway/calibration.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
@@ -25,6 +28,7 @@ const model = (id: string, rest: Partial<Model> = {}): Model => ({
   createdAt: new Date(0),
   fallback: [],
   strip: [],
+  pass: [],
   unsupported: [],
   features: [],
   ...rest,
@@ -39,26 +43,43 @@ const catalogueOf = (models: readonly Model[]): Catalogue => ({
 const provider = { id: "simulated", label: "Simulated", baseUrl: "http://127.0.0.1:1", apiKeyEnv: "X", headers: {} }
 
 /** The chain of a call of `asked`, which has some ten tokens. */
-function chainOf(models: readonly Model[]) {
-  const catalogue = new LiveCatalogue(catalogueOf(models))
+async function chainOf(
+  models: readonly Model[],
+  fallback: Fallback = "never_dearer",
+  prices = catalogueOf(models).prices,
+) {
+  const catalogue = new LiveCatalogue({ ...catalogueOf(models), prices })
   const backends = new Map([["simulated", { provider, apiKey: "x" }]])
-  const ports = { catalogue, backends, search: undefined, calibration: new Calibration(), clock: new VirtualClock() }
+  const ports = {
+    catalogue,
+    backends,
+    search: undefined,
+    clock: new VirtualClock(),
+    endUserSecret: new Uint8Array(32),
+    largeBodies: new LargeBodies(new DirectClerk()),
+    threadTime: new RecentUse(new VirtualClock()),
+  }
   const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 } }
-  const understood = understand(new TextEncoder().encode(JSON.stringify(body)), chatFormat, ports)
+  const understood = await understand(
+    new TextEncoder().encode(JSON.stringify(body)),
+    chatFormat,
+    { accountId: "acc_1", headers: new Headers() },
+    ports,
+  )
   if (understood instanceof Failure) throw new Error(understood.code)
-  const chain = candidates(understood, ports, ports.clock.now())
-  if (chain instanceof Failure) throw new Error(chain.code)
-  const ids = () => {
+  const chain = await candidates(understood, { fallback, pays: async () => true }, ports, ports.clock.now())
+  if (chain instanceof Failure) throw new Error(`${chain.code}: ${chain.message}`)
+  const ids = async () => {
     const left: string[] = []
-    for (let next = chain.others.next(); next.done !== true; next = chain.others.next())
+    for (let next = await chain.others.next(); next.done !== true; next = await chain.others.next())
       left.push(next.value.offer.model.id)
     return left
   }
   return { catalogue, chain, ids }
 }
 
-test("a chain passes over what is too small or cannot do it, with a marker only for what is too small before the first", () => {
-  const { chain, ids } = chainOf([
+test("a chain passes over what is too small or cannot do it, with a marker only for what is too small before the first", async () => {
+  const { chain, ids } = await chainOf([
     model("asked", { contextWindow: 1, fallback: ["unable", "tiny", "large", "asked", "small", "last", "large"] }),
     model("unable", { unsupported: ["logit_bias"] }),
     model("tiny", { contextWindow: 2 }),
@@ -71,12 +92,68 @@ test("a chain passes over what is too small or cannot do it, with a marker only 
     ["asked", "fallback_oversize"],
     ["tiny", "fallback_oversize"],
   ])
-  expect(ids()).toEqual(["last"])
+  expect(await ids()).toEqual(["last"])
 })
 
-test("a fallback model is looked at when a reroute asks for it, not before: one that is gone by then is passed over", () => {
+test("a fallback model is looked at when a reroute asks for it, not before: one that is gone by then is passed over", async () => {
   const asked = model("asked", { fallback: ["gone", "there"] })
-  const { catalogue, ids } = chainOf([asked, model("gone"), model("there")])
+  const { catalogue, ids } = await chainOf([asked, model("gone"), model("there")])
   catalogue.replace(catalogueOf([asked, model("there")]))
-  expect(ids()).toEqual(["there"])
+  expect(await ids()).toEqual(["there"])
+})
+
+const two = micro(2n)
+const costing = (prices: Readonly<Record<string, Partial<Rates>>>) =>
+  Object.entries(prices).map(([id, some], index) => ({
+    id: BigInt(index),
+    model: id,
+    rates: { ...rates, ...some },
+    effectiveAt: 0,
+  }))
+const buckets = ["input", "output", "cacheRead", "cacheWrite"] as const
+
+test.each(buckets)(
+  "a model of the chain whose rate of %s alone is above the asked model's answers only where any may",
+  async (bucket) => {
+    const zero = micro(0n)
+    const models = [
+      model("asked", { fallback: ["dearer", "same", "cheaper"] }),
+      ...["dearer", "same", "cheaper"].map((id) => model(id)),
+    ]
+    const free = { input: zero, output: zero, cacheRead: zero, cacheWrite: zero }
+    const prices = costing({ asked: {}, dearer: { ...free, [bucket]: two }, same: {}, cheaper: free })
+    const chains = { any: ["dearer", "same", "cheaper"], never_dearer: ["same", "cheaper"], off: [] }
+    for (const [fallback, expected] of Object.entries(chains)) {
+      const { ids } = await chainOf(models, fallback as Fallback, prices)
+      expect(await ids()).toEqual(expected)
+    }
+  },
+)
+
+test("the rates that are compared are those in force when the call comes", async () => {
+  const models = [model("asked", { fallback: ["risen", "fallen"] }), model("risen"), model("fallen")]
+  const later = (id: string, rate: typeof one, effectiveAt: number) => ({
+    id: 9n,
+    model: id,
+    rates: { input: rate, output: rate, cacheRead: rate, cacheWrite: rate },
+    effectiveAt,
+  })
+  const now = new VirtualClock().now()
+  const prices = [
+    ...costing({ asked: {}, risen: {}, fallen: { input: two } }),
+    later("risen", two, now),
+    later("fallen", one, now),
+    later("asked", micro(0n), now + 1),
+  ]
+  expect(await (await chainOf(models, "never_dearer", prices)).ids()).toEqual(["fallen"])
+})
+
+test("a prompt that only a dearer model has room for is refused with the asked model's window", async () => {
+  const models = [model("asked", { contextWindow: 1, fallback: ["dearer"] }), model("dearer", { contextWindow: 1_000 })]
+  const prices = costing({ asked: {}, dearer: { output: two } })
+  for (const fallback of ["never_dearer", "off"] as const) {
+    const refused = await chainOf(models, fallback, prices).catch(String)
+    expect(refused).toMatch(/context_length_exceeded: .* tokens > 1 maximum/)
+  }
+  expect((await chainOf(models, "any", prices)).chain.first.offer.model.id).toBe("dearer")
 })

@@ -203,6 +203,7 @@ function plainModel({ format, script, provider = "simulated", ...wish }: ModelWi
     max_concurrency: 64,
     fallback: [],
     strip: [],
+    pass: [],
     unsupported: [],
     features: [],
     ...wish,

@@ -9,7 +9,7 @@ const never = new Promise<never>(() => {})
 
 describe("patience", () => {
   test("that is shorter after the start than for it ends at its own time", async () => {
-    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, idleMs: 20 })
+    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, wholeMs: 7_200_000, idleMs: 20 })
     patience.started()
     void patience.during(never)
     await aborted(patience)
@@ -17,9 +17,9 @@ describe("patience", () => {
   })
 
   test("is not lost on the next backend while the last one's connection is read out", async () => {
-    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, idleMs: 40 })
+    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, wholeMs: 7_200_000, idleMs: 40 })
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
-    const last = patience.watch(readable)
+    const last = patience.source(readable)
     patience.started()
     void patience.during(never)
     last.close()
@@ -28,14 +28,14 @@ describe("patience", () => {
   })
 
   test("does not run while nobody waits for a backend", async () => {
-    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, idleMs: 10 })
+    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, wholeMs: 7_200_000, idleMs: 10 })
     patience.started()
     await Bun.sleep(40)
     expect(patience.signal.aborted).toBeFalse()
   })
 
   test("that is given up blames nobody's time", () => {
-    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, idleMs: 3_600_000 })
+    using patience = new Patience({ clock: systemClock, startMs: 3_600_000, wholeMs: 7_200_000, idleMs: 3_600_000 })
     const fault = connectionFault(true)
     expect(patience.blame(fault)).toBe(fault)
     patience.giveUp()

@@ -39,7 +39,7 @@ test("its keys are refused on every path, with one message, until it is unfrozen
     fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key } }),
   ]
   for (const response of await Promise.all(paths)) {
-    const { message } = await expectFailure(response, 403, "auth.forbidden")
+    const { message } = await expectFailure(response, 403, "auth.account_frozen")
     expect(message).toBe("The account is frozen; contact the operator.")
   }
   await unfreeze()
@@ -65,7 +65,7 @@ test("its owner reads the dashboard, changes and revokes keys, and tops up; only
   expect((await gateway.balance(person)).balance_micro).toBe(20_000_000_000)
   const body = JSON.stringify({ name: "another" })
   const refused = await gateway.dashboard(person, "/keys", { method: "POST", body })
-  await expectFailure(refused, 403, "auth.forbidden")
+  await expectFailure(refused, 403, "auth.account_frozen")
   const { data } = (await (await gateway.dashboard(person, "/keys")).json()) as { data: { id: string }[] }
   expect(data).toHaveLength(1)
   const revoked = await gateway.dashboard(person, `/keys/${data[0]?.id}/revoke`, { method: "POST" })

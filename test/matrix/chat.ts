@@ -131,12 +131,13 @@ const read = (body: JsonObject): Asked => {
     max_tokens: limit,
     response_format: format,
   } = body
-  const { temperature, top_p: topP, top_k: topK, user, n, ...unknown } = body
+  const { temperature, top_p: topP, top_k: topK, user, safety_identifier: teller, n, ...unknown } = body
   knows(
     unknown,
     "model messages stream stream_options tools tool_choice",
-    "parallel_tool_calls stop max_tokens response_format reasoning_effort thinking",
+    "parallel_tool_calls stop max_tokens response_format reasoning_effort thinking service_tier",
   )
+  expect(user ?? teller).toBe(must(teller, "who asks") as string)
   // The counts are asked for, always and only where there is a stream to put them in.
   expect(options).toEqual(stream === true ? { include_usage: true } : undefined)
   const turns = objectsIn(messages).map(readTurn)
@@ -159,7 +160,7 @@ const read = (body: JsonObject): Asked => {
     budget: isObject(thinking) ? (thinking["budget_tokens"] as number) : undefined,
     schema: schema as JsonObject | undefined,
     json: isObject(format) && format["type"] === "json_object" ? true : undefined,
-    user: user as string | undefined,
+    user: teller as string,
     answers: n as number | undefined,
   })
 }

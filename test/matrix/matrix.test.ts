@@ -49,7 +49,14 @@ afterAll(async () => {
 })
 
 const modelOf = (row: Row, backend: Endpoint): Promise<string> => {
-  const wish = { script: row.script, endpoints: [...endpoints], supports_vision: true, features, ...row.model }
+  const wish = {
+    script: row.script,
+    pass: ["thinking", "top_k"],
+    endpoints: [...endpoints],
+    supports_vision: true,
+    features,
+    ...row.model,
+  }
   const id = `${row.name}, ${backend}`
   const known = models.get(id)
   if (known !== undefined) return known
@@ -96,9 +103,13 @@ async function works(pair: Pair, row: Row, body: JsonObject): Promise<void> {
   const first = await call(pair, body)
   const answer = row.goesOn === true ? await call(pair, client.goOn(body, first)) : first
   const sent = must(gateway.simulator.calls.at(-1)?.body, "a call of the backend")
-  const { as: _, limit = 8192, ...asked } = row.asked
+  const { as: _, user, limit = 8192, ...asked } = row.asked
   const expected: Asked = { limit, ...asked, ...row.heard?.(pair, first) }
-  expect(speakers[pair.backend].read(sent)).toEqual(expected)
+  const { user: told, ...heard } = speakers[pair.backend].read(sent)
+  expect(heard).toEqual(expected)
+  // The account by a name that means nothing elsewhere, and after it the client's own end user, by another such name.
+  expect(told).toMatch(user === undefined ? /^[0-9a-f]{32}$/ : /^[0-9a-f]{32}-[0-9a-f]{31}$/)
+  expect(sent["service_tier"]).toBe(pair.backend === "messages" ? "standard_only" : "default")
 
   const got = row.got(pair)
   expect(Object.keys(got).length).toBeGreaterThan(0)

@@ -126,7 +126,7 @@ const read = (body: JsonObject): Asked => {
   knows(
     body,
     "model max_tokens stream system messages tools tool_choice",
-    "stop_sequences temperature top_p top_k thinking output_config metadata",
+    "stop_sequences temperature top_p top_k thinking output_config metadata service_tier",
   )
   const { system, messages, tools, tool_choice: choice, thinking, output_config: config, metadata } = body
   const { effort, format } = (config ?? {}) as { effort?: string; format?: JsonObject }

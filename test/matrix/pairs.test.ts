@@ -11,11 +11,13 @@ import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox } from "../../src/gateway/outbox.ts"
+import { UnreadBytes } from "../../src/gateway/unread.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { chatCodec } from "../../src/wire/chat/codec.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import type { AnswerView, WireCodec } from "../../src/wire/codec.ts"
-import { type Exchange, exchange } from "../../src/wire/exchange.ts"
+import { NONE_DROPPED } from "../../src/wire/dropped-fields.ts"
+import { type DirectExchange, exchange } from "../../src/wire/exchange.ts"
 import type { StreamReader, WireFormat } from "../../src/wire/format.ts"
 import { messagesCodec } from "../../src/wire/messages/codec.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
@@ -42,14 +44,16 @@ const speakers: Readonly<Record<Endpoint, Speaker>> = { chat, messages, response
 const pairs = endpoints.flatMap((client) =>
   endpoints.flatMap((backend) => (client === backend ? [] : [[client, backend] as const])),
 )
-const forwarding = { model: "backend-model", maxOutputTokens: 8_000, strip: [] }
+const target = { model: "backend-model", strip: [] }
+/** Tokens; above what the clients ask for. */
+const limit = 8_000
 
 function must<T>(value: T | Failure): T {
   if (value instanceof Failure) throw new Error(`${value.code}: ${value.message} ${value.detail.message ?? ""}`)
   return value
 }
 
-const meets = (request: ChatRequest, backend: Endpoint): Exchange =>
+const meets = (request: ChatRequest, backend: Endpoint): DirectExchange =>
   must(exchange(request, { format: backend, model: "backend-model" }))
 
 /** As it goes over the network. */
@@ -58,6 +62,8 @@ const travelled = (body: JsonObject): JsonObject => JSON.parse(JSON.stringify(bo
 const asking = (endpoint: Endpoint, body: JsonObject): ChatRequest => ({
   endpoint,
   body,
+  dropped: NONE_DROPPED,
+  ownEndUser: undefined,
   model: "m",
   stream: false,
   inputTokens: 10,
@@ -70,8 +76,6 @@ const asking = (endpoint: Endpoint, body: JsonObject): ChatRequest => ({
 const view = (request: ChatRequest): AnswerView => ({
   model: "catalogue/model",
   includeUsage: true,
-  contextWindow: null,
-  maxOutputTokens: 1_000_000,
   requestId: "req_1",
   nowMs: 1_790_000_000_000,
   inputTokens: 10,
@@ -173,7 +177,6 @@ const common: fc.Arbitrary<Prompt> = fc
       topP: fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: undefined }),
       topK: fc.constant(undefined),
     }),
-    endUser: fc.option(name, { nil: undefined }),
   })
   .map(({ choice, oneCall, tools: offered, ...rest }) => {
     // Where there are calls there are tools: a messages backend is told of them in any case.
@@ -207,14 +210,21 @@ describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
   test("what both can ask for is asked for", () => {
     fc.assert(
       fc.property(common, (prompt) => {
-        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), forwarding))
+        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), target))(limit)
         const request = must(formats[client].decodeRequest(travelled(written)))
-        const heard = must(meets(request, backend).encodeRequest(forwarding))
+        const heard = meets(request, backend).encodeRequest(limit)
         const asked = must(formats[backend].decodeRequest(travelled(heard)))
         expect(plain(must(codecs[backend].decodePrompt(asked)))).toEqual(plain(prompt))
         expect(asked.maxOutputTokens).toBe(4_000)
       }),
     )
+  })
+
+  test("the conversation is translated once, however often it is sent", () => {
+    const hello = client === "responses" ? { input: "Hello" } : { messages: [{ role: "user", content: "Hello" }] }
+    const met = meets(asking(client, { model: "m", ...hello }), backend)
+    const field = backend === "responses" ? "input" : "messages"
+    expect(met.encodeRequest(limit)[field]).toBe(met.encodeRequest(limit - 1)[field])
   })
 
   test("what both can answer is answered, streamed in any pieces and in one", () => {
@@ -345,9 +355,16 @@ async function relayed(reader: StreamReader, bytes: Uint8Array) {
     heartbeat: undefined,
     heartbeatMs: 0,
     stallMs: 3_600_000,
+    unread: new UnreadBytes(100_000_000),
     beforeHeartbeat: () => {},
   })
-  const relay = new Relay(reader, outbox, () => {})
+  const relay = new Relay({
+    reader,
+    outbox,
+    bounds: { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 },
+    onEvent: () => {},
+    onContent: () => {},
+  })
   const chunks = [bytes]
   const end = await relay.run({
     read: () => {
@@ -357,7 +374,7 @@ async function relayed(reader: StreamReader, bytes: Uint8Array) {
     close: () => {},
   })
   const failure = "terminal" in end ? undefined : end.failure
-  if ("terminal" in end) await outbox.write(end.terminal)
+  if ("terminal" in end) outbox.write(end.terminal)
   outbox.end()
   const told = await new Response(outbox.stream()).text()
   return { told, failure, started: relay.told, reader }

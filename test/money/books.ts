@@ -26,6 +26,8 @@ export interface CallTerms {
   readonly tokens?: Partial<Tokens>
   /** What of the price the customer's money did not cover. */
   readonly absorbed?: bigint
+  /** The part of `absorbed` that the tokens do not explain. */
+  readonly excess?: bigint
   readonly markers?: number
 }
 
@@ -131,15 +133,23 @@ export class Books {
     const opening = this.opening(terms)
     const tokens = { ...noTokens, ...(terms.tokens ?? { input: 100, output: 20 }) }
     const absorbed = micro(terms.absorbed ?? 0n)
-    const charge = micro(price(tokens, rates) - absorbed)
+    const excess = micro(terms.excess ?? 0n)
+    const charge = micro(price(tokens, rates) + excess - absorbed)
     const markers = Array.from({ length: terms.markers ?? 0 }, (_, index) =>
-      this.#record({ part: index + 1, status: "fallback_429", tokens: noTokens, charge: zero, absorbed: zero }),
+      this.#record({
+        part: index + 1,
+        status: "fallback_429",
+        tokens: noTokens,
+        charge: zero,
+        absorbed: zero,
+        excess: zero,
+      }),
     )
-    const final = this.#record({ part: 0, status: "ok", tokens, charge, absorbed })
+    const final = this.#record({ part: 0, status: "ok", tokens, charge, absorbed, excess })
     return { opening, records: [final, ...markers], voided: false }
   }
 
-  #record(fields: Pick<UsageRecord, "part" | "status" | "tokens" | "charge" | "absorbed">): UsageRecord {
+  #record(fields: Pick<UsageRecord, "part" | "status" | "tokens" | "charge" | "absorbed" | "excess">): UsageRecord {
     return {
       ...fields,
       model: "m",
@@ -182,6 +192,13 @@ export class Books {
 
 /** As the ledger voids a settlement whose caller it could not answer in time. */
 export function voidOf({ opening, records: [final, ...markers] }: Settlement): Settlement {
-  const record: UsageRecord = { ...final, status: "billing_error", charge: zero, absorbed: zero, flagged: true }
+  const record: UsageRecord = {
+    ...final,
+    status: "billing_error",
+    charge: zero,
+    absorbed: zero,
+    excess: zero,
+    flagged: true,
+  }
   return { opening, records: [record, ...markers], voided: true }
 }

@@ -23,7 +23,8 @@ const hands = {
     where closed_at is null and settled_micro + returned_micro < granted_micro`,
   "a budget's lease is lost": "delete from budget_leases where granted_micro > returned_micro + settled_micro",
   "a key has spent more": "update key_spend set spent_micro = spent_micro + 1 where period = 'monthly'",
-  "a key has spent nothing": "delete from key_spend where period = 'total'",
+  "a key has spent nothing": `delete from key_spend s where period = 'total'
+    and not exists (select from budget_leases b where b.key_id = s.key_id and b.period = s.period)`,
   "a charge is not booked": "delete from transfers where reason = 'charge'",
   "a charge is another's": `update transfers set debit_account = 'acc_9' where reason = 'charge'`,
   "the house has borne more": "update usage set absorbed_micro = absorbed_micro + 1 where part = 0",

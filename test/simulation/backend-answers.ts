@@ -2,11 +2,12 @@
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
 import type { JsonObject } from "../../src/chat/json.ts"
+import type { SaidCounts } from "./stage.ts"
 
 export interface Answer {
   readonly words: readonly string[]
   /** What it says it counted; undefined leaves the counts out. */
-  readonly usage: { readonly input: number; readonly output: number } | undefined
+  readonly usage: SaidCounts | undefined
   /** It asks for a search of the web instead of saying that it is done. */
   readonly searches: boolean
 }
@@ -66,26 +67,40 @@ export function errorEvent(format: Endpoint): string {
   }
 }
 
+/** One event of so many more words, in the midst of the others. */
+export function wordEvent(format: Endpoint, text: string): string {
+  switch (format) {
+    case "chat":
+      return chatChunk({ content: text })
+    case "messages":
+      return event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })
+    case "responses":
+      return event({ type: "response.output_text.delta", ...at, delta: text })
+    default:
+      return unreachable(format)
+  }
+}
+
 const data = (body: JsonObject): string => `data: ${JSON.stringify(body)}\n\n`
 const event = (body: JsonObject & { readonly type: string }): string =>
   `event: ${body.type}\ndata: ${JSON.stringify(body)}\n\n`
 
-type Usage = NonNullable<Answer["usage"]>
-
 const chat = { id: "chatcmpl-1", created: 1, model: "backend" }
-const chatUsage = ({ input, output }: Usage) => ({
-  prompt_tokens: input,
-  completion_tokens: output,
-  total_tokens: input + output,
+const total = ({ input = 0, output = 0 }: SaidCounts) => input + output
+const chatUsage = (counts: SaidCounts) => ({
+  prompt_tokens: counts.input,
+  completion_tokens: counts.output,
+  total_tokens: total(counts),
 })
 
+const chatChunk = (delta: JsonObject, finish: string | null = null) =>
+  data({ ...chat, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: finish }] })
+
 function chatStream({ words, usage }: Answer): string[] {
-  const chunk = (delta: JsonObject, finish: string | null = null) =>
-    data({ ...chat, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: finish }] })
   return [
-    chunk({ role: "assistant", content: "" }),
-    ...words.map((content) => chunk({ content })),
-    chunk({}, "stop"),
+    chatChunk({ role: "assistant", content: "" }),
+    ...words.map((text) => wordEvent("chat", text)),
+    chatChunk({}, "stop"),
     (usage === undefined
       ? ""
       : data({ ...chat, object: "chat.completion.chunk", choices: [], usage: chatUsage(usage) })) + "data: [DONE]\n\n",
@@ -94,7 +109,7 @@ function chatStream({ words, usage }: Answer): string[] {
 
 const message = { id: "msg_1", type: "message", role: "assistant", model: "backend" }
 const search = { type: "tool_use", id: "toolu_1", name: "web_search", input: { query: "what is new" } }
-const messagesUsage = ({ input, output }: Usage) => ({ input_tokens: input, output_tokens: output })
+const messagesUsage = ({ input, output }: SaidCounts) => ({ input_tokens: input, output_tokens: output })
 
 function messagesStream({ words, usage, searches }: Answer): string[] {
   const start = usage && { usage: messagesUsage({ ...usage, output: 1 }) }
@@ -103,7 +118,7 @@ function messagesStream({ words, usage, searches }: Answer): string[] {
       type: "message_start",
       message: { ...message, content: [], stop_reason: null, stop_sequence: null, ...start },
     }) + event({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }),
-    ...words.map((text) => event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })),
+    ...words.map((text) => wordEvent("messages", text)),
     event({ type: "content_block_stop", index: 0 }),
   ]
   if (searches) {
@@ -129,6 +144,7 @@ function messagesStream({ words, usage, searches }: Answer): string[] {
 
 const response = { id: "resp_1", object: "response", created_at: 1, model: "backend", error: null, output: [] }
 const item = { type: "message", id: "msg_1", role: "assistant" }
+const at = { item_id: item.id, output_index: 0, content_index: 0 }
 const part = (said: string) => ({ type: "output_text", text: said, annotations: [] })
 
 function responseOf({ words, usage }: Answer, status: string): JsonObject {
@@ -136,14 +152,13 @@ function responseOf({ words, usage }: Answer, status: string): JsonObject {
   const counts = usage && {
     input_tokens: usage.input,
     output_tokens: usage.output,
-    total_tokens: usage.input + usage.output,
+    total_tokens: total(usage),
   }
   return { ...response, status, output: [{ ...item, status: "completed", content }], ...(counts && { usage: counts }) }
 }
 
 function responsesStream(answer: Answer): string[] {
   const text = answer.words.join("")
-  const at = { item_id: item.id, output_index: 0, content_index: 0 }
   return [
     event({ type: "response.created", response: { ...response, status: "in_progress" } }),
     event({
@@ -151,7 +166,7 @@ function responsesStream(answer: Answer): string[] {
       output_index: 0,
       item: { ...item, status: "in_progress", content: [] },
     }) + event({ type: "response.content_part.added", ...at, part: part("") }),
-    ...answer.words.map((delta) => event({ type: "response.output_text.delta", ...at, delta })),
+    ...answer.words.map((delta) => wordEvent("responses", delta)),
     event({ type: "response.output_text.done", ...at, text }) +
       event({ type: "response.content_part.done", ...at, part: part(text) }) +
       event({

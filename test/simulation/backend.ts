@@ -2,12 +2,15 @@
  * Modelled backends: they read the request as a backend of its format would, and answer, or do one of the things that
  * backends do instead (decisions §6, §7). What a gone process would still be told is told to nobody.
  */
-import { type Clock, sleep } from "../../actors/kernel/clock.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
 import type { Fetch } from "../../src/upstream/client.ts"
-import { type Answer, errorEvent, replyOf, streamOf } from "./backend-answers.ts"
+import { type Answer, replyOf, streamOf } from "./backend-answers.ts"
+import { type Sending, sendingOf } from "./backend-sending.ts"
 import { backendFaults } from "./faults.ts"
-import type { Said, Stage } from "./stage.ts"
+import { limits } from "./limits.ts"
+import { arrival, type ProcessClock } from "./process-clock.ts"
+import { models } from "./shop.ts"
+import type { Said, SaidCounts, Stage } from "./stage.ts"
 
 type BackendFault = (typeof backendFaults)[number]
 
@@ -16,6 +19,11 @@ interface Asked {
   readonly requestId: string
   readonly streams: boolean
   readonly mostTokens: number
+  readonly choices: number
+  /** Tokens of its model's window; undefined where none is known. */
+  readonly window: number | undefined
+  /** The request, as it could be repeated. */
+  readonly text: string
   readonly canSearch: boolean
 }
 
@@ -32,26 +40,17 @@ const refusals: Partial<Record<BackendFault, { readonly status: number; readonly
   "backend says 529": { status: 529 },
 }
 
-/** Only a part of the answer comes. */
-const cuts: ReadonlySet<BackendFault> = new Set([
-  "backend hangs up in mid-answer",
-  "backend falls silent in mid-answer",
-  "backend ends without a terminal event",
-  "backend sends an error in its answer",
-  "backend sends damaged bytes",
-])
-
 const nonsense = [-1, 1.5, 1e15, 3_000_000, Number.MAX_SAFE_INTEGER]
 
 export const fetchFor =
-  (stage: Stage, clock: Clock): Fetch =>
+  (stage: Stage, clock: ProcessClock): Fetch =>
   async (url, init) => {
     const signal = init.signal ?? new AbortController().signal
     const asked = read(url, init.body as string)
     stage.trace(`backend asked for ${asked.requestId}`)
-    const said = stage.asked(asked.requestId)
+    const said = stage.asked(asked.requestId, asked.mostTokens, asked.choices)
     const fault = stage.fault(backendFaults)
-    await Promise.race([sleep(clock, 1 + stage.delay(fault === "backend is slow" ? 6_000 : 300)), aborted(signal)])
+    await Promise.race([arrival(clock, 1 + stage.delay(fault === "backend is slow" ? 6_000 : 300)), aborted(signal)])
     if (signal.aborted || fault === "backend takes no connection") throw new Error("no connection")
     if (fault === "backend is silent before the head") {
       await aborted(signal)
@@ -75,47 +74,31 @@ export const fetchFor =
   }
 
 interface Connection {
-  readonly clock: Clock
+  readonly clock: ProcessClock
   readonly asked: Asked
   readonly said: Said
   /** The gateway breaks it off. */
   readonly signal: AbortSignal
 }
 
-/** Counts that no gateway should believe, or that were not paid for. */
-const wrongCounts: ReadonlySet<BackendFault> = new Set([
-  "backend counts nonsense",
-  "backend counts more than was paid for",
-])
-
 function answered(stage: Stage, { clock, asked, said, signal }: Connection, fault: BackendFault | undefined) {
   const answer = answerTo(stage, asked, fault)
-  if (answer.usage !== undefined) said.counts = fault !== undefined && wrongCounts.has(fault) ? "beyond" : "honest"
+  said.counts = answer.usage
   const pieces = asked.streams ? streamOf(asked.format, answer) : [JSON.stringify(replyOf(asked.format, answer))]
-  const some = () => Math.floor(stage.random() * pieces.length)
-  let end: "close" | "break" | "hang" = "close"
-  let kept = pieces.length
-  if (fault === "backend hangs up after the head") kept = 0
-  if (fault !== undefined && cuts.has(fault)) kept = some()
-  if (fault === "backend falls silent in mid-answer") end = "hang"
-  if (fault?.startsWith("backend hangs up") === true) end = "break"
-  if (fault === "backend sends an error in its answer")
-    pieces[kept++] = asked.streams ? errorEvent(asked.format) : `{"error":{"message":"broken"}}`
-  if (fault === "backend sends damaged bytes") pieces[kept++] = `data: {"id": \ufffd\n\n`
-  const slow = fault === "backend is slow"
-  const intact = end === "close" && (fault === undefined || !cuts.has(fault))
-  const body = bodyOf(pieces.slice(0, kept), {
-    end,
+  const sending = sendingOf({ stage, pieces, ...asked }, fault)
+  const body = bodyOf(stage, sending, {
     signal,
     clock,
-    pause: () => stage.delay(slow ? 5_000 : 40),
     // Whoever reads a stream may stop at its terminal event.
-    told: (ended) => (said.whole ||= intact && (asked.streams || ended)),
+    told: (ended) => (said.whole ||= sending.intact && (asked.streams || ended)),
+    broken: () => (said.brokenOffAt = clock.monotonic()),
+    streams: asked.streams,
   })
   return new Response(body, { headers: { "Content-Type": asked.streams ? "text/event-stream" : "application/json" } })
 }
 
-function answerTo(stage: Stage, { requestId, mostTokens, canSearch }: Asked, fault: BackendFault | undefined): Answer {
+function answerTo(stage: Stage, asked: Asked, fault: BackendFault | undefined): Answer {
+  const { requestId, mostTokens, canSearch } = asked
   const output =
     fault === "backend counts more than was paid for" ? 3 * mostTokens : 1 + Math.floor(stage.random() * mostTokens)
   const words = [`${requestId} `, "is ", "answered."]
@@ -123,10 +106,29 @@ function answerTo(stage: Stage, { requestId, mostTokens, canSearch }: Asked, fau
   const searches = canSearch && stage.random() < 0.6
   if (searches) stage.count("web search")
   if (fault === "backend counts nothing") return { words, usage: undefined, searches }
+  if (fault === "backend counts at the edge of what can be") return { words, usage: edge(stage, asked), searches }
   const honest = { input: 5, output }
   if (fault !== "backend counts nonsense") return { words, usage: honest, searches }
   const wrong = nonsense[Math.floor(stage.random() * nonsense.length)] ?? -1
   return { words, usage: stage.random() < 0.5 ? { ...honest, output: wrong } : { ...honest, input: wrong }, searches }
+}
+
+/** As much as was asked for, one more, far more, nothing at all, or not said. */
+function edge(stage: Stage, { mostTokens, choices, window = 1_000_000 }: Asked): SaidCounts {
+  const most = mostTokens * choices
+  const counts: readonly SaidCounts[] = [
+    { input: 5, output: most },
+    { input: 5, output: most },
+    { input: 5, output: most + 1 },
+    { input: 5, output: 80_000 },
+    { input: window, output: 1 },
+    { input: window + 1, output: most + 1 },
+    { input: 0, output: 0 },
+    { output: most },
+    { input: -1, output: most },
+    { input: 5, output: most + 0.5 },
+  ]
+  return counts[Math.floor(stage.random() * counts.length)] ?? {}
 }
 
 function read(url: string, text: string): Asked {
@@ -139,35 +141,61 @@ function read(url: string, text: string): Asked {
     requestId: /req_\d+/.exec(text)?.[0] ?? "",
     streams: body["stream"] === true,
     mostTokens: typeof most === "number" ? most : 256,
+    choices: typeof body["n"] === "number" ? body["n"] : 1,
+    window: models.find(({ upstream }) => upstream.model === body["model"])?.contextWindow ?? undefined,
+    text,
     canSearch: tools.some(({ name }) => name === "web_search"),
   }
 }
 
 interface BodyTerms {
-  readonly end: "close" | "break" | "hang"
   readonly signal: AbortSignal
-  readonly clock: Clock
-  readonly pause: () => number
+  readonly clock: ProcessClock
+  readonly streams: boolean
   /** The last piece was sent, and then the end. */
   readonly told: (ended: boolean) => void
+  readonly broken: () => void
 }
 
 /** Pieces as they are asked for, each after a pause; the gateway's own abort breaks it off. */
-function bodyOf(pieces: readonly string[], { end, signal, clock, pause, told }: BodyTerms): ReadableStream<Uint8Array> {
+function bodyOf(
+  stage: Stage,
+  sending: Sending,
+  { signal, clock, streams, told, broken }: BodyTerms,
+): ReadableStream<Uint8Array> {
+  const { pieces, end, pause, patienceMs = Infinity, forever, noEventFrom = Infinity } = sending
   const encoder = new TextEncoder()
   let next = 0
+  let sentAt = clock.running()
+  let eventAt = sentAt
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        await Promise.race([sleep(clock, pause()), aborted(signal)])
-        if (signal.aborted) return controller.error(new Error("aborted"))
-        const piece = pieces[next++]
+        if (clock.running() - sentAt > patienceMs) {
+          stage.violate("a backend had to wait for a client, and hangs up")
+          return controller.error(new Error("the connection broke"))
+        }
+        await Promise.race([arrival(clock, pause()), aborted(signal)])
+        if (signal.aborted) {
+          broken()
+          return controller.error(new Error("aborted"))
+        }
+        sentAt = clock.running()
+        if (next < noEventFrom) eventAt = sentAt
+        else if (streams && sentAt - eventAt > LONGEST_SILENCE_MS) {
+          stage.violate("a backend that sends no event is waited for")
+          return controller.error(new Error("the connection broke"))
+        }
+        const piece = pieces[next++] ?? forever
         if (piece !== undefined) {
           controller.enqueue(encoder.encode(piece))
           if (next === pieces.length) told(false)
           return
         }
-        if (end === "hang") await aborted(signal)
+        if (end === "hang") {
+          await aborted(signal)
+          broken()
+        }
         told(true)
         if (end === "close") controller.close()
         else controller.error(new Error("the connection broke"))
@@ -176,6 +204,9 @@ function bodyOf(pieces: readonly string[], { end, signal, clock, pause, told }: 
     { highWaterMark: 0 },
   )
 }
+
+/** Of a stream's backend: until its first content, or between two events. */
+const LONGEST_SILENCE_MS = Math.max(limits.upstreamStartMs, limits.upstreamIdleMs) + 1_000
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {

@@ -48,6 +48,8 @@ export interface Books extends ProcessStatements, BudgetStatements, KeyStatement
 
   /** An account with an empty balance. */
   createAccount(accountId: string, timeZone: string): Promise<void>
+  /** What is running of its keys' budgets runs on. Does nothing where the account is deleted. */
+  changeTimeZone(accountId: string, timeZone: string, nowMs: number): Promise<void>
   /** Its keys answer 403 from then on. */
   deleteAccount(accountId: string): Promise<void>
   /** Its keys answer 403 while it is frozen, and no key is made. */

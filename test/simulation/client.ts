@@ -17,6 +17,9 @@ import type { Stage } from "./stage.ts"
 /** Within which a process crashes that is to crash just after it answered. */
 export const CRASH_AFTER_MS = 30
 
+/** How long after the database, or an actor, is well again its absence may be felt. */
+const TROUBLE_LASTS_MS = 10_000
+
 export type Told =
   /** An answer to its end. The cost is what a header said. */
   | { readonly kind: "whole"; readonly cost: string | undefined; readonly streamed: boolean }
@@ -30,11 +33,18 @@ export interface CallStory {
   readonly requestId: string
   readonly planned: PlannedCall
   readonly process: SimulatedProcess
+  readonly begunAt: number
   /** Undefined while it is under way. */
   told: Told | undefined
+  /** Until it was told, nothing but the process's own lateness came between it and the database. */
+  undisturbed: boolean
   /** The head of an answer came, and with it the request id. */
   sawHead: boolean
 }
+
+/** What last went wrong had passed, and was felt no more, when the call began. */
+export const isUndisturbed = ({ begunAt }: CallStory, troubledAt = Infinity): boolean =>
+  troubledAt < begunAt - TROUBLE_LASTS_MS
 
 const formats: Readonly<Record<PlannedCall["format"], WireFormat>> = {
   chat: chatFormat,
@@ -47,6 +57,9 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const { requestId, planned, process } = story
   stage.trace(`${requestId} calls ${planned.model} of ${process.id} with ${planned.format}`)
   const leaving = new AbortController()
+  /** As the process sees it: it is told when it runs. */
+  const gone = new AbortController()
+  leaving.signal.addEventListener("abort", () => process.clock.arrive(() => gone.abort()))
   const left = new Promise<"left">((resolve) => leaving.signal.addEventListener("abort", () => resolve("left")))
   if (planned.manners === "client leaves before the answer") {
     stage.count(planned.manners)
@@ -54,23 +67,27 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   }
   process.responding++
   const broken = process.gone.then(() => "broken" as const)
-  const told = await Promise.race([hear(stage, story, leaving), broken, left])
+  const told = await Promise.race([hear(stage, story, leaving, gone.signal), broken, left])
   process.responding--
   story.told = typeof told === "string" ? { kind: told } : told
+  if (told !== "broken" && story.told.kind === "broken" && process.alive) stage.count("client is cut off")
+  const drains = stage.clock.monotonic() >= process.drainsSince
+  story.undisturbed = process.alive && !drains && isUndisturbed(story, process.troubledAt)
   if (stage.fails("process crashes just after it answered"))
     stage.clock.after(stage.delay(CRASH_AFTER_MS), () => process.crash())
   stage.trace(`${requestId} ends ${JSON.stringify(story.told)}`)
   stage.count(`told ${story.told.kind}${story.told.kind === "failure" ? ` ${story.told.code}` : ""}`)
 }
 
-async function hear(stage: Stage, story: CallStory, leaving: AbortController): Promise<Told> {
+async function hear(stage: Stage, story: CallStory, leaving: AbortController, gone: AbortSignal): Promise<Told> {
   const { requestId, planned, process } = story
+  if (planned.manners === "client asks for many answers") stage.count(planned.manners)
   const format = formats[planned.format]
   const request = new Request(`http://gateway.invalid${format.path}`, {
     method: "POST",
     headers: { "x-api-key": keys[planned.key]?.secret ?? "" },
     body: JSON.stringify(bodyOf(planned, requestId)),
-    signal: leaving.signal,
+    signal: gone,
   })
   const response = await process.call(format, request, requestId)
   if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
@@ -78,7 +95,7 @@ async function hear(stage: Stage, story: CallStory, leaving: AbortController): P
   const cost = response.headers.get("X-Cost-Rp") ?? undefined
   let text: string
   try {
-    text = await readAll(stage, response, planned, leaving)
+    text = await readAll(stage, response, story, leaving)
   } catch {
     return { kind: "broken" }
   }
@@ -91,19 +108,24 @@ async function hear(stage: Stage, story: CallStory, leaving: AbortController): P
   return { kind: "broken" }
 }
 
-async function readAll(stage: Stage, response: Response, planned: PlannedCall, leaving: AbortController) {
+async function readAll(stage: Stage, response: Response, { planned, process }: CallStory, leaving: AbortController) {
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
   if (reader === undefined) return ""
   let text = ""
-  leaving.signal.addEventListener("abort", () => void reader.cancel().catch(() => {}))
+  leaving.signal.addEventListener("abort", () => process.clock.arrive(() => void reader.cancel().catch(() => {})))
   for (let reads = 1; ; reads++) {
+    if (process.clock.stands) await process.clock.heard()
     const { done, value } = await reader.read()
     if (done) break
     text += decoder.decode(value, { stream: true })
     if (reads === 1 && planned.manners === "client leaves in mid-answer") {
       stage.count(planned.manners)
       leaving.abort()
+    }
+    if (reads === 1 && planned.manners === "client leaves late") {
+      stage.count(planned.manners)
+      stage.clock.after(planned.paceMs, () => leaving.abort())
     }
     if (leaving.signal.aborted) break
     if (stage.calm) continue

@@ -12,6 +12,7 @@ import { type BudgetPeriod, growBudget } from "../../src/store/budget-leases.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
 import { closeProcess } from "../../src/store/processes.ts"
 import type { Move } from "./moves.ts"
+import { zones } from "./shop.ts"
 import { type Call, DAY, NOW, rates, type Side, startsOf } from "./side.ts"
 
 interface ModelBatch {
@@ -111,6 +112,12 @@ export class Course {
       }
       case "revoke-key":
         return ({ books }) => books.revokeKey(keyId)
+      case "change-time-zone": {
+        const zone = zones[move.pick % zones.length]!
+        // Also the day before the later one, which then begins in one that runs on.
+        const at = NOW + (move.flag ? 11 * DAY : 0) + move.amount
+        return ({ books }) => books.changeTimeZone(accountId, zone, at)
+      }
       case "delete-account":
         return ({ books }) => books.deleteAccount(accountId)
       case "freeze-account":
@@ -118,7 +125,8 @@ export class Course {
       case "unfreeze-account":
         return ({ books }) => books.unfreezeAccount(accountId)
       case "create-key": {
-        const next = 10 + (move.pick % 5)
+        // No two accounts make keys of one name.
+        const next = 10 + 5 * move.account + (move.pick % 5)
         return ({ books }) => books.createKey({ keyId: `key_${next}`, accountId, keyHash: keyHash(next) })
       }
       case "add-price": {
@@ -219,7 +227,8 @@ export class Course {
     const version = pick % this.#prices
     const tokens = status === "ok" ? { input, output, cacheRead: pick % 7, cacheWrite: pick % 11 } : noTokens
     const cost = price(tokens, rates[version % rates.length]!)
-    const absorbed = pick % 6 === 0 ? cost / 3n : 0n
+    const excess = status === "ok" && pick % 8 === 0 ? BigInt(pick) : 0n
+    const absorbed = excess + (pick % 6 === 0 ? cost / 3n : 0n)
     // Keys belong to accounts: a call of an account is made with one of its keys.
     const key = account === 1 ? 1 : of.key === 1 ? 0 : of.key
     const call: Call = {
@@ -232,6 +241,7 @@ export class Course {
       status,
       tokens,
       absorbed,
+      excess,
       markers: pick % 9 === 0 ? 1 : 0,
       later,
     }

@@ -2,9 +2,9 @@
  * The local disk of the machine that a world's processes run on: what is on it outlives them. What a process had not
  * finished writing when it died is not there.
  */
-import { type Clock, sleep } from "../../actors/kernel/clock.ts"
 import type { Settlement } from "../../actors/ledger.ts"
 import type { Withdrawals } from "../../src/store/withdrawals.ts"
+import { arrival, type ProcessClock } from "./process-clock.ts"
 import type { Stage } from "./stage.ts"
 
 export class SimulatedDisk {
@@ -16,11 +16,11 @@ export class SimulatedDisk {
   }
 
   /** As one process sees it. */
-  withdrawals(clock: Clock): Withdrawals {
+  withdrawals(clock: ProcessClock): Withdrawals {
     return {
       kept: async () => [...this.#kept.values()],
       keep: async (settlement) => {
-        await sleep(clock, 1 + this.#stage.delay(20))
+        await arrival(clock, 1 + this.#stage.delay(20))
         this.#stage.count("withdrawal kept on disk")
         this.#kept.set(settlement.opening.requestId, settlement)
       },

@@ -99,6 +99,7 @@ export interface UsageRow extends CallRow {
   readonly tokens: Tokens
   readonly charge: bigint
   readonly absorbed: bigint
+  readonly excess: bigint
   readonly turns: number
   readonly attempts: number
   readonly errorCode: string | undefined

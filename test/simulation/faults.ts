@@ -2,7 +2,7 @@
 import type { Random } from "../../actors/kernel/random.ts"
 
 /** Of a backend's one answer. */
-export const backendFaults = [
+const firstBackendFaults = [
   "backend says 400",
   "backend says 401",
   "backend says 408",
@@ -29,6 +29,19 @@ export const backendFaults = [
   "backend says much",
 ] as const
 
+const laterBackendFaults = [
+  "backend counts at the edge of what can be",
+  "backend repeats the request at its end",
+  "backend sends its events in pieces",
+  "backend sends comments only",
+  "backend never ends",
+  "backend answers at length",
+  "backend sends fast and hangs up on who reads slowly",
+] as const
+
+/** These after those, so that a world without them is what it was. */
+export const backendFaults = [...firstBackendFaults, ...laterBackendFaults] as const
+
 /** Of one statement on its way to the database and back. */
 export const statementFaults = [
   "statement lost on its way",
@@ -40,13 +53,15 @@ export const statementFaults = [
 ] as const
 
 /** Of one client's call. */
-export const clientFaults = [
+export const firstClientFaults = [
   "client leaves before the answer",
   "client leaves in mid-answer",
   "client reads slowly",
   "client stops reading",
   "client calls again after a failure",
 ] as const
+
+export const laterClientFaults = ["client leaves late", "client asks for many answers"] as const
 
 /** What happens to the whole. */
 const worldFaults = [
@@ -63,7 +78,26 @@ const worldFaults = [
   "top-up is told twice",
 ] as const
 
-const all = [...backendFaults, ...statementFaults, ...clientFaults, ...worldFaults] as const
+/** Classes that came later: drawn by themselves, so that worlds which were remembered before them stay what they were. */
+const laterFaults = [
+  ...laterBackendFaults,
+  ...laterClientFaults,
+  "process stands still",
+  "process stands still as it settles",
+  "a day goes by",
+] as const
+
+/** What owners try, drawn by itself as well. */
+const ownerFaults = ["time zone changes"] as const
+
+const all = [
+  ...firstBackendFaults,
+  ...statementFaults,
+  ...firstClientFaults,
+  ...worldFaults,
+  ...laterFaults,
+  ...ownerFaults,
+] as const
 export type Fault = (typeof all)[number]
 export const faultClasses: readonly Fault[] = all
 
@@ -75,13 +109,45 @@ export function drawRates(random: Random): Rates {
   const share = random()
   const draw = (most: number) => (!calm && random() < share ? random() * most : 0)
   const entries = [
-    ...backendFaults.map((fault) => [fault, draw(0.12)] as const),
+    ...firstBackendFaults.map((fault) => [fault, draw(0.12)] as const),
     ...statementFaults.map((fault) => [fault, draw(0.1)] as const),
-    ...clientFaults.map((fault) => [fault, draw(0.25)] as const),
+    ...firstClientFaults.map((fault) => [fault, draw(0.25)] as const),
     ...worldFaults.map((fault) => [fault, draw(0.1)] as const),
   ]
-  return Object.fromEntries(entries) as Rates
+  const none = [...laterFaults, ...ownerFaults].map((fault) => [fault, 0] as const)
+  return Object.fromEntries([...entries, ...none]) as Rates
 }
+
+/** `random` is another than the one that the others were drawn from. */
+export function withLater(rates: Rates, random: Random): Rates {
+  const share = random()
+  const drawn = laterFaults.map((fault) => [fault, random() < share ? random() * laterMost[fault] : 0] as const)
+  return { ...rates, ...(Object.fromEntries(drawn) as Pick<Rates, (typeof laterFaults)[number]>) }
+}
+
+/** `random` is another one still. */
+export const withOwners = (rates: Rates, random: Random): Rates => ({
+  ...rates,
+  "time zone changes": random() < 0.5 ? random() ** 2 * 0.3 : 0,
+})
+
+const laterMost: Readonly<Record<(typeof laterFaults)[number], number>> = {
+  "backend counts at the edge of what can be": 0.2,
+  "backend repeats the request at its end": 0.05,
+  "backend sends its events in pieces": 0.03,
+  "backend sends comments only": 0.03,
+  "backend never ends": 0.02,
+  "backend answers at length": 0.1,
+  "backend sends fast and hangs up on who reads slowly": 0.15,
+  "client leaves late": 0.2,
+  "client asks for many answers": 0.3,
+  "a day goes by": 0.08,
+  "process stands still": 0.1,
+  "process stands still as it settles": 0.1,
+}
+
+/** How long a process stands still: 0.2 to 40 s, longer than any of its deadlines. */
+export const standstill = (random: Random): number => Math.floor(200 * 200 ** random())
 
 /** One of these classes, or none: each as likely as its rate. */
 export function drawFault<F extends Fault>(random: Random, faults: readonly F[], rates: Rates): F | undefined {

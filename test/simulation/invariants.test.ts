@@ -66,6 +66,7 @@ const sound: Dump = {
       tokens: { ...noTokens, input: 10, output: 5 },
       charge: 45n,
       absorbed: 0n,
+      excess: 0n,
       turns: 1,
       attempts: 1,
       errorCode: undefined,
@@ -127,6 +128,10 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ["nothing is spent below zero, nor more than the limit", changed("keySpend", { spent: -1n })],
   ["nothing is spent below zero, nor more than the limit", changed("keys", { limit: 44n })],
   [
+    "a budget begins anew when its day or month is over, and not before",
+    added("keySpend", { ...spend, period: "daily", start: 23 * 3_600_000 + 4, leased: 0n }),
+  ],
+  [
     "the transfers of a call are its charge and what the house absorbed of it",
     { ...sound, transfers: sound.transfers.slice(0, 2) },
   ],
@@ -156,7 +161,7 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ["the service fee of a paid top-up is revenue, once", changed("topUps", { serviceFee: 8n })],
 ]
 
-const circumstances = { quiet: true, limitsStay: true }
+const circumstances = { quiet: true, limitsStay: true, clockGoesOn: true }
 
 test("books that are right violate nothing", () => {
   expect(violations(sound, circumstances).map(toldOf)).toEqual([])

@@ -17,6 +17,8 @@ export interface Circumstances {
   readonly quiet?: boolean
   /** No spending limit was ever set, lowered or removed while its key was in use. */
   readonly limitsStay?: boolean
+  /** The wall clock was never set, so everybody has heard of a new time zone before a day is over. */
+  readonly clockGoesOn?: boolean
 }
 
 type Row = Violation["row"]
@@ -65,6 +67,7 @@ const claims = new Map<string, Claim>([
   ["what is leased of a key's budget is what its leases have left", budgetsAreCovered],
   ["a key has spent its charges, in all three calendars", spendingIsCharges],
   ["nothing is spent below zero, nor more than the limit", spendingIsLimited],
+  ["a budget begins anew when its day or month is over, and not before", budgetsLast],
   ["the transfers of a call are its charge and what the house absorbed of it", transfersAreCharges],
   ["a charge goes from its own account to revenue, and is taken back the same way", chargesGoToRevenue],
   ["a charge is its tokens at its price version", chargesAreTokens],
@@ -184,6 +187,22 @@ function* spendingIsLimited({ keys, keySpend }: Dump, { limitsStay = false }: Ci
   }
 }
 
+/** A day has 23 hours at least, a month 28 days of which one may be such. */
+const SHORTEST_MS = { daily: 23 * 3_600_000, monthly: (28 * 24 - 1) * 3_600_000, total: Infinity } as const
+
+function* budgetsLast({ keys, keySpend }: Dump, { limitsStay, clockGoesOn }: Circumstances): Iterable<Row> {
+  if (limitsStay !== true || clockGoesOn !== true) return
+  for (const { keyId, period, limit } of keys) {
+    if (period === undefined || limit === undefined) continue
+    const begun = keySpend.filter((row) => row.keyId === keyId && row.period === period && row.spent > 0n)
+    const starts = begun.map(({ start }) => start).sort((a, b) => a - b)
+    for (const [index, start] of starts.entries()) {
+      const next = starts[index + 1]
+      if (next !== undefined && next - start < SHORTEST_MS[period]) yield { keyId, period, start, next }
+    }
+  }
+}
+
 /** What the transfers of a call come to: `charge:`, `absorb:`, `void:` and `void-absorb:` before its request id. */
 function bookedOf({
   idempotencyKey,
@@ -240,12 +259,12 @@ function* chargesGoToRevenue({ transfers, usage }: Dump): Iterable<Row> {
 
 function* chargesAreTokens({ usage, prices }: Dump): Iterable<Row> {
   const rates = new Map(prices.map((version) => [version.priceId, version.rates]))
-  for (const { requestId, part, status, tokens, priceId, charge, absorbed } of usage) {
+  for (const { requestId, part, status, tokens, priceId, charge, absorbed, excess } of usage) {
     const terms = rates.get(priceId)
     const ofTokens = terms && price(tokens, terms)
     const mustAgree = status === "ok" || absorbed > 0n
-    if (ofTokens === undefined || (mustAgree && charge + absorbed !== ofTokens)) {
-      yield { requestId, part, status, priceId, charge, absorbed, ofTokens }
+    if (ofTokens === undefined || (mustAgree && charge + absorbed - excess !== ofTokens)) {
+      yield { requestId, part, status, priceId, charge, absorbed, excess, ofTokens }
     }
   }
 }

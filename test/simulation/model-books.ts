@@ -8,7 +8,7 @@ import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { VersionedLease } from "../../actors/lease.ts"
-import type { PeriodStarts } from "../../actors/period.ts"
+import type { CalendarPeriod, PeriodStarts } from "../../actors/period.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
@@ -17,7 +17,8 @@ import type { Books, KeyBudget, NewKey, NewTopUp } from "./books.ts"
 import type { Dump } from "./dump.ts"
 import { commitBatch } from "./model-commit.ts"
 import { growBudget, growLease, returnBudget, returnLease } from "./model-leases.ts"
-import { spendId, Tables, usageId } from "./model-tables.ts"
+import { type ModelKey, spendId, Tables, usageId } from "./model-tables.ts"
+import { afterChange } from "./zones.ts"
 
 export class ModelBooks implements Books {
   readonly #tables = new Tables()
@@ -130,6 +131,7 @@ export class ModelBooks implements Books {
         tokens: { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 },
         charge: 0n,
         absorbed: 0n,
+        excess: 0n,
         turns: 1,
         attempts: 0,
         errorCode: "internal.error",
@@ -176,8 +178,8 @@ export class ModelBooks implements Books {
     const { keyId, accountId, revoked, requestsPerMinute, tokensPerMinute, limit, period } = key
     const { timeZone, deleted, frozen } = this.#tables.accounts.get(accountId)!
     const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
-    const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone }
-    return { keyId, revoked, ...account, requestsPerMinute, tokensPerMinute, budget }
+    const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone, running: key.running }
+    return { keyId, revoked, ...account, requestsPerMinute, tokensPerMinute, budget, fallback: "any" }
   }
 
   async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
@@ -196,11 +198,26 @@ export class ModelBooks implements Books {
     this.#tables.balances.set(accountId, { accountId, posted: 0n, leased: 0n })
   }
 
+  async changeTimeZone(accountId: string, timeZone: string, nowMs: number): Promise<void> {
+    const account = this.#tables.accounts.get(accountId)
+    if (account === undefined || account.deleted || account.timeZone === timeZone) return
+    const carried = (key: ModelKey, period: CalendarPeriod) => ({
+      period,
+      ...afterChange(nowMs, period, [account.timeZone, timeZone], key.running[period]),
+    })
+    for (const keyHash of account.keyHashes) {
+      const key = this.#tables.keysByHash.get(keyHash)!
+      if (!key.revoked) key.running = { daily: carried(key, "daily"), monthly: carried(key, "monthly") }
+    }
+    this.#tellKeysOf(account)
+    account.timeZone = timeZone
+  }
+
   async deleteAccount(accountId: string): Promise<void> {
     const account = this.#tables.accounts.get(accountId)
     if (account === undefined || account.deleted) return
     account.deleted = true
-    for (const id of account.keyHashes) this.#tables.tell({ what: "changed", about: "key", id })
+    this.#tellKeysOf(account)
   }
 
   async freezeAccount(accountId: string): Promise<void> {
@@ -215,14 +232,22 @@ export class ModelBooks implements Books {
     const account = this.#tables.accounts.get(accountId)
     if (account === undefined || account.frozen === frozen) return
     account.frozen = frozen
-    for (const id of account.keyHashes) this.#tables.tell({ what: "changed", about: "key", id })
+    this.#tellKeysOf(account)
+  }
+
+  /** A revoked key is refused as such, whatever becomes of its account. */
+  #tellKeysOf({ keyHashes }: { readonly keyHashes: readonly string[] }): void {
+    for (const id of keyHashes) {
+      if (this.#tables.keysByHash.get(id)?.revoked === false) this.#tables.tell({ what: "changed", about: "key", id })
+    }
   }
 
   async createKey({ keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute }: NewKey): Promise<void> {
     const account = this.#tables.accounts.get(accountId)
     if (account === undefined || account.frozen || this.#tables.keys.has(keyId)) return
     const { limit, period } = budget ?? { limit: undefined, period: undefined }
-    const row = { keyId, accountId, keyHash, limit, period, revoked: false, requestsPerMinute, tokensPerMinute }
+    const limits = { limit, period, requestsPerMinute, tokensPerMinute }
+    const row = { keyId, accountId, keyHash, ...limits, revoked: false, running: {} }
     this.#tables.keys.set(keyId, row)
     this.#tables.keysByHash.set(keyHash, row)
     account.keyHashes.push(keyHash)

@@ -62,11 +62,13 @@ export function commitBatch(tables: Tables, processId: string, batch: Batch): re
       status: "billing_error",
       charge: 0n,
       absorbed: 0n,
+      excess: 0n,
       flagged: true,
     } satisfies Partial<ModelUsage>)
   }
   for (const { row, record } of late) {
     row.absorbed = record.charge + record.absorbed
+    row.excess = record.excess
     const { tokens, model, priceId, turns, attempts } = record
     Object.assign(row, { tokens, model, priceId, turns, attempts } satisfies Partial<ModelUsage>)
   }
@@ -125,13 +127,14 @@ function refuseUnless(holds: boolean, constraint: string): void {
 }
 
 function checkRecord({ record, due }: Due): void {
-  const { tokens, charge, absorbed, status, turns, attempts } = record
+  const { tokens, charge, absorbed, excess, status, turns, attempts } = record
   const counts = [tokens.input, tokens.output, tokens.cacheRead, tokens.cacheWrite, attempts, turns - 1]
   refuseUnless(
     counts.every((count) => count >= 0),
     "usage: counts",
   )
   refuseUnless(due >= 0n && absorbed + charge - due >= 0n, "usage: amounts")
+  refuseUnless(excess >= 0n && excess <= absorbed + charge - due, "usage: excess_micro")
   refuseUnless(status === "ok" || due === 0n, "usage: status")
 }
 
@@ -245,6 +248,7 @@ const usageOf = ({ opening, record, open, due }: Due): ModelUsage => ({
   tokens: record.tokens,
   charge: due,
   absorbed: record.absorbed + record.charge - due,
+  excess: record.excess,
   turns: record.turns,
   attempts: record.attempts,
   errorCode: record.errorCode,

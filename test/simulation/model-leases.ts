@@ -4,7 +4,7 @@ import type { VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
 import type { Grown } from "../../src/store/leases.ts"
-import { type ModelLease, put, spendId, type Tables } from "./model-tables.ts"
+import { type ModelKey, type ModelLease, put, spendId, type Tables } from "./model-tables.ts"
 
 type Sums = Record<"granted" | "returned" | "settled", bigint> & { version: number }
 
@@ -63,7 +63,7 @@ export function growBudget(
   const key = tables.keys.get(keyId)
   const limit = key?.period === period ? key.limit : undefined
   const left = limit === undefined ? short : limit - spend.spent - spend.leased
-  const free = left > 0n ? left : 0n
+  const free = left > 0n && !(limit !== undefined && runsOn(key, of)) ? left : 0n
   forgetOver(tables, processId, of)
   const leases = tables.budgetLeases.get(id)
   const lease = leases?.get(processId) ?? { keyId, period, start, processId, ...nothing }
@@ -79,6 +79,12 @@ export function growBudget(
   }
   const elsewhere = micro(spend.spent - lease.settled)
   return { lease: sumsOf(lease), more: neighbours || free > share, elsewhere }
+}
+
+/** A period that would begin while an older one runs on. */
+function runsOn(key: ModelKey | undefined, { period, start }: BudgetPeriod): boolean {
+  const running = period === "total" ? undefined : key?.running[period]
+  return running !== undefined && running.start < start && start < running.end
 }
 
 /** Periods that are over, and settled. */

@@ -2,7 +2,7 @@
  * The tables of the books in memory: rows as `dump.ts` says them, changed in place, found by what the statements look them
  * up by. Micro-rupiah, milliseconds.
  */
-import type { SpendingPeriod } from "../../actors/period.ts"
+import type { RunningPeriods, SpendingPeriod } from "../../actors/period.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type {
   BalanceRow,
@@ -32,6 +32,7 @@ export interface ModelKey extends Changeable<KeyRow> {
   readonly keyHash: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
+  running: RunningPeriods
 }
 
 interface ModelProcess extends Changeable<ProcessRow> {

@@ -36,6 +36,7 @@ const kinds = {
   "unfreeze-account": 1,
   "create-key": 1,
   "add-price": 1,
+  "change-time-zone": 3,
 } as const
 type Kind = keyof typeof kinds
 

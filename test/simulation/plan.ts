@@ -4,8 +4,17 @@
  */
 import { type Random, seededRandom } from "../../actors/kernel/random.ts"
 import type { Endpoint } from "../../src/chat/request.ts"
-import { clientFaults, drawFault, drawRates, type Rates } from "./faults.ts"
-import { accounts, keys, models } from "./shop.ts"
+import {
+  drawFault,
+  drawRates,
+  firstClientFaults,
+  type laterClientFaults,
+  type Rates,
+  standstill,
+  withLater,
+  withOwners,
+} from "./faults.ts"
+import { accounts, keys, models, zones } from "./shop.ts"
 
 export interface Plan {
   readonly seed: number
@@ -33,7 +42,7 @@ export interface PlannedCall {
   /** In characters. */
   readonly promptLength: number
   readonly searches: boolean
-  readonly manners: (typeof clientFaults)[number] | undefined
+  readonly manners: (typeof firstClientFaults | typeof laterClientFaults)[number] | undefined
   /** Milliseconds until it leaves, or between two reads. */
   readonly paceMs: number
   /** Of what its backends do. */
@@ -45,18 +54,35 @@ export type PlannedEvent = { readonly afterMs: number } & (
   | { readonly type: "top-up"; readonly account: number; readonly micro: number; readonly twice: boolean }
   | { readonly type: "budget"; readonly key: number; readonly micro: number | undefined; readonly period: number }
   | { readonly type: "revoke"; readonly key: number }
+  | { readonly type: "move"; readonly account: number; readonly zone: number }
   | { readonly type: "poison"; readonly process: number; readonly key: number; readonly kind: "key" | "account" }
   | { readonly type: "crash" | "replace" | "lose-lock"; readonly process: number }
   | { readonly type: "deafen"; readonly process: number; readonly forMs: number }
   | { readonly type: "outage"; readonly forMs: number }
-  | { readonly type: "jump"; readonly byMs: number }
+  | { readonly type: "stand"; readonly process: number; readonly forMs: number; readonly losesLock: boolean }
+  | { readonly type: "jump" | "day"; readonly byMs: number }
 )
 
 const MOST_PROCESSES = 3
+const HOUR_MS = 3_600_000
 /** About so many steps come of one event. */
 const STEPS_AN_EVENT = 12
 
 export function drawPlan(seed: number, steps: number): Plan {
+  const plan = drawFirstPlan(seed, steps)
+  const random = seededRandom(seed ^ 0x2545f491)
+  const owners = seededRandom(seed ^ 0x51ed270b)
+  const rates = withOwners(withLater(plan.rates, random), owners)
+  const events = plan.events.flatMap((event) => [
+    event.type === "call" ? withLaterManners(event, random, rates) : event,
+    ...drawLater(random, rates, plan.processes),
+    ...drawMove(owners, rates),
+  ])
+  return { ...plan, rates, events }
+}
+
+/** Without the classes of faults that came later. */
+export function drawFirstPlan(seed: number, steps: number): Plan {
   const random = seededRandom(seed)
   const rates = drawRates(random)
   const processes = 1 + whole(random, MOST_PROCESSES)
@@ -96,6 +122,32 @@ function drawEvent(random: Random, rates: Rates, number: number, processes: numb
   return drawCall(random, rates, number, key)
 }
 
+function withLaterManners(call: PlannedEvent & PlannedCall, random: Random, rates: Rates): PlannedEvent {
+  const manners = drawFault(random, ["client leaves late", "client asks for many answers"], rates)
+  const much = random()
+  if (manners === "client leaves late" && call.stream) return { ...call, manners, paceMs: Math.floor(much * 40_000) }
+  if (manners === "client asks for many answers" && call.format === "chat")
+    return { ...call, manners, choices: 2 + Math.floor(much * 7) }
+  return call
+}
+
+/** What happens just after another event. */
+function drawLater(random: Random, rates: Rates, processes: number): PlannedEvent[] {
+  const events: PlannedEvent[] = []
+  if (random() < rates["process stands still"]) {
+    const process = whole(random, processes)
+    events.push({ afterMs: 0, type: "stand", process, forMs: standstill(random), losesLock: random() < 0.2 })
+  }
+  if (random() < rates["a day goes by"]) events.push({ afterMs: 0, type: "day", byMs: whole(random, 40 * HOUR_MS) })
+  return events
+}
+
+/** An owner who looks for a zone in which the day is fresh. */
+function drawMove(random: Random, rates: Rates): PlannedEvent[] {
+  if (random() >= rates["time zone changes"]) return []
+  return [{ afterMs: 0, type: "move", account: whole(random, accounts.length), zone: whole(random, zones.length) }]
+}
+
 type PlannedEventBody = PlannedEvent extends infer E
   ? E extends { afterMs: number }
     ? Omit<E, "afterMs">
@@ -117,7 +169,7 @@ function drawCall(random: Random, rates: Rates, number: number, key: number): Pl
     maxTokens: 1 + Math.floor(random() ** 3 * 300),
     promptLength: 10 + Math.floor(random() ** 4 * 4_000),
     searches: format === "messages" && model.features.length > 0 && random() < 0.4,
-    manners: drawFault(random, clientFaults, rates),
+    manners: drawFault(random, firstClientFaults, rates),
     paceMs: Math.floor(random() ** 3 * 4_000),
     seed: whole(random, 2 ** 31),
   }

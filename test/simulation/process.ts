@@ -2,9 +2,9 @@
  * One gateway process of a simulated world: the product's own `Gateway`, begun and ended as `src/server.ts` and
  * `src/store` do it, on a clock that stops with the process. Times in milliseconds.
  */
-import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { Batch } from "../../actors/ledger.ts"
+import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
 import { Failure } from "../../src/failure/failure.ts"
@@ -21,53 +21,20 @@ import type { WireFormat } from "../../src/wire/format.ts"
 import { fetchFor } from "./backend.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { SimulatedDisk } from "./disk.ts"
+import { standstill } from "./faults.ts"
+import { limits } from "./limits.ts"
+import { arrival, ProcessClock } from "./process-clock.ts"
 import { type RemoteBooks, remoteBooks } from "./remote-books.ts"
 import { SessionLock } from "./session-lock.ts"
+import { measurePdf } from "../../src/pdf/measure.ts"
 import { backends } from "./shop.ts"
 import type { Stage } from "./stage.ts"
 import { Statements } from "./statements.ts"
 
-/** Shorter than in production, so that a world comes to rest soon. */
-const limits = {
-  maxBodyBytes: 1_000_000,
-  maxConcurrency: 6,
-  capacityWaitMs: 2_000,
-  heartbeatMs: 700,
-  settleDeadlineMs: 5_000,
-  upstreamStartMs: 8_000,
-  upstreamIdleMs: 6_000,
-  drainMs: 5_000,
-  drainLeftMs: 4_000,
-  readerStallMs: 15_000,
-  idleMs: 1_500,
-}
 /** A command that no actor knows. */
 const POISON = { type: "poison" } as const
 const SUCCESSION_EVERY_MS = 5_000
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
-
-/** Time as one process has it; nothing of it runs any more once the process is gone. */
-class ProcessClock implements Clock {
-  readonly #stage: Stage
-  readonly #skewMs: number
-  alive = true
-
-  constructor(stage: Stage) {
-    this.#stage = stage
-    this.#skewMs = Math.floor((stage.random() - 0.5) * 2_000)
-  }
-  now(): number {
-    return this.#stage.clock.now() + this.#skewMs
-  }
-  monotonic(): number {
-    return this.#stage.clock.monotonic()
-  }
-  after(delayMs: number, run: () => void): Timer {
-    return this.#stage.clock.after(delayMs, () => {
-      if (this.alive) run()
-    })
-  }
-}
 
 /** What all processes of a world share. */
 export interface ProcessParts {
@@ -89,10 +56,17 @@ export class SimulatedProcess {
   crashed = false
   /** Calls that are told nothing yet, also those whose client has left. */
   calls = 0
+  /** By request id: when something last had gone wrong until the call was settled. */
+  readonly troubles = new Map<string, number>()
   /** The server has seen that it is gone, if it is. */
   missed = true
+  /** When it was told to end, on the monotonic clock. */
+  drainsSince = Infinity
+  /** When one of its actors last crashed, or it heard that another has closed it; on the monotonic clock. */
+  #upsetAt = -Infinity
   readonly #stage: Stage
   readonly #database: SimulatedDatabase
+  readonly #statements: Statements
   readonly #books: RemoteBooks
   readonly #lock: SessionLock
   readonly #disk: SimulatedDisk
@@ -109,7 +83,8 @@ export class SimulatedProcess {
     this.#disk = disk
     this.#catalogue = catalogue
     this.clock = new ProcessClock(stage)
-    this.#books = remoteBooks(database.books, new Statements(stage, this.clock, database, id))
+    this.#statements = new Statements(stage, this.clock, database, id)
+    this.#books = remoteBooks(database.books, this.#statements)
     this.#lock = new SessionLock({ stage, clock: this.clock, database, processId: id, fenced: () => this.#fenced() })
     const { promise, resolve } = Promise.withResolvers<void>()
     this.gone = promise
@@ -128,12 +103,24 @@ export class SimulatedProcess {
     return this.#serving && this.alive
   }
 
+  /** When something that a call may wait for last went wrong: the database, an actor, or its being closed by another. */
+  get troubledAt(): number {
+    return Math.max(this.#statements.troubledAt, this.#upsetAt, this.#lock.lackedAt)
+  }
+
   get locked(): boolean {
     return this.#lock.held
   }
 
   loseLock(): void {
     this.#lock.lose()
+  }
+
+  /** Nothing of it runs for so long. */
+  stand(forMs: number, losesLock: boolean): void {
+    if (!this.serving || !this.clock.stand(forMs)) return
+    this.#stage.trace(`${this.id} stands still for ${forMs} ms`)
+    if (losesLock) this.loseLock()
   }
 
   /** All its memory is lost at once. The server notices some time later. */
@@ -152,7 +139,9 @@ export class SimulatedProcess {
   /** Takes no more calls, ends those under way, and gives everything back. */
   async stop(): Promise<void> {
     if (this.gateway === undefined || !this.#serving) return
+    if (this.clock.stands) await this.clock.heard()
     this.#stage.trace(`${this.id} drains`)
+    this.drainsSince = this.clock.monotonic()
     this.#serving = false
     const told = this.#books.drain(this.id).catch(() => {})
     await this.gateway.drain()
@@ -173,6 +162,7 @@ export class SimulatedProcess {
     this.calls++
     using _ended = { [Symbol.dispose]: () => this.calls-- }
     try {
+      if (this.clock.stands) await this.clock.heard()
       return await call(this.gateway.ports, format, request, requestId)
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
@@ -189,8 +179,10 @@ export class SimulatedProcess {
     this.#poisoned.add(actor)
     // It reaches nobody where the actor is not there.
     this.clock.after(10_000, () => this.#poisoned.delete(actor))
-    if (kind === "key") keys.tellIfActive(id, POISON as never)
-    else accounts.tellIfActive(id, POISON as never)
+    this.clock.arrive(() => {
+      if (kind === "key") keys.tellIfActive(id, POISON as never)
+      else accounts.tellIfActive(id, POISON as never)
+    })
   }
 
   deafen(forMs: number): void {
@@ -206,6 +198,7 @@ export class SimulatedProcess {
     await this.#books.registerProcess(this.id)
     await this.#closeDead()
     this.gateway = new Gateway({
+      largeBodies: new LargeBodies(new DirectClerk()),
       runtime: {
         clock: this.clock,
         random: this.#stage.random,
@@ -213,6 +206,7 @@ export class SimulatedProcess {
         fatal: (actor, cause) => this.#fatal(actor, cause),
         crashed: (actor, cause) => {
           this.#poisoned.delete(actor)
+          this.#upsetAt = this.clock.monotonic()
           if (!isPoison(cause)) this.#stage.violate(`an actor crashed: ${actor}: ${stackOf(cause)}`)
         },
       },
@@ -224,13 +218,21 @@ export class SimulatedProcess {
       catalogue: new LiveCatalogue(this.#catalogue),
       backends,
       fetch: fetchFor(this.#stage, this.clock),
+      pdfs: {
+        read: async (file) => measurePdf(Buffer.from(typeof file === "string" ? file : await file.text(), "base64")),
+      },
+      factorStore: { read: async () => [], write: async () => {} },
       search: async () => {
-        await sleep(this.clock, 1 + this.#stage.delay(50))
+        await arrival(this.clock, 1 + this.#stage.delay(50))
         return [{ url: "http://found.invalid/", title: "found", snippet: "something", published: undefined }]
       },
+      endUserSecret: new Uint8Array(32),
       log: silent,
       limits,
-      finished: ({ booked }) => this.#stage.count(`record ${booked.status}${booked.durable ? "" : ", not durable"}`),
+      finished: ({ requestId, booked }) => {
+        this.troubles.set(requestId, this.troubledAt)
+        this.#stage.count(`record ${booked.status}${booked.durable ? "" : ", not durable"}`)
+      },
       alerted: () => this.#stage.count("operator alerted"),
       crashed: (_, error) => this.#stage.violate(`a call's story crashed: ${stackOf(error)}`),
     })
@@ -260,7 +262,7 @@ export class SimulatedProcess {
   }
 
   readonly #hear = (notice: Notice): void => {
-    this.clock.after(this.#stage.delay(5), () => {
+    this.clock.io(this.#stage.delay(5), () => {
       if (!this.deaf && notice.about !== "catalogue") this.gateway?.hear(notice)
     })
   }
@@ -300,7 +302,11 @@ export class SimulatedProcess {
       await this.#books.ping()
       return []
     }
-    const fenced = await this.#books.commit(this.id, batch)
+    const settles = batch.settlements.length > 0 && this.#stage.fails("process stands still as it settles")
+    const committing = this.#books.commit(this.id, batch)
+    if (settles) this.stand(standstill(this.#stage.random), this.#stage.random() < 0.2)
+    const fenced = await committing
+    if (fenced.length > 0) this.#upsetAt = this.clock.monotonic()
     for (const _ of fenced) this.#stage.count("call settled without a lease")
     return fenced
   }

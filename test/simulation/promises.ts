@@ -2,8 +2,9 @@
 import { microToRupiah, micro } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import type { CallStory } from "./client.ts"
+import { type CallStory, isUndisturbed } from "./client.ts"
 import type { Dump, UsageRow } from "./dump.ts"
+import { isWithin, miscounted } from "./counts.ts"
 import type { Said } from "./stage.ts"
 
 /**
@@ -20,7 +21,8 @@ export function brokenPromises(
     const row = finals.get(story.requestId)
     const of = said.get(story.requestId) ?? []
     const problem =
-      broken(story, row, of) ??
+      broken(story, row, of, dump.prices) ??
+      lateness(story, row, of) ??
       (row && mispriced(row, dump.prices)) ??
       (row && holdsLast ? overHold(row, of) : undefined)
     return problem === undefined
@@ -29,15 +31,37 @@ export function brokenPromises(
   })
 }
 
+/** What says that the database was not reached, or not in time. */
+const untimely: ReadonlySet<string> = new Set([
+  "billing.reconcile_failed",
+  "dependency.database_unavailable",
+  "internal.error",
+])
+
+/** Lateness of the process itself gives nothing away and refuses nobody (decisions §13.1), nor does a slow client. */
+function lateness(story: CallStory, row: UsageRow | undefined, said: readonly Said[]): string | undefined {
+  const { told, undisturbed, process } = story
+  if (told === undefined || !undisturbed) return undefined
+  if (told.kind === "failure")
+    return untimely.has(told.code) ? "it is refused for the process's own lateness" : undefined
+  // What became of a call after its client was gone has to be undisturbed too.
+  const ended = told.kind === "whole" || isUndisturbed(story, process.troubles.get(story.requestId))
+  if (!ended || row?.status !== "billing_error" || said.at(-1)?.whole !== true) return undefined
+  return told.kind === "whole"
+    ? "an answer is given away for the process's own lateness"
+    : "an answer is given away to a client that was gone"
+}
+
 function broken(
   { told, sawHead, process }: CallStory,
   row: UsageRow | undefined,
   said: readonly Said[],
+  prices: Dump["prices"],
 ): string | undefined {
   const asked = said.length
   if (row !== undefined && row.status !== "ok" && row.charge > 0n) return "a call that was not ok is charged"
   if (asked === 0 && row !== undefined && row.charge > 0n) return "a call that reached no backend is charged"
-  const misbooked = row && bookedAgainst(row, said)
+  const misbooked = row && miscounted(row, said, prices, process.drainsSince)
   if (misbooked !== undefined) return misbooked
   if (row === undefined && sawHead) return "an answer began and has no record"
   switch (told?.kind) {
@@ -76,18 +100,9 @@ function mispriced({ model, status, priceId, openedAt }: UsageRow, prices: Dump[
     : `it is priced by version ${priceId}, and version ${due?.priceId} was in force`
 }
 
-/** What a backend answered whole, and counted, is charged, and to whoever asked; what it did not count is not. */
-function bookedAgainst({ status, charge }: UsageRow, said: readonly Said[]): string | undefined {
-  const last = said.at(-1)
-  if (charge > 0n && last?.counts === "none") return "what no backend has counted is charged"
-  const answered = last?.whole === true && last.counts === "honest"
-  if (answered && status !== "ok" && status !== "billing_error") return "an answer that came whole is not charged"
-  return undefined
-}
-
 /** An answer within its limit costs no more than is held for it (decisions §3). */
 const overHold = ({ status, absorbed }: UsageRow, said: readonly Said[]): string | undefined =>
-  status === "ok" && absorbed > 0n && said.every(({ counts }) => counts !== "beyond")
+  status === "ok" && absorbed > 0n && said.every(isWithin)
     ? "the house bears what was asked for within the limit"
     : undefined
 

@@ -9,6 +9,7 @@ import type { CallStory } from "./client.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { Fault } from "./faults.ts"
 import { toldOf, violations } from "./invariants.ts"
+import { limits } from "./limits.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { brokenPromises } from "./promises.ts"
 import { keys, models } from "./shop.ts"
@@ -23,6 +24,8 @@ export interface Scene {
   readonly stories: readonly CallStory[]
   /** No key's budget is changed on the way. */
   readonly limitsStay: boolean
+  /** The wall clock is never set. */
+  readonly clockGoesOn: boolean
   /** A process is about to take the place of another. */
   readonly isReplacing: () => boolean
 }
@@ -64,10 +67,21 @@ async function restless({ database, processes: all, isReplacing }: Scene): Promi
   })
 }
 
+/** What clients have not taken is within its share of memory, and nobody stands for what is not there. */
+export function checkUnread({ stage, processes }: Scene): void {
+  for (const { id, alive, gateway } of processes) {
+    const total = alive ? (gateway?.ports.unread.total ?? 0) : 0
+    if (total < 0 || total > limits.unreadBytes)
+      stage.violate(`${id} keeps ${total} bytes for clients that do not read`)
+  }
+}
+
 /** Nothing is held, nobody waits. */
 export async function checkIdle({ stage, stories }: Scene, { id, gateway }: SimulatedProcess): Promise<void> {
   if (gateway === undefined) return
   const { actors } = gateway.ports
+  const { unread } = gateway.ports
+  if (unread.total !== 0) stage.violate(`at rest ${unread.total} bytes are kept by ${id} for clients`)
   const gate = await actors.gate.ask<{ taken: number; waiting: number }>((reply) => ({ type: "view", reply }), 1_000)
   if (gate.kind !== "ok" || gate.value.taken > 0 || gate.value.waiting > 0)
     stage.violate(`at rest the gate of ${id} is not empty: ${JSON.stringify(gate)}`)
@@ -134,6 +148,8 @@ export async function audit(scene: Scene): Promise<void> {
 }
 
 /** Also on the way, while all is under way. */
-export async function checkBooks({ stage, database, limitsStay }: Scene, quiet: boolean): Promise<void> {
-  for (const found of violations(await database.books.dump(), { quiet, limitsStay })) stage.violate(toldOf(found))
+export async function checkBooks(scene: Scene, quiet: boolean): Promise<void> {
+  const { stage, database, limitsStay, clockGoesOn } = scene
+  const circumstances = { quiet, limitsStay, clockGoesOn }
+  for (const found of violations(await database.books.dump(), circumstances)) stage.violate(toldOf(found))
 }

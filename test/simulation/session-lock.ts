@@ -2,13 +2,14 @@
  * The session lock of a simulated process, as `src/store/session-lock.ts` keeps it: taken again when it was lost, unless
  * another process has closed this one in the meantime. Times in milliseconds.
  */
-import { type Clock, sleep } from "../../actors/kernel/clock.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
 import type { SimulatedDatabase } from "./database.ts"
+import { arrival, type ProcessClock } from "./process-clock.ts"
 import type { Stage } from "./stage.ts"
 
 interface Parts {
   readonly stage: Stage
-  readonly clock: Clock
+  readonly clock: ProcessClock
   readonly database: SimulatedDatabase
   readonly processId: string
   readonly fenced: () => void
@@ -23,6 +24,7 @@ export class SessionLock {
   #lostAt = -Infinity
   #over = false
   #held = false
+  #retakenAt = -Infinity
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -31,6 +33,11 @@ export class SessionLock {
   /** After its own lock was lost, a process judges no other. */
   get inReprieve(): boolean {
     return this.#parts.clock.monotonic() - this.#lostAt < REPRIEVE_MS
+  }
+
+  /** When another process last could take this one for dead. */
+  get lackedAt(): number {
+    return this.#held ? this.#retakenAt : this.#parts.clock.monotonic()
   }
 
   get held(): boolean {
@@ -61,12 +68,13 @@ export class SessionLock {
   async #retake(): Promise<void> {
     this.#lostAt = this.#parts.clock.monotonic()
     while (!this.#over && !(await this.#acquire())) await sleep(this.#parts.clock, RETAKE_PAUSE_MS)
+    this.#retakenAt = this.#parts.clock.monotonic()
     if (!this.#over) await this.#askWhetherFenced()
   }
 
   async #acquire(): Promise<boolean> {
     const { stage, clock, database, processId } = this.#parts
-    await sleep(clock, 1 + stage.delay(5))
+    await arrival(clock, 1 + stage.delay(5))
     if (database.away || this.#over) return false
     this.#held = await database.books.takeLock(processId)
     return this.#held

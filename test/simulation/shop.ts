@@ -21,6 +21,7 @@ const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], mor
   maxConcurrency: 8,
   fallback: [],
   strip: [],
+  pass: [],
   unsupported: [],
   features: [],
   createdAt: new Date(0),
@@ -69,6 +70,9 @@ export const accounts = [
   { accountId: "acc_poor", micro: 1_500_000n },
   { accountId: "acc_broke", micro: 0n },
 ] as const
+
+/** Which owners move to. */
+export const zones = ["Asia/Jakarta", "Pacific/Kiritimati", "Etc/GMT+12", "America/New_York", "UTC"] as const
 
 interface ShopKey {
   readonly keyId: string

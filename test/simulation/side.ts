@@ -20,6 +20,8 @@ export interface Call {
   readonly status: UsageRecord["status"]
   readonly tokens: Tokens
   readonly absorbed: bigint
+  /** The part of `absorbed` that its tokens do not explain. */
+  readonly excess: bigint
   readonly markers: number
   readonly later: boolean
 }
@@ -90,9 +92,18 @@ export class Side {
 
   settlement(call: Call, voided: boolean): Settlement {
     const absorbed = voided ? zero : micro(call.absorbed)
-    const charge = voided ? zero : micro(price(call.tokens, rates[call.price % rates.length]!) - absorbed)
+    const excess = voided ? zero : micro(call.excess)
+    const charge = voided ? zero : micro(price(call.tokens, rates[call.price % rates.length]!) + excess - absorbed)
     const status = voided ? "billing_error" : call.status
-    const final = this.#record(call, { part: 0, status, tokens: call.tokens, charge, absorbed, flagged: voided })
+    const final = this.#record(call, {
+      part: 0,
+      status,
+      tokens: call.tokens,
+      charge,
+      absorbed,
+      excess,
+      flagged: voided,
+    })
     const markers = Array.from({ length: call.markers }, (_, index) =>
       this.#record(call, {
         part: index + 1,
@@ -100,6 +111,7 @@ export class Side {
         tokens: noTokens,
         charge: zero,
         absorbed: zero,
+        excess: zero,
         flagged: false,
       }),
     )
@@ -108,7 +120,7 @@ export class Side {
 
   #record(
     call: Call,
-    fields: Pick<UsageRecord, "part" | "status" | "tokens" | "charge" | "absorbed" | "flagged">,
+    fields: Pick<UsageRecord, "part" | "status" | "tokens" | "charge" | "absorbed" | "excess" | "flagged">,
   ): UsageRecord {
     return {
       ...fields,

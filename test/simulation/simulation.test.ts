@@ -5,14 +5,14 @@
 import { describe, expect, test } from "bun:test"
 import { availableParallelism } from "node:os"
 import { surveyInParallel } from "./parallel.ts"
-import { drawPlan } from "./plan.ts"
+import { drawFirstPlan, drawPlan } from "./plan.ts"
 import { neverHappened } from "./survey.ts"
 import { simulate } from "./world.ts"
 
 const STEPS = 500
 const SEEDS = Number(process.env["LOKET_SIMULATION_SEEDS"] ?? 300)
 const LIMIT_MS = 60_000 + 100 * SEEDS
-/** In these something did not hold once. As long as plans are drawn as they are, they come to the same place again. */
+/** In these something did not hold once. As long as first plans are drawn as they are, they come to the same place again. */
 const REMEMBERED = [3_002_604, 3_007_035, 10_451_971, 10_583_898, 10_699_932]
 
 describe("worlds of gateways, customers and backends under faults", () => {
@@ -32,7 +32,7 @@ describe("worlds of gateways, customers and backends under faults", () => {
   )
 
   test.each(REMEMBERED)("keep them where they once did not: %d", (seed) => {
-    expect(simulate(drawPlan(seed, STEPS)).violations).toEqual([])
+    expect(simulate(drawFirstPlan(seed, STEPS)).violations).toEqual([])
   })
 
   test("are the same from the same seed, and others from another", () => {

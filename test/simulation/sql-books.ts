@@ -10,7 +10,7 @@ import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { Share } from "../../actors/share.ts"
-import { accountStore } from "../../src/store/accounts.ts"
+import { type AccountStore, accountStore } from "../../src/store/accounts.ts"
 import { apiKeyStore } from "../../src/store/api-keys.ts"
 import {
   type BudgetPeriod,
@@ -37,6 +37,8 @@ export class SqlBooks implements Books, AsyncDisposable {
   readonly #processes: ProcessStatements
   readonly #budgets: BudgetStatements
   readonly #keys: KeyStatements
+  readonly #accounts: AccountStore
+  #nowMs = 0
   readonly #listener: Connection | undefined
   readonly #locks = new Set<string>()
   #told: Notice[] = []
@@ -47,6 +49,7 @@ export class SqlBooks implements Books, AsyncDisposable {
     this.#processes = processStatements(target.db)
     this.#budgets = budgetStatements(target.db)
     this.#keys = keyStatements(target.db)
+    this.#accounts = accountStore(target.db, () => this.#nowMs)
     if (!onPostgres) return
     this.#listener = new Connection({
       url: target.url,
@@ -173,42 +176,52 @@ export class SqlBooks implements Books, AsyncDisposable {
 
   async createAccount(accountId: string, timeZone: string): Promise<void> {
     const sessionHash = Buffer.from(`session ${accountId}`)
-    await accountStore(this.#target.db).create({
+    await this.#accounts.create({
       id: accountId,
       email: `${accountId}@example.test`,
       passwordHash: "x",
       sessionHash,
       from: { address: "127.0.0.1", userAgent: "test" },
+      network: "127.0.0.1",
     })
-    // The product asks Postgres for all zones first, which takes longer than all else here.
     await this.#target.sql`update accounts set time_zone = ${timeZone} where id = ${accountId}`
   }
 
+  async changeTimeZone(accountId: string, timeZone: string, nowMs: number): Promise<void> {
+    this.#nowMs = nowMs
+    await this.#accounts.change(accountId, { timeZone })
+  }
+
   async deleteAccount(accountId: string): Promise<void> {
-    await accountStore(this.#target.db).delete(accountId)
+    await this.#accounts.delete(accountId)
   }
 
   async freezeAccount(accountId: string): Promise<void> {
-    await accountStore(this.#target.db).freeze(accountId, "books")
+    await this.#accounts.freeze(accountId, "books")
   }
 
   async unfreezeAccount(accountId: string): Promise<void> {
-    await accountStore(this.#target.db).unfreeze(accountId)
+    await this.#accounts.unfreeze(accountId)
   }
 
   async createKey({ keyId, accountId, keyHash, budget, ...limits }: NewKey): Promise<void> {
-    await apiKeyStore(this.#target.db).create({
-      id: keyId,
-      accountId,
-      name: "key",
-      keyHash: Buffer.from(keyHash, "hex"),
-      prefix: "sk-loket",
-      last4: "last",
-      requestsPerMinute: limits.requestsPerMinute ?? null,
-      tokensPerMinute: limits.tokensPerMinute ?? null,
-      spendingLimitMicro: budget?.limit ?? null,
-      spendingPeriod: budget?.period ?? null,
-    })
+    await apiKeyStore(this.#target.db).create(
+      {
+        id: keyId,
+        accountId,
+        name: "key",
+        keyHash: Buffer.from(keyHash, "hex"),
+        prefix: "sk-loket",
+        last4: "last",
+        requestsPerMinute: limits.requestsPerMinute ?? null,
+        tokensPerMinute: limits.tokensPerMinute ?? null,
+        spendingLimitMicro: budget?.limit ?? null,
+        spendingPeriod: budget?.period ?? null,
+        // So that calls are rerouted often.
+        fallback: "any",
+      },
+      { active: 1_000, aDay: 1_000 },
+    )
   }
 
   async changeBudget(keyId: string, budget: KeyBudget | undefined): Promise<void> {

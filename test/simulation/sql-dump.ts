@@ -16,7 +16,7 @@ import type {
   TransferRow,
 } from "./dump.ts"
 
-const tables = `accounts sessions api_keys key_spend balances transfers processes leases budget_leases openings usage
+const tables = `accounts sessions api_keys running_periods key_spend balances transfers processes leases budget_leases openings usage
   top_ups models prices`
 
 /** Some rows are guarded by triggers, which sleep meanwhile. To truncate takes a hundred times as long. */
@@ -70,7 +70,7 @@ export async function readDump(sql: Sql): Promise<Dump> {
 async function readUsage(sql: Sql): Promise<Dump["usage"]> {
   const rows = await sql<UsageColumns[]>`
     select request_id, part, account_id, key_id, lease_id, model, status, input_tokens, output_tokens, cache_read_tokens,
-      cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code, flagged, opened_at
+      cache_write_tokens, charge_micro, absorbed_micro, excess_micro, price_id, turns, attempts, error_code, flagged, opened_at
     from usage`
   return rows.map((row) => ({
     requestId: row.request_id,
@@ -89,6 +89,7 @@ async function readUsage(sql: Sql): Promise<Dump["usage"]> {
     },
     charge: row.charge_micro,
     absorbed: row.absorbed_micro,
+    excess: row.excess_micro,
     turns: row.turns,
     attempts: row.attempts,
     errorCode: row.error_code ?? undefined,
@@ -111,6 +112,7 @@ interface UsageColumns {
   readonly cache_write_tokens: bigint
   readonly charge_micro: bigint
   readonly absorbed_micro: bigint
+  readonly excess_micro: bigint
   readonly price_id: bigint
   readonly turns: number
   readonly attempts: number

@@ -9,12 +9,22 @@ import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/k
 import type { Fault, Rates } from "./faults.ts"
 import type { Plan } from "./plan.ts"
 
+/** What a backend counted; whatever JSON can say, or nothing. */
+export interface SaidCounts {
+  readonly input?: number | undefined
+  readonly output?: number | undefined
+}
+
 /** What one backend said. */
 export interface Said {
-  /** `beyond`: more than it was asked for, or nonsense. */
-  counts: "none" | "honest" | "beyond"
+  counts: SaidCounts | undefined
   /** Its answer was read to its end. */
   whole: boolean
+  /** When the gateway broke it off, on the monotonic clock. */
+  brokenOffAt: number
+  /** What it was asked for: tokens of one answer, and answers. */
+  readonly mostTokens: number
+  readonly choices: number
 }
 
 export class Stage {
@@ -75,8 +85,8 @@ export class Stage {
   }
 
   /** A call has reached a backend; what comes of it is written into what is returned. */
-  asked(requestId: string): Said {
-    const said: Said = { counts: "none", whole: false }
+  asked(requestId: string, mostTokens: number, choices: number): Said {
+    const said: Said = { counts: undefined, whole: false, brokenOffAt: -Infinity, mostTokens, choices }
     const all = this.said.get(requestId)
     if (all === undefined) this.said.set(requestId, [said])
     else all.push(said)

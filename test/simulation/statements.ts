@@ -2,9 +2,10 @@
  * A process's way to the database: each statement is done whole at one moment, after it was sent and before it is
  * answered, and either way may be slow, lost or cut. What the caller sees is what `src/store/database.ts` would tell it.
  */
-import { type Clock, sleep } from "../../actors/kernel/clock.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { statementFaults } from "./faults.ts"
+import type { ProcessClock } from "./process-clock.ts"
 import type { Stage } from "./stage.ts"
 
 interface RunOptions {
@@ -35,11 +36,13 @@ const lost = { kind: "lost" } as const
 export class Statements {
   readonly #stage: Stage
   /** The process's own: what it is told is told to nobody once it is gone. */
-  readonly #clock: Clock
+  readonly #clock: ProcessClock
   readonly #server: Server
   readonly #who: string
+  /** When the database last failed this process, or kept it waiting. */
+  troubledAt = -Infinity
 
-  constructor(stage: Stage, clock: Clock, server: Server, who: string) {
+  constructor(stage: Stage, clock: ProcessClock, server: Server, who: string) {
     this.#stage = stage
     this.#clock = clock
     this.#server = server
@@ -48,14 +51,14 @@ export class Statements {
 
   async run<T>(what: string, statement: () => Promise<T>, options: RunOptions = {}): Promise<T> {
     const { deadlineMs = DEADLINE_MS, retry = false } = options
-    const deadline = this.#clock.monotonic() + deadlineMs
+    const deadline = this.#clock.running() + deadlineMs
     const attemptMs = retry ? REPEATABLE_ATTEMPT_MS : DEADLINE_MS
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
-      const left = Math.min(attemptMs, deadline - this.#clock.monotonic())
+      const left = Math.min(attemptMs, deadline - this.#clock.running())
       const outcome = left <= 0 ? lost : await this.#attempt(what, statement, left)
       if (outcome.kind === "value") return outcome.value
       if (outcome.kind === "error") throw outcome.error
-      if (!retry || deadline - this.#clock.monotonic() <= pauseMs)
+      if (!retry || deadline - this.#clock.running() <= pauseMs)
         throw new DatabaseUnavailable("Postgres gave no answer")
       await sleep(this.#clock, pauseMs * (0.5 + this.#stage.random() / 2))
     }
@@ -64,15 +67,17 @@ export class Statements {
   #attempt<T>(what: string, statement: () => Promise<T>, attemptMs: number): Promise<Outcome<T>> {
     const stage = this.#stage
     return new Promise((resolve) => {
-      const giveUp = this.#clock.after(attemptMs, () => resolve(lost))
-      const answer = (outcome: Outcome<T>, delayMs: number) => {
-        this.#clock.after(delayMs, () => {
-          giveUp.cancel()
-          // What was on its way when the connections were cut does not come.
-          resolve(this.#server.away ? lost : outcome)
-        })
+      const end = (outcome: Outcome<T>) => {
+        giveUp.cancel()
+        if (fault !== undefined || this.#server.away) this.troubledAt = this.#clock.monotonic()
+        resolve(outcome)
       }
+      const giveUp = this.#clock.after(attemptMs, () => end(lost))
+      // What was on its way when the connections were cut does not come.
+      const answer = (outcome: Outcome<T>, delayMs: number) =>
+        this.#clock.io(delayMs, () => end(this.#server.away ? lost : outcome))
       const fault = stage.fault(statementFaults)
+      if (fault !== undefined || this.#server.away) this.troubledAt = this.#clock.monotonic()
       if (this.#server.away) return answer(lost, 1)
       if (fault === "statement lost on its way") return
       if (fault === "connection reset before the statement") return answer(lost, stage.delay(20))

@@ -11,8 +11,8 @@ import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
 import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
-import { audit, awaitSuccession, checkBooks, checkIdle, checkSpendable, type Scene } from "./rest.ts"
-import { accounts, dearer, keys, models, rates } from "./shop.ts"
+import { audit, awaitSuccession, checkBooks, checkIdle, checkSpendable, checkUnread, type Scene } from "./rest.ts"
+import { accounts, dearer, keys, models, rates, zones } from "./shop.ts"
 import { Stage } from "./stage.ts"
 
 export interface Result {
@@ -31,6 +31,8 @@ const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toStr
 
 /** How long everything may take to come to rest: the longest of the waits that a call has, twice over. */
 const REST_MS = 120_000
+/** How long it may take until what the database said was read, with a lost statement or two. */
+const HEARD_MS = 10_000
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
 /** When each model's price versions begin; each costs more than the one before. */
@@ -51,6 +53,7 @@ class World {
   readonly #all: SimulatedProcess[] = []
   readonly #stories: CallStory[] = []
   #catalogue: Catalogue | undefined
+  #movedAt = -Infinity
   #requests = 0
   #waiting = 0
   #replacing = 0
@@ -71,8 +74,13 @@ class World {
     void this.#happen()
     stage.settle()
     while (stage.steps < this.#plan.steps && (this.#eventsLeft > 0 || this.#busy) && stage.step())
-      if (stage.steps % CHECKED_EVERY === 0) this.#do(checkBooks(this.#scene, false))
+      if (stage.steps % CHECKED_EVERY === 0) this.#look()
     this.#rest()
+  }
+
+  #look(): void {
+    this.#do(checkBooks(this.#scene, false))
+    checkUnread(this.#scene)
   }
 
   result(): Result {
@@ -96,6 +104,7 @@ class World {
       processes: this.#all,
       stories: this.#stories,
       limitsStay: !this.#plan.events.some(({ type }) => type === "budget"),
+      clockGoesOn: !this.#plan.events.some(({ type }) => type === "jump"),
       isReplacing: () => this.#replacing > 0,
     }
   }
@@ -199,15 +208,28 @@ class World {
       case "deafen":
         stage.count("process is deaf to its neighbours")
         return this.#processes[event.process]?.deafen(event.forMs)
+      case "stand":
+        stage.count("process stands still")
+        return this.#processes[event.process]?.stand(event.forMs, event.losesLock)
       case "outage":
         stage.count("database is away")
         return this.#database.goAway(event.forMs)
       case "jump":
         stage.count("wall clock jumps")
         return stage.clock.shiftWall(event.byMs)
+      case "day":
+        if (!this.#isHeard) return
+        stage.count("a day goes by")
+        return stage.clock.shiftWall(event.byMs)
       case "revoke":
         stage.count("key is revoked")
         return this.#tell(books.revokeKey(keys[event.key]!.keyId))
+      case "move":
+        stage.count("time zone changes")
+        this.#movedAt = stage.clock.monotonic()
+        return this.#tell(
+          books.changeTimeZone(accounts[event.account]!.accountId, zones[event.zone]!, stage.clock.now()),
+        )
       case "budget": {
         stage.count("budget is changed")
         const period = (["daily", "monthly", "total"] as const)[event.period]!
@@ -225,6 +247,12 @@ class World {
         )
       }
     }
+  }
+
+  /** Every process has heard of the last change of a time zone: a day takes longer than that. */
+  get #isHeard(): boolean {
+    const deaf = this.#all.some(({ alive, deaf: isDeaf, clock }) => alive && (isDeaf || clock.stands))
+    return !deaf && !this.#database.away && this.#stage.clock.monotonic() - this.#movedAt > HEARD_MS
   }
 
   /** What was done reaches the database whatever befalls the processes: it is somebody else's. */
@@ -261,7 +289,9 @@ class World {
         planned,
         process,
         told: undefined,
+        begunAt: stage.clock.monotonic(),
         sawHead: false,
+        undisturbed: false,
       }
       this.#stories.push(story)
       await callOnce(stage, story)
@@ -281,6 +311,7 @@ class World {
     stage.stopFaults()
     stage.trace("faults stop")
     this.#database.comeBack()
+    for (const { clock } of this.#all) clock.goOn()
     if (!this.#until(() => !this.#busy, REST_MS)) {
       const open = this.#stories.filter(({ told }) => told === undefined).map(({ requestId }) => requestId)
       const underWay = this.#processes.flatMap(({ gateway }) => [...(gateway?.ports.underWay.keys() ?? [])])

@@ -16,6 +16,9 @@ export interface FaultProxy {
   freeze(): void
   /** New connections pass again; those that were frozen stay so. */
   thaw(): void
+  /** Statements that carry this text wait in the proxy, and what their connections send after them, until `deliver`. */
+  hold(statement: string): void
+  deliver(): void
   /** New connections are hung up on, until `accept`. */
   refuse(): void
   accept(): void
@@ -32,6 +35,8 @@ interface Pair {
   readonly server: Socket
   frozen: boolean
   doomed: (() => void) | undefined
+  /** What waits for `deliver`. */
+  held: Buffer[]
 }
 
 export async function openFaultProxy(target: string): Promise<FaultProxy> {
@@ -43,6 +48,7 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
   const pairs = new Set<Pair>()
   let frozen = false
   let refusing = false
+  let heldText: string | undefined
   let mostOpen = 0
   let swallow: { readonly matches: (bytes: Buffer) => boolean; readonly done: () => void } | undefined
 
@@ -57,7 +63,7 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
       client.destroy()
       return
     }
-    const pair: Pair = { client, server: dial(), frozen, doomed: undefined }
+    const pair: Pair = { client, server: dial(), frozen, doomed: undefined, held: [] }
     pairs.add(pair)
     mostOpen = Math.max(mostOpen, pairs.size)
     client.setNoDelay(true)
@@ -67,7 +73,9 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
         pair.doomed = swallow.done
         swallow = undefined
       }
-      pair.server.write(bytes)
+      const isHeld = heldText !== undefined && (pair.held.length > 0 || bytes.includes(heldText))
+      if (isHeld) pair.held.push(bytes)
+      else pair.server.write(bytes)
     })
     pair.server.on("data", (bytes: Buffer) => {
       if (pair.frozen) return
@@ -108,6 +116,13 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
     },
     thaw: () => {
       frozen = false
+    },
+    hold: (statement) => {
+      heldText = statement
+    },
+    deliver: () => {
+      heldText = undefined
+      for (const pair of pairs) for (const bytes of pair.held.splice(0)) pair.server.write(bytes)
     },
     refuse: () => {
       refusing = true

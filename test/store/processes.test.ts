@@ -106,6 +106,7 @@ test("each call that a dead process left open gets one final record, at no charg
     cache_write_tokens: 0n,
     charge_micro: 0n,
     absorbed_micro: 0n,
+    excess_micro: 0n,
     price_id: 7n,
     turns: 1,
     attempts: 0,

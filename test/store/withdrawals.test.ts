@@ -31,6 +31,7 @@ const withdrawn = (requestId: string): Settlement => ({
       tokens: noTokens,
       charge: zero,
       absorbed: zero,
+      excess: zero,
       turns: 1,
       attempts: 1,
       errorCode: undefined,

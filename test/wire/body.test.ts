@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
-import { DEEPEST_NESTING, parseBody, readModel } from "../../src/wire/body.ts"
+import { DEEPEST_NESTING, extentOf, MOST_VALUES, parseBody, readModel } from "../../src/wire/body.ts"
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const code = (text: string): string => {
@@ -68,4 +68,28 @@ describe("the model", () => {
     })
   }
   test("is taken as it is written", () => expect(readModel({ model: "Some-Model" })).toBe("Some-Model"))
+})
+
+const valuesIn = (json: unknown): number =>
+  1 +
+  (typeof json === "object" && json !== null
+    ? Object.values(json).reduce<number>((sum, inner) => sum + valuesIn(inner), 0)
+    : 0)
+
+describe("the count of values before parsing", () => {
+  test("is that of what is parsed, however it is spaced", () => {
+    fc.assert(
+      fc.property(fc.json(), fc.constantFrom(undefined, 1, "\t"), (text, indent) => {
+        const json: unknown = JSON.parse(text)
+        expect(extentOf(bytes(JSON.stringify(json, null, indent))).values).toBe(valuesIn(json))
+      }),
+    )
+  })
+  test.each(["0", "{}", "[ ]", '{"a,b":"[{"}'])("holds at its edge for %s", (item) => {
+    const each = valuesIn(JSON.parse(item))
+    const most = Math.floor((MOST_VALUES - 2) / each)
+    const filled = (count: number) => `{"a":[${Array.from({ length: count }, () => item).join(",")}]}`
+    expect(parseBody(bytes(filled(most)))).not.toBeInstanceOf(Failure)
+    expect(parseBody(bytes(filled(most + 1)))).toMatchObject({ code: "request.invalid" })
+  })
 })

@@ -70,7 +70,11 @@ const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Parti
     ask({ stream: null, n: null, max_tokens: null, tools: null, response_format: null }),
     { stream: false, choices: 1, maxOutputTokens: undefined, features: new Set() },
   ],
-  ["unknown fields are let through", ask({ top_k: 5, x_new: { a: 1 }, seed: 7 }), {}],
+  [
+    "unknown fields are left out, and named",
+    ask({ top_k: 5, x_new: { a: 1 }, seed: 7 }),
+    { body: ask({ seed: 7 }), dropped: { names: ["top_k", "x_new"], more: false } },
+  ],
   [
     "every role of the format",
     say(
@@ -196,6 +200,7 @@ describe("what a chat backend is sent", () => {
       messages: [user],
       top_p: 0.5,
       max_tokens: 100,
+      service_tier: "default",
     }))
   test("has the limit in the field that the client used", () => {
     expect(send({ max_tokens: 500 })).toMatchObject({ max_tokens: 100 })

@@ -188,7 +188,7 @@ describe("counting tokens", () => {
 })
 
 const send = (fields: JsonObject, maxOutputTokens: number): JsonObject => {
-  const request = decodeRequest(ask(fields))
+  const request = decodeRequest(ask(fields), { pass: [], betas: ["context-management-2025-06-27"] })
   if (request instanceof Failure) throw new Error(request.message)
   return encodeRequest(request, { model: "vendor-m", maxOutputTokens, strip: ["temperature", "top_p", "top_k"] })
 }
@@ -199,14 +199,28 @@ const thinking = (budget: number): JsonObject => ({
 })
 
 describe("what a messages backend is sent", () => {
-  test("differs from what the client sent in the model alone, where nothing is lowered", () => {
-    const request = decodeRequest(claudeCode)
+  test("differs from what the client sent in what the gateway owns alone, where nothing is lowered", () => {
+    const request = decodeRequest(claudeCode, { pass: [], betas: ["context-management-2025-06-27"] })
     if (request instanceof Failure) throw new Error(request.message)
-    const sent = encodeRequest(request, { model: "vendor-m", maxOutputTokens: 128000, strip: [] })
-    expect(sent).toEqual({ ...claudeCode, model: "vendor-m" })
+    expect(request.dropped).toEqual({ names: [], more: false })
+    const asked = { ...request, endUser: "opaque" }
+    const sent = encodeRequest(asked, { model: "vendor-m", maxOutputTokens: 128000, strip: [] })
+    const system = claudeCode["system"] as JsonObject[]
+    expect(sent).toEqual({
+      ...claudeCode,
+      model: "vendor-m",
+      system: [
+        ...system.slice(0, 2),
+        { type: "text", text: "Be brief.", cache_control: { type: "ephemeral", ttl: "5m" } },
+      ],
+      metadata: { user_id: "opaque" },
+      service_tier: "standard_only",
+    })
   })
   test("has no stripped parameter", () =>
-    expect(send({ temperature: 1, top_p: 1, top_k: 1 }, 100)).toEqual(ask({ model: "vendor-m" })))
+    expect(send({ temperature: 1, top_p: 1, top_k: 1 }, 100)).toEqual(
+      ask({ model: "vendor-m", service_tier: "standard_only" }),
+    ))
   test("has a thinking budget that shrinks with the limit", () =>
     expect(send(thinking(8_000), 6_000)).toMatchObject({
       max_tokens: 6_000,

@@ -13,8 +13,6 @@ export type Format = keyof typeof readers
 export const view: ClientView = {
   model: "catalogue/model",
   includeUsage: false,
-  contextWindow: 200_000,
-  maxOutputTokens: 64_000,
 }
 
 export const fixture = (path: string): Promise<Uint8Array> => Bun.file(join(import.meta.dir, "fixtures", path)).bytes()

@@ -205,5 +205,11 @@ describe("what a responses backend is sent", () => {
     expect(send({ max_output_tokens: 50 })["max_output_tokens"]).toBe(50)
   })
   test("keeps Codex's request as it is, but for what the gateway owns", () =>
-    expect(send(codex)).toEqual({ ...codex, model: "vendor-m", max_output_tokens: 200 }))
+    expect(send(codex)).toEqual({
+      ...codex,
+      model: "vendor-m",
+      max_output_tokens: 200,
+      max_tool_calls: 5,
+      service_tier: "default",
+    }))
 })

@@ -3,16 +3,18 @@ import { useId } from "react"
 
 interface ChoiceProps<Value extends string> {
   readonly label: string
+  /** What the one that is chosen means. */
+  readonly hint?: string
   readonly values: readonly Value[]
   readonly chosen: Value
   readonly nameOf: (value: Value) => string
   readonly onChoose: (value: Value) => void
 }
 
-export function Choice<Value extends string>({ label, values, chosen, nameOf, onChoose }: ChoiceProps<Value>) {
+export function Choice<Value extends string>({ label, hint, values, chosen, nameOf, onChoose }: ChoiceProps<Value>) {
   const name = useId()
   return (
-    <fieldset className="choice">
+    <fieldset className="choice" aria-describedby={hint === undefined ? undefined : `${name}-hint`}>
       <legend>{label}</legend>
       <div className="choice-options">
         {values.map((value) => (
@@ -22,6 +24,11 @@ export function Choice<Value extends string>({ label, values, chosen, nameOf, on
           </label>
         ))}
       </div>
+      {hint !== undefined && (
+        <p className="field-hint" id={`${name}-hint`} aria-live="polite">
+          {hint}
+        </p>
+      )}
     </fieldset>
   )
 }

@@ -11,6 +11,12 @@ export const whereabouts = (request: Request): Whereabouts => ({
 
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 
+/** What a listener of this machine alone is told to listen on: a name or an address, without brackets. */
+export function isLoopback(host: string): boolean {
+  const url = `http://${host.includes(":") ? `[${host}]` : host}`
+  return URL.canParse(url) && LOOPBACK.test(new URL(url).hostname)
+}
+
 /** Plain http on loopback: where a browser refuses `__Host-` cookies, and where nobody can listen in. */
 export function isPlainLoopback(request: Request): boolean {
   const { protocol, hostname } = new URL(request.url)

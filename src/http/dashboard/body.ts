@@ -15,7 +15,8 @@ import { readBody } from "../../gateway/read-body.ts"
 const LIMIT_BYTES = 64 * 1024
 
 /** The raw bytes, for what is signed over them. */
-export const readBytes = (request: Request): Promise<Uint8Array | Failure> => readBody(request, LIMIT_BYTES)
+export const readBytes = (request: Request): Promise<Uint8Array | Failure> =>
+  readBody(request, { maxBytes: LIMIT_BYTES })
 
 async function readJsonBody(request: Request): Promise<JsonObject | Failure> {
   const bytes = await readBytes(request)

@@ -3,23 +3,22 @@ import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { larger, micro, microToJson, zero } from "../../../actors/money/micro.ts"
 import type { KeyView } from "../../../actors/key.ts"
-import { type Calendar, calendarAt } from "../../../actors/period.ts"
 import type { WindowView } from "../../../actors/window.ts"
-import type { Session } from "../../accounts/accounts.ts"
 import type { Keys } from "../../accounts/keys.ts"
 import { present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { KeyRecord } from "../../store/api-keys.ts"
 import { bodyReader } from "./body.ts"
-import { takes } from "./contract.ts"
+import { asks, takes } from "./contract.ts"
+import { type PageQuery, pageJson, pageOf } from "./page.ts"
 import type { Authenticate } from "./session.ts"
 
 export interface KeysDeps {
   readonly keys: Keys
   readonly authenticate: Authenticate
-  readonly now?: () => number
 }
 
+const STATUS = /^(?:active|revoked)$/
 const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
 
 const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
@@ -36,6 +35,9 @@ const LimitMicro = Type.Integer({
 const Period = Type.Union([Type.Literal("daily"), Type.Literal("monthly"), Type.Literal("total")], {
   description: "'daily', 'monthly' or 'total'",
 })
+const FallbackChoice = Type.Union([Type.Literal("any"), Type.Literal("never_dearer"), Type.Literal("off")], {
+  description: "'any', 'never_dearer' or 'off'",
+})
 
 const NewKeyBody = Type.Object({
   name: Name,
@@ -43,6 +45,7 @@ const NewKeyBody = Type.Object({
   tokens_per_minute: Type.Optional(PerMinute),
   spending_limit_micro: Type.Optional(LimitMicro),
   spending_period: Type.Optional(Period),
+  fallback: Type.Optional(FallbackChoice),
 })
 const readNewKey = bodyReader(NewKeyBody)
 
@@ -55,6 +58,7 @@ const KeyChangeBody = Type.Object({
   tokens_per_minute: removable(PerMinute),
   spending_limit_micro: removable(LimitMicro),
   spending_period: removable(Period),
+  fallback: Type.Optional(FallbackChoice),
 })
 const readKeyChange = bodyReader(KeyChangeBody, { nullIs: "a value" })
 
@@ -67,18 +71,30 @@ const readRotation = bodyReader(
   }),
 )
 
-export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps) => {
-  const shown = async (record: KeyRecord, { timeZone }: Session) => {
+export const keysController = ({ keys, authenticate }: KeysDeps) => {
+  const shown = async (record: KeyRecord) => {
     const view = record.revokedAt === undefined ? await keys.live(record.keyHash) : undefined
-    return { ...keyJson(record), usage: usageJson(record, view, calendarAt(now(), timeZone)) }
+    return { ...keyJson(record), usage: usageJson(record, view) }
   }
   return new Elysia({ name: "dashboard/keys" })
-    .get("/keys", async ({ request }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      const records = await keys.list(session)
-      return { data: await Promise.all(records.map((record) => shown(record, session))) }
-    })
+    .get(
+      "/keys",
+      async ({ request }) => {
+        const session = await authenticate(request)
+        if (session instanceof Failure) return session
+        const page = pageOf(request.url, [STATUS, KEY_ID])
+        if (page instanceof Failure) return page
+        const [status, id] = page.after ?? []
+        const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+        const records = await keys.list(session, { after, limit: page.limit + 1 })
+        const { data, next_cursor } = pageJson(records, page, {
+          item: shown,
+          placeOf: (record) => [keyStatus(record), record.id],
+        })
+        return { data: await Promise.all(data), next_cursor }
+      },
+      asks<PageQuery>(),
+    )
     .post(
       "/keys",
       async ({ request, set }) => {
@@ -92,10 +108,11 @@ export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps)
           tokensPerMinute: body.tokens_per_minute,
           spendingLimitMicro: toMicro(body.spending_limit_micro),
           spendingPeriod: body.spending_period,
+          fallback: body.fallback,
         })
         if (created instanceof Failure) return created
         set.status = 201
-        return { ...(await shown(created.record, session)), key: created.key }
+        return { ...(await shown(created.record)), key: created.key }
       },
       takes(readNewKey),
     )
@@ -108,7 +125,7 @@ export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps)
         if (body instanceof Failure) return body
         if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
         const record = await keys.change(session, params.id, toChange(body))
-        return record instanceof Failure ? record : await shown(record, session)
+        return record instanceof Failure ? record : await shown(record)
       },
       takes(readKeyChange),
     )
@@ -119,7 +136,7 @@ export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps)
         if (session instanceof Failure) return session
         if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
         const record = await keys.revoke(session, params.id)
-        return record instanceof Failure ? record : await shown(record, session)
+        return record instanceof Failure ? record : await shown(record)
       },
       { parse: "none" },
     )
@@ -134,20 +151,14 @@ export const keysController = ({ keys, authenticate, now = Date.now }: KeysDeps)
         const rotated = await keys.rotate(session, params.id, body.overlap_s ?? DAY_S)
         if (rotated instanceof Failure) return rotated
         set.status = 201
-        return { ...(await shown(rotated.record, session)), key: rotated.key }
+        return { ...(await shown(rotated.record)), key: rotated.key }
       },
       takes(readRotation),
     )
 }
 
 /** For usage bars: what is used of each limit now, as far as this process knows. */
-function usageJson(
-  { requestsPerMinute, tokensPerMinute, budget }: KeyRecord,
-  view: KeyView | undefined,
-  calendar: Calendar,
-) {
-  const ends = { daily: calendar.dayEnds, monthly: calendar.monthEnds, total: undefined }
-  const resetsAt = budget && ends[budget.period]
+function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRecord, view: KeyView | undefined) {
   return {
     requests: windowJson(requestsPerMinute, view?.requests),
     tokens: windowJson(tokensPerMinute, view?.tokens),
@@ -158,7 +169,7 @@ function usageJson(
             limit_micro: microToJson(budget.limitMicro),
             /** With what calls under way hold of it. */
             used_micro: microToJson(larger(budget.spentMicro, view?.budget?.usage ?? zero)),
-            resets_at: resetsAt === undefined ? null : new Date(resetsAt).toISOString(),
+            resets_at: budget.endsAt?.toISOString() ?? null,
           },
   }
 }
@@ -178,18 +189,22 @@ const toChange = (body: Static<typeof KeyChangeBody>) => ({
     ? micro(BigInt(body.spending_limit_micro))
     : body.spending_limit_micro,
   spendingPeriod: body.spending_period,
+  fallback: body.fallback,
 })
+
+const keyStatus = (key: KeyRecord) => (key.revokedAt === undefined ? "active" : "revoked")
 
 export const keyJson = (key: KeyRecord) => ({
   id: key.id,
   name: key.name,
   prefix: key.prefix,
   last4: key.last4,
-  status: key.revokedAt === undefined ? ("active" as const) : ("revoked" as const),
+  status: keyStatus(key),
   requests_per_minute: key.requestsPerMinute ?? null,
   tokens_per_minute: key.tokensPerMinute ?? null,
   spending_limit_micro: key.budget === undefined ? null : microToJson(key.budget.limitMicro),
   spending_period: key.budget?.period ?? null,
+  fallback: key.fallback,
   /** Settled in the current period; null for a key without a spending limit. */
   spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
   created_at: key.createdAt.toISOString(),

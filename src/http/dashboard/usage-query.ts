@@ -141,12 +141,12 @@ export function summaryQuestion(session: Session, url: string, now: number): Sum
 /** A time over all accounts, the last day unless it is told; at most `longestDays`, because every record in it is read. */
 export function periodOf(
   url: string,
-  terms: { readonly timeZone: string; readonly now: number; readonly longestDays: number },
+  terms: { readonly timeZone: string; readonly now: number; readonly longestDays: number; readonly days?: number },
 ): Period | Failure {
   const query = new URL(url).searchParams
   const to = time(query, "to", terms.timeZone) ?? new Date(terms.now)
   if (to instanceof Failure) return to
-  const from = time(query, "from", terms.timeZone) ?? new Date(to.getTime() - DAY_MS)
+  const from = time(query, "from", terms.timeZone) ?? new Date(to.getTime() - (terms.days ?? 1) * DAY_MS)
   if (from instanceof Failure) return from
   // Days of a zone with summer time are not all as long.
   if (to.getTime() - from.getTime() > (terms.longestDays + 0.5) * DAY_MS)

@@ -13,7 +13,7 @@ import { asks, takes } from "../dashboard/contract.ts"
 import { keyJson } from "../dashboard/keys.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "../dashboard/page.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
@@ -24,6 +24,8 @@ export interface AccountsDeps {
   readonly gate: OperatorGate
 }
 
+/** Of an account: those that work, and then the latest of the revoked. */
+const KEYS_SHOWN = 100
 const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
 const QUERY = /^[^\p{Cc}]{1,254}$/u
 
@@ -66,7 +68,10 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
       if (operator instanceof Failure) return operator
       const account = await found(params.id)
       if (account instanceof Failure) return account
-      const [ofKeys, ofTopUps] = await Promise.all([keys.list(account.id), topUps.list(account.id)])
+      const [ofKeys, ofTopUps] = await Promise.all([
+        keys.list(account.id, { after: undefined, limit: KEYS_SHOWN }),
+        topUps.list(account.id),
+      ])
       return { ...accountJson(account), keys: ofKeys.map(keyJson), top_ups: ofTopUps.map(topUpSummary) }
     })
     .get(
@@ -117,7 +122,8 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         if (body instanceof Failure) return body
         const account = await found(params.id)
         if (account instanceof Failure) return account
-        await accounts.freeze(account.id, body.reason, operator.act)
+        const frozen = await accounts.freeze(account.id, body.reason, operator.act)
+        if (frozen instanceof Failure) return frozen
         return answer(await found(account.id))
       },
       takes(readReason),
@@ -131,7 +137,8 @@ export const operatorAccountsController = ({ views, adjustments, accounts, keys,
         if (body instanceof Failure) return body
         const account = await found(params.id)
         if (account instanceof Failure) return account
-        await accounts.unfreeze(account.id, { act: operator.act, reason: body.reason })
+        const unfrozen = await accounts.unfreeze(account.id, { act: operator.act, reason: body.reason })
+        if (unfrozen instanceof Failure) return unfrozen
         return answer(await found(account.id))
       },
       takes(readReason),

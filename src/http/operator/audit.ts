@@ -4,7 +4,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { AuditRow, AuditStore } from "../../store/operator/audit.ts"
 import { asks } from "../dashboard/contract.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, refused } from "../dashboard/page.ts"
 
 export interface AuditDeps {
   readonly audit: AuditStore

@@ -2,9 +2,10 @@
 import { inForce, type Rates } from "../../../actors/money/price.ts"
 import { type Jump, jumps, LARGEST_STEP } from "../../catalogue/jump.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
+import { isRouting } from "../../chat/routing.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
-import { refused } from "./page.ts"
+import { refused } from "../dashboard/page.ts"
 
 /** A chain is the whole chain: known models on sale, none twice, none itself, each on an endpoint of the model's own. */
 export function chainProblem(model: StoredModel, chain: readonly string[], all: readonly StoredModel[]) {
@@ -17,6 +18,12 @@ export function chainProblem(model: StoredModel, chain: readonly string[], all: 
       return refused(at, `a model that is served on ${model.endpoints.join(" or ")}`)
   }
   return undefined
+}
+
+/** No field that sends a call elsewhere, whatever its backend knows. */
+export function passProblem(pass: readonly string[]) {
+  const index = pass.findIndex(isRouting)
+  return index < 0 ? undefined : refused(`pass[${index}]`, "a field that routes nothing")
 }
 
 /** Whoever calls the retired id must not find an endpoint closed. */

@@ -46,6 +46,7 @@ export function modelJson(
     configured,
     max_concurrency: model.max_concurrency,
     fallback: model.fallback,
+    pass: model.pass,
     status,
     retirement: target === null || until === null ? null : { target, until: until.toISOString() },
     /** What an operator has set, and the catalogue file therefore does not. */

@@ -5,14 +5,15 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { micro } from "../../../actors/money/micro.ts"
+import { FIELD_NAME } from "../../catalogue/schema.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
 import { bodyReader } from "../dashboard/body.ts"
 import { asks, takes } from "../dashboard/contract.ts"
 import type { OperatorGate } from "./gate.ts"
-import { chainProblem, jumpJson, jumpProblem, stepTo, targetProblem } from "./model-checks.ts"
+import { chainProblem, jumpJson, jumpProblem, passProblem, stepTo, targetProblem } from "./model-checks.ts"
 import { modelJson, priceJson } from "./model-json.ts"
-import { ID, refused } from "./page.ts"
+import { ID, refused } from "../dashboard/page.ts"
 
 export interface ModelsDeps {
   readonly models: ModelStore
@@ -45,6 +46,8 @@ const Rate = Type.Integer({
 const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
 const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
 
+const FieldName = Type.String({ pattern: FIELD_NAME, description: "a name of letters, digits and _, at most 64" })
+
 const readChange = bodyReader(
   Type.Object({
     display_name: Type.Optional(Text),
@@ -53,6 +56,9 @@ const readChange = bodyReader(
       Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "an integer from 1 to 2,147,483,647" }),
     ),
     fallback: Type.Optional(Type.Array(ModelId, { maxItems: 10, description: "a list of at most 10 ids of models" })),
+    pass: Type.Optional(
+      Type.Array(FieldName, { maxItems: 50, uniqueItems: true, description: "a list of at most 50 names of fields" }),
+    ),
   }),
 )
 const PriceBody = Type.Object({
@@ -115,7 +121,8 @@ export const operatorModelsController = ({ models, gate, now, isConfigured, refr
         const place = await found(params.model)
         if (place instanceof Failure) return place
         const { model, all } = place
-        const problem = body.fallback && chainProblem(model, body.fallback, all)
+        const problem =
+          (body.fallback && chainProblem(model, body.fallback, all)) ?? (body.pass && passProblem(body.pass))
         if (problem !== undefined) return problem
         const change = changeOf(body)
         const before = Object.fromEntries(
@@ -231,6 +238,7 @@ const changeOf = (body: ModelChange): ModelChange => ({
   ...(body.tier !== undefined && { tier: body.tier }),
   ...(body.max_concurrency !== undefined && { max_concurrency: body.max_concurrency }),
   ...(body.fallback !== undefined && { fallback: body.fallback }),
+  ...(body.pass !== undefined && { pass: body.pass }),
 })
 
 const ratesOf = (body: Static<typeof PriceBody>) => ({

@@ -6,6 +6,7 @@ import { recall } from "../../gateway/neighbours.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
 import { apiKeyStore } from "../../store/api-keys.ts"
 import type { Database } from "../../store/database.ts"
+import { readAbsorbed } from "../../store/operator/absorbed.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { auditStore } from "../../store/operator/audit.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
@@ -70,6 +71,7 @@ export function operatorControllers(deps: OperatorDeps) {
         processId,
         overview: (period) => readOverview(database, period),
         billing: billingHealthStore(database),
+        absorbed: (period) => readAbsorbed(database, period),
       }),
     )
     .use(

@@ -4,6 +4,7 @@ import type { LedgerView } from "../../../actors/ledger.ts"
 import { microToJson, plus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
+import type { Absorbed, AbsorbedPeriod } from "../../store/operator/absorbed.ts"
 import type {
   BillingHealthStore,
   DifferenceRow,
@@ -14,23 +15,26 @@ import type { Overview, Period } from "../../store/operator/overview.ts"
 import { asks } from "../dashboard/contract.ts"
 import { periodOf } from "../dashboard/usage-query.ts"
 import type { OperatorGate } from "./gate.ts"
-import { type PageQuery, pageJson, pageOf } from "./page.ts"
+import { type PageQuery, pageJson, pageOf } from "../dashboard/page.ts"
 
 export interface OverviewDeps {
   readonly gate: OperatorGate
   readonly overview: (period: Period) => Promise<Overview>
   readonly billing: BillingHealthStore
+  readonly absorbed: (period: AbsorbedPeriod) => Promise<Absorbed>
   readonly ports: Pick<GatewayPorts, "actors" | "underWay" | "clock">
   readonly processId: string
 }
 
 const LONGEST_DAYS = 92
+/** How far back it is told whom the house bore something for, unless asked otherwise. */
+const ABSORBED_DAYS = 30
 const VIEW_MS = 1_000
 /** Of reconciliations and of what they found. */
 const SHOWN = 20
 const REQUEST_ID = /^req_[A-Za-z0-9_-]{1,40}$/
 
-export const overviewController = ({ gate, overview, billing, ports, processId }: OverviewDeps) =>
+export const overviewController = ({ gate, overview, billing, absorbed, ports, processId }: OverviewDeps) =>
   new Elysia({ name: "operator/overview" })
     .get(
       "/operator/overview",
@@ -64,7 +68,16 @@ export const overviewController = ({ gate, overview, billing, ports, processId }
         const page = pageOf(request.url, [REQUEST_ID])
         if (page instanceof Failure) return page
         const [before] = page.after ?? []
-        const [rows, sums, runs, differences] = await Promise.all([
+        const terms = {
+          timeZone: operator.timeZone,
+          now: ports.clock.now(),
+          longestDays: LONGEST_DAYS,
+          days: ABSORBED_DAYS,
+        }
+        const period = periodOf(request.url, terms)
+        if (period instanceof Failure) return period
+        const [bearing, rows, sums, runs, differences] = await Promise.all([
+          absorbed(period),
           billing.flagged({ before, limit: page.limit + 1 }),
           billing.sums(),
           billing.runs(SHOWN),
@@ -76,13 +89,16 @@ export const overviewController = ({ gate, overview, billing, ports, processId }
             usage_missing: sums.byKind.usage_missing ?? 0,
             billing_error: sums.byKind.billing_error ?? 0,
             fenced: sums.byKind.fenced ?? 0,
+            excess: sums.byKind.excess ?? 0,
             absorbed_micro: microToJson(sums.absorbedMicro),
             fenced_micro: microToJson(sums.fencedMicro),
+            excess_micro: microToJson(sums.excessMicro),
           },
+          absorbed: { from: period.from.toISOString(), to: period.to.toISOString(), ...absorbedJson(bearing) },
           reconciliation: { runs: runs.map(runJson), differences: differences.map(differenceJson) },
         }
       },
-      asks<PageQuery>(),
+      asks<PageQuery & { readonly from?: string; readonly to?: string }>(),
     )
 
 const overviewJson = (sums: Overview) => ({
@@ -103,6 +119,23 @@ const overviewJson = (sums: Overview) => ({
     open_calls: sums.now.openCalls,
     processes: sums.now.processes,
   },
+})
+
+/** The accounts and the others add up to `sum_micro`, by which `house:absorbed` grew. */
+const absorbedJson = ({ accounts, absorbedMicro, others }: Absorbed) => ({
+  sum_micro: microToJson(absorbedMicro),
+  accounts: accounts.map((account) => ({
+    account_id: account.accountId,
+    email: account.email,
+    absorbed_micro: microToJson(account.absorbedMicro),
+    calls: account.calls,
+    newest_at: account.newestAt.toISOString(),
+    request_ids: account.requestIds,
+    active_key_count: account.activeKeys,
+    frozen: account.frozen,
+    deleted_at: account.deletedAt?.toISOString() ?? null,
+  })),
+  others: { accounts: others.accounts, absorbed_micro: microToJson(others.absorbedMicro) },
 })
 
 const flaggedJson = (record: FlaggedRecord) => ({

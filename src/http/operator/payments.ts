@@ -8,7 +8,7 @@ import { bodyReader } from "../dashboard/body.ts"
 import { asks, takes } from "../dashboard/contract.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "./page.ts"
+import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "../dashboard/page.ts"
 
 export interface PaymentsDeps {
   readonly views: PaymentViews

@@ -14,6 +14,8 @@ export interface Backend {
 }
 
 export interface Multiplexer {
+  /** Does something with the backend while no client has it, before those who wait for it. */
+  between(work: () => Promise<void>): Promise<void>
   /** Hangs up on all clients and stops listening. */
   close(): Promise<void>
 }
@@ -21,8 +23,13 @@ export interface Multiplexer {
 /** A client that holds the session and says nothing for so long is hung up on; the clients are in this same process. */
 const TURN_SILENCE_MS = 5000
 
-export async function listen(backend: Backend, socketPath: string): Promise<Multiplexer> {
-  const turns = new Turns(backend)
+/** `onFailure` is told when the backend itself has failed: nobody is answered any more. */
+export async function listen(
+  backend: Backend,
+  socketPath: string,
+  onFailure: (error: unknown) => void,
+): Promise<Multiplexer> {
+  const turns = new Turns(backend, onFailure)
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -39,6 +46,7 @@ export async function listen(backend: Backend, socketPath: string): Promise<Mult
   })
   await listening(server, socketPath)
   return {
+    between: (work) => turns.between(work),
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       for (const socket of sockets) socket.destroy()
@@ -65,13 +73,23 @@ interface Unit {
 /** Who has the session, and who waits for it. */
 class Turns {
   readonly #backend: Backend
+  readonly #onFailure: (error: unknown) => void
   readonly #waiting: Client[] = []
+  readonly #errands: (() => Promise<void>)[] = []
   #holder: Client | undefined
   #running: Promise<void> | undefined
   #silence: ReturnType<typeof setTimeout> | undefined
 
-  constructor(backend: Backend) {
+  constructor(backend: Backend, onFailure: (error: unknown) => void) {
     this.#backend = backend
+    this.#onFailure = onFailure
+  }
+
+  between(work: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#errands.push(() => work().then(resolve, reject))
+      this.#start()
+    })
   }
 
   take(client: Client, unit: Unit): void {
@@ -94,15 +112,21 @@ class Turns {
   }
 
   #start(): void {
-    // A failure of the backend itself is not caught: it ends the worker, which the process is told of.
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined
-    })
+    this.#running ??= this.#run()
+      .catch(this.#onFailure)
+      .finally(() => {
+        this.#running = undefined
+      })
   }
 
   async #run(): Promise<void> {
     clearTimeout(this.#silence)
     for (;;) {
+      const errand = this.#holder === undefined ? this.#errands.shift() : undefined
+      if (errand !== undefined) {
+        await errand()
+        continue
+      }
       const holder = (this.#holder ??= this.#waiting.shift())
       if (!holder) return
       if (holder.gone) {

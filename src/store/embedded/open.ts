@@ -1,11 +1,14 @@
 /**
  * Opens the embedded Postgres of a data directory, for as long as this process lives or until closed. It listens on a unix
  * socket in a fresh directory that only this user can enter, so no password is needed. An acknowledged row survives the
- * death of the process; it is the operating system that writes it to disk, so a power cut may cost the last moments.
+ * death of the process; it is the operating system that writes it to disk, so a power cut may cost the last moments, up to
+ * all since the last checkpoint.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { type CheckpointTerms, usualTerms } from "./checkpoints.ts"
+import { closeToOthers, isDatabase } from "./database-files.ts"
 import { lockDataDirectory } from "./lock.ts"
 import type { FromWorker, ToWorker } from "./worker.ts"
 
@@ -20,18 +23,29 @@ export interface EmbeddedOptions {
   readonly dataDir: string
   /** The database is gone and does not come back: the process should end, and be started anew. */
   readonly onExit?: (error: Error) => void
+  readonly checkpoints?: CheckpointTerms
+  /** Others can read or rename what is at the path, and that could not be changed. */
+  readonly onOpenToOthers?: (path: string) => void
+  /** A checkpoint was refused; it is tried again. */
+  readonly onNoCheckpoint?: (error: string) => void
 }
 
-export async function openEmbedded({ dataDir, onExit }: EmbeddedOptions): Promise<Embedded> {
+export async function openEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+  const { dataDir } = options
   using taken = new DisposableStack()
-  if (dataDir !== "memory") taken.use(lockDataDirectory(resolve(dataDir)))
+  const directory = dataDir === "memory" ? undefined : join(resolve(dataDir), "pg")
+  if (directory !== undefined) {
+    taken.use(lockDataDirectory(resolve(dataDir)))
+    // Before anything is changed.
+    isDatabase(directory)
+    for (const path of closeToOthers(resolve(dataDir))) options.onOpenToOthers?.(path)
+  }
   const socketDir = mkdtempSync(join(tmpdir(), "loket-"))
   taken.defer(() => rmSync(socketDir, { recursive: true, force: true }))
-  const worker = new PostgresWorker(onExit)
+  const worker = new PostgresWorker(options, directory)
   taken.defer(() => worker.terminate())
-
-  const files = dataDir === "memory" ? dataDir : join(resolve(dataDir), "pg")
-  await worker.ask({ start: { dataDir: files, socketPath: join(socketDir, ".s.PGSQL.5432") } })
+  const socketPath = join(socketDir, ".s.PGSQL.5432")
+  await worker.ask({ start: { directory, socketPath, checkpoints: options.checkpoints ?? usualTerms } })
 
   const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(socketDir)}`
   if (dataDir !== "memory") {
@@ -70,16 +84,19 @@ const workerUrl = new URL(compiled ? "./store/embedded/worker.js" : "./worker.ts
 /** The worker, asked one thing at a time. */
 class PostgresWorker {
   readonly #worker: Worker
-  readonly #onExit: ((error: Error) => void) | undefined
+  readonly #options: EmbeddedOptions
+  readonly #directory: string | undefined
   #asked: PromiseWithResolvers<void> | undefined
+  #ready = false
   #ended = false
 
-  constructor(onExit: ((error: Error) => void) | undefined) {
-    this.#onExit = onExit
+  constructor(options: EmbeddedOptions, directory: string | undefined) {
+    this.#options = options
+    this.#directory = directory
     this.#worker = new Worker(workerUrl)
-    this.#worker.addEventListener("message", (_answer: MessageEvent<FromWorker>) => this.#asked?.resolve())
-    this.#worker.addEventListener("error", (event) => this.#exit(`The embedded database failed: ${event.message}`))
-    this.#worker.addEventListener("close", () => this.#exit("The embedded database ended"))
+    this.#worker.addEventListener("message", (event: MessageEvent<FromWorker>) => this.#hear(event.data))
+    this.#worker.addEventListener("error", (event) => this.#exit(event.message))
+    this.#worker.addEventListener("close", () => this.#exit("it ended"))
   }
 
   get ended(): boolean {
@@ -98,12 +115,26 @@ class PostgresWorker {
     this.#worker.terminate()
   }
 
+  #hear(message: FromWorker): void {
+    if (typeof message === "string") {
+      this.#ready = true
+      this.#asked?.resolve()
+    } else if ("failed" in message) this.#exit(message.failed)
+    else this.#options.onNoCheckpoint?.(message.checkpointFailed)
+  }
+
   #exit(why: string): void {
     if (this.#ended) return
     this.#ended = true
     this.#worker.terminate()
-    const error = new Error(why)
+    const where = this.#directory === undefined ? "" : ` in ${this.#directory}`
+    const error = this.#ready
+      ? new Error(`The embedded database${where} failed: ${why}`)
+      : new Error(`The embedded database${where} does not start: ${why}. ${START_ADVICE}`)
     if (this.#asked) this.#asked.reject(error)
-    else this.#onExit?.(error)
+    else this.#options.onExit?.(error)
   }
 }
+
+const START_ADVICE =
+  "If it is damaged and not merely out of room or memory, restore a backup; to begin anew, start with another DATA_DIR"

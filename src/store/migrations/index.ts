@@ -15,6 +15,11 @@ import usageHours from "./0010_usage_hours.sql" with { type: "text" }
 import keySecrets from "./0011_key_secrets.sql" with { type: "text" }
 import lowBalanceMails from "./0012_low_balance_mails.sql" with { type: "text" }
 import leaseVersions from "./0013_lease_versions.sql" with { type: "text" }
+import fallbackAndRunningPeriods from "./0014_fallback_and_running_periods.sql" with { type: "text" }
+import boundedAccounts from "./0015_bounded_accounts.sql" with { type: "text" }
+import excessCounts from "./0016_excess_counts.sql" with { type: "text" }
+import requestFields from "./0018_request_fields.sql" with { type: "text" }
+import estimateFactors from "./0019_estimate_factors.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -35,4 +40,9 @@ export const migrations: readonly Migration[] = [
   { name: "0011_key_secrets.sql", sql: keySecrets },
   { name: "0012_low_balance_mails.sql", sql: lowBalanceMails },
   { name: "0013_lease_versions.sql", sql: leaseVersions },
+  { name: "0014_fallback_and_running_periods.sql", sql: fallbackAndRunningPeriods },
+  { name: "0015_bounded_accounts.sql", sql: boundedAccounts },
+  { name: "0016_excess_counts.sql", sql: excessCounts },
+  { name: "0018_request_fields.sql", sql: requestFields },
+  { name: "0019_estimate_factors.sql", sql: estimateFactors },
 ]

@@ -1,9 +1,12 @@
 /** What wants an operator's look in the books: flagged records, and what reconciliations found. Micro-rupiah. */
-import { type Micro, micro } from "../../../actors/money/micro.ts"
+import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database } from "../database.ts"
 
-/** Why a record is flagged: the counts could not be read, bookkeeping failed, or a closed process sent its charge. */
-export type FlaggedKind = "usage_missing" | "billing_error" | "fenced"
+/**
+ * Why a record is flagged: the counts could not be read, bookkeeping failed, a closed process sent its charge, or the
+ * backend counted more than was asked for.
+ */
+export type FlaggedKind = "usage_missing" | "billing_error" | "fenced" | "excess"
 
 export interface FlaggedRecord {
   readonly requestId: string
@@ -21,6 +24,8 @@ export interface BillingSums {
   /** Of all time: what customers' calls cost the house. */
   readonly absorbedMicro: Micro
   readonly fencedMicro: Micro
+  /** What backends counted over their bounds. */
+  readonly excessMicro: Micro
 }
 
 export interface ReconciliationRun {
@@ -75,19 +80,27 @@ export function billingHealthStore(database: Database): BillingHealthStore {
 
     async sums() {
       const [row] = await database.run(
-        (sql) => sql<{ by_kind: BillingSums["byKind"]; fenced: bigint; absorbed: bigint }[]>`
+        (sql) => sql<{ by_kind: BillingSums["byKind"]; fenced: bigint; excess: bigint; absorbed: bigint }[]>`
           with flagged as (
-            select ${sql.unsafe(KIND)} as kind, count(*)::int as records, sum(absorbed_micro)::bigint as absorbed
+            select ${sql.unsafe(KIND)} as kind, count(*)::int as records, sum(absorbed_micro)::bigint as absorbed,
+              sum(excess_micro) as excess
             from usage where flagged and part = 0 group by 1
           )
           select coalesce((select jsonb_object_agg(kind, records) from flagged), '{}') as by_kind,
             coalesce((select absorbed from flagged where kind = 'fenced'), 0)::bigint as fenced,
-            (select coalesce(sum(case debit_account when 'house:absorbed' then amount_micro else -amount_micro end), 0)::bigint
+            least(coalesce((select sum(excess) from flagged), 0), ${MOST_SAID})::bigint as excess,
+            (select least(coalesce(sum(case debit_account when 'house:absorbed' then amount_micro else -amount_micro end), 0),
+                ${MOST_SAID})::bigint
               from transfers where debit_account = 'house:absorbed' or credit_account = 'house:absorbed') as absorbed`,
         once,
       )
       if (row === undefined) throw new Error("sums returned nothing")
-      return { byKind: row.by_kind, absorbedMicro: micro(row.absorbed), fencedMicro: micro(row.fenced) }
+      return {
+        byKind: row.by_kind,
+        absorbedMicro: micro(row.absorbed),
+        fencedMicro: micro(row.fenced),
+        excessMicro: micro(row.excess),
+      }
     },
 
     async runs(limit) {
@@ -124,8 +137,12 @@ export function billingHealthStore(database: Database): BillingHealthStore {
   }
 }
 
+/** A backend that counts without sense may bring a sum past what JSON says exactly; it is then told as that much. */
+const MOST_SAID = String(largestMicro)
+
 /** The ledger flags whatever came under a lease that was not open any more, and lets the house bear it. */
 const KIND = `case when status = 'usage_missing' then 'usage_missing'
+  when status = 'ok' and excess_micro > 0 then 'excess'
   when status = 'billing_error' and absorbed_micro = 0 then 'billing_error' else 'fenced' end`
 
 interface FlaggedRow {

@@ -23,6 +23,7 @@ export interface ModelChange {
   readonly tier?: string
   readonly max_concurrency?: number
   readonly fallback?: readonly string[]
+  readonly pass?: readonly string[]
 }
 
 export interface PricePlan {
@@ -87,6 +88,8 @@ export function modelStore(database: Database): ModelStore {
               max_concurrency = coalesce((w.fields->>'max_concurrency')::integer, t.max_concurrency),
               fallback = case when w.fields ? 'fallback'
                 then array(select jsonb_array_elements_text(w.fields->'fallback')) else t.fallback end,
+              pass = case when w.fields ? 'pass'
+                then array(select jsonb_array_elements_text(w.fields->'pass')) else t.pass end,
               edited = array(select unnest(t.edited) union select jsonb_object_keys(w.fields))
             from target t, wanted w, before b where m.model = t.model and b.fields <> w.fields
             returning m.model

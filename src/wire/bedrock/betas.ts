@@ -5,7 +5,10 @@
 import { isObject, type JsonObject } from "../../chat/json.ts"
 import { beginsWith } from "../../chat/shape.ts"
 
-/** Bedrock user guide, "Anthropic Claude Messages API: request and response", and what agents were seen to use there. */
+/**
+ * Bedrock user guide, "Anthropic Claude Messages API: request and response", and what agents were seen to use there. Not
+ * those that cost more than a catalogue's rates: a longer window, and compaction, which is not in the counts.
+ */
 const TAKEN = new Set([
   "computer-use-2024-10-22",
   "computer-use-2025-01-24",
@@ -16,11 +19,9 @@ const TAKEN = new Set([
   "dev-full-thinking-2025-05-14",
   "fine-grained-tool-streaming-2025-05-14",
   "context-management-2025-06-27",
-  "context-1m-2025-08-07",
   "tool-search-tool-2025-10-19",
   "tool-examples-2025-10-29",
   "effort-2025-11-24",
-  "compact-2026-01-12",
 ])
 
 /** What goes by other names there. */
@@ -28,10 +29,13 @@ const RENAMED: Readonly<Record<string, readonly string[]>> = {
   "advanced-tool-use-2025-11-20": ["tool-search-tool-2025-10-19", "tool-examples-2025-10-29"],
 }
 
+/** Whether a flag that a client asks for means something there, by whatever name. */
+export const isTaken = (beta: string): boolean => TAKEN.has(beta) || Object.hasOwn(RENAMED, beta)
+
 /** In the order asked for, each once. What is no beta any more with the vendor itself may still be one here. */
-export function takenBetas(header: string | null, body: JsonObject): readonly string[] {
+export function takenBetas(betas: readonly string[], body: JsonObject): readonly string[] {
   const { model, output_config: output, tools } = body
-  const asked = (header ?? "").split(",").map((beta) => beta.trim())
+  const asked = [...betas]
   if (isObject(output) && output["effort"] !== undefined && typeof model === "string" && model.includes("opus-4-5"))
     asked.push("effort-2025-11-24")
   if (Array.isArray(tools) && tools.some((tool) => isObject(tool) && beginsWith(tool["type"], "tool_search_tool")))

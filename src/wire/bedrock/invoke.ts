@@ -7,6 +7,7 @@ import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
 import { notServed } from "../../chat/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
 import { family } from "../messages/tools.ts"
+import { askedBetas } from "../messages/betas.ts"
 import { takenBetas } from "./betas.ts"
 
 const VERSION = "bedrock-2023-05-31"
@@ -31,7 +32,7 @@ export function refuseInvoke(body: JsonObject): Failure | undefined {
 
 /** `anthropicBeta` is the client's header. */
 export function invokeBody(body: JsonObject, anthropicBeta: string | null): JsonObject {
-  const betas = takenBetas(anthropicBeta, body)
+  const betas = takenBetas(askedBetas(anthropicBeta).listed, body)
   const written: JsonObject = { anthropic_version: VERSION }
   if (betas.length > 0) written["anthropic_beta"] = [...betas]
   for (const field of PLAIN) if (body[field] !== undefined) written[field] = body[field]
@@ -103,9 +104,14 @@ function toolUse({ tools, tool_choice: choice }: JsonObject, betas: readonly str
 function knownTool(tool: JsonObject, betas: readonly string[]): Json {
   const { allowed_callers: _, ...said } = tool
   if (family(tool) !== undefined) return marked(said)
-  const more = BETA_TOOL.flatMap(([field, beta]) => (betas.includes(beta) ? [field] : []))
+  const unknown = unknownOfTools(betas)
+  const more = BETA_TOOL.map(([field]) => field).filter((field) => !unknown.includes(field))
   return marked(only(tool, [...OWN_TOOL, ...more]))
 }
+
+/** What a tool may not say with these flags alone. */
+export const unknownOfTools = (betas: readonly string[]): string[] =>
+  BETA_TOOL.flatMap(([field, beta]) => (betas.includes(beta) ? [] : [field]))
 
 const only = (object: JsonObject, fields: readonly string[]): JsonObject =>
   Object.fromEntries(fields.flatMap((field) => (object[field] === undefined ? [] : [[field, object[field]]])))

@@ -4,10 +4,11 @@
  */
 import type { JsonObject } from "../../chat/json.ts"
 import type { OutputFormat, Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Forwarding } from "../../chat/request.ts"
+import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import { BILLING_HEADER } from "../chat/messages-encode.ts"
 import { chatName, toolNames } from "../chat/tool-names.ts"
+import type { EncodedPrompt } from "../codec.ts"
 import { blocksOf, textBlocks } from "./blocks-encode.ts"
 import { writeToolConfig } from "./tools-encode.ts"
 import { converseTraits } from "./traits.ts"
@@ -15,16 +16,16 @@ import { converseTraits } from "./traits.ts"
 /** Converse has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure {
-  const traits = converseTraits(forwarding.model)
+export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+  const traits = converseTraits(target.model)
   const names = toolNames(prompt)
   const messages = blocksOf(prompt, names, traits)
   if (messages instanceof Failure) return messages
   const toolConfig = writeToolConfig(prompt, request.endpoint, names)
   if (toolConfig instanceof Failure) return toolConfig
-  const kept = (parameter: string) => !forwarding.strip.includes(parameter)
+  const kept = (parameter: string) => !target.strip.includes(parameter)
   const { temperature, topP, topK } = prompt.sampling
-  const inferenceConfig: JsonObject = { maxTokens: answerLimit(request, forwarding) }
+  const inferenceConfig: JsonObject = {}
   if (temperature !== undefined && kept("temperature"))
     inferenceConfig["temperature"] = Math.min(Math.max(temperature, 0), 1)
   if (topP !== undefined && kept("top_p")) inferenceConfig["topP"] = topP
@@ -36,14 +37,14 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
   )
   if (prompt.output?.kind === "json") system.push({ text: JSON_ONLY })
   const fields = traits.fields(prompt.reasoning, { topK: kept("top_k") ? topK : undefined })
-  return {
+  return (maxOutputTokens) => ({
     messages,
     ...(system.length > 0 && { system }),
-    inferenceConfig,
+    inferenceConfig: { maxTokens: answerLimit(request, { maxOutputTokens }), ...inferenceConfig },
     ...(toolConfig !== undefined && { toolConfig }),
     ...(prompt.output?.kind === "schema" && { outputConfig: { textFormat: textFormat(prompt.output) } }),
     ...(Object.keys(fields).length > 0 && { additionalModelRequestFields: fields }),
-  }
+  })
 }
 
 /** The schema travels as text here. */

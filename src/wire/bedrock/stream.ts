@@ -5,12 +5,13 @@
 import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { ClientView, StreamReader, StreamStep } from "../format.ts"
+import type { StreamReader, StreamStep } from "../format.ts"
 import { eventObject, type SseEvent } from "../sse.ts"
 import { filled, Steps } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { usageTokens } from "./usage.ts"
 
-export const streamReader = (view: ClientView): StreamReader => {
+export const streamReader = (): StreamReader => {
   const steps = new Steps()
   let usage: Json | undefined
 
@@ -25,7 +26,7 @@ export const streamReader = (view: ClientView): StreamReader => {
     }
     return steps.step(hasContent(event.event, body), "")
   }
-  return { read, tokens: () => usageTokens(usage, view), position: () => undefined }
+  return { read, tokens: () => ofAnswer(usageTokens(usage), steps.hasContent), position: () => undefined }
 }
 
 const hasContent = (type: string, body: JsonObject): boolean => {

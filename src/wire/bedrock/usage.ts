@@ -2,12 +2,9 @@
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { Usage } from "../../chat/event.ts"
 import { isObject, type Json } from "../../chat/json.ts"
-import type { ClientView } from "../format.ts"
 import { disjointTokens } from "../tokens.ts"
 
-type Bounds = Pick<ClientView, "contextWindow" | "maxOutputTokens">
-
-export function usageTokens(usage: Json | undefined, bounds: Bounds): Tokens | undefined {
+export function usageTokens(usage: Json | undefined): Tokens | undefined {
   if (!isObject(usage)) return undefined
   const counts = {
     input: usage["inputTokens"],
@@ -15,11 +12,11 @@ export function usageTokens(usage: Json | undefined, bounds: Bounds): Tokens | u
     cacheWrite: usage["cacheWriteInputTokens"],
     output: usage["outputTokens"],
   }
-  return disjointTokens(counts, bounds)
+  return disjointTokens(counts)
 }
 
-/** For the client to see, so nothing bounds the counts but that they are counts. */
+/** For the client to see. */
 export function readUsage(usage: Json | undefined): Usage | undefined {
-  const tokens = usageTokens(usage, { contextWindow: null, maxOutputTokens: 0 })
+  const tokens = usageTokens(usage)
   return tokens && { tokens, reasoning: undefined }
 }

@@ -30,7 +30,6 @@ export function decodePrompt(request: ChatRequest): Prompt | Failure {
   if (output instanceof Failure) return output
   const reasoning = readReasoning(body, request.maxOutputTokens)
   if (reasoning instanceof Failure) return reasoning
-  const endUser = [body.safety_identifier, body.user].find((id) => typeof id === "string" && id !== "")
   return {
     ...conversation,
     ...toolUse,
@@ -38,7 +37,6 @@ export function decodePrompt(request: ChatRequest): Prompt | Failure {
     sampling,
     output,
     reasoning,
-    endUser: typeof endUser === "string" ? endUser : undefined,
   }
 }
 

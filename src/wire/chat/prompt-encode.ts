@@ -3,23 +3,22 @@
  */
 import type { JsonObject } from "../../chat/json.ts"
 import type { OutputFormat, Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Forwarding } from "../../chat/request.ts"
+import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { EncodedPrompt } from "../codec.ts"
+import { serviceTier } from "../service-tier.ts"
 import { writeMessages } from "./messages-encode.ts"
 import { chatEffort } from "./reasoning.ts"
 import { chatName, toolNames } from "./tool-names.ts"
 import { writeToolUse } from "./tools-encode.ts"
 
-/** The longest id of an end user that every known backend takes; coding agents write longer ones. */
-const LONGEST_USER = 64
-
-export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure {
+export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
   const names = toolNames(prompt)
   const messages = writeMessages(prompt, names)
   if (messages instanceof Failure) return messages
   const toolUse = writeToolUse(prompt, request.endpoint, names)
   if (toolUse instanceof Failure) return toolUse
-  const { sampling, stopSequences, endUser } = prompt
+  const { sampling, stopSequences } = prompt
   const parameters: JsonObject = {
     ...toolUse,
     temperature: sampling.temperature,
@@ -27,16 +26,18 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
     stop: stopSequences.length > 0 ? [...stopSequences] : undefined,
     response_format: prompt.output && writeOutput(prompt.output),
     reasoning_effort: chatEffort(prompt.reasoning),
-    user: endUser !== undefined && endUser.length <= LONGEST_USER ? endUser : undefined,
+    service_tier: serviceTier("chat", request.body),
+    safety_identifier: request.endUser,
   }
-  for (const parameter of forwarding.strip) delete parameters[parameter]
-  const body: JsonObject = { model: forwarding.model, messages, max_tokens: answerLimit(request, forwarding) }
-  for (const [parameter, value] of Object.entries(parameters)) if (value !== undefined) body[parameter] = value
-  if (request.stream) {
-    body.stream = true
-    body.stream_options = { include_usage: true }
-  }
-  return body
+  for (const parameter of target.strip) delete parameters[parameter]
+  const said = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== undefined))
+  return (maxOutputTokens) => ({
+    model: target.model,
+    messages,
+    max_tokens: answerLimit(request, { maxOutputTokens }),
+    ...said,
+    ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
+  })
 }
 
 function writeOutput(output: OutputFormat): JsonObject {

@@ -1,6 +1,6 @@
 /**
  * A chat completions request: checked, understood, and written anew for a backend of the same format. Strict where the
- * specification speaks (gateway-api.md, "POST /v1/chat/completions"), else lenient: fields that are not known travel.
+ * specification speaks (gateway-api.md, "POST /v1/chat/completions"), else lenient: fields that are not known are left out.
  *
  * JSON mode (`json_object`) is not counted as structured outputs: it constrains nothing to a schema, nearly every model
  * has it, and refusing it outside of messages would take away from clients what costs nobody anything.
@@ -22,7 +22,11 @@ import {
 } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
-import { estimateInputTokens } from "../estimate/estimate.ts"
+import { readEndUser } from "../end-user.ts"
+import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
+import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
+import { refuseTier, serviceTier } from "../service-tier.ts"
+import { CHAT_FIELDS } from "./fields.ts"
 import { checkTools } from "./tools.ts"
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"]
@@ -31,10 +35,8 @@ const MAY_BE_SILENT: readonly Json[] = ["assistant", "tool", "function"]
 const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_url", "input_video", "video_url"]
 const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
 const MOST_CHOICES = 128
-/** Service tiers that cost the operator another rate than the catalogue's. */
-const DEARER_TIERS: readonly (Json | undefined)[] = ["priority", "fast", "scale"]
 
-export function decodeRequest(body: JsonObject): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const parts = readMessages(body["messages"])
@@ -62,12 +64,14 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
   if (parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
+  const known = knownFields(body, CHAT_FIELDS, allowance)
   return {
     endpoint: "chat",
-    body,
+    ...known,
+    ownEndUser: readEndUser(body["safety_identifier"]) ?? readEndUser(body["user"]),
     model,
     stream,
-    inputTokens: countInputTokens(body),
+    ...estimatePrompt(known.body),
     maxOutputTokens: limit ?? olderLimit,
     choices: choices ?? 1,
     features,
@@ -76,7 +80,16 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
 }
 
 export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
-  const body = forwardedBody(request, forwarding)
+  const { endUser } = request
+  const body = forwardedBody(request, forwarding, {
+    isKnown: (name) => CHAT_FIELDS.fields.has(name),
+    owned: {
+      service_tier: serviceTier("chat", request.body),
+      safety_identifier: endUser,
+      // The older name of the same, for backends that know no other.
+      ...(present(request.body["user"]) && { user: endUser }),
+    },
+  })
   // Each limit that the client wrote is kept in its own field, and both alike where it wrote two, for a backend may
   // obey either. Where it wrote none, the older name is the one that every backend of this format knows.
   const fields = ["max_completion_tokens", "max_tokens"].filter((field) => present(request.body[field]))
@@ -89,12 +102,16 @@ export function encodeRequest(request: ChatRequest, forwarding: Forwarding): Jso
   return body
 }
 
-const countInputTokens = (body: JsonObject): number =>
-  estimateInputTokens({
+const estimatePrompt = (body: JsonObject): InputEstimate =>
+  estimateInput({
     messages: body["messages"],
     tools: [body["tools"], body["functions"]],
-    schemas: [body["response_format"]],
+    schemas: [body["response_format"], ...passedValues(body)],
   })
+
+/** A template may put what it is passed into the prompt. */
+const passedValues = (body: JsonObject): (Json | undefined)[] =>
+  Object.keys(body).flatMap((name) => (CHAT_FIELDS.fields.has(name) ? [] : [body[name]]))
 
 /** Checks every message, and hands back the parts of all of them. */
 function readMessages(value: Json | undefined): JsonObject[] | Failure {
@@ -133,14 +150,15 @@ const notContent = (field: string, found: Json | undefined): Failure =>
 function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failure | undefined {
   const media = parts.find((part) => MEDIA_NOT_SERVED.includes(part["type"]))
   if (media) return notServed("Audio and video parts are not served; send text, images or files.")
-  const { modalities, messages } = body
+  const { messages } = body
   if (Array.isArray(messages) && messages.some((message) => isObject(message) && present(message["audio"])))
     return notServed("Audio ids name state kept at the backend; send the transcript as 'content' instead.")
-  if (present(body["audio"]) || (Array.isArray(modalities) && modalities.includes("audio")))
-    return notServed("Audio answers are not served; leave out 'audio' and use the modality text.")
+  if (present(body["audio"]) || !saysText(body["modalities"]))
+    return notServed("Answers other than text are not served; leave out 'audio' and use the modality text.")
   if (parts.some((part) => isObject(part["file"]) && present(part["file"]["file_id"])))
     return notServed("File ids name state kept at the backend; send the file's data instead.")
-  if (DEARER_TIERS.includes(body["service_tier"]))
-    return notServed(`'service_tier' is ${shown(body["service_tier"])}; only the default tier is served.`)
-  return undefined
+  return refuseTier(body)
 }
+
+const saysText = (modalities: Json | undefined): boolean =>
+  !present(modalities) || (Array.isArray(modalities) && modalities.every((modality) => modality === "text"))

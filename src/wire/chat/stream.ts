@@ -8,6 +8,7 @@ import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { filled, Steps } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { usageTokens } from "./usage.ts"
 
 export const streamReader = (view: ClientView): StreamReader => {
@@ -24,7 +25,7 @@ export const streamReader = (view: ClientView): StreamReader => {
     if (isObject(chunk.usage)) usage = chunk.usage
     return steps.step(hasContent(chunk), chunkBytes(event, chunk, view))
   }
-  return { read, tokens: () => usageTokens(usage, view), position: () => undefined }
+  return { read, tokens: () => ofAnswer(usageTokens(usage), steps.hasContent), position: () => undefined }
 }
 
 /** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
@@ -50,7 +51,8 @@ const hasContent = ({ choices }: JsonObject): boolean =>
   Array.isArray(choices) &&
   choices.some((choice) => isObject(choice) && isObject(choice.delta) && isContent(choice.delta))
 
-const isContent = (delta: JsonObject): boolean =>
+/** Of a delta, or of a whole message. */
+export const isContent = (delta: JsonObject): boolean =>
   filled(delta.content) ||
   filled(delta.reasoning_content) ||
   filled(delta.reasoning) ||

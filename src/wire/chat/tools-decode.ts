@@ -21,8 +21,7 @@ export function readToolUse(body: JsonObject): ToolUse | Failure {
     return misshapen(`'parallel_tool_calls' is ${shown(parallel)}; it must be true or false.`)
   const tools = readTools(body)
   if (tools instanceof Failure) return tools
-  if (present(body.web_search_options) || tools.some(({ type }) => type === "web-search"))
-    return notServed("Web search is not served on this endpoint.")
+  if (tools.some(({ type }) => type === "web-search")) return notServed("Web search is not served on this endpoint.")
   if (usesFunctions(body)) {
     const toolChoice = readFunctionChoice(body.function_call)
     return toolChoice instanceof Failure ? toolChoice : { tools, toolChoice, parallelTools: false }

@@ -2,12 +2,9 @@
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { Usage } from "../../chat/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { ClientView } from "../format.ts"
 import { type Count, inclusiveTokens } from "../tokens.ts"
 
-type Bounds = Pick<ClientView, "contextWindow" | "maxOutputTokens">
-
-export const usageTokens = (usage: Json | undefined, view: Bounds): Tokens | undefined => {
+export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined
   const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {}
   const counts = {
@@ -16,12 +13,12 @@ export const usageTokens = (usage: Json | undefined, view: Bounds): Tokens | und
     cacheWrite: details.cache_write_tokens,
     output: outputTokens(usage),
   }
-  return inclusiveTokens(counts, view)
+  return inclusiveTokens(counts)
 }
 
-/** For the client to see, so nothing bounds the counts but that they are counts. */
+/** For the client to see. */
 export const readUsage = (usage: Json | undefined): Usage | undefined => {
-  const tokens = usageTokens(usage, { contextWindow: null, maxOutputTokens: 0 })
+  const tokens = usageTokens(usage)
   if (tokens === undefined) return undefined
   const details = isObject(usage) ? usage.completion_tokens_details : undefined
   const reasoning = isObject(details) ? details.reasoning_tokens : undefined

@@ -6,7 +6,8 @@
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
 import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import { documentTokens } from "./document.ts"
+import type { SentDocument, SentMedia } from "../../chat/request.ts"
+import { sentDocument } from "./document.ts"
 import { imageTokens } from "./image.ts"
 import { textTokens } from "./text.ts"
 
@@ -52,30 +53,59 @@ const READ_AS_JSON = new Set(["input", "input_schema", "parameters", "schema", "
 const IMAGES: readonly unknown[] = ["image", "image_url", "input_image", "computer_screenshot"]
 const FILES: readonly unknown[] = ["document", "file", "input_file"]
 
-/** An integer of at least 1. */
-export function estimateInputTokens(prompt: Prompt, familyFactor = 1): number {
-  let tokens = PROMPT_FRAME + contentTokens(prompt.messages) + contentTokens(prompt.instructions)
+export interface InputEstimate {
+  /** An integer of at least 1, what images and documents likely are included. */
+  readonly inputTokens: number
+  readonly media?: SentMedia
+}
+
+/** Gathers what is sent beside the texts. */
+class Media {
+  spareTokens = 0
+  images = 0
+  readonly documents: SentDocument[] = []
+}
+
+export const estimateInputTokens = (prompt: Prompt, familyFactor = 1): number =>
+  estimateInput(prompt, familyFactor).inputTokens
+
+export function estimateInput(prompt: Prompt, familyFactor = 1): InputEstimate {
+  const media = new Media()
+  let tokens = PROMPT_FRAME + contentTokens(prompt.messages, media) + contentTokens(prompt.instructions, media)
   if (Array.isArray(prompt.messages)) tokens += prompt.messages.length * MESSAGE_FRAME
   for (const tools of prompt.tools) {
     if (!Array.isArray(tools) || tools.length === 0) continue
-    tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools)
+    tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools, media)
   }
   for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema)
-  return Math.max(1, Math.ceil(tokens * familyFactor))
+  const { spareTokens, images, documents } = media
+  const ofDocuments = documents.reduce((sum, { likely }) => sum + likely, 0)
+  const inputTokens = Math.max(1, Math.ceil(tokens * familyFactor)) + Math.ceil(ofDocuments)
+  return images + documents.length === 0 ? { inputTokens } : { inputTokens, media: { spareTokens, documents } }
 }
 
-function contentTokens(value: Json | undefined): number {
+function contentTokens(value: Json | undefined, media: Media): number {
   if (typeof value === "string") return textTokens(value)
-  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + contentTokens(item), 0)
-  return isObject(value) ? partTokens(value) : 0
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + contentTokens(item, media), 0)
+  return isObject(value) ? partTokens(value, media) : 0
 }
 
-function partTokens(part: JsonObject): number {
+function partTokens(part: JsonObject, media: Media): number {
   const { type } = part
-  if (IMAGES.includes(type)) return imageTokens(mediaSource(part), imageDetail(part))
+  if (IMAGES.includes(type)) {
+    const source = mediaSource(part)
+    const likely = imageTokens(source, imageDetail(part))
+    media.images++
+    // Not every backend does as `detail` says.
+    media.spareTokens += imageTokens(source) - likely
+    return likely
+  }
   if (FILES.includes(type)) {
     const source = mediaSource(part)
-    if (source !== undefined) return documentTokens(source)
+    if (source !== undefined) {
+      media.documents.push(sentDocument(source, mediaType(part)))
+      return 0
+    }
   }
   // Redacted thinking has nothing but its cipher.
   if (type === "redacted_thinking") return opaqueTokens(part["data"])
@@ -84,7 +114,7 @@ function partTokens(part: JsonObject): number {
     if (UNREAD.has(key)) continue
     if (OPAQUE.has(key)) tokens += opaqueTokens(value)
     else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value)
-    else tokens += contentTokens(value)
+    else tokens += contentTokens(value, media)
   }
   return tokens
 }
@@ -101,14 +131,16 @@ function jsonTokens(value: Json | undefined): number {
   return tokens
 }
 
-/** Where each format keeps the data or the address of an image or a file; undefined where it is none of them. */
+/** Where each format keeps the address or the data of an image or a file; undefined where it is none of them. */
 function mediaSource(part: JsonObject): string | undefined {
   const { source, image_url: image, file } = part
   if (isObject(source) && source["type"] !== "text" && source["type"] !== "content")
-    return firstText(source["data"], source["url"])
+    return firstText(source["url"], source["data"])
   if (isObject(file)) return firstText(file["file_data"])
-  return firstText(image, isObject(image) ? image["url"] : undefined, part["file_data"], part["file_url"])
+  return firstText(image, isObject(image) ? image["url"] : undefined, part["file_url"], part["file_data"])
 }
+
+const mediaType = ({ source }: JsonObject): Json | undefined => (isObject(source) ? source["media_type"] : undefined)
 
 const firstText = (...values: readonly (Json | undefined)[]): string | undefined =>
   values.find((value) => typeof value === "string")

@@ -4,8 +4,9 @@
  * there would cost what the catalogue's rates do not cover.
  */
 import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import { notServed } from "../../chat/shape.ts"
+import { notServed, shown } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
+import { refuseTier } from "../service-tier.ts"
 
 const STATE = ["container", "thread", "mcp_servers", "user_profile_id", "workspace_id"]
 const REROUTES = ["fallbacks", "fallback_credit_token", "billing_policy"]
@@ -16,9 +17,11 @@ export function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[])
   if (state !== undefined) return notServed(`'${state}' names state or servers at the backend; leave it out.`)
   const reroute = REROUTES.find((field) => asksFor(body[field]))
   if (reroute !== undefined) return notServed(`'${reroute}' changes what the call costs at the backend; leave it out.`)
-  if (body["speed"] === "fast") return notServed("'speed' is \"fast\"; only the standard speed is served.")
+  const { speed } = body
+  if (present(speed) && speed !== "standard")
+    return notServed(`'speed' is ${shown(speed)}; only the standard speed is served.`)
   if (blocks.some(namesFile)) return notServed("File ids name state kept at the backend; send the data itself instead.")
-  return undefined
+  return refuseTier(body)
 }
 
 /** The vendor's SDK asks for one by default wherever it runs tools, and its users have never heard of it. */

@@ -12,8 +12,6 @@ import { decodeAssistant, decodeText, decodeUser } from "./blocks-decode.ts"
 import { decodeToolChoice, decodeTools } from "./tools-decode.ts"
 
 export function decodePrompt({ body }: ChatRequest): Prompt | Failure {
-  const refusal = refuse(body)
-  if (refusal) return refusal
   const turns = decodeTurns(body["messages"])
   if (turns instanceof Failure) return turns
   const tools = decodeTools(body["tools"])
@@ -35,17 +33,7 @@ export function decodePrompt({ body }: ChatRequest): Prompt | Failure {
     sampling,
     output: decodeOutput(body),
     reasoning,
-    endUser: decodeEndUser(body),
   }
-}
-
-/** Where a call is computed is a promise that only the vendor's own backend can keep. */
-function refuse(body: JsonObject): Failure | undefined {
-  if (!present(body["inference_geo"])) return undefined
-  return new Failure("request.unsupported_feature", {
-    message: "'inference_geo' is not served for this model.",
-    hint: "Leave it out, or use a model of the vendor that defines it.",
-  })
 }
 
 function decodeTurns(value: Json | undefined): Turn[] | Failure {
@@ -112,9 +100,4 @@ function decodeOutput(body: JsonObject): OutputFormat | undefined {
   const format = present(config["format"]) ? config["format"] : body["output_format"]
   if (!isObject(format) || format["type"] !== "json_schema" || !isObject(format["schema"])) return undefined
   return { kind: "schema", name: undefined, description: undefined, schema: format["schema"], strict: undefined }
-}
-
-function decodeEndUser({ metadata }: JsonObject): string | undefined {
-  const id = isObject(metadata) ? metadata["user_id"] : undefined
-  return typeof id === "string" && id !== "" ? id : undefined
 }

@@ -4,8 +4,10 @@
  */
 import type { JsonObject } from "../../chat/json.ts"
 import type { Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Forwarding } from "../../chat/request.ts"
+import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { EncodedPrompt } from "../codec.ts"
+import { serviceTier } from "../service-tier.ts"
 import { textBlocks } from "./blocks-encode.ts"
 import { type ModelTraits, modelTraits } from "./model-traits.ts"
 import { encodeReasoning, thinks } from "./reasoning-encode.ts"
@@ -14,35 +16,38 @@ import { encodeTurns } from "./turns-encode.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
-/** The vendor's limit, in characters. */
-const LONGEST_USER_ID = 256
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure {
-  const traits = modelTraits(forwarding.model)
+export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+  const traits = modelTraits(target.model)
   const messages = encodeTurns(prompt, traits)
   if (messages instanceof Failure) return messages
-  const limit = answerLimit(request, forwarding)
-  const limits = { asked: request.maxOutputTokens ?? limit, limit }
-  const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
-  const isThinking = traits.off === "never" || thinks(thinking)
   const toolUse = toolsTold(prompt)
-  const body = filled({
-    system: encodeSystem(prompt),
-    tools: encodeTools(toolUse.tools),
-    tool_choice: encodeToolChoice(toolUse, traits.forcesTools && !isThinking),
-    stop_sequences: prompt.stopSequences.filter((sequence) => sequence.trim() !== ""),
-    ...(isThinking ? {} : encodeSampling(prompt.sampling, traits)),
-    thinking,
-    output_config: filled({ effort, format: encodeFormat(prompt) }),
-    metadata: filled({ user_id: encodeEndUser(prompt) }),
-  })
-  for (const parameter of forwarding.strip) delete body[parameter]
-  return {
-    model: forwarding.model,
-    max_tokens: limit,
-    ...body,
-    messages,
-    ...(request.stream && { stream: true }),
+  const tools = encodeTools(toolUse.tools)
+  const system = encodeSystem(prompt)
+  return (maxOutputTokens) => {
+    const limit = answerLimit(request, { maxOutputTokens })
+    const limits = { asked: request.maxOutputTokens ?? limit, limit }
+    const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
+    const isThinking = traits.off === "never" || thinks(thinking)
+    const body = filled({
+      system,
+      tools,
+      tool_choice: encodeToolChoice(toolUse, traits.forcesTools && !isThinking),
+      stop_sequences: prompt.stopSequences.filter((sequence) => sequence.trim() !== ""),
+      ...(isThinking ? {} : encodeSampling(prompt.sampling, traits)),
+      thinking,
+      output_config: filled({ effort, format: encodeFormat(prompt) }),
+      service_tier: serviceTier("messages", request.body),
+      metadata: filled({ user_id: request.endUser }),
+    })
+    for (const parameter of target.strip) delete body[parameter]
+    return {
+      model: target.model,
+      max_tokens: limit,
+      ...body,
+      messages,
+      ...(request.stream && { stream: true }),
+    }
   }
 }
 
@@ -74,6 +79,3 @@ function encodeSampling(
     top_k: topK,
   }
 }
-
-const encodeEndUser = ({ endUser }: Prompt): string | undefined =>
-  endUser !== undefined && endUser !== "" && endUser.length <= LONGEST_USER_ID ? endUser : undefined

@@ -1,12 +1,15 @@
 /** Reads a whole message. Only its model changes on the way to the client. */
-import { type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type JsonObject, present } from "../../chat/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"
+import { ofAnswer } from "../tokens.ts"
+import { isContentBlock } from "./stream.ts"
 import { usageTokens } from "./usage.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (body.type === "error" || present(body.error)) return classifyErrorObject(body)
   if (!Array.isArray(body.content)) return new Failure("dependency.upstream_unavailable")
-  return { body: { ...body, model: view.model }, tokens: usageTokens(body.usage, view) }
+  const hasContent = body.content.some((block) => isObject(block) && isContentBlock(block))
+  return { body: { ...body, model: view.model }, tokens: ofAnswer(usageTokens(body.usage), hasContent) }
 }

@@ -1,6 +1,6 @@
 /**
- * A messages request: checked, understood, and written anew for a backend of the same format. `system` and thinking
- * blocks are never touched on the way: the vendor's signatures are bound to them.
+ * A messages request: checked, understood, and written anew for a backend of the same format. Thinking blocks are never
+ * touched on the way, and of `system` only the life of cache marks: the vendor's signatures are bound to them.
  */
 import { isObject, type JsonObject } from "../../chat/json.ts"
 import {
@@ -14,14 +14,18 @@ import {
 import { misshapen, readCount, readFlag, readObject } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
-import { estimateInputTokens } from "../estimate/estimate.ts"
+import { readEndUser } from "../end-user.ts"
+import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
+import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
+import { serviceTier } from "../service-tier.ts"
 import { readMessages, readSystem } from "./content.ts"
+import { MESSAGES_FIELDS } from "./fields.ts"
 import { refuseNotServed } from "./not-served.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
-export function decodeRequest(body: JsonObject): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const prompt = decodePrompt(body)
@@ -35,12 +39,15 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
   if (thinking instanceof Failure) return thinking
   const refusal = prompt.refusal
   if (refusal) return refusal
+  const known = knownFields(body, MESSAGES_FIELDS, allowance)
+  const { metadata } = body
   return {
     endpoint: "messages",
-    body,
+    ...known,
+    ownEndUser: readEndUser(isObject(metadata) ? metadata["user_id"] : undefined),
     model,
     stream,
-    inputTokens: estimatePrompt(body),
+    ...estimatePrompt(known.body),
     maxOutputTokens: limit,
     choices: 1,
     features: prompt.features,
@@ -53,12 +60,21 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
 export function countInputTokens(body: JsonObject): number | Failure {
   const prompt = decodePrompt(body)
   if (prompt instanceof Failure) return prompt
-  return prompt.refusal ?? estimatePrompt(body)
+  return prompt.refusal ?? estimatePrompt(body).inputTokens
 }
 
 export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
   const limit = answerLimit(request, forwarding)
-  const plain = withPlainSearch(forwardedBody(request, forwarding))
+  const { endUser } = request
+  const plain = withPlainSearch(
+    forwardedBody(request, forwarding, {
+      isKnown: (name) => MESSAGES_FIELDS.fields.has(name),
+      owned: {
+        service_tier: serviceTier("messages", request.body),
+        metadata: endUser === undefined ? undefined : { user_id: endUser },
+      },
+    }),
+  )
   const body = lowerThinking(plain, request.maxOutputTokens ?? limit, limit)
   body["max_tokens"] = limit
   return body
@@ -96,8 +112,8 @@ function readFormat(body: JsonObject): JsonObject | undefined | Failure {
   return format ?? readObject(body["output_format"], "output_format")
 }
 
-const estimatePrompt = (body: JsonObject): number =>
-  estimateInputTokens({
+const estimatePrompt = (body: JsonObject): InputEstimate =>
+  estimateInput({
     messages: body["messages"],
     instructions: body["system"],
     tools: [body["tools"]],

@@ -8,6 +8,7 @@ import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { filled, Steps } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { laterUsage, startUsage, usageTokens } from "./usage.ts"
 
 export const streamReader = (view: ClientView): StreamReader => {
@@ -30,7 +31,7 @@ export const streamReader = (view: ClientView): StreamReader => {
     if (type === "message_delta") usage = laterUsage(usage ?? {}, body.usage)
     return steps.step(hasContent(type, body), encodeSse(name, event.data))
   }
-  return { read, tokens: () => usageTokens(usage, view), position: () => undefined }
+  return { read, tokens: () => ofAnswer(usageTokens(usage), steps.hasContent), position: () => undefined }
 }
 
 const startData = (event: SseEvent, body: JsonObject, message: JsonObject, view: ClientView): string =>
@@ -48,5 +49,5 @@ const isContent = (delta: JsonObject): boolean =>
   Object.entries(delta).some(([key, value]) => key !== "type" && (filled(value) || isObject(value)))
 
 /** Text and thinking blocks start empty; a tool's name, or a server tool's whole result, comes with the start. */
-const isContentBlock = (block: JsonObject): boolean =>
+export const isContentBlock = (block: JsonObject): boolean =>
   filled(block.text) || filled(block.thinking) || filled(block.name) || filled(block.content) || isObject(block.content)

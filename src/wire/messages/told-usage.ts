@@ -6,11 +6,8 @@ import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
 import type { Usage } from "../../chat/event.ts"
 import { usageTokens } from "./usage.ts"
 
-/** Passed on as they are: whether they are believable for this model is judged where they are charged. */
-const UNBOUNDED = { model: "", includeUsage: false, contextWindow: null, maxOutputTokens: 0 }
-
 export function decodeUsage(usage: Json | undefined): Usage | undefined {
-  const tokens = usageTokens(usage, UNBOUNDED)
+  const tokens = usageTokens(usage)
   if (tokens === undefined) return undefined
   const details = isObject(usage) ? usage["output_tokens_details"] : undefined
   const thinking = isObject(details) ? details["thinking_tokens"] : undefined

@@ -4,10 +4,9 @@
  */
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { ClientView } from "../format.ts"
 import { disjointTokens } from "../tokens.ts"
 
-export const usageTokens = (usage: Json | undefined, view: ClientView): Tokens | undefined => {
+export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined
   const counts = {
     input: usage.input_tokens,
@@ -15,7 +14,7 @@ export const usageTokens = (usage: Json | undefined, view: ClientView): Tokens |
     cacheWrite: usage.cache_creation_input_tokens,
     output: usage.output_tokens,
   }
-  return disjointTokens(counts, view)
+  return disjointTokens(counts)
 }
 
 /** What a stream's beginning says of the prompt. Its `output_tokens` is a placeholder, so it is not a count. */

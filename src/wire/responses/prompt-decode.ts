@@ -34,14 +34,11 @@ export function decodePrompt({ body }: ChatRequest): Prompt | Failure {
     sampling: { temperature, topP, topK: undefined },
     output,
     reasoning,
-    endUser: endUser(body["safety_identifier"]) ?? endUser(body["user"]),
   }
 }
 
 const texts = (text: Json | undefined): TextPart[] =>
   typeof text === "string" && text !== "" ? [{ type: "text", text }] : []
-
-const endUser = (id: Json | undefined): string | undefined => (typeof id === "string" && id !== "" ? id : undefined)
 
 function readNumber(body: JsonObject, field: string): number | undefined | Failure {
   const value = body[field]

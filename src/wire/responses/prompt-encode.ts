@@ -4,8 +4,10 @@
  */
 import type { JsonObject } from "../../chat/json.ts"
 import type { Effort, OutputFormat, Prompt, Reasoning } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Forwarding } from "../../chat/request.ts"
+import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { EncodedPrompt } from "../codec.ts"
+import { serviceTier } from "../service-tier.ts"
 import { developerItem, encodeItems } from "./items-encode.ts"
 import { encodeTools } from "./tools-encode.ts"
 
@@ -15,7 +17,6 @@ import { encodeTools } from "./tools-encode.ts"
  */
 export const LEAST_ANSWER_TOKENS = 16
 
-const LONGEST_END_USER = 128
 const LONGEST_SCHEMA_NAME = 64
 /** Budgets in tokens from which an effort is meant, largest first. */
 const EFFORT_OF_BUDGET: readonly (readonly [leastTokens: number, effort: Effort])[] = [
@@ -24,7 +25,7 @@ const EFFORT_OF_BUDGET: readonly (readonly [leastTokens: number, effort: Effort]
   [0, "low"],
 ]
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: Forwarding): JsonObject | Failure {
+export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
   if (prompt.stopSequences.length > 0)
     return notExpressible(
       "Stop sequences are not served for this model.",
@@ -36,20 +37,23 @@ export function encodePrompt(prompt: Prompt, request: ChatRequest, forwarding: F
   if (tools instanceof Failure) return tools
   const { temperature, topP } = prompt.sampling
   const body: JsonObject = {
-    model: forwarding.model,
+    model: target.model,
     ...conversation(prompt),
     ...tools,
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { top_p: topP }),
     ...(prompt.output ? { text: { format: encodeOutput(prompt.output) } } : {}),
     ...(prompt.reasoning ? encodeReasoning(prompt.reasoning) : {}),
-    ...(prompt.endUser === undefined ? {} : { safety_identifier: endUser(prompt.endUser) }),
+    service_tier: serviceTier("responses", request.body),
+    ...(request.endUser === undefined ? {} : { safety_identifier: request.endUser }),
   }
-  for (const parameter of forwarding.strip) delete body[parameter]
-  body["max_output_tokens"] = Math.max(LEAST_ANSWER_TOKENS, answerLimit(request, forwarding))
-  body["store"] = false
-  if (request.stream) body["stream"] = true
-  return body
+  for (const parameter of target.strip) delete body[parameter]
+  return (maxOutputTokens) => ({
+    ...body,
+    max_output_tokens: Math.max(LEAST_ANSWER_TOKENS, answerLimit(request, { maxOutputTokens })),
+    store: false,
+    ...(request.stream && { stream: true }),
+  })
 }
 
 const notExpressible = (message: string, hint: string): Failure =>
@@ -93,7 +97,3 @@ function encodeReasoning({ enabled, effort, budgetTokens, visible }: Reasoning):
 
 const effortOf = (budgetTokens: number | undefined): Effort | undefined =>
   budgetTokens === undefined ? undefined : EFFORT_OF_BUDGET.find(([least]) => budgetTokens >= least)?.[1]
-
-/** An id that is too long becomes one that is as distinct and says less. */
-const endUser = (id: string): string =>
-  id.length <= LONGEST_END_USER ? id : new Bun.CryptoHasher("sha256").update(id).digest("hex")

@@ -40,9 +40,9 @@ export function finishOf({ status, incomplete_details: details }: JsonObject, ha
   return hasCalls ? "tool-calls" : "stop"
 }
 
-/** For the client to see, so nothing is bounded; what is charged is judged by the format's own reader. */
+/** For the client to see; what is charged is judged by the format's own reader. */
 export function replyUsage(usage: Json | undefined): Usage | undefined {
-  const tokens = usageTokens(usage, { contextWindow: null, maxOutputTokens: 0 })
+  const tokens = usageTokens(usage)
   if (tokens === undefined || !isObject(usage)) return undefined
   const details = usage["output_tokens_details"]
   const reasoning = isObject(details) ? details["reasoning_tokens"] : undefined

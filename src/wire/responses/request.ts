@@ -8,16 +8,18 @@ import { answerLimit, type ChatRequest, type Feature, type Forwarding, forwarded
 import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
-import { estimateInputTokens } from "../estimate/estimate.ts"
+import { readEndUser } from "../end-user.ts"
+import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
+import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
+import { refuseTier, serviceTier } from "../service-tier.ts"
+import { RESPONSES_FIELDS } from "./fields.ts"
 import { type Input, readInput } from "./input.ts"
-import { checkTools } from "./tools.ts"
+import { checkTools, mostToolCalls } from "./tools.ts"
 
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
 const IMAGES: readonly unknown[] = ["input_image", "computer_screenshot"]
-/** Service tiers that cost the operator another rate than the catalogue's. */
-const DEARER_TIERS: readonly unknown[] = ["priority", "fast", "scale"]
 
-export function decodeRequest(body: JsonObject): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const input = readInput(body["input"])
@@ -31,6 +33,8 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
   if (background instanceof Failure) return background
   const limit = readCount(body, "max_output_tokens")
   if (limit instanceof Failure) return limit
+  const toolCalls = readCount(body, "max_tool_calls")
+  if (toolCalls instanceof Failure) return toolCalls
   const format = readFormat(body)
   if (format instanceof Failure) return format
   const tools = checkTools(body["tools"], input.items)
@@ -41,12 +45,14 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
   const features = new Set<Feature>(tools.features)
   if (input.parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
+  const known = knownFields(body, RESPONSES_FIELDS, allowance)
   return {
     endpoint: "responses",
-    body,
+    ...known,
+    ownEndUser: readEndUser(body["safety_identifier"]) ?? readEndUser(body["user"]),
     model,
     stream,
-    inputTokens: countInputTokens(body),
+    ...estimatePrompt(known.body),
     maxOutputTokens: limit,
     choices: 1,
     features,
@@ -55,14 +61,23 @@ export function decodeRequest(body: JsonObject): ChatRequest | Failure {
 }
 
 export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
-  const body = forwardedBody(request, forwarding)
+  const { endUser, features } = request
+  const body = forwardedBody(request, forwarding, {
+    isKnown: (name) => RESPONSES_FIELDS.fields.has(name),
+    owned: {
+      service_tier: serviceTier("responses", request.body),
+      safety_identifier: endUser,
+      ...(present(request.body["user"]) && { user: endUser }),
+    },
+  })
+  if (features.has("web_search")) body["max_tool_calls"] = mostToolCalls(body["max_tool_calls"])
   body["max_output_tokens"] = answerLimit(request, forwarding)
   body["store"] = false
   return body
 }
 
-const countInputTokens = (body: JsonObject): number =>
-  estimateInputTokens({
+const estimatePrompt = (body: JsonObject): InputEstimate =>
+  estimateInput({
     messages: body["input"],
     instructions: body["instructions"],
     tools: [body["tools"]],
@@ -86,9 +101,7 @@ function refuseNotServed(body: JsonObject, input: Input, background: boolean): F
   if (input.parts.some((part) => present(part["file_id"])))
     return notServed("File ids name state kept at the backend; send the data itself instead.")
   if (input.parts.some((part) => part["type"] === "input_audio")) return notServed("Audio input is not served.")
-  if (DEARER_TIERS.includes(body["service_tier"]))
-    return notServed(`'service_tier' is ${shown(body["service_tier"])}; only the default tier is served.`)
-  return undefined
+  return refuseTier(body)
 }
 
 /** A reference may leave its type out: then it is an id and nothing else that would tell what it is. */

@@ -9,6 +9,7 @@ import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamPosition, StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { filled, Steps } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { usageTokens } from "./usage.ts"
 
 export const streamReader = (view: ClientView): StreamReader => {
@@ -31,7 +32,7 @@ export const streamReader = (view: ClientView): StreamReader => {
     if (type === "response.completed" || type === "response.incomplete") return steps.terminal(bytes)
     return steps.step(hasContent(type, body), bytes)
   }
-  return { read, tokens: () => usageTokens(usage, view), position: () => position }
+  return { read, tokens: () => ofAnswer(usageTokens(usage), steps.hasContent), position: () => position }
 }
 
 export const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
@@ -74,7 +75,7 @@ const hasContent = (type: string, body: JsonObject): boolean => {
 }
 
 /** A call names its tool at once. Messages and reasoning start empty; searches are work, not output. */
-const isContentItem = (item: Json | undefined): boolean =>
+export const isContentItem = (item: Json | undefined): boolean =>
   isObject(item) && (filled(item.name) || filled(item.result) || hasText(item.content) || hasText(item.summary))
 
 const hasText = (parts: Json | undefined): boolean =>

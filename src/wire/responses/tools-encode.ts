@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject, present } from "../../chat/json.t
 import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import { writtenName } from "./tool-names.ts"
+import { mostToolCalls } from "./tools.ts"
 import { WEB_SEARCH } from "./tools-decode.ts"
 
 export function encodeTools({ tools, toolChoice, parallelTools }: Prompt): JsonObject | Failure {
@@ -20,7 +21,7 @@ export function encodeTools({ tools, toolChoice, parallelTools }: Prompt): JsonO
     ...(toolChoice ? { tool_choice: encodeChoice(toolChoice, tools) } : {}),
     ...(parallelTools === undefined ? {} : { parallel_tool_calls: parallelTools }),
     // The search is the only tool that a backend runs by itself here, so the one bound means the same as the other.
-    ...(typeof search?.options["max_uses"] === "number" ? { max_tool_calls: search.options["max_uses"] } : {}),
+    ...(search && { max_tool_calls: mostToolCalls(search.options["max_uses"]) }),
   }
 }
 

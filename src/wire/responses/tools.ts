@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject, present } from "../../chat/json.t
 import type { Feature } from "../../chat/request.ts"
 import { beginsWith, checkName, checkSchema, firstFailure, notServed, readObjects, shown } from "../../chat/shape.ts"
 import { Failure } from "../../failure/failure.ts"
+import { isItem } from "./fields.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. */
 const TRAVELS: readonly unknown[] = [
@@ -18,19 +19,26 @@ const TRAVELS: readonly unknown[] = [
   "apply_patch",
 ]
 
+/** The most searches of one call at a backend: each costs there, and has no price of its own here (decisions §13.3). */
+const MOST_SEARCHES = 5
+
+/** What is written where a backend searches. */
+export const mostToolCalls = (asked: Json | undefined): number =>
+  typeof asked === "number" && asked < MOST_SEARCHES ? asked : MOST_SEARCHES
+
 export interface ToolUse {
   readonly features: ReadonlySet<Feature>
   /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */
   readonly refusal: Failure | undefined
 }
 
-/** Tools come at the top, and in the midst of the input as items of type `additional_tools`. */
+/** Tools come at the top, and in the midst of the input as items that hold some: told later, or found by a search for tools. */
 export function checkTools(value: Json | undefined, items: readonly JsonObject[]): ToolUse | Failure {
   const tools = readTools(value, "tools")
   if (tools instanceof Failure) return tools
   const all = [...tools]
   for (const [index, item] of items.entries()) {
-    if (item["type"] !== "additional_tools") continue
+    if (!present(item["tools"]) || !isItem(item)) continue
     const more = readTools(item["tools"], `input[${index}].tools`)
     if (more instanceof Failure) return more
     for (const tool of more) all.push(tool)
@@ -70,7 +78,7 @@ function checkTool(tool: JsonObject, field: string): Failure | undefined {
 
 function refuseHosted(tool: JsonObject): Failure | undefined {
   const { type, environment } = tool
-  if (type === "shell" && isObject(environment) && environment["type"] !== "local")
+  if (type === "shell" && present(environment) && !(isObject(environment) && environment["type"] === "local"))
     return notServed("A shell in a container at the backend is not served; use a local environment.")
   if (isWebSearch(tool) || TRAVELS.includes(type)) return undefined
   return notServed(`A tool of type ${shown(type)} runs at the backend and is not served.`)

@@ -1,13 +1,9 @@
 /** Tokens of a response's `usage`. `input_tokens` includes what a cache served and stored, `output_tokens` reasoning. */
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import { isObject, type Json } from "../../chat/json.ts"
-import type { ClientView } from "../format.ts"
 import { inclusiveTokens } from "../tokens.ts"
 
-export const usageTokens = (
-  usage: Json | undefined,
-  view: Pick<ClientView, "contextWindow" | "maxOutputTokens">,
-): Tokens | undefined => {
+export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined
   const details = isObject(usage.input_tokens_details) ? usage.input_tokens_details : {}
   const counts = {
@@ -16,5 +12,5 @@ export const usageTokens = (
     cacheWrite: details.cache_write_tokens,
     output: usage.output_tokens,
   }
-  return inclusiveTokens(counts, view)
+  return inclusiveTokens(counts)
 }

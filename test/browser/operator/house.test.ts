@@ -18,6 +18,9 @@ beforeAll(async () => {
   customer = await gateway.person(100_000)
   key = (await gateway.key(customer, { name: "Produksi: asisten pelanggan" })).key
   for (const id of [model, model, failing]) await say(world, key, id)
+  // Of a backend that counts more than it was asked for.
+  const greedy = await gateway.model({ format: "chat", model: "kapal-rakus", script: "input=1000&counted=90000" })
+  for (let call = 0; call < 6; call++) await say(world, key, greedy)
   wrongTopUp = await payWrongly(world, customer)
   await gateway.sql`
     with run as (
@@ -75,9 +78,9 @@ test("the overview tells the period's figures, and follows the address", async (
   await visit.page.getByRole("link", { name: "Operator" }).click()
   await visit.page.getByRole("heading", { name: "Ringkasan" }).waitFor()
   const period = visit.page.getByRole("region", { name: "Dalam periode ini" })
-  // Two calls of 1,000 and 20 tokens at Rp 1.10.
-  await period.getByText("Rp\u00A02,20", { exact: true }).waitFor()
-  await period.getByText("1 tidak berhasil (33,3%)").waitFor()
+  // Two calls of 1,000 and 20 tokens at Rp 1.10, and six of 1,000 and as many as were asked for, 50, at Rp 1.25.
+  await period.getByText("Rp\u00A09,70", { exact: true }).waitFor()
+  await period.getByText("1 tidak berhasil (11,1%)").waitFor()
   await visit.page.getByRole("row", { name: "dependency.upstream_unavailable" }).waitFor()
   await visit.open("/operator?from=2026-01-01&to=2026-01-31")
   await period.getByText("Tidak ada panggilan dalam periode ini").waitFor()
@@ -129,6 +132,36 @@ test("a debit takes no more than there is", async () => {
   await dialog.getByLabel("Amount").fill("20,000")
   await dialog.getByRole("button", { name: "Debit Rp\u00A020,000" }).click()
   await visit.page.getByText("The balance is now Rp\u00A00.").waitFor()
+})
+
+test("whom the house bore something for is named, frozen and let go again", async () => {
+  const { gateway } = world
+  const model = await gateway.model({ format: "chat", model: "kapal-lapar", script: "counted=70000" })
+  const person = await gateway.person(20_000)
+  const email = await emailOf(person)
+  const own = (await gateway.key(person)).key
+  const request = (await say(world, own, model)).headers.get("x-request-id") ?? ""
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/billing")
+  const list = visit.page.getByRole("region", { name: "Absorbed by account" })
+  const row = list.getByRole("row", { name: email })
+  await row.getByText("Rp\u00A0349.75").waitFor()
+  await row.getByText(request).waitFor()
+  await row.getByRole("button", { name: "Freeze" }).click()
+  const dialog = visit.page.getByRole("dialog", { name: `Freeze ${email}?` })
+  await dialog.getByText("403 auth.account_frozen").waitFor()
+  await dialog.getByLabel("Reason").fill("Costs more than it pays")
+  await dialog.getByRole("button", { name: "Freeze account" }).click()
+  await row.getByText("Frozen").waitFor()
+  expect((await say(world, own, model)).status).toBe(403)
+  await row.getByRole("button", { name: "Unfreeze" }).click()
+  const undo = visit.page.getByRole("dialog", { name: `Unfreeze ${email}?` })
+  await undo.getByLabel("Reason").fill("A test")
+  await undo.getByRole("button", { name: "Unfreeze account" }).click()
+  await row.getByText("Active").waitFor()
+  expect((await say(world, own, model)).status).toBe(200)
+  await list.getByText("24 hours").click()
+  await row.getByText(request).waitFor()
 })
 
 test("freezing names what will happen, wants a reason, stops the keys, and is undone", async () => {

@@ -49,7 +49,7 @@ const SPENDABLE_WITHIN_MS = 30_000
 /** Nothing that a supervisor sees may have been a bug of ours. */
 const BUGS = /"event":"(actor crashed|call crashed|unhandled)"|panic|Segmentation/
 const UNKEPT = /"event":"withdrawals not kept","request_ids":"([^"]*)"/
-const DATABASE_LEFT = /another process took this one for dead|the embedded database ended/
+const DATABASE_LEFT = /another process took this one for dead|the embedded database in \S+ failed/i
 
 export class Campaign {
   readonly figures: Figures = { kills: 0, faults: new Map(), calls: 0, answers: 0, topUps: 0, violations: [] }

@@ -2,7 +2,7 @@
  * A PostgreSQL server of the tests' own, from the binaries on this machine, that can be stopped, frozen, crashed and run
  * out of disk. As root it runs as the user `postgres`, because a server refuses to run as root.
  */
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Glob } from "bun"
@@ -25,25 +25,27 @@ export class PostgresServer implements AsyncDisposable {
   readonly #root: string
   readonly #options: string
 
-  private constructor(bin: string, root: string, disk: Disk | undefined, port: number) {
+  private constructor(bin: string, root: string, disk: Disk | undefined, port: number, addresses: readonly string[]) {
     this.#bin = bin
     this.#root = root
     this.#data = join(disk?.path ?? root, "data")
     this.disk = disk
     // Small files of the log, so that a full disk is met soon.
     const settings = ["max_connections=200", "max_wal_size=32MB", "min_wal_size=4MB", "wal_recycle=off"]
-    this.#options = `-p ${port} -h 127.0.0.1 -k ${root} ${settings.map((setting) => `-c ${setting}`).join(" ")}`
+    this.#options = `-p ${port} -h ${["127.0.0.1", ...addresses].join(",")} -k ${root} ${settings.map((setting) => `-c ${setting}`).join(" ")}`
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`
   }
 
-  /** Undefined where there are no binaries. */
-  static async build(): Promise<PostgresServer | undefined> {
+  /** Undefined where there are no binaries. It listens on loopback, and trusts the networks of further addresses. */
+  static async build(addresses: readonly string[] = []): Promise<PostgresServer | undefined> {
     const bin = binaries()
     if (bin === undefined) return undefined
     const root = mkdtempSync(join(tmpdir(), "loket-server-"))
     chmodSync(root, 0o777)
-    const server = new PostgresServer(bin, root, mountDisk(DISK_MB), await freePort())
+    const server = new PostgresServer(bin, root, mountDisk(DISK_MB), await freePort(), addresses)
     await server.#run("initdb", "-D", server.#data, "--auth=trust", "--username=postgres", "--wal-segsize=1")
+    const lines = addresses.map((address) => `host all all ${address}/30 trust\n`)
+    appendFileSync(join(server.#data, "pg_hba.conf"), lines.join(""))
     await server.start()
     return server
   }
@@ -89,6 +91,13 @@ export class PostgresServer implements AsyncDisposable {
         select pg_terminate_backend(pid) from pg_stat_activity
         where application_name = 'loket' and pid <> pg_backend_pid()`,
     )
+  }
+
+  /** The same server by another of its addresses. */
+  at(address: string): string {
+    const url = new URL(this.url)
+    url.hostname = address
+    return url.href
   }
 
   /** On a connection of its own, past every proxy. */

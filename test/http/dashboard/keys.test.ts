@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { checkApiKey, hashApiKey } from "../../../src/accounts/api-key.ts"
-import { openWorld, type World } from "./world.ts"
+import { openWorld, PASSWORD, type World } from "./world.ts"
 
 let world: World
 beforeAll(async () => void (world = await openWorld()))
@@ -25,6 +25,7 @@ describe("a new key", () => {
       tokens_per_minute: null,
       spending_limit_micro: null,
       spending_period: null,
+      fallback: "never_dearer",
       spent_micro: null,
       created_at: expect.any(String),
       last_used_at: null,
@@ -33,7 +34,7 @@ describe("a new key", () => {
       revoked_at: null,
       usage: { requests: null, tokens: null, budget: null },
     })
-    expect((await world.call("GET", "/keys", { token })).json).toEqual({ data: [record] })
+    expect((await world.call("GET", "/keys", { token })).json).toEqual({ data: [record], next_cursor: null })
     const [row] = await world.sql`select * from api_keys where id = ${json.id}`
     expect(Buffer.from(row?.key_hash)).toEqual(Buffer.from(hashApiKey(key)))
     expect(JSON.stringify(row)).not.toContain(key)
@@ -46,6 +47,7 @@ describe("a new key", () => {
       tokens_per_minute: 100_000,
       spending_limit_micro: 5_000_000_000,
       spending_period: "daily",
+      fallback: "any",
     }
     const { status, json } = await create(token, { name: "limited", ...limits })
     expect(status).toBe(201)
@@ -66,6 +68,7 @@ describe("a new key", () => {
     ["a budget past 2^53", { name: "k", spending_limit_micro: 9_007_199_254_740_992, spending_period: "total" }],
     ["a budget without a period", { name: "k", spending_limit_micro: 1 }],
     ["a period without a budget", { name: "k", spending_period: "daily" }],
+    ["a fallback that is none", { name: "k", fallback: "cheapest" }],
     ["a period that is none", { name: "k", spending_limit_micro: 1, spending_period: "weekly" }],
   ]
   test.each(refused)("is refused with %s", async (_, body) => {
@@ -82,6 +85,7 @@ describe("a new key", () => {
       requests_per_minute: null,
       spending_limit_micro: null,
       spending_period: null,
+      fallback: null,
     })
     expect(status).toBe(201)
   })
@@ -119,6 +123,7 @@ describe("a change", () => {
       { spending_limit_micro: 1_000, spending_period: "total" },
     ],
     ["removes the budget by its limit", budget, { spending_limit_micro: null }, none],
+    ["sets the fallback alone", budget, { fallback: "off" }, { ...budget, fallback: "off" }],
     ["removes the budget by its period", budget, { spending_period: null }, none],
     ["removes the budget by both", budget, none, none],
   ]
@@ -271,7 +276,7 @@ describe("a rotation", () => {
     const { id, token } = await world.signUp()
     const { json: made } = await create(token)
     await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${id}`
-    expect((await rotate(token, made.id)).json.code).toBe("auth.forbidden")
+    expect((await rotate(token, made.id)).json.code).toBe("auth.account_frozen")
     await world.sql`update accounts set frozen_at = null, frozen_reason = null where id = ${id}`
     await world.call("POST", `/keys/${made.id}/revoke`, { token })
     expect((await rotate(token, made.id)).json.code).toBe("request.invalid")
@@ -314,7 +319,29 @@ test("every committed change is told with the key's hash", async () => {
   await world.call("PATCH", `/keys/${key.id}`, { token, body: { requests_per_minute: 5 } })
   await world.call("POST", `/keys/${key.id}/revoke`, { token })
   const told = { keyId: key.id, keyHash: Buffer.from(hashApiKey(key.key)).toString("hex") }
-  expect(world.told).toEqual([told, told, told])
+  // A key that was just made is in nobody's memory.
+  expect(world.told).toEqual([told, told])
+})
+
+test("a change that is not in force in time is told as 503, and stands", async () => {
+  const { id, token } = await world.signUp()
+  const { json: key } = await create(token)
+  world.inForce = false
+  const changes = [
+    await world.call("PATCH", `/keys/${key.id}`, { token, body: { requests_per_minute: 5 } }),
+    await world.call("POST", `/keys/${key.id}/rotate`, { token, body: {} }),
+    await world.call("POST", `/keys/${key.id}/revoke`, { token }),
+    await world.call("DELETE", "/account", { token, body: { password: PASSWORD } }),
+  ]
+  world.inForce = true
+  for (const { status, json } of changes) {
+    expect([status, json.code, json.retryable]).toEqual([503, "dependency.database_unavailable", true])
+  }
+  const [row] = await world.sql`
+    select k.requests_per_minute, k.revoked_at is not null as revoked, a.deleted_at is not null as deleted,
+      (select count(*)::int from key_secrets s where s.key_id = k.id) as secrets
+    from api_keys k join accounts a on a.id = k.account_id where a.id = ${id}`
+  expect(row).toEqual({ requests_per_minute: 5, revoked: true, deleted: true, secrets: 2 })
 })
 
 test("what was spent counts in its own period only", async () => {
@@ -333,3 +360,130 @@ test("what was spent counts in its own period only", async () => {
 })
 
 test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
+
+describe("the number of an account's keys", () => {
+  let small: World
+  beforeAll(async () => void (small = await openWorld({ mostKeys: 5 })))
+  afterAll(() => small[Symbol.asyncDispose]())
+  const make = (token: string) => small.call("POST", "/keys", { token, body: { name: "k" } })
+  const revoke = (token: string, id: string) => small.call("POST", `/keys/${id}/revoke`, { token })
+
+  test("is bounded, and a revoked one makes room", async () => {
+    const { token } = await small.signUp()
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) ids.push((await make(token)).json.id)
+    const refused = await make(token)
+    expect([refused.status, refused.json.code]).toEqual([400, "request.invalid"])
+    expect(refused.json.error).toBe("An account has at most 5 active keys; revoke one that is not needed.")
+    expect((await revoke(token, ids[0]!)).status).toBe(200)
+    expect((await make(token)).status).toBe(201)
+    expect((await make(token)).status).toBe(400)
+    // It is the account's own.
+    expect((await make((await small.signUp()).token)).status).toBe(201)
+  })
+
+  test("is never passed, however many are made at once", async () => {
+    const { id, token } = await small.signUp()
+    const answers = await Promise.all(Array.from({ length: 40 }, () => make(token)))
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(5)
+    expect(answers.filter(({ status }) => status === 400)).toHaveLength(35)
+    expect(await small.sql`select from api_keys where account_id = ${id}`).toHaveLength(5)
+  })
+
+  test("that are made in a day is bounded too, so that revoked ones are", async () => {
+    const { id, token } = await small.signUp()
+    for (let n = 0; n < 25; n++) {
+      const { status, json } = await make(token)
+      expect([n, status]).toEqual([n, 201])
+      await revoke(token, json.id)
+    }
+    const refused = await make(token)
+    expect([refused.status, refused.json.code]).toEqual([400, "request.invalid"])
+    expect(refused.json.error).toBe("An account makes at most 25 keys in 24 hours; make another later.")
+    await small.sql`update api_keys set created_at = created_at - interval '1 day' where account_id = ${id}`
+    expect((await make(token)).status).toBe(201)
+  })
+})
+
+const page = async (token: string, query: string) => {
+  const { status, json } = await world.call("GET", `/keys${query}`, { token })
+  expect(status).toBe(200)
+  return json as { data: { id: string; status: string; name: string }[]; next_cursor: string | null }
+}
+
+describe("the list", () => {
+  test("comes in pages, with those that work first and the newest of each before the others", async () => {
+    const { id, token } = await world.signUp()
+    const made: string[] = []
+    for (let n = 0; n < 7; n++) made.push((await create(token, { name: `key ${n}` })).json.id)
+    // Of one moment, too.
+    await world.sql`update api_keys set created_at = now() where account_id = ${id} and name in ('key 1', 'key 2', 'key 3')`
+    for (const n of [0, 3, 5]) await world.call("POST", `/keys/${made[n]}/revoke`, { token })
+    const whole = await page(token, "")
+    expect(whole.next_cursor).toBeNull()
+    expect(whole.data.map(({ status }) => status)).toEqual([...Array(4).fill("active"), ...Array(3).fill("revoked")])
+    expect(new Set(whole.data.map((key) => key.id))).toEqual(new Set(made))
+    for (const limit of [1, 2, 3, 4, 7]) {
+      const seen: string[] = []
+      let cursor: string | null = ""
+      for (let pages = 0; cursor !== null && pages < 10; pages++) {
+        const { data, next_cursor } = await page(token, `?limit=${limit}${cursor && `&cursor=${cursor}`}`)
+        expect(data.length).toBeWithin(1, limit + 1)
+        seen.push(...data.map((key) => key.id))
+        cursor = next_cursor
+      }
+      expect(seen).toEqual(whole.data.map((key) => key.id))
+    }
+  })
+
+  test("has fifty on a page unless told, a hundred at most", async () => {
+    const { id, token } = await world.signUp()
+    await world.sql`
+      insert into api_keys (id, account_id, name, key_hash, prefix, last4)
+      select 'key_' || ${id} || n, ${id}, 'k' || n, sha256((${id} || n)::bytea), 'sk-loket', 'last'
+      from generate_series(1, 150) n`
+    expect((await page(token, "")).data).toHaveLength(50)
+    const first = await page(token, "?limit=100")
+    expect(first.data).toHaveLength(100)
+    const second = await page(token, `?limit=100&cursor=${first.next_cursor}`)
+    expect([second.data.length, second.next_cursor]).toEqual([50, null])
+  })
+
+  test.each([
+    "?limit=0",
+    "?limit=101",
+    "?limit=x",
+    "?cursor=x",
+    `?cursor=${btoa("active no-key")}`,
+    `?cursor=${btoa("gone key_1")}`,
+  ])("refuses %s", async (query) => {
+    const { token } = await world.signUp()
+    const { status, json } = await world.call("GET", `/keys${query}`, { token })
+    expect([status, json.code]).toEqual([400, "request.invalid"])
+  })
+
+  test("of another's cursor shows nothing of theirs", async () => {
+    const [owner, other] = [await world.signUp(), await world.signUp()]
+    for (let n = 0; n < 3; n++) await create(owner.token)
+    const { json: own } = await create(other.token)
+    const { next_cursor } = await page(owner.token, "?limit=1")
+    const ids = (await page(other.token, `?cursor=${next_cursor}`)).data.map((key) => key.id)
+    expect(ids.filter((id) => id !== own.id)).toEqual([])
+  })
+})
+
+test("a secret that ended a week ago is forgotten at the next rotation, the first one is not", async () => {
+  const { token } = await world.signUp()
+  const { json: key } = await create(token)
+  for (let n = 0; n < 3; n++) await world.call("POST", `/keys/${key.id}/rotate`, { token, body: { overlap_s: 0 } })
+  const secrets = async () => {
+    const [row] = await world.sql`
+      select count(*)::int as secrets, count(*) filter (where secret_hash = ${hashApiKey(key.key)})::int as first
+      from key_secrets where key_id = ${key.id}`
+    return row as unknown
+  }
+  expect(await secrets()).toEqual({ secrets: 4, first: 1 })
+  await world.sql`update key_secrets set expires_at = expires_at - interval '8 days' where key_id = ${key.id}`
+  await world.call("POST", `/keys/${key.id}/rotate`, { token, body: { overlap_s: 0 } })
+  expect(await secrets()).toEqual({ secrets: 3, first: 1 })
+})

@@ -3,10 +3,12 @@
  * tells the live side written down.
  */
 import { Elysia } from "elysia"
-import { Accounts } from "../../../src/accounts/accounts.ts"
+import { Accounts, type KeysChanged } from "../../../src/accounts/accounts.ts"
 import { Keys } from "../../../src/accounts/keys.ts"
 import { Passwords } from "../../../src/accounts/password.ts"
 import { SlowDown, slowDownTerms } from "../../../src/accounts/slow-down.ts"
+import { SignUps } from "../../../src/accounts/sign-ups.ts"
+import { clientAddress } from "../../../src/http/client-address.ts"
 import { accountController } from "../../../src/http/dashboard/account.ts"
 import { authController } from "../../../src/http/dashboard/auth.ts"
 import { keysController } from "../../../src/http/dashboard/keys.ts"
@@ -27,6 +29,7 @@ import { TopUps } from "../../../src/payments/top-ups.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
 import { apiKeyStore } from "../../../src/store/api-keys.ts"
 import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
+import { type SignUpLimits, signUpStore } from "../../../src/store/sign-ups.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
 import { usageSumStore } from "../../../src/store/usage-sums.ts"
@@ -43,6 +46,10 @@ export interface WorldOptions {
   readonly fees?: Fees
   readonly provider?: PaymentProvider
   readonly secret?: string | undefined
+  readonly mostKeys?: number
+  readonly signUps?: SignUpLimits
+  /** The client's address, as it is told in this header. */
+  readonly addressHeader?: string
 }
 
 export async function openWorld(options: WorldOptions = {}) {
@@ -50,8 +57,17 @@ export async function openWorld(options: WorldOptions = {}) {
   const told: { keyId: string; keyHash: string }[] = []
   const credited: string[] = []
   const pauses: number[] = []
-  const keyChanged = (keyId: string, keyHash: Uint8Array) =>
-    void told.push({ keyId, keyHash: Buffer.from(keyHash).toString("hex") })
+  const pause = async (ms: number) => void pauses.push(ms)
+  /** Time that passes only by waiting. */
+  let passed = 0
+  const sleep = async (ms: number) => {
+    passed += ms
+    pauses.push(ms)
+  }
+  const keysChanged: KeysChanged = async (changed) => {
+    told.push(...changed.map(({ id, keyHash }) => ({ keyId: id, keyHash: Buffer.from(keyHash).toString("hex") })))
+    return world.inForce
+  }
 
   const bugs: unknown[] = []
   const log: Log = { debug() {}, info() {}, warn() {}, error: (...words) => void bugs.push(words) }
@@ -61,8 +77,14 @@ export async function openWorld(options: WorldOptions = {}) {
     accounts: accountStore(db),
     sessions: sessionStore(db),
     passwords: new Passwords(cheap),
-    slowDown: new SlowDown(slowDownTerms, Date.now, async (ms) => void pauses.push(ms)),
-    keyChanged,
+    signUps: new SignUps(
+      signUpStore(db),
+      options.signUps ?? { perHour: 60, perDay: 300 },
+      () => Date.now() + passed,
+      sleep,
+    ),
+    slowDown: new SlowDown(slowDownTerms, Date.now, pause),
+    keysChanged,
   })
   const authenticate = authenticator(accounts)
   const sums = usageSumStore(db)
@@ -88,7 +110,12 @@ export async function openWorld(options: WorldOptions = {}) {
     .use(summaryController({ accounts, sums, authenticate }))
     .use(
       keysController({
-        keys: new Keys({ store: apiKeyStore(db), keyChanged, live: async () => undefined }),
+        keys: new Keys({
+          store: apiKeyStore(db),
+          keysChanged,
+          mostKeys: options.mostKeys ?? 200,
+          live: async () => undefined,
+        }),
         authenticate,
       }),
     )
@@ -108,7 +135,8 @@ export async function openWorld(options: WorldOptions = {}) {
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
-    fetch: (request, self) => handle(request, self.requestIP(request)?.address ?? ""),
+    fetch: (request, self) =>
+      handle(request, clientAddress(request.headers, self.requestIP(request)?.address ?? "", options.addressHeader)),
   })
 
   const call = async (method: string, path: string, { token, body, headers }: CallOptions = {}) => {
@@ -131,8 +159,10 @@ export async function openWorld(options: WorldOptions = {}) {
     return { id: json.account.id as string, email, token: json.session_token as string }
   }
 
-  return {
+  const world = {
     ...database,
+    /** Whether what is changed is in force in time. */
+    inForce: true,
     origin: server.url.origin,
     app,
     topUps,
@@ -147,6 +177,7 @@ export async function openWorld(options: WorldOptions = {}) {
       await database.close()
     },
   }
+  return world
 }
 
 export type World = Awaited<ReturnType<typeof openWorld>>

@@ -8,7 +8,7 @@ let operator: Person
 let ask: ReturnType<typeof caller>
 let model: string
 beforeAll(async () => {
-  gateway = await startTestGateway({ limits: { drainLeftMs: 100 } })
+  gateway = await startTestGateway({ env: { DRAIN_LEFT_MS: "100" } })
   operator = await makeOperator(gateway)
   ask = caller(gateway, operator)
   model = await gateway.model({ format: "chat" })

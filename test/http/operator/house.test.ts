@@ -6,7 +6,7 @@ let gateway: TestGateway
 let operator: Person
 let ask: ReturnType<typeof caller>
 beforeAll(async () => {
-  gateway = await startTestGateway({ limits: { drainLeftMs: 50 } })
+  gateway = await startTestGateway({ env: { DRAIN_LEFT_MS: "50" } })
   operator = await makeOperator(gateway)
   ask = caller(gateway, operator)
 })
@@ -98,17 +98,18 @@ test("backends tell calls, classes of failures and times, and never what a backe
 test("flagged records are listed page by page with what they are, and sums say how many", async () => {
   const person = await gateway.person(20_000)
   const { id: keyId } = await gateway.key(person)
-  const record = async (id: string, status: string, absorbed: number) =>
+  const record = async (id: string, status: string, absorbed: number, excess = 0) =>
     await gateway.sql`
       insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
-        output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
+        output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, excess_micro, price_id, turns, attempts,
         flagged, opened_at, duration_ms)
-      values (${id}, 0, ${person.accountId}, ${keyId}, 0, 'plain', 'chat', false, ${status}, 0, 0, 0, 0, 0, ${absorbed}, 1,
+      values (${id}, 0, ${person.accountId}, ${keyId}, 0, 'plain', 'chat', false, ${status}, 0, 0, 0, 0, 0, ${absorbed}, ${excess}, 1,
         1, 1, true, now(), 1)`
   await record("req_a", "usage_missing", 0)
   await record("req_b", "billing_error", 0)
   await record("req_c", "billing_error", 5)
   await record("req_d", "ok", 7)
+  await record("req_e", "ok", 9, 8)
   const first = (await ask("/operator/billing-health?limit=3")).json
   const second = (await ask(`/operator/billing-health?limit=3&cursor=${first.next_cursor}`)).json
   const kinds = [...first.data, ...second.data].map((row: { request_id: string; kind: string }) => [
@@ -116,14 +117,22 @@ test("flagged records are listed page by page with what they are, and sums say h
     row.kind,
   ])
   expect(kinds).toEqual([
+    ["req_e", "excess"],
     ["req_d", "fenced"],
     ["req_c", "fenced"],
     ["req_b", "billing_error"],
     ["req_a", "usage_missing"],
   ])
   expect(second.next_cursor).toBeNull()
-  expect(first.sums).toMatchObject({ usage_missing: 1, billing_error: 1, fenced: 2, fenced_micro: 12 })
-  await gateway.sql`delete from usage where request_id in ('req_a', 'req_b', 'req_c', 'req_d')`
+  expect(first.sums).toMatchObject({
+    usage_missing: 1,
+    billing_error: 1,
+    fenced: 2,
+    fenced_micro: 12,
+    excess: 1,
+    excess_micro: 8,
+  })
+  await gateway.sql`delete from usage where request_id in ('req_a', 'req_b', 'req_c', 'req_d', 'req_e')`
 })
 
 test("reconciliations are told with what they found", async () => {

@@ -46,8 +46,14 @@ describe("a model's fields", () => {
   test("change at once, with what was and what is told and logged", async () => {
     const model = await gateway.model({ format: "chat" })
     const other = await gateway.model({ format: "chat" })
-    const change = { display_name: "New name", tier: "gold", max_concurrency: 7, fallback: [other] }
-    const before = { display_name: model, tier: "standard", max_concurrency: 64, fallback: [] }
+    const change = {
+      display_name: "New name",
+      tier: "gold",
+      max_concurrency: 7,
+      fallback: [other],
+      pass: ["min_p", "top_k"],
+    }
+    const before = { display_name: model, tier: "standard", max_concurrency: 64, fallback: [], pass: [] }
     const { status, json } = await ask(`/operator/models/${model}`, change, "PATCH")
     expect([status, json]).toEqual([200, { dry_run: false, model, before, after: change }])
     expect(await sold(model)).toMatchObject({ display_name: "New name", tier: "gold" })
@@ -87,6 +93,12 @@ describe("a model's fields", () => {
       { fallback: [other, other] },
       { fallback: [elsewhere] },
       { fallback: [gone] },
+      { pass: "min_p" },
+      { pass: ["min_p", "min_p"] },
+      { pass: ["a b"] },
+      { pass: ["x".repeat(65)] },
+      { pass: ["provider"] },
+      { pass: ["min_p", "Best_Of"] },
     ]
     for (const change of wrong)
       expect([change, ...refused(await ask(`/operator/models/${model}`, change, "PATCH"))]).toEqual([

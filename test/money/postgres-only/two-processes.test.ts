@@ -128,6 +128,28 @@ test("a key's budget is one budget on both: all of it can be spent, and no more"
   expect(answered(rest)).toBe(9)
 })
 
+test.each(["daily", "monthly"])("a %s budget is one in all time zones, on both and after a start", async (period) => {
+  const person = await old.person(100_000)
+  const { key } = await old.key(person, { spending_limit_micro: 4 * PRICE_RP * Rp, spending_period: period })
+  const model = await exactModel()
+  const zones = ["Pacific/Kiritimati", "Etc/GMT+12", "Asia/Jakarta", "America/New_York", "UTC", "Asia/Kathmandu"]
+  let passed = 0
+  for (const [n, zone] of zones.entries()) {
+    const [one, other] = n % 2 === 0 ? [old, young] : [young, old]
+    const change = { method: "PATCH", body: JSON.stringify({ time_zone: zone }) }
+    expect((await one.dashboard(person, "/account", change)).status).toBe(200)
+    passed += answered([(await ask(one, key, model)).status, (await ask(other, key, model)).status])
+  }
+  expect(passed).toBe(4)
+  await old.server.stop()
+  await using next = await startTestGateway({ databaseUrl: () => databaseUrl })
+  await next.server.refreshCatalogue()
+  for (const gateway of [young, next]) expect((await ask(gateway, key, model)).status).toBe(429)
+  const [row] = await old.sql<{ rows: number }[]>`
+    select count(*)::int as rows from key_spend where period = ${period} and spent_micro > 0`
+  expect(row?.rows).toBe(1)
+})
+
 test("a budget that was spent here and there can be lowered, and then nothing more is spent of it", async () => {
   const person = await old.person(100_000)
   const limits = { spending_limit_micro: 50 * PRICE_RP * Rp, spending_period: "total" }

@@ -51,6 +51,38 @@ test(
 )
 
 test(
+  "a checkpoint that has no room is put off and told of, and made when there is room again",
+  withDisk(async (small) => {
+    const { promise: refused, resolve } = Promise.withResolvers<string>()
+    const exits: Error[] = []
+    const embedded = await openEmbedded({
+      dataDir,
+      checkpoints: { lookMs: 20, logBytes: 1_000_000, ageMs: 3_600_000 },
+      onNoCheckpoint: resolve,
+      onExit: (error) => exits.push(error),
+    })
+    const { sql, end } = connected(embedded.url)
+    await sql`create table rows (n integer)`
+    await sql`insert into rows values (0)`
+    const redo = async () =>
+      (await sql<{ redo: string }[]>`select redo_lsn::text as redo from pg_control_checkpoint()`)[0]
+    const before = await redo()
+    small.fill()
+    // Room for this is in the file of the log that there is.
+    await sql.unsafe(LOGGED)
+    expect(await refused).toContain("there is no room on the disk of")
+    await sql`insert into rows values (1)`
+    small.free()
+    await sql`insert into rows values (2)`
+    while ((await redo())?.redo === before?.redo) await Bun.sleep(50)
+    expect(exits).toEqual([])
+    await end()
+    await embedded.close()
+  }),
+  60_000,
+)
+
+test(
   "a log that cannot grow ends the database, and the next start has all that was acknowledged",
   withDisk(async (small) => {
     const { promise: exited, resolve } = Promise.withResolvers<Error>()

@@ -10,8 +10,11 @@ import { directConnection, templateCopy } from "../harness.ts"
 const writer = join(import.meta.dir, "writer.ts")
 
 /** The writer, and the numbers that it has been told are written. */
-function startWriter(dataDir: string, round: number) {
-  const child = Bun.spawn([process.execPath, writer, dataDir, String(round)], { stdout: "pipe", stderr: "pipe" })
+function startWriter(dataDir: string, round: number, checkpoints = "") {
+  const child = Bun.spawn([process.execPath, writer, dataDir, String(round), checkpoints], {
+    stdout: "pipe",
+    stderr: "pipe",
+  })
   let printed = ""
   const reading = (async () => {
     const decoder = new TextDecoder()
@@ -35,11 +38,22 @@ function startWriter(dataDir: string, round: number) {
   }
 }
 
-test("every row that was acknowledged is there after SIGKILL, each of several times", async () => {
+for (const [checkpoints, when] of [
+  ["", "each of several times"],
+  ["often", "also in the midst of checkpoints"],
+] as const) {
+  test(
+    `every row that was acknowledged is there after SIGKILL, ${when}`,
+    () => killedAgainAndAgain(checkpoints),
+    120_000,
+  )
+}
+
+async function killedAgainAndAgain(checkpoints: string): Promise<void> {
   const dataDir = await templateCopy()
   const told: number[][] = []
   for (let round = 0; round < 4; round++) {
-    const running = startWriter(dataDir, round)
+    const running = startWriter(dataDir, round, checkpoints)
     await running.hasWritten(30 + 40 * round)
     await running.kill()
     told.push(running.acknowledged())
@@ -56,7 +70,7 @@ test("every row that was acknowledged is there after SIGKILL, each of several ti
   await connection.end()
   await embedded.close()
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+}
 
 test("a data directory in use is refused to a second process by name, and free again once the first is dead", async () => {
   const dataDir = await templateCopy()

@@ -156,7 +156,6 @@ describe("the reader of a ConverseStream", () => {
   test.each<[string, Json, typeof tokens | undefined]>([
     ["counts", usage, tokens],
     ["counts without a cache", { inputTokens: 20, outputTokens: 9 }, { ...tokens, cacheRead: 0, cacheWrite: 0 }],
-    ["more than the window holds", { ...usage, inputTokens: 1_101 }, undefined],
     ["a negative count", { ...usage, outputTokens: -1 }, undefined],
     ["no counts", {}, undefined],
   ])("%s are believed or not", (_, told, expected) => {

@@ -20,12 +20,8 @@ interface Asked {
   readonly from?: ChatRequest
 }
 const encode = (prompt: Partial<Prompt>, { model = LLAMA, strip = [], from = request }: Asked = {}) =>
-  converseCodec.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, {
-    model,
-    maxOutputTokens: 200,
-    strip,
-  })
-const encoded = (prompt: Partial<Prompt>, asked?: Asked): JsonObject => must(encode(prompt, asked))
+  converseCodec.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, { model, strip })
+const encoded = (prompt: Partial<Prompt>, asked?: Asked): JsonObject => must(encode(prompt, asked))(200)
 const refusal = (prompt: Partial<Prompt>) => {
   const found = encode(prompt)
   return found instanceof Failure ? found.code : undefined

@@ -16,7 +16,12 @@ export const must = <T>(value: T | Failure): T => {
 
 /** A client's chat request of these fields, as admission understands it. */
 const understood = (fields: JsonObject): ChatRequest =>
-  must(decodeRequest({ model: "m", messages: [{ role: "user", content: "Hi" }], ...fields }))
+  must(
+    decodeRequest(
+      { model: "m", messages: [{ role: "user", content: "Hi" }], ...fields },
+      { pass: ["thinking", "top_k"], betas: [] },
+    ),
+  )
 
 export const decoded = (fields: JsonObject): Prompt => must(chatCodec.decodePrompt(understood(fields)))
 
@@ -36,7 +41,6 @@ export const emptyPrompt: Prompt = {
   sampling: { temperature: undefined, topP: undefined, topK: undefined },
   output: undefined,
   reasoning: undefined,
-  endUser: undefined,
 }
 
 export const forwarding: Forwarding = { model: "vendor-model", maxOutputTokens: 4_096, strip: [] }
@@ -50,14 +54,14 @@ export const encoded = (
   fields: Partial<Prompt>,
   request: Partial<ChatRequest> = {},
   changes: Partial<Forwarding> = {},
-): JsonObject =>
-  must(chatCodec.encodePrompt(prompt(fields), { ...otherRequest, ...request }, { ...forwarding, ...changes }))
+): JsonObject => {
+  const asked = { ...forwarding, ...changes }
+  return must(chatCodec.encodePrompt(prompt(fields), { ...otherRequest, ...request }, asked))(asked.maxOutputTokens)
+}
 
 export const answerView = (fields: JsonObject = {}, changes: Partial<AnswerView> = {}): AnswerView => ({
   model: "catalogue/model",
   includeUsage: false,
-  contextWindow: null,
-  maxOutputTokens: 4_096,
   requestId: "req_1",
   nowMs: 1_763_600_000_123,
   inputTokens: 10,

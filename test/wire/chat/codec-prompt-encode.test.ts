@@ -298,13 +298,17 @@ const parameters: readonly (readonly [fact: string, says: Partial<Prompt>, body:
     { reasoning: { enabled: false, effort: undefined, budgetTokens: undefined, visible: false } },
     { reasoning_effort: "none" },
   ],
-  ["the end user", { endUser: "u" }, { user: "u" }],
-  ["an end user's id that backends find too long is left out", { endUser: "u".repeat(65) }, {}],
 ]
 
 describe("the parameters for a chat backend:", () => {
   test.each(parameters)("%s", (_, says, body) => {
-    expect(encoded(says)).toEqual({ model: "vendor-model", messages: [], max_tokens: 4_096, ...body })
+    expect(encoded(says)).toEqual({
+      model: "vendor-model",
+      messages: [],
+      max_tokens: 4_096,
+      service_tier: "default",
+      ...body,
+    })
   })
 
   test("the answer limit is the gateway's, and never more than the client's", () => {
@@ -317,13 +321,13 @@ describe("the parameters for a chat backend:", () => {
   })
 
   test("what the model does not take is stripped, but never what the gateway owns", () => {
-    const says = { sampling: { temperature: 1, topP: 1, topK: 1 }, endUser: "u" }
+    const says = { sampling: { temperature: 1, topP: 1, topK: 1 } }
     const strip = ["temperature", "top_p", "top_k", "model", "messages", "max_tokens", "stream", "stream_options"]
-    expect(encoded(says, { stream: true }, { strip })).toEqual({
+    expect(encoded(says, { stream: true, endUser: "opaque" }, { strip: [...strip, "service_tier"] })).toEqual({
       model: "vendor-model",
       messages: [],
       max_tokens: 4_096,
-      user: "u",
+      safety_identifier: "opaque",
       stream: true,
       stream_options: { include_usage: true },
     })

@@ -232,12 +232,11 @@ const anyPrompt: fc.Arbitrary<Prompt> = fc.record({
     }),
     { nil: undefined },
   ),
-  endUser: fc.constantFrom("u", undefined),
 })
 
 /** Out to a chat backend, and in again as that backend would understand it. */
 const round = (asked: Prompt): { body: string; understood: Prompt } => {
-  const body = must(chatCodec.encodePrompt(asked, otherRequest, forwarding))
+  const body = must(chatCodec.encodePrompt(asked, otherRequest, forwarding))(forwarding.maxOutputTokens)
   const request = decodeRequest(structuredClone(body))
   if (request instanceof Failure) throw new Error(`${request.message} in ${JSON.stringify(body)}`)
   return { body: JSON.stringify(body), understood: must(chatCodec.decodePrompt(request)) }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/chat/json.ts"
-import { documentTokens } from "../../../src/wire/estimate/document.ts"
+import { sentDocument } from "../../../src/wire/estimate/document.ts"
 import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
 import { textTokens } from "../../../src/wire/estimate/text.ts"
 import { imageTokens, LARGEST_IMAGE_TOKENS } from "../../../src/wire/estimate/image.ts"
@@ -90,17 +90,25 @@ describe("an image", () => {
   })
 })
 
+const bySize = (pages: number) => ({ likely: pages * 3000, most: Infinity, known: false })
+
 describe("a PDF", () => {
-  test("counts the pages that it lists", () => {
-    const pages = "%PDF-1.4 << /Type /Pages /Count 3 >> ".concat(
-      "<< /Type /Page >> <</Type/Page/Parent 1 0 R>> ".repeat(2),
-    )
-    expect(documentTokens(base64(latin(pages)))).toBe(4 * 3000)
+  test("counts by its size until it is read, whatever it says of its pages", () => {
+    const lying = base64(latin("%PDF-1.7\n/Type /Page"))
+    expect(sentDocument(lying)).toEqual({ ...bySize(1), pdf: lying })
+    const large = base64([...latin("%PDF-1.7"), ...Array(120_000).fill(1)])
+    expect(sentDocument(`data:application/pdf;base64,${large}`)).toEqual({ ...bySize(3), pdf: large })
   })
-  test("that lists none counts by its size", () => {
-    expect(documentTokens(base64(latin("%PDF-1.7")))).toBe(3000)
-    expect(documentTokens(base64([...latin("%PDF-1.7"), ...Array(120_000).fill(1)]))).toBe(3 * 3000)
+  test("is known by its mark among the first kilobyte, or by what the client says", () => {
+    expect(sentDocument(base64([...latin(" ".repeat(1000)), ...latin("%PDF-1.7")])).pdf).toBeDefined()
+    expect(sentDocument(base64([...latin(" ".repeat(1030)), ...latin("%PDF-1.7")])).pdf).toBeUndefined()
+    expect(sentDocument(base64(latin("words")), "application/pdf").pdf).toBeDefined()
+    expect(sentDocument(`data:application/pdf;base64,${base64(latin("words"))}`).pdf).toBeDefined()
   })
+  test.each(["https://a.example/b.pdf", " HTTPS://a.example/b", "gs://bucket/b", "s3://bucket/b"])(
+    "behind an address may be anything: %s",
+    (address) => expect(sentDocument(address)).toEqual({ ...bySize(4), remote: true }),
+  )
 })
 
 const count = (content: Json[]): number =>
@@ -110,9 +118,10 @@ describe("another file", () => {
   test("of text is a text", () => {
     const csv = "hari,jumlah\nSenin,12\n".repeat(200)
     const source = `data:text/csv;base64,${Buffer.from(csv).toString("base64")}`
-    expect(documentTokens(source)).toBe(textTokens(csv))
+    expect(sentDocument(source)).toEqual({ likely: textTokens(csv), most: textTokens(csv), known: true })
   })
-  test("that is binary counts by its size", () => expect(documentTokens(base64(latin("PK\u0003\u0004")))).toBe(3000))
+  test("that is binary counts by its size", () =>
+    expect(sentDocument(base64(latin("PK\u0003\u0004\u0000")))).toEqual({ likely: 3000, most: Infinity, known: false }))
 })
 
 describe("in a prompt, data is priced by size and not as text:", () => {

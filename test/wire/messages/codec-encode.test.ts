@@ -32,7 +32,12 @@ const told = (id: string, text: string): JsonObject => ({
 })
 
 test("the least prompt names the backend's model, the limit and the messages, and nothing else", () => {
-  expect(encoded({})).toEqual({ model: forwarding().model, max_tokens: 4000, messages: [asked] })
+  expect(encoded({})).toEqual({
+    model: forwarding().model,
+    max_tokens: 4000,
+    service_tier: "standard_only",
+    messages: [asked],
+  })
 })
 
 describe("turns", () => {
@@ -424,7 +429,7 @@ describe("the other fields", () => {
     const sampling = { temperature: 0.2, topP: undefined, topK: 3 }
     const body = encoded(
       { sampling },
-      { forwarding: forwarding({ strip: ["temperature", "top_p", "top_k", "model", "max_tokens"] }) },
+      { forwarding: forwarding({ strip: ["temperature", "top_p", "top_k", "model", "max_tokens", "service_tier"] }) },
     )
     expect(Object.keys(body).sort()).toEqual(["max_tokens", "messages", "model"])
   })
@@ -438,8 +443,9 @@ describe("the other fields", () => {
     expect(words["output_config"]).toBeUndefined()
   })
 
-  test("the end user's id is passed on, unless the backend would refuse it", () => {
-    expect(encoded({ endUser: "u-1" })["metadata"]).toEqual({ user_id: "u-1" })
-    expect(encoded({ endUser: "u".repeat(257) })["metadata"]).toBeUndefined()
+  test("who asks is told by the gateway's own name of them, and the tier is the standard one", () => {
+    const body = encoded({}, { request: request({ endUser: "opaque", body: { metadata: { user_id: "raw" } } }) })
+    expect(body).toMatchObject({ metadata: { user_id: "opaque" }, service_tier: "standard_only" })
+    expect(encoded({}, { request: request({ body: { service_tier: "flex" } }) })["service_tier"]).toBe("flex")
   })
 })

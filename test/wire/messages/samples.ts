@@ -5,6 +5,7 @@ import type { AssistantPart, Prompt, Tool, Turn } from "../../../src/chat/prompt
 import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
+import { NONE_DROPPED } from "../../../src/wire/dropped-fields.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
 import { SseParser, type SseEvent } from "../../../src/wire/sse.ts"
@@ -21,7 +22,6 @@ export const prompt = (changes: Partial<Prompt> = {}): Prompt => ({
   sampling: { temperature: undefined, topP: undefined, topK: undefined },
   output: undefined,
   reasoning: undefined,
-  endUser: undefined,
   ...changes,
 })
 
@@ -36,6 +36,8 @@ export const weather: Extract<Tool, { type: "function" }> = {
 export const request = (changes: Partial<ChatRequest> = {}): ChatRequest => ({
   endpoint: "chat",
   body: {},
+  dropped: NONE_DROPPED,
+  ownEndUser: undefined,
   model: "catalogue/model",
   stream: false,
   inputTokens: 77,
@@ -55,9 +57,10 @@ export const forwarding = (changes: Partial<Forwarding> = {}): Forwarding => ({
 
 /** The body for a backend; a refusal fails the test. */
 export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwarding; request?: ChatRequest } = {}) {
-  const body = messagesCodec.encodePrompt(prompt(changes), terms.request ?? request(), terms.forwarding ?? forwarding())
+  const target = terms.forwarding ?? forwarding()
+  const body = messagesCodec.encodePrompt(prompt(changes), terms.request ?? request(), target)
   if (body instanceof Failure) throw new Error(`refused: ${body.message}`)
-  return body
+  return body(target.maxOutputTokens)
 }
 
 /** The prompt of a client's body, which must pass the format's own check first. */
@@ -70,8 +73,6 @@ export function decoded(fields: JsonObject): Prompt | Failure {
 export const view = (changes: Partial<AnswerView> = {}): AnswerView => ({
   model: "catalogue/model",
   includeUsage: false,
-  contextWindow: null,
-  maxOutputTokens: 4000,
   requestId: "req_abc-123",
   nowMs: 1_790_000_000_000,
   inputTokens: 77,

@@ -29,7 +29,6 @@ export const emptyPrompt: Prompt = {
   sampling: { temperature: undefined, topP: undefined, topK: undefined },
   output: undefined,
   reasoning: undefined,
-  endUser: undefined,
 }
 
 export const forwarding: Forwarding = { model: "vendor-m", maxOutputTokens: 4_000, strip: [] }

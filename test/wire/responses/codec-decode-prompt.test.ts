@@ -279,8 +279,6 @@ const understood: readonly (readonly [fact: string, fields: JsonObject, prompt: 
     { reasoning: { enabled: false, effort: "none", budgetTokens: undefined, visible: false } },
   ],
   ["reasoning that asks for nothing", { reasoning: {} }, { reasoning: undefined }],
-  ["the newer name of the end user wins", { user: "u", safety_identifier: "s" }, { endUser: "s" }],
-  ["the older name of the end user", { user: "u" }, { endUser: "u" }],
 ]
 
 describe("of a responses request is understood:", () => {

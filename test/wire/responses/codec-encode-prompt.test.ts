@@ -6,14 +6,11 @@ import { Failure } from "../../../src/failure/failure.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"
 
-const encode = (prompt: Partial<Prompt>, asked: Partial<ChatRequest> = {}, changes: Partial<Forwarding> = {}) =>
-  must(
-    responsesCodec.encodePrompt(
-      { ...emptyPrompt, ...prompt },
-      { ...request(), ...asked },
-      { ...forwarding, ...changes },
-    ),
-  )
+const encode = (prompt: Partial<Prompt>, asked: Partial<ChatRequest> = {}, changes: Partial<Forwarding> = {}) => {
+  const target = { ...forwarding, ...changes }
+  const written = responsesCodec.encodePrompt({ ...emptyPrompt, ...prompt }, { ...request(), ...asked }, target)
+  return must(written)(target.maxOutputTokens)
+}
 const says = (...parts: AssistantPart[]): Partial<Prompt> => ({ turns: [{ role: "assistant", parts }] })
 const gives = (...parts: UserPart[]): Partial<Prompt> => ({ turns: [{ role: "user", parts }] })
 const schema = { type: "object", properties: {} }
@@ -231,14 +228,13 @@ const written: readonly (readonly [fact: string, prompt: Partial<Prompt>, body: 
     { sampling: { temperature: 1.5, topP: 0.5, topK: 5 } },
     { temperature: 1.5, top_p: 0.5 },
   ],
-  ["the end user", { endUser: "u1" }, { safety_identifier: "u1" }],
 ]
 
 describe("to a responses backend is written:", () => {
   for (const [fact, prompt, body] of written) test(fact, () => expect(encode(prompt)).toMatchObject(body))
 
   test("nothing that was not asked for", () =>
-    expect(Object.keys(encode({})).sort()).toEqual(["input", "max_output_tokens", "model", "store"]))
+    expect(Object.keys(encode({})).sort()).toEqual(["input", "max_output_tokens", "model", "service_tier", "store"]))
   test("a stream only where one is asked for", () => expect(encode({}, { stream: true })["stream"]).toBe(true))
   test("no parameter that the model does not take", () => {
     const sampling = { temperature: 1, topP: 1, topK: 1 }
@@ -263,8 +259,8 @@ describe("to a responses backend is written:", () => {
     expect(ids[0]).toBe(ids[1] ?? "")
     expect(ids[0]).toMatch(/^[\w-]{1,64}$/)
   })
-  test("an end user's id that is too long becomes a digest", () =>
-    expect(encode({ endUser: "u".repeat(200) })["safety_identifier"]).toMatch(/^[0-9a-f]{64}$/))
+  test("who asks, by the gateway's own name of them alone", () =>
+    expect(encode({}, { endUser: "opaque", body: { user: "raw" } })["safety_identifier"]).toBe("opaque"))
   test("a name that the backend does not take, with a way back", () => {
     const prompt: Prompt = { ...emptyPrompt, tools: [{ ...tool, name: "fs.read" }] }
     const [sent] = encode(prompt)["tools"] as { name: string }[]

@@ -201,12 +201,11 @@ const prompt: fc.Arbitrary<Prompt> = fc.record({
     }),
     { nil: undefined },
   ),
-  endUser: fc.constantFrom(undefined, "u".repeat(300)),
 })
 
 /** Written for a backend, and read as if a client had sent it. */
 const around = (prompt: Prompt): Prompt => {
-  const body = must(responsesCodec.encodePrompt(prompt, request(), forwarding))
+  const body = must(responsesCodec.encodePrompt(prompt, request(), forwarding))(forwarding.maxOutputTokens)
   return must(responsesCodec.decodePrompt(must(decodeRequest(body))))
 }
 

@@ -35,6 +35,7 @@ export function KeyCard({ apiKey, onAct }: KeyCardProps) {
             <span title={lastUsedAt === null ? undefined : format.dateTime(lastUsedAt)}>
               {lastUsedAt === null ? text.neverUsed : text.lastUsed(format.ago(lastUsedAt, Date.now()))}
             </span>
+            <span title={text.fallbackHints[apiKey.fallback]}>{text.fallbackOf[apiKey.fallback]}</span>
           </p>
         </header>
         {previousUntil !== null && (

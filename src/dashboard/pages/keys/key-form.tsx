@@ -5,7 +5,7 @@ import { TextField } from "../../components/field.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { useKeysText } from "./text.ts"
-import { periods, type WrittenWishes, writtenAmount, writtenWhole, type WrongField } from "./wishes.ts"
+import { fallbacks, periods, type WrittenWishes, writtenAmount, writtenWhole, type WrongField } from "./wishes.ts"
 
 /** Rupiah: from trying out to a team's month. */
 const AMOUNTS = [10_000n, 50_000n, 100_000n, 500_000n] as const
@@ -71,6 +71,14 @@ export function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
         presets={TOKENS.map((value) => writtenWhole(value, language))}
         presetName={(value) => format.compact(TOKENS.find((known) => writtenWhole(known, language) === value) ?? 0)}
         onChange={(tokensPerMinute) => set({ tokensPerMinute })}
+      />
+      <Choice
+        label={text.fallback}
+        hint={text.fallbackHints[written.fallback]}
+        values={fallbacks}
+        chosen={written.fallback}
+        nameOf={(fallback) => text.fallbacks[fallback]}
+        onChoose={(fallback) => set({ fallback })}
       />
     </>
   )

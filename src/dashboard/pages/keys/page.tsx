@@ -28,7 +28,7 @@ export default function KeysPage() {
   const text = useKeysText()
   const keys = useQuery({
     ...keysQuery,
-    refetchInterval: ({ state }) => (state.data?.some(hasUsedWindow) ? WINDOW_LOOK_MS : false),
+    refetchInterval: ({ state }) => (state.data?.keys.some(hasUsedWindow) ? WINDOW_LOOK_MS : false),
   })
   const [open, setOpen] = useState<Open>()
   const [secret, setSecret] = useState<Secret>()
@@ -37,7 +37,7 @@ export default function KeysPage() {
     close()
     setSecret(made)
   }
-  const active = keys.data?.filter(({ status }) => status === "active") ?? []
+  const active = keys.data?.keys.filter(({ status }) => status === "active") ?? []
   const acting = open?.action === "create" ? undefined : open
   const acted = active.find(({ id }) => id === acting?.keyId)
   const create = (
@@ -69,7 +69,7 @@ export default function KeysPage() {
               ))}
             </ul>
           )}
-          <Revoked keys={keys.data.filter(({ status }) => status === "revoked")} />
+          <Revoked latest={keys.data.keys.filter(({ status }) => status === "revoked")} next={keys.data.next} />
         </>
       )}
       <CreateDialog open={open?.action === "create"} onClose={close} onCreated={reveal} />

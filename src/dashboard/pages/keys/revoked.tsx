@@ -1,12 +1,32 @@
 /** Keys that no longer work, folded away. */
-import type { ApiKey } from "../../api/queries.ts"
+import { useInfiniteQuery } from "@tanstack/react-query"
+import { useState } from "react"
+import { type ApiKey, keysPage } from "../../api/queries.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { hintOf } from "./hint.ts"
 import { useKeysText } from "./text.ts"
 
-export function Revoked({ keys }: { readonly keys: readonly ApiKey[] }) {
+interface RevokedProps {
+  readonly latest: readonly ApiKey[]
+  /** Where older ones begin, if there are any. */
+  readonly next: string | null
+}
+
+export function Revoked({ latest, next }: RevokedProps) {
   const text = useKeysText()
+  const [asked, setAsked] = useState(false)
+  const older = useInfiniteQuery({
+    queryKey: ["keys", "older", next],
+    queryFn: ({ pageParam }) => keysPage(pageParam),
+    initialPageParam: next ?? undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    enabled: asked && next !== null,
+  })
+  const known = older.data?.pages.flatMap(({ data }) => data) ?? []
+  const keys = [...latest, ...known]
+  const hasMore = older.data === undefined ? next !== null : older.hasNextPage
+  const load = () => (older.data === undefined ? setAsked(true) : void older.fetchNextPage())
   const format = useFormat()
   if (keys.length === 0) return null
   const columns: Column<ApiKey>[] = [
@@ -19,11 +39,21 @@ export function Revoked({ keys }: { readonly keys: readonly ApiKey[] }) {
       cell: ({ revoked_at: at }) => (at === null ? "–" : format.dateTime(at)),
     },
   ]
-  const title = text.revokedKeys(format.number(keys.length), keys.length === 1)
+  const count = `${format.number(keys.length)}${hasMore ? "+" : ""}`
+  const title = text.revokedKeys(count, keys.length === 1 && !hasMore)
   return (
     <details className="card card-flush keys-revoked">
       <summary>{title}</summary>
-      <DataTable caption={title} columns={columns} rows={keys} rowKey={({ id }) => id} empty={null} />
+      <DataTable
+        caption={title}
+        columns={columns}
+        rows={keys}
+        error={older.error}
+        retry={older.refetch}
+        more={hasMore ? { load, busy: older.isFetching } : undefined}
+        rowKey={({ id }) => id}
+        empty={null}
+      />
     </details>
   )
 }

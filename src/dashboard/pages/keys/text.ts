@@ -45,6 +45,19 @@ export const useKeysText = texts({
     tokensHint: "Masuk dan keluar bersama-sama.",
     perMinuteWrong: "Tulis bilangan bulat mulai 1.",
     presetsOf: (label: string) => `Pilihan untuk ${label}`,
+    fallback: "Model pengganti",
+    fallbacks: { never_dearer: "Tidak lebih mahal", any: "Yang mana saja", off: "Tidak ada" },
+    fallbackHints: {
+      never_dearer:
+        "Jika model sedang penuh atau prompt terlalu panjang, model berikutnya dalam rantainya menjawab, asalkan tidak satu pun tarifnya lebih tinggi. Selain itu panggilan ditolak.",
+      any: "Jika model sedang penuh atau prompt terlalu panjang, model berikutnya dalam rantainya menjawab, dengan tarifnya sendiri: bisa berkali-kali lebih mahal.",
+      off: "Hanya model yang diminta yang menjawab. Jika sedang penuh atau prompt terlalu panjang, panggilan ditolak.",
+    },
+    fallbackOf: {
+      never_dearer: "Pengganti tidak lebih mahal",
+      any: "Pengganti bisa lebih mahal",
+      off: "Tanpa model pengganti",
+    },
     noLimit: "Tanpa batas",
     save: "Simpan",
     saved: (name: string) => `${name} disimpan`,
@@ -125,6 +138,19 @@ export const useKeysText = texts({
     tokensHint: "Input and output together.",
     perMinuteWrong: "Enter a whole number from 1.",
     presetsOf: (label: string) => `Choices for ${label}`,
+    fallback: "Fallback model",
+    fallbacks: { never_dearer: "Never dearer", any: "Any", off: "None" },
+    fallbackHints: {
+      never_dearer:
+        "When a model is busy or a prompt too long, the next model of its chain answers, provided that none of its rates is higher. Otherwise the call is refused.",
+      any: "When a model is busy or a prompt too long, the next model of its chain answers, at its own rates: they may be many times higher.",
+      off: "Only the model that was asked for answers. When it is busy or a prompt too long, the call is refused.",
+    },
+    fallbackOf: {
+      never_dearer: "Fallback never dearer",
+      any: "Fallback may be dearer",
+      off: "No fallback",
+    },
     noLimit: "No limit",
     save: "Save",
     saved: (name: string) => `${name} saved`,

@@ -7,6 +7,9 @@ import { formatRupiah } from "../../i18n/rupiah.ts"
 export const periods = ["daily", "monthly", "total"] as const
 export type Period = (typeof periods)[number]
 
+export const fallbacks = ["never_dearer", "any", "off"] as const
+export type Fallback = (typeof fallbacks)[number]
+
 /** As the fields hold them. */
 export interface WrittenWishes {
   readonly name: string
@@ -14,6 +17,7 @@ export interface WrittenWishes {
   readonly period: Period
   readonly requestsPerMinute: string
   readonly tokensPerMinute: string
+  readonly fallback: Fallback
 }
 
 export interface Wishes {
@@ -22,6 +26,7 @@ export interface Wishes {
   readonly spending_period: Period | null
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
+  readonly fallback: Fallback
 }
 
 export type WrongField = "name" | "amount" | "too-much" | "requests" | "tokens"
@@ -38,6 +43,7 @@ export const noWishes: WrittenWishes = {
   period: "monthly",
   requestsPerMinute: "",
   tokensPerMinute: "",
+  fallback: "never_dearer",
 }
 
 /** What the fields of a key that is there begin with. */
@@ -49,6 +55,7 @@ export function writtenOf(key: ApiKey, language: Language): WrittenWishes {
     period: key.spending_period ?? "monthly",
     requestsPerMinute: writtenWhole(key.requests_per_minute, language),
     tokensPerMinute: writtenWhole(key.tokens_per_minute, language),
+    fallback: key.fallback,
   }
 }
 
@@ -78,6 +85,7 @@ export function read(written: WrittenWishes, language: Language): Wishes | Reado
     spending_period: limit === null ? null : written.period,
     requests_per_minute: requests,
     tokens_per_minute: tokens,
+    fallback: written.fallback,
   }
 }
 
@@ -88,8 +96,9 @@ function perMinute(text: string, language: Language): number | null | undefined 
 }
 
 /** For a creation, where what is not wished for is left out. */
-export const wishedOf = ({ name, ...limits }: Wishes) => ({
+export const wishedOf = ({ name, fallback, ...limits }: Wishes) => ({
   name,
+  fallback,
   ...(limits.spending_limit_micro !== null && { spending_limit_micro: limits.spending_limit_micro }),
   ...(limits.spending_period !== null && { spending_period: limits.spending_period }),
   ...(limits.requests_per_minute !== null && { requests_per_minute: limits.requests_per_minute }),

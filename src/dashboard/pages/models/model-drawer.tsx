@@ -52,6 +52,10 @@ function ModelFacts({ model }: { readonly model: CatalogueModel }) {
           { name: text.tier, value: model.tier },
           { name: text.formats, value: model.endpoints.map(formatName).join(", ") },
           {
+            name: text.fallback,
+            value: model.fallback.length === 0 ? text.noFallback : <code>{model.fallback.join(" → ")}</code>,
+          },
+          {
             name: text.can,
             value: (
               <span className="model-tags">

@@ -58,7 +58,7 @@ function OwnKey() {
   const keys = useQuery(keysQuery)
   if (keys.error) return <ErrorState error={keys.error} retry={keys.refetch} />
   if (keys.data === undefined) return <Skeleton lines={2} />
-  const active = keys.data.filter(({ status }) => status === "active")
+  const active = keys.data.keys.filter(({ status }) => status === "active")
   if (active.length === 0) {
     return (
       <div className="quick-start-no-key">

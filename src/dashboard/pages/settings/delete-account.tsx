@@ -103,7 +103,7 @@ function Consequences() {
   const format = useFormat()
   const { balance_micro: balance } = useAccount()
   const keys = useQuery(keysQuery)
-  const active = keys.data?.filter(({ status }) => status === "active").length
+  const active = keys.data?.keys.filter(({ status }) => status === "active").length
   return (
     <ul className="settings-consequences">
       {active !== undefined && (

@@ -9,7 +9,8 @@ export const useSettingsText = texts({
     since: "Terdaftar sejak",
     preferences: "Preferensi",
     timeZone: "Zona waktu",
-    timeZoneHint: "Menentukan kapan hari dan bulan dimulai, untuk laporan dan batas pengeluaran kunci.",
+    timeZoneHint:
+      "Menentukan kapan hari dan bulan dimulai, untuk laporan dan batas pengeluaran kunci. Hari dan bulan batas yang sedang berjalan tetap berlanjut, sampai pergantian hari atau bulan berikutnya di zona yang baru.",
     timeZoneSearch: "Cari kota atau zona",
     timeZoneNone: "Tidak ada zona waktu seperti itu",
     timeZones: "Zona waktu",
@@ -79,7 +80,8 @@ export const useSettingsText = texts({
     since: "Member since",
     preferences: "Preferences",
     timeZone: "Time zone",
-    timeZoneHint: "Sets when days and months begin, in reports and for the spending limits of keys.",
+    timeZoneHint:
+      "Sets when days and months begin, in reports and for the spending limits of keys. A limit's running day or month goes on, to the next one that begins in the new zone.",
     timeZoneSearch: "Search for a city or zone",
     timeZoneNone: "No such time zone",
     timeZones: "Time zones",

@@ -1,7 +1,7 @@
 /** Of when, and of which calls everything on the page is. */
 import { useQuery } from "@tanstack/react-query"
 import { X } from "lucide-react"
-import { keysQuery, modelsQuery } from "../../api/queries.ts"
+import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { DateRange } from "../../components/date-range.tsx"
 import { SelectField } from "../../components/field.tsx"
@@ -13,7 +13,7 @@ export function Filters({ view, today, change }: AddressedView) {
   const text = useUsageText()
   const statusText = useStatusText()
   const models = useQuery(modelsQuery)
-  const keys = useQuery(keysQuery)
+  const keys = useQuery(namedKeysQuery)
   return (
     <search className="usage-filters" aria-label={text.filters}>
       <DateRange value={view.days} today={today} onChange={(days) => change({ days })} />

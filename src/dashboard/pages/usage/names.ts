@@ -1,13 +1,13 @@
 /** What keys and formats are called. */
 import { useQuery } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
-import { keysQuery } from "../../api/queries.ts"
+import { namedKeysQuery } from "../../api/queries.ts"
 import { formats, type Split } from "./address.ts"
 import { useUsageText } from "./text.ts"
 
 /** A key's name; its id while the names are on their way. */
 export function useKeyName(): (id: string) => string {
-  const { data: keys } = useQuery(keysQuery)
+  const { data: keys } = useQuery(namedKeysQuery)
   const names = useMemo(() => new Map(keys?.map(({ id, name }) => [id, name])), [keys])
   return useCallback((id) => names.get(id) ?? id, [names])
 }

@@ -3,8 +3,6 @@ import { useQuery } from "@tanstack/react-query"
 import { Scale, Snowflake, Sun } from "lucide-react"
 import { useState } from "react"
 import { Link, useParams } from "wouter"
-import { api } from "../../../api/client.ts"
-import { told } from "../../../api/failure.ts"
 import { Button } from "../../../components/button.tsx"
 import { Stat, Stats } from "../../../components/card.tsx"
 import { CopyButton } from "../../../components/copy-button.tsx"
@@ -13,10 +11,10 @@ import { Money } from "../../../components/money.tsx"
 import { Skeleton } from "../../../components/skeleton.tsx"
 import { useFormat } from "../../../i18n/format.ts"
 import { AccountTags } from "../accounts/account-tags.tsx"
-import { ActDialog } from "../act-dialog.tsx"
 import { OperatorPage } from "../section.tsx"
 import { AdjustDialog } from "./adjust-dialog.tsx"
 import { type AccountDetail, accountQuery } from "./data.ts"
+import { FreezeDialog, UnfreezeDialog } from "./freezing.tsx"
 import { Keys } from "./keys.tsx"
 import { Ledger } from "./ledger.tsx"
 import { useAccountText } from "./text.ts"
@@ -64,7 +62,7 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <Keys keys={account.keys} />
       <AccountTopUps topUps={account.top_ups} />
       <AdjustDialog account={account} open={act === "adjust"} onClose={close} />
-      <FreezeDialog account={account} open={act === "freeze"} onClose={close} />
+      <FreezeDialog account={account} keys={account.key_count} open={act === "freeze"} onClose={close} />
       <UnfreezeDialog account={account} open={act === "unfreeze"} onClose={close} />
     </OperatorPage>
   )
@@ -115,45 +113,5 @@ function Numbers({ account }: { readonly account: AccountDetail }) {
         <Money micro={account.leased_micro} />
       </Stat>
     </Stats>
-  )
-}
-
-interface FreezingProps {
-  readonly account: AccountDetail
-  readonly open: boolean
-  readonly onClose: () => void
-}
-
-function FreezeDialog({ account: { id, email, key_count: keys }, ...dialog }: FreezingProps) {
-  const text = useAccountText()
-  const format = useFormat()
-  return (
-    <ActDialog
-      {...dialog}
-      title={text.freezeTitle(email)}
-      act={text.freezeAct}
-      done={text.freezeDone}
-      reason={text.reason}
-      danger
-      run={(reason) => told(api.operator.accounts({ id }).freeze.post({ reason }))}
-    >
-      <p>{text.freezeText(format.number(keys))}</p>
-    </ActDialog>
-  )
-}
-
-function UnfreezeDialog({ account: { id, email }, ...dialog }: FreezingProps) {
-  const text = useAccountText()
-  return (
-    <ActDialog
-      {...dialog}
-      title={text.unfreezeTitle(email)}
-      act={text.unfreezeAct}
-      done={text.unfreezeDone}
-      reason={text.reason}
-      run={(reason) => told(api.operator.accounts({ id }).unfreeze.post({ reason }))}
-    >
-      <p>{text.unfreezeText}</p>
-    </ActDialog>
   )
 }

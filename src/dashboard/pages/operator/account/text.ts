@@ -21,7 +21,7 @@ export const useAccountText = texts({
     reason: "Alasan",
     freezeTitle: (email: string) => `Bekukan ${email}?`,
     freezeText: (keys: string) =>
-      `Semua kuncinya (${keys}) langsung ditolak dengan 403 auth.forbidden, dan kunci baru tidak dapat dibuat. Panggilan yang sedang berjalan selesai seperti biasa, isi saldo tetap masuk, dan dasbor tetap dapat dibaca.`,
+      `Semua kuncinya (${keys}) langsung ditolak dengan 403 auth.account_frozen, dan kunci baru tidak dapat dibuat. Panggilan yang sedang berjalan selesai seperti biasa, isi saldo tetap masuk, dan dasbor tetap dapat dibaca.`,
     freezeAct: "Bekukan akun",
     freezeDone: "Akun dibekukan.",
     unfreezeTitle: (email: string) => `Buka kembali ${email}?`,
@@ -87,7 +87,7 @@ export const useAccountText = texts({
     reason: "Reason",
     freezeTitle: (email: string) => `Freeze ${email}?`,
     freezeText: (keys: string) =>
-      `All its keys (${keys}) are refused at once with 403 auth.forbidden, and no new ones can be made. Calls under way end as usual, top-ups still credit, and the dashboard can be read.`,
+      `All its keys (${keys}) are refused at once with 403 auth.account_frozen, and no new ones can be made. Calls under way end as usual, top-ups still credit, and the dashboard can be read.`,
     freezeAct: "Freeze account",
     freezeDone: "The account is frozen.",
     unfreezeTitle: (email: string) => `Unfreeze ${email}?`,

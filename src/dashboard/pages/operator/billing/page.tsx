@@ -9,6 +9,7 @@ import { Tag } from "../../../components/tag.tsx"
 import { useFormat } from "../../../i18n/format.ts"
 import { useList } from "../list.ts"
 import { OperatorPage } from "../section.tsx"
+import { AbsorbedAccounts } from "./absorbed.tsx"
 import { type BillingHealth, billingPage, type Flagged } from "./data.ts"
 import { Differences, Runs } from "./reconciliations.tsx"
 import { useBillingText } from "./text.ts"
@@ -19,6 +20,7 @@ export default function BillingPage() {
   return (
     <OperatorPage title={text.title} intro={text.intro}>
       {first !== undefined && <Sums sums={first.sums} />}
+      <AbsorbedAccounts />
       <Card title={text.flagged} flush>
         <DataTable
           caption={text.flagged}
@@ -51,6 +53,9 @@ function Sums({ sums }: { readonly sums: BillingHealth["sums"] }) {
       </Stat>
       <Stat label={kinds.fenced} note={notes.fenced(format.rupiah(sums.fenced_micro))}>
         {format.number(sums.fenced)}
+      </Stat>
+      <Stat label={kinds.excess} note={notes.excess(format.rupiah(sums.excess_micro))}>
+        {format.number(sums.excess)}
       </Stat>
       <Stat label={text.absorbed} note={text.absorbedNote}>
         <Money micro={sums.absorbed_micro} />

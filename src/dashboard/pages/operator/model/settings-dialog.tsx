@@ -1,4 +1,4 @@
-/** Another name, tier, cap or chain. Only what differs is sent. */
+/** Another name, tier, cap, chain, or other fields that pass. Only what differs is sent. */
 import { useState } from "react"
 import { api } from "../../../api/client.ts"
 import { told } from "../../../api/failure.ts"
@@ -17,7 +17,9 @@ interface SettingsDialogProps {
   readonly onClose: () => void
 }
 
-type Field = "name" | "tier" | "cap" | "fallback"
+type Field = "name" | "tier" | "cap" | "fallback" | "pass"
+
+const listed = (written: string): string[] => written.split(/[\s,]+/).filter((one) => one !== "")
 
 export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
   const text = useModelText()
@@ -31,6 +33,7 @@ export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
     tier: model.tier,
     cap: format.number(model.max_concurrency),
     fallback: model.fallback.join(", "),
+    pass: model.pass.join(", "),
     ...written,
   }
   const [name, tier] = [given.name.trim(), given.tier.trim()]
@@ -43,12 +46,13 @@ export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
   const read = () => {
     setSent(true)
     if (name === "" || tier === "" || !isCap) return undefined
-    const fallback = given.fallback.split(/[\s,]+/).filter((id) => id !== "")
+    const [fallback, pass] = [listed(given.fallback), listed(given.pass)]
     return {
       ...(name !== model.display_name && { display_name: name }),
       ...(tier !== model.tier && { tier }),
       ...(cap !== model.max_concurrency && { max_concurrency: cap }),
       ...(fallback.join() !== model.fallback.join() && { fallback }),
+      ...(pass.join() !== model.pass.join() && { pass }),
     }
   }
   const close = () => {
@@ -99,6 +103,13 @@ export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
         spellCheck={false}
         value={given.fallback}
         onChange={set("fallback")}
+      />
+      <TextField
+        label={fields.pass}
+        hint={text.passHint}
+        spellCheck={false}
+        value={given.pass}
+        onChange={set("pass")}
       />
     </ChangeDialog>
   )

@@ -48,6 +48,9 @@ export const useModelText = texts({
     fallbackHint:
       "ID model, dipisahkan koma, dicoba berurutan ketika model ini sibuk atau permintaan terlalu panjang. Kosongkan untuk tanpa cadangan.",
     noFallback: "tanpa cadangan",
+    passHint:
+      "Nama kolom permintaan, dipisahkan koma, yang diteruskan ke model ini di luar kolom formatnya. Yang lain dibuang.",
+    noPass: "tidak ada; hanya kolom formatnya",
     upstream: "Backend",
     endpoints: "Format yang dilayani",
     context: "Konteks",
@@ -119,6 +122,9 @@ export const useModelText = texts({
     fallbackHint:
       "Model IDs, separated by commas, tried in turn when this model is busy or a request is too long for it. Leave empty for none.",
     noFallback: "none",
+    passHint:
+      "Names of request fields, separated by commas, that travel to this model beside those of its format. Others are left out.",
+    noPass: "none; only those of its format",
     upstream: "Backend",
     endpoints: "Served in",
     context: "Context",

@@ -1,4 +1,4 @@
-/** Pages of operators' lists: a limit, and an opaque cursor of what the page before ended with. */
+/** Pages of lists: a limit, and an opaque cursor of what the page before ended with. */
 import { Type } from "@sinclair/typebox"
 import { Failure } from "../../failure/failure.ts"
 

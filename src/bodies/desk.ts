@@ -1,0 +1,142 @@
+/**
+ * Large bodies, as they are worked on where nobody waits for the thread: parsed and understood, translated once for each
+ * backend that is tried, written as bytes. A body stays here under a number until it is let go; what is told of it is small,
+ * whatever was sent.
+ */
+import type { JsonObject } from "../chat/json.ts"
+import type { Prompt } from "../chat/prompt.ts"
+import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import { invokeBody } from "../wire/bedrock/invoke.ts"
+import { parseBody, readModel } from "../wire/body.ts"
+import { withNames } from "../wire/dropped-fields.ts"
+import { endUser } from "../wire/end-user.ts"
+import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../wire/exchange.ts"
+import type { Allowance } from "../wire/fields.ts"
+import { untold } from "../wire/untold.ts"
+import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
+
+export interface DecodeTerms {
+  /** Fields that this use of the format does without, for its own checks. */
+  readonly more?: JsonObject
+  /** What of it may travel. */
+  readonly allowance?: Allowance
+  /** Left out where nothing is called. */
+  readonly call?: {
+    /** Whom backends are told of. */
+    readonly secret: Uint8Array
+    readonly accountId: string
+    readonly backend: BackendModel
+    /** What does not travel beside the body. */
+    readonly dropped: readonly string[]
+  }
+}
+
+/** A body's shape, judged; what of it is not told to the backend, and whom it is told of. */
+export function decode(
+  endpoint: Endpoint,
+  body: JsonObject,
+  { more, allowance, call }: DecodeTerms,
+): ChatRequest | Failure {
+  const decoded = formats[endpoint].decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
+  if (decoded instanceof Failure || call === undefined) return decoded
+  const { secret, accountId, backend, dropped } = call
+  return {
+    ...decoded,
+    dropped: withNames(decoded.dropped, [...dropped, ...untold(decoded, backend, allowance ?? NOTHING_MORE)]),
+    endUser: endUser(secret, accountId, decoded.ownEndUser),
+  }
+}
+
+const NOTHING_MORE: Allowance = { pass: [], betas: [] }
+
+/** A failure as it travels between threads. */
+export type Refusal = Pick<Failure, "code" | "detail">
+
+export interface MeetTerms {
+  readonly backend: BackendModel
+  readonly takes: Omit<Target, "model">
+}
+
+/** `prompt` is undefined where nothing is translated. */
+export interface Met {
+  readonly prompt: Prompt | undefined
+}
+
+export interface WriteTerms extends MeetTerms {
+  readonly maxOutputTokens: number
+  readonly anthropicBeta: string | null
+  /** What the assistant said since. */
+  readonly said: JsonObject | undefined
+}
+
+interface Body {
+  readonly endpoint: Endpoint
+  readonly body: JsonObject
+  request?: ChatRequest
+  readonly exchanges: Map<string, DirectExchange>
+}
+
+export class Desk {
+  readonly #bodies = new Map<number, Body>()
+
+  /** The model that it names, for that is judged first. */
+  read(id: number, bytes: Uint8Array, endpoint: Endpoint): string | Failure {
+    const body = parseBody(bytes)
+    if (body instanceof Failure) return body
+    const model = readModel(body)
+    if (model instanceof Failure) return model
+    if (model.length > LONGEST_NAME) return new Failure("model.unknown")
+    this.#bodies.set(id, { endpoint, body, exchanges: new Map() })
+    return model
+  }
+
+  decode(id: number, terms: DecodeTerms): ChatRequest | Failure {
+    const known = this.#body(id)
+    const request = decode(known.endpoint, known.body, terms)
+    if (request instanceof Failure) return request
+    known.request = request
+    return prunedRequest(request)
+  }
+
+  meet(id: number, terms: MeetTerms): Met | Failure {
+    const met = this.#exchange(id, terms)
+    if (met instanceof Failure) return met
+    const prompt = met.prompt && prunedPrompt(met.prompt)
+    return prompt instanceof Failure ? prompt : { prompt }
+  }
+
+  write(id: number, terms: WriteTerms): WrittenBody | Failure {
+    const met = this.#exchange(id, terms)
+    if (met instanceof Failure) return met
+    const { said, maxOutputTokens, anthropicBeta } = terms
+    const body = (said === undefined ? met : met.continued(said)).encodeRequest(maxOutputTokens)
+    const text = JSON.stringify(met.backend === "bedrock-invoke" ? invokeBody(body, anthropicBeta) : body)
+    const sha256 = met.backend.startsWith("bedrock") ? new Bun.CryptoHasher("sha256").update(text).digest("hex") : ""
+    return { blob: new Blob([text]), sha256 }
+  }
+
+  free(id: number): void {
+    this.#bodies.delete(id)
+  }
+
+  /** One translation is kept: that of the model that is asked now. */
+  #exchange(id: number, { backend, takes }: MeetTerms): DirectExchange | Failure {
+    const { request, exchanges } = this.#body(id)
+    if (request === undefined) throw new Error("a body that nobody has understood")
+    const key = JSON.stringify([backend, takes])
+    const known = exchanges.get(key)
+    if (known !== undefined) return known
+    const met = exchange(request, backend, takes)
+    if (met instanceof Failure) return met
+    exchanges.clear()
+    exchanges.set(key, met)
+    return met
+  }
+
+  #body(id: number): Body {
+    const body = this.#bodies.get(id)
+    if (body === undefined) throw new Error("a body that is not here")
+    return body
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * What is told of a large request: all that reading answers and admission need of it, in a bounded size. The conversation
+ * and long texts are left out; names of tools stay, because answers are written with them.
+ */
+import type { Json, JsonObject } from "../chat/json.ts"
+import type { Prompt, Tool, ToolCallPart } from "../chat/prompt.ts"
+import type { ChatRequest, SentDocument, SentMedia } from "../chat/request.ts"
+import { Failure } from "../failure/failure.ts"
+import { clientNames, toolsOf } from "../wire/responses/tool-names.ts"
+
+/** UTF-16 units: of a name of a model, a tool or a field. */
+export const LONGEST_NAME = 512
+const MOST_NAMES = 2_000
+/** About as much JSON: a field, and all fields together. */
+const LONGEST_FIELD = 16_384
+const LONGEST_BODY = 65_536
+const MOST_SCALARS = 16
+const LONGEST_SCALAR = 64
+const LONGEST_TEXT = 1_024
+const MOST_FIELDS = 100
+const MOST_STOPS = 64
+const MOST_SOURCES = 1_000
+
+/** What an answer repeats, or is read by, comes before the rest. */
+const READ = [
+  "tools",
+  "tool_choice",
+  "functions",
+  "function_call",
+  "thinking",
+  "reasoning",
+  "text",
+  "metadata",
+  "user",
+  "logprobs",
+  "top_logprobs",
+]
+const LEFT_OUT = new Set(["messages", "input", "system", "instructions", "model"])
+
+const tooManyNames = new Failure("request.invalid_request", {
+  message: `A request of this size may name at most ${MOST_NAMES} tools, each in at most ${LONGEST_NAME} characters.`,
+})
+
+export function prunedRequest(whole: ChatRequest): ChatRequest | Failure {
+  const { body, webSearch } = whole
+  const request = { ...whole, ownEndUser: undefined, media: whole.media && prunedMedia(whole.media) }
+  const fields = Object.keys(body).filter((field) => field.length <= LONGEST_NAME && !LEFT_OUT.has(field))
+  const kept = [...READ.filter((field) => fields.includes(field)), ...fields.filter((field) => !READ.includes(field))]
+  const pruned: JsonObject = {}
+  let left = LONGEST_BODY
+  for (const field of kept.slice(0, MOST_FIELDS)) {
+    const value = shortened(body[field], Math.min(LONGEST_FIELD, left))
+    left -= field.length + size(value)
+    pruned[field] = value
+  }
+  if (request.endpoint === "responses") {
+    const names = toldTools(body)
+    if (names === undefined) return tooManyNames
+    pruned["input"] = [{ type: "additional_tools", tools: names }]
+    if (pruned["tools"] !== body["tools"]) pruned["tools"] = names
+  }
+  if (webSearch === undefined) return { ...request, body: pruned }
+  const { allowed, blocked } = webSearch.domains
+  if (size([allowed ?? null, blocked].flat()) > LONGEST_FIELD)
+    return new Failure("request.invalid_request", { message: "The lists of domains are too long." })
+  const sources = [...webSearch.clientSources].filter((source) => source.length <= LONGEST_TEXT).slice(0, MOST_SOURCES)
+  return { ...request, body: pruned, webSearch: { ...webSearch, clientSources: new Set(sources) } }
+}
+
+/** So many documents are looked into; of the others only the counts are of use. */
+const MOST_DOCUMENTS = 20
+
+/** A file is handed on as a blob, which threads share. */
+function prunedMedia({ documents, ...media }: SentMedia): SentMedia {
+  const first = documents
+    .slice(0, MOST_DOCUMENTS)
+    .map((one) => (typeof one.pdf === "string" ? { ...one, pdf: new Blob([one.pdf]) } : one))
+  const others = documents.slice(MOST_DOCUMENTS)
+  const kinds = [{ known: true }, { known: false }, { known: false, remote: true }]
+  const together = kinds.flatMap(({ known, remote = false }): SentDocument[] => {
+    const some = others.filter((one) => one.known === known && (one.remote ?? false) === remote)
+    const sum = (count: (one: SentDocument) => number) => some.reduce((all, one) => all + count(one), 0)
+    return some.length === 0 ? [] : [{ likely: sum((one) => one.likely), most: sum((one) => one.most), known, remote }]
+  })
+  return { ...media, documents: [...first, ...together] }
+}
+
+/** The same names of tools in the same order, so that they are written and read alike on both sides. */
+export function prunedPrompt(prompt: Prompt): Prompt | Failure {
+  const tools = prompt.tools.map(named)
+  const offered = new Set(tools.flatMap((tool) => (tool.type === "web-search" ? [] : [tool.name])))
+  const called = new Set<string>()
+  for (const turn of prompt.turns) {
+    if (turn.role !== "assistant") continue
+    for (const part of turn.parts) if (part.type === "tool-call" && !offered.has(part.name)) called.add(part.name)
+  }
+  const chosen = prompt.toolChoice?.kind === "tool" ? [prompt.toolChoice.name] : []
+  const names = [...offered, ...called, ...chosen]
+  if (tools.length + called.size > MOST_NAMES || names.some((name) => name.length > LONGEST_NAME)) return tooManyNames
+  const parts = [...called].map((name): ToolCallPart => ({
+    type: "tool-call",
+    id: "",
+    name,
+    arguments: "",
+    custom: false,
+  }))
+  return {
+    ...prompt,
+    instructions: [],
+    turns: parts.length === 0 ? [] : [{ role: "assistant", parts }],
+    tools,
+    stopSequences: prompt.stopSequences.filter((stop) => stop.length <= LONGEST_TEXT).slice(0, MOST_STOPS),
+    output: undefined,
+  }
+}
+
+function named(tool: Tool): Tool {
+  if (tool.type === "web-search") return { type: "web-search", options: {} }
+  const { name } = tool
+  return tool.type === "custom"
+    ? { type: "custom", name, description: undefined, grammar: undefined }
+    : { type: "function", name, description: undefined, parameters: {}, strict: undefined }
+}
+
+/** The tools that a client of the responses format named, however it did. */
+function toldTools(body: JsonObject): JsonObject[] | undefined {
+  const names = [...clientNames(body).values()]
+  if (toolsOf(body).length > MOST_NAMES || names.length > MOST_NAMES) return undefined
+  if (names.some(({ name, namespace = "" }) => name.length + namespace.length > LONGEST_NAME)) return undefined
+  return names.map(({ name, namespace }) => ({ name, ...(namespace !== undefined && { namespace }) }))
+}
+
+/** A value as it is, or what is left of a long one: there is one, and what it begins with. */
+function shortened(value: Json | undefined, longest: number): Json {
+  if (typeof value === "string") return value.slice(0, LONGEST_TEXT)
+  if (typeof value !== "object" || value === null) return value ?? null
+  if (size(value) <= longest) return value
+  return Array.isArray(value) ? [{}] : scalarsOf(value)
+}
+
+/** The first of what is no object and no list, such as the kind of thinking that is asked for. */
+const scalarsOf = (value: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(value)
+      .filter(([name, inner]) => name.length <= LONGEST_NAME && (typeof inner !== "object" || inner === null))
+      .slice(0, MOST_SCALARS)
+      .map(([name, inner]) => [name, typeof inner === "string" ? inner.slice(0, LONGEST_SCALAR) : inner]),
+  )
+
+/** About what it takes as JSON; no further than it matters. */
+function size(value: Json): number {
+  if (typeof value === "string") return value.length + 2
+  if (typeof value !== "object" || value === null) return 8
+  let sum = 2
+  for (const [name, inner] of Object.entries(value)) {
+    sum += name.length + 4 + size(inner ?? null)
+    if (sum > LONGEST_FIELD) return sum
+  }
+  return sum
+}

@@ -1,0 +1,80 @@
+/**
+ * What a call's input likely comes to, and the most that it may (decisions §13.4), in tokens: the likely amount is what the
+ * window and the tokens per minute go by, and the least of the hold where the files are there to be looked at; the most is
+ * what is held if the balance can.
+ */
+import type { Model } from "../catalogue/model.ts"
+import type { ChatRequest, SentDocument } from "../chat/request.ts"
+import type { PdfReader } from "../pdf/reader.ts"
+import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/document.ts"
+import type { Calibration } from "./calibration.ts"
+import type { EstimateFactors } from "./estimate-factors.ts"
+
+export interface InputWeight {
+  readonly likely: number
+  /** Infinity where only the window bounds it. */
+  readonly most: number
+  /** What has to be held in any case: the likely amount, or Infinity with a document that only the backend sees. */
+  readonly least: number
+  /** The parts of `likely` before any factor. */
+  readonly texts: number
+  readonly documents: number
+}
+
+export interface WeighTerms {
+  readonly request: ChatRequest
+  readonly model: Model
+  readonly accountId: string
+  /** Whether the account could pay for so many tokens now: for nobody else a file is read. */
+  readonly paysFor: (tokens: number) => Promise<boolean>
+}
+
+interface Ports {
+  readonly calibration: Calibration
+  readonly factors: EstimateFactors
+  readonly pdfs: PdfReader
+}
+
+/** A page as an image alone, and how many bytes of its strings make a token: one for each letter, or two. */
+const IMAGE_OF_PAGE_TOKENS = 1_500
+const TEXT_BYTES_PER_TOKEN = 4
+/** A page in the smallest print, or whatever else a backend finds on one. */
+const MOST_OF_PAGE_TOKENS = 12_000
+/** More PDFs in one call count by their size. */
+const MOST_READ = 20
+
+export async function weigh({ request, model, accountId, paysFor }: WeighTerms, ports: Ports): Promise<InputWeight> {
+  const { media, inputTokens } = request
+  const sent = media?.documents ?? []
+  const factors =
+    sent.length > 0 ? await ports.factors.read(accountId, model.id) : ports.factors.known(accountId, model.id)
+  const reads = sent.some(({ pdf }) => pdf !== undefined) && (await paysFor(PAGE_TOKENS))
+  const read = await Promise.all(
+    sent.map(async (one, place) => (reads && place < MOST_READ ? await readDocument(one, ports.pdfs, accountId) : one)),
+  )
+  const texts = inputTokens - Math.ceil(sum(sent.map(({ likely }) => likely)))
+  const documents = sum(read.map(({ likely }) => likely))
+  const corrected = texts * ports.calibration.factor(model.id) * factors.texts
+  const estimate = Math.ceil(corrected + documents * factors.documents)
+  // Neither a factor nor a guess says that an input is too large; what was counted does.
+  const counted = texts + sum(read.filter(({ known }) => known).map(({ likely }) => likely))
+  const { contextWindow } = model
+  const likely = contextWindow !== null && counted <= contextWindow ? Math.min(estimate, contextWindow) : estimate
+  const most = Math.ceil(corrected + (media?.spareTokens ?? 0) + sum(read.map((one) => one.most)))
+  const least = sent.some(({ remote }) => remote === true) ? Infinity : likely
+  return { likely, most: Math.max(likely, most), least, texts, documents }
+}
+
+async function readDocument(sent: SentDocument, pdfs: PdfReader, accountId: string): Promise<SentDocument> {
+  if (sent.pdf === undefined) return sent
+  const reading = await pdfs.read(sent.pdf, accountId)
+  if (reading === undefined) return sent
+  if (reading === "endless") return { likely: MOST_PAGES * PAGE_TOKENS, most: Infinity, known: false }
+  const pages = Math.min(reading.pages, MOST_PAGES)
+  const { textBytes } = reading
+  if (textBytes === undefined) return { likely: pages * PAGE_TOKENS, most: Infinity, known: true }
+  const asShown = pages * IMAGE_OF_PAGE_TOKENS + textBytes / TEXT_BYTES_PER_TOKEN
+  return { likely: Math.max(pages * PAGE_TOKENS, asShown), most: pages * MOST_OF_PAGE_TOKENS + textBytes, known: true }
+}
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, one) => all + one, 0)

@@ -1,0 +1,151 @@
+/**
+ * Reads PDFs off the event loop: one worker, one file at a time, owners in turn, so that nobody's files wait for all of
+ * another's. A file that takes too long takes the worker with it, and the next one gets a new worker. Milliseconds.
+ */
+import type { Clock } from "../../actors/kernel/clock.ts"
+import type { PdfMeasure } from "./measure.ts"
+import type { FromWorker, ToWorker } from "./worker.ts"
+
+/** `endless`: it took longer than any honest file. Undefined: it could not be read, or not in time. */
+export type PdfReading = PdfMeasure | "endless" | undefined
+
+export interface PdfReader {
+  /** `base64` is the file. Files of one `owner` wait for each other; whoever sent an endless one has none read for a minute. */
+  read(base64: ToWorker, owner: string): Promise<PdfReading>
+}
+
+/** Honest files of 20 MB take 50 ms. */
+const MOST_TIME_MS = 2_000
+/** One that is slow and has taken this much memory meanwhile is not waited for any longer. */
+const SLOW_MS = 500
+const LOOK_MS = 100
+const MOST_GROWTH_BYTES = 256 * 1024 * 1024
+const MOST_WAIT_MS = 5_000
+const BARRED_MS = 60_000
+const MOST_BARRED = 10_000
+const MOST_WAITING = 1_024
+const MOST_WAITING_OF_ONE = 128
+
+interface Job {
+  readonly base64: ToWorker
+  readonly answer: (reading: PdfReading) => void
+}
+
+/**
+ * A compiled binary keeps every module in one file at its root, and the worker, which is an entry point of its own, under
+ * its path below src/ (build.ts).
+ */
+const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
+const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.meta.url)
+
+export class PdfWorker implements PdfReader, Disposable {
+  readonly #clock: Clock
+  readonly #waiting = new Map<string, Job[]>()
+  /** Until when, on the monotonic clock; the last that was barred stands last. */
+  readonly #barred = new Map<string, number>()
+  #count = 0
+  #worker: Worker | undefined
+  #busy = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  read(base64: ToWorker, owner: string): Promise<PdfReading> {
+    const jobs = this.#waiting.get(owner) ?? []
+    const barred = (this.#barred.get(owner) ?? -Infinity) > this.#clock.monotonic()
+    if (barred || this.#count >= MOST_WAITING || jobs.length >= MOST_WAITING_OF_ONE) return Promise.resolve(undefined)
+    return new Promise((resolve) => {
+      const job: Job = {
+        base64,
+        answer: (reading) => {
+          timer.cancel()
+          resolve(reading)
+        },
+      }
+      const timer = this.#clock.after(MOST_WAIT_MS, () => this.#giveUp(owner, job))
+      jobs.push(job)
+      this.#waiting.set(owner, jobs)
+      this.#count++
+      this.#next()
+    })
+  }
+
+  [Symbol.dispose](): void {
+    this.#worker?.terminate()
+    this.#worker = undefined
+  }
+
+  #giveUp(owner: string, job: Job): void {
+    const jobs = this.#waiting.get(owner)
+    const place = jobs?.indexOf(job) ?? -1
+    if (jobs === undefined || place < 0) return
+    jobs.splice(place, 1)
+    if (jobs.length === 0) this.#waiting.delete(owner)
+    this.#count--
+    job.answer(undefined)
+  }
+
+  #next(): void {
+    if (this.#busy) return
+    const [turn] = this.#waiting
+    if (turn === undefined) return
+    const [owner, jobs] = turn
+    const job = jobs.shift()
+    // Whoever has had a turn stands at the end.
+    this.#waiting.delete(owner)
+    if (jobs.length > 0) this.#waiting.set(owner, jobs)
+    if (job === undefined) return
+    this.#count--
+    this.#busy = true
+    void this.#run(owner, job)
+  }
+
+  async #run(owner: string, { base64, answer }: Job): Promise<void> {
+    const reading = await this.#measure(base64)
+    this.#busy = false
+    if (reading === "endless") this.#bar(owner)
+    answer(reading)
+    this.#next()
+  }
+
+  #bar(owner: string): void {
+    this.#barred.delete(owner)
+    this.#barred.set(owner, this.#clock.monotonic() + BARRED_MS)
+    const [oldest] = this.#barred.keys()
+    if (this.#barred.size > MOST_BARRED && oldest !== undefined) this.#barred.delete(oldest)
+    const jobs = this.#waiting.get(owner) ?? []
+    this.#waiting.delete(owner)
+    this.#count -= jobs.length
+    for (const job of jobs) job.answer(undefined)
+  }
+
+  #measure(base64: ToWorker): Promise<PdfReading> {
+    const worker = (this.#worker ??= new Worker(workerUrl))
+    return new Promise((resolve) => {
+      const waiting = new AbortController()
+      const { signal } = waiting
+      const end = (reading: PdfReading, broken: boolean) => {
+        timer.cancel()
+        waiting.abort()
+        if (broken) {
+          worker.terminate()
+          if (this.#worker === worker) this.#worker = undefined
+        }
+        resolve(reading)
+      }
+      worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => end(data, false), { signal })
+      worker.addEventListener("error", () => end(undefined, true), { signal })
+      const before = process.memoryUsage.rss()
+      const startedAt = this.#clock.running()
+      const look = () => {
+        const tookMs = this.#clock.running() - startedAt
+        const isLarge = process.memoryUsage.rss() - before > MOST_GROWTH_BYTES
+        if (tookMs >= MOST_TIME_MS || isLarge) end("endless", true)
+        else timer = this.#clock.after(Math.min(LOOK_MS, MOST_TIME_MS - tookMs), look)
+      }
+      let timer = this.#clock.after(SLOW_MS, look)
+      worker.postMessage(base64, [])
+    })
+  }
+}

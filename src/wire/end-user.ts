@@ -1,0 +1,28 @@
+/**
+ * Who asks, as backends are told (decisions §13.18): so that of all customers behind the operator's one account there, one
+ * who abuses it can be told from the others. Opaque to a backend, and another one in each installation.
+ */
+import type { Json } from "../chat/json.ts"
+
+/** The client's own name of its end user, where it says one. */
+export function readEndUser(value: Json | undefined): string | undefined {
+  if (typeof value === "number") return String(value)
+  return typeof value === "string" && value !== "" ? value : undefined
+}
+
+/** Characters of hexadecimal digits: 128 bits, and both parts together no longer than every backend takes (64). */
+const ACCOUNT_DIGITS = 32
+const OWN_DIGITS = 31
+
+/**
+ * The account, and after it the client's own end user where it names one: its users stay apart, and the operator still
+ * finds the account that a backend complains of.
+ */
+export function endUser(secret: Uint8Array, accountId: string, own: string | undefined): string {
+  const account = digits(secret, [accountId]).slice(0, ACCOUNT_DIGITS)
+  return own === undefined ? account : `${account}-${digits(secret, [accountId, own]).slice(0, OWN_DIGITS)}`
+}
+
+/** As JSON, in which no two lists of texts are written alike. */
+const digits = (secret: Uint8Array, said: readonly string[]): string =>
+  new Bun.CryptoHasher("sha256", secret).update(JSON.stringify(said)).digest("hex")

@@ -1,0 +1,187 @@
+/**
+ * Which fields of a request travel (decisions §13.3): those that a format's shape names, at every depth. Whatever else a
+ * client writes is left out and told by name, because a field that nobody here knows may cost what no rate covers.
+ * A shape says what may stand in a place; an array there is taken item by item. Pure.
+ */
+import { isObject, type Json, type JsonObject, present } from "../chat/json.ts"
+import type { DroppedFields } from "../chat/request.ts"
+import { isRouting } from "../chat/routing.ts"
+import { DroppedNames } from "./dropped-fields.ts"
+
+export type Shape =
+  /** Whatever stands there: a schema, a tool's input, the client's own labels. */
+  | "anything"
+  | Fields
+  /** A shape that holds itself. */
+  | (() => Shape)
+  /** The value as it is written for the backend. */
+  | { readonly written: (value: Json) => Json }
+  /** Only with one of these flags of `anthropic-beta`. */
+  | { readonly betas: readonly string[]; readonly shape: Shape }
+
+export interface Fields {
+  readonly fields: ReadonlyMap<string, Shape>
+  /** What fields that are not named may hold; undefined where they do not travel. */
+  readonly others?: Shape
+  /** Of the others, those that do not travel all the same. */
+  readonly but?: (name: string) => boolean
+  /** Whether an object in this place travels; one that does not is named by its `type`. */
+  readonly travels?: (object: JsonObject, betas: ReadonlySet<string>) => boolean
+  /** The shape of an object that is told apart from the others in this place. */
+  readonly otherwise?: (object: JsonObject) => Fields | undefined
+}
+
+/** Objects of which these fields travel. Names that stand without a shape hold texts, numbers, flags, or lists of them. */
+export const fields = (
+  plain: string,
+  shaped: Readonly<Record<string, Shape>> = {},
+  more: Pick<Fields, "travels" | "otherwise"> = {},
+): Fields => ({
+  fields: new Map<string, Shape>([
+    ...plain
+      .split(" ")
+      .filter((name) => name !== "")
+      .map((name): [string, Shape] => [name, PLAIN]),
+    ...Object.entries(shaped),
+  ]),
+  ...more,
+})
+
+const PLAIN: Fields = { fields: new Map() }
+
+/** Objects that travel whole, but for what these fields may be. */
+const whole = (shaped: Readonly<Record<string, Shape>>): Fields => ({
+  fields: new Map(Object.entries(shaped)),
+  others: "anything",
+})
+
+/** One of these; the first stands for whatever else is written. */
+export const oneOf = (...allowed: readonly [string, ...string[]]): Shape => ({
+  written: (value) => (!present(value) || allowed.some((one) => one === value) ? value : allowed[0]),
+})
+
+/** Caches are kept for the short time alone: there is one rate for what is written to them. */
+export const CACHE_MARK = fields("type", { ttl: oneOf("5m") })
+
+/** Blocks that are bound to a signature as they stand: nothing is touched but the life of a cache mark. */
+export const SIGNED = whole({ cache_control: whole({ ttl: oneOf("5m") }) })
+
+/** What one request may say beside what its format's shape names. */
+export interface Allowance {
+  /** Names that travel for the model that is asked (catalogue `pass`). */
+  readonly pass: readonly string[]
+  /** The flags of `anthropic-beta` that travel. */
+  readonly betas: readonly string[]
+}
+
+export const NO_ALLOWANCE: Allowance = { pass: [], betas: [] }
+
+export interface Known {
+  /** What travels of the client's body; a part of which all travels is that part, and no copy. */
+  readonly body: JsonObject
+  readonly dropped: DroppedFields
+}
+
+export function knownFields(body: JsonObject, shape: Fields, { pass, betas }: Allowance): Known {
+  const sieve = new Sieve(new Set(betas))
+  const known = sieve.value(body, widened(shape, pass))
+  return { body: isObject(known) ? known : {}, dropped: sieve.dropped }
+}
+
+/** A shape with what a catalogue passes for a model. */
+function widened(shape: Fields, pass: readonly string[]): Fields {
+  const names = pass.filter((name) => !shape.fields.has(name) && !isRouting(name))
+  if (names.length === 0) return shape
+  return { ...shape, fields: new Map([...shape.fields, ...names.map((name): [string, Shape] => [name, passed(name)])]) }
+}
+
+/** A template's variables are the client's own text. */
+const passed = (name: string): Shape => (name === "chat_template_kwargs" ? "anything" : GUARDED)
+
+/** What a passed field holds is its backend's business, but nothing in it sends the call elsewhere. */
+const GUARDED: Fields = { fields: new Map(), others: () => GUARDED, but: isRouting }
+
+class Sieve {
+  readonly #betas: ReadonlySet<string>
+  readonly #dropped = new DroppedNames()
+  /** The fields that the value at hand stands in, without places in arrays: a field is named once. */
+  readonly #path: string[] = []
+
+  constructor(betas: ReadonlySet<string>) {
+    this.#betas = betas
+  }
+
+  get dropped(): DroppedFields {
+    return this.#dropped.told
+  }
+
+  /** What of a value travels: the very same value where all of it does, undefined where nothing does. */
+  value(value: Json, shape: Shape): Json | undefined {
+    if (shape === "anything") return value
+    if (typeof shape === "function") return this.value(value, shape())
+    if ("written" in shape) return shape.written(value)
+    if ("betas" in shape) {
+      if (shape.betas.some((beta) => this.#betas.has(beta))) return this.value(value, shape.shape)
+      return value === null ? undefined : this.#drop()
+    }
+    if (Array.isArray(value)) return this.#items(value, shape)
+    return isObject(value) ? this.#object(value, shape) : value
+  }
+
+  #items(items: Json[], shape: Fields): Json[] {
+    let kept: Json[] | undefined
+    for (const [place, item] of items.entries()) {
+      // Where objects are judged, nothing else stands in a list of them.
+      const one = shape.travels !== undefined && !isObject(item) ? this.#drop() : this.value(item, shape)
+      if (one === item) kept?.push(one)
+      else {
+        kept ??= items.slice(0, place)
+        if (one !== undefined) kept.push(one)
+      }
+    }
+    return kept ?? items
+  }
+
+  #object(object: JsonObject, shape: Fields): JsonObject | undefined {
+    const other = shape.otherwise?.(object)
+    if (other !== undefined) return this.#object(object, other)
+    if (shape.travels?.(object, this.#betas) === false) {
+      const { type } = object
+      return this.#dropNamed(typeof type === "string" ? type : "type")
+    }
+    const names = Object.keys(object)
+    let kept: [string, Json][] | undefined
+    for (const [place, name] of names.entries()) {
+      const value = object[name]
+      if (value === undefined) continue
+      const one = this.#field(name, value, shape)
+      if (one === value) kept?.push([name, value])
+      else {
+        kept ??= names.slice(0, place).map((before): [string, Json] => [before, object[before] ?? null])
+        if (one !== undefined) kept.push([name, one])
+      }
+    }
+    // Defined and not assigned, so that a `__proto__` key stays a harmless key.
+    return kept === undefined ? object : Object.fromEntries(kept)
+  }
+
+  #field(name: string, value: Json, shape: Fields): Json | undefined {
+    const one = shape.fields.get(name) ?? (shape.but?.(name) === true ? undefined : shape.others)
+    // `null` in an optional field is an absent field (decisions §12.7), and nobody is told of what is not there.
+    if (one === undefined) return value === null ? undefined : this.#dropNamed(name)
+    this.#path.push(name)
+    const kept = this.value(value, one)
+    this.#path.pop()
+    return kept
+  }
+
+  #dropNamed(name: string): undefined {
+    this.#path.push(name)
+    this.#drop()
+    this.#path.pop()
+  }
+
+  #drop(): undefined {
+    this.#dropped.add(this.#path)
+  }
+}

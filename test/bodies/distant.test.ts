@@ -1,0 +1,221 @@
+/** A large request, worked on elsewhere, is asked and answered as if it had been worked on here, and little is told of it. */
+import { describe, expect, test } from "bun:test"
+import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
+import type { Answer, Question } from "../../src/bodies/questions.ts"
+import type { JsonObject } from "../../src/chat/json.ts"
+import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { AnswerView } from "../../src/wire/codec.ts"
+import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../../src/wire/exchange.ts"
+
+/** What goes in and what comes out could have gone from thread to thread. */
+class CloningClerk extends DirectClerk {
+  override async ask(question: Question): Promise<Answer> {
+    const answer = await super.ask(structuredClone(question))
+    if (answer.type === "write") return answer
+    this.largest = Math.max(this.largest, JSON.stringify(answer).length)
+    return structuredClone(answer)
+  }
+
+  /** In characters of JSON, of what was told of any body. */
+  largest = 0
+}
+
+const LONG = `${"long_".repeat(20)}name`
+const schema = { type: "object", properties: { a: { type: "string", description: "A thing. ".repeat(20) } } }
+const requests: Readonly<Record<Endpoint, JsonObject>> = {
+  chat: {
+    model: "m",
+    stop: ["END"],
+    temperature: 0.5,
+    tools: [LONG, "plain"].map((name) => ({ type: "function", function: { name, parameters: schema } })),
+    messages: [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "Hello" },
+      {
+        role: "assistant",
+        tool_calls: [{ id: "1", type: "function", function: { name: "for.gotten", arguments: "{}" } }],
+      },
+      { role: "tool", tool_call_id: "1", content: "done" },
+    ],
+  },
+  messages: {
+    model: "m",
+    max_tokens: 4_000,
+    system: "Be brief.",
+    thinking: { type: "enabled", budget_tokens: 2_000 },
+    stop_sequences: ["END"],
+    tools: [LONG, "plain"].map((name) => ({ name, input_schema: schema })),
+    messages: [{ role: "user", content: [{ type: "text", text: "Hello" }] }],
+  },
+  responses: {
+    model: "m",
+    instructions: "Be brief.",
+    metadata: { a: "b" },
+    reasoning: { effort: "low" },
+    tools: [
+      { type: "function", name: LONG, parameters: schema },
+      { type: "namespace", name: "space", tools: [{ type: "function", name: "inner", parameters: schema }] },
+      { type: "custom", name: "free" },
+    ],
+    input: [{ role: "user", content: "Hello" }],
+  },
+}
+const backends: readonly BackendModel[] = [
+  { format: "chat", model: "m" },
+  { format: "messages", model: "claude-sonnet-4-5" },
+  { format: "responses", model: "m" },
+  { format: "bedrock", model: "us.amazon.nova-pro-v1:0" },
+  { format: "bedrock", model: "global.anthropic.claude-sonnet-4-5-20250929-v1:0" },
+]
+const rows = (["chat", "messages", "responses"] as const).flatMap((client) =>
+  backends.map((backend) => [client, `${backend.format} ${backend.model}`, backend] as const),
+)
+
+const clerk = new CloningClerk()
+const bodies = new LargeBodies(clerk)
+const bytesOf = (body: JsonObject) => new TextEncoder().encode(JSON.stringify(body))
+const must = <T>(value: T | Failure): T => {
+  if (value instanceof Failure) throw new Error(`${value.code}: ${value.message}`)
+  return value
+}
+async function read(endpoint: Endpoint, body: JsonObject) {
+  const large = must(await bodies.read(bytesOf(body), "acc_1", endpoint))
+  const request = must(await large.decode({}))
+  return {
+    request,
+    exchange: (backend: BackendModel, strip: readonly string[] = []) => large.exchange(request, backend, { strip }),
+    [Symbol.dispose]: () => large[Symbol.dispose](),
+  }
+}
+const view = (request: ChatRequest): AnswerView => ({
+  model: "m",
+  includeUsage: false,
+  requestId: "req_1",
+  nowMs: 0,
+  inputTokens: 1,
+  request,
+})
+const isWritten = (body: JsonObject | WrittenBody): body is WrittenBody => body["blob"] instanceof Blob
+async function textOf(body: ReturnType<DirectExchange["encodeRequest"]> | Promise<WrittenBody | Failure>) {
+  const written = must(await body)
+  return isWritten(written) ? await written.blob.text() : JSON.stringify(written)
+}
+
+/** Names of tools as the backend was told them. */
+const namesIn = (body: JsonObject): string[] =>
+  [...JSON.stringify(body).matchAll(/"name":"([^"]+)"/g)].flatMap(([, name]) => name ?? [])
+
+/** An answer of each backend that calls a tool. */
+function answerOf({ format, model }: BackendModel, name: string): JsonObject {
+  if (format === "chat")
+    return {
+      id: "x",
+      choices: [
+        {
+          index: 0,
+          finish_reason: "tool_calls",
+          message: { tool_calls: [{ id: "1", type: "function", function: { name, arguments: "{}" } }] },
+        },
+      ],
+    }
+  if (format === "responses")
+    return {
+      id: "resp_1",
+      status: "completed",
+      output: [{ type: "function_call", call_id: "1", name, arguments: "{}" }],
+    }
+  if (format === "messages" || model.includes("claude"))
+    return { id: "msg_1", content: [{ type: "tool_use", id: "1", name, input: {} }], stop_reason: "tool_use" }
+  return {
+    output: { message: { role: "assistant", content: [{ toolUse: { toolUseId: "1", name, input: {} } }] } },
+    stopReason: "tool_use",
+  }
+}
+
+describe.each(rows)("a %s client on %s", (client, _, backend) => {
+  test("asks and is answered as from here", async () => {
+    const request = must(formats[client].decodeRequest(requests[client]))
+    const here = exchange(request, backend, { strip: ["top_p"] })
+    using large = await read(client, requests[client])
+    const there = await large.exchange(backend, ["top_p"])
+    if (here instanceof Failure || there instanceof Failure) {
+      expect(there).toEqual(here)
+      return
+    }
+    const asked = here.encodeRequest(1_000)
+    const { backend: manner, path, leastAnswerTokens } = here
+    expect(there).toMatchObject({ backend: manner, path, leastAnswerTokens })
+    // The envelope is put around it there already.
+    if (manner !== "bedrock-invoke") expect(await textOf(there.encodeRequest(1_000, null))).toBe(JSON.stringify(asked))
+    for (const name of [...namesIn(asked), "invented"]) {
+      const answer = answerOf(backend, name)
+      expect(there.readReply(answer, view(large.request))).toEqual(here.readReply(answer, view(request)))
+    }
+  })
+})
+
+test("what the assistant said since is written after it, and nothing is forced any more", async () => {
+  const body = { ...requests.messages, tool_choice: { type: "any" } }
+  const here = must(exchange(must(formats.messages.decodeRequest(body)), { format: "messages", model: "m" }))
+  using large = await read("messages", body)
+  const there = must(await large.exchange({ format: "messages", model: "m" }))
+  const said = { role: "assistant", content: "Let me see." }
+  const written = JSON.parse(await textOf(there.continued(said).encodeRequest(500, null))) as JsonObject
+  expect(written).toEqual(JSON.parse(JSON.stringify(here.continued(said).encodeRequest(500))))
+  expect(written["tool_choice"]).toEqual({ type: "auto" })
+})
+
+const many = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
+
+describe("little is told of it", () => {
+  const shapes: readonly (readonly [shape: string, endpoint: Endpoint, more: JsonObject])[] = [
+    [
+      "long texts",
+      "chat",
+      { user: "x".repeat(1_000_000), messages: [{ role: "user", content: "x".repeat(1_000_000) }] },
+    ],
+    ["many messages", "chat", { messages: many(50_000, () => ({ role: "user", content: "x" })) }],
+    ["many fields", "chat", Object.fromEntries(many(90_000, (at) => [`field${at}`, [at]]))],
+    ["long fields", "chat", Object.fromEntries(many(300, (at) => [`field${at}`, many(300, () => 0)]))],
+    ["many stop sequences", "messages", { stop_sequences: many(100_000, (at) => `stop${at}`) }],
+    ["long descriptions", "messages", { tools: many(1_000, (at) => ({ name: `t${at}`, input_schema: schema })) }],
+    ["much metadata", "responses", { metadata: Object.fromEntries(many(50_000, (at) => [`k${at}`, "v"])) }],
+    [
+      "many tools of spaces",
+      "responses",
+      {
+        tools: many(100, (at) => ({
+          type: "namespace",
+          name: `s${at}`,
+          tools: many(19, (i) => ({ type: "function", name: `t${i}` })),
+        })),
+      },
+    ],
+  ]
+  test.each(shapes)("%s", async (_, endpoint, more) => {
+    using large = await read(endpoint, { ...requests[endpoint], ...more })
+    for (const backend of backends) await large.exchange(backend)
+    expect(clerk.largest).toBeLessThan(300_000)
+  })
+
+  const refused: readonly (readonly [shape: string, endpoint: Endpoint, more: JsonObject, backend: BackendModel])[] = [
+    [
+      "too many tools",
+      "messages",
+      { tools: many(2_001, (at) => ({ name: `t${at}`, input_schema: { type: "object" } })) },
+      { format: "chat", model: "m" },
+    ],
+    [
+      "a tool of a name that is too long",
+      "messages",
+      { tools: [{ name: "t".repeat(513), input_schema: { type: "object" } }] },
+      { format: "chat", model: "m" },
+    ],
+  ]
+  test.each(refused)("%s are refused where they would have to be told", async (_, endpoint, more, backend) => {
+    using large = await read(endpoint, { ...requests[endpoint], ...more })
+    expect(await large.exchange(backend)).toMatchObject({ code: "request.invalid_request" })
+    expect(await large.exchange({ format: endpoint, model: "m" })).not.toBeInstanceOf(Failure)
+  })
+})

@@ -1,0 +1,156 @@
+/** Faults by which customers once had answers for nothing, or paid for what they had not asked for. */
+import type { Canary } from "./canary.ts"
+
+const bounds = { file: "actors/money/bounds.ts", detector: "worlds" } as const
+const story = { file: "src/gateway/story.ts", detector: "worlds" } as const
+const attempt = { file: "src/gateway/attempt.ts", detector: "worlds" } as const
+const clock = { file: "actors/kernel/clock.ts", detector: "worlds" } as const
+
+export const attackCanaries: readonly Canary[] = [
+  {
+    ...clock,
+    name: "a deadline passes while the process stands still",
+    means: "Whoever freezes the process with a large body makes the answers free that end in that moment.",
+    find: "  const due = machine.running() + delayMs\n",
+    replace: "  if (delayMs >= 0) return machine.wait(delayMs, run)\n  const due = machine.running() + delayMs\n",
+    reason: /for the process's own lateness|an answer is given away/,
+  },
+  {
+    ...attempt,
+    name: "a count is believed up to the limit of one answer",
+    means: "Twenty answers to one question cost nothing.",
+    find: "tokens === undefined ? { tokens, excess: zero }",
+    replace: "tokens === undefined || tokens.output > answerLimit ? { tokens: undefined, excess: zero }",
+    reason: /an answer that was counted is taken for uncounted/,
+  },
+  {
+    ...bounds,
+    name: "a count is charged whatever was asked for",
+    means: "A customer who asks for five tokens pays for eighty thousand, because a backend counts them.",
+    find: "const output = Math.min(counted.output, bounds.answerLimit * bounds.choices)",
+    replace: "const output = counted.output",
+    reason: /more is charged than was asked for/,
+  },
+  {
+    ...bounds,
+    name: "several answers are bounded as one",
+    means: "Whoever asks for twenty answers at once pays for one.",
+    find: "bounds.answerLimit * bounds.choices",
+    replace: "bounds.answerLimit",
+    reason: /the house bears what was asked for within the limit/,
+  },
+  {
+    file: "actors/period.ts",
+    detector: "worlds",
+    name: "a new time zone begins a new day",
+    means: "Whoever moves through twelve time zones spends a daily and a monthly budget twelve times.",
+    find: "period !== undefined && nowMs < period.end ? period : undefined",
+    replace: "period !== undefined && nowMs < 0 ? period : undefined",
+    reason: /not true that a budget begins anew when its day or month is over, and not before/,
+  },
+  {
+    file: "src/store/budget-leases.ts",
+    detector: "time zones",
+    name: "a budget is leased for a day that begins while another runs on",
+    means: "A process that has not heard of a new time zone spends a budget twice at the old zone's midnight.",
+    find: "and r.started_at < ${from} and r.ends_at > ${from}",
+    replace: "and r.started_at < ${from} and r.ends_at < ${from}",
+    reason: /\(fail\) who has not heard of the new zone leases nothing/,
+  },
+  {
+    file: "actors/slots.ts",
+    detector: "slots",
+    name: "the last quarter of the slots is anybody's",
+    means: "One account with many keys takes a whole model, and the calls of all others are told 429.",
+    find: "return this.#presence.held(accountId) < share",
+    replace: "return share > 0",
+    reason: /\(fail\) slots > of the last quarter never go to an account with its share/,
+  },
+  {
+    file: "actors/turns.ts",
+    detector: "slots",
+    name: "a full queue is full for everybody",
+    means: "One account fills the queue, and the calls of all others are told 429 at once.",
+    find: "if (most.size > (own?.size ?? 0) + 1) return newest(largest(most.byKey.values()))",
+    replace: "",
+    reason: /\(fail\) slots > (are given to an account with few|refuse an account with less)/,
+  },
+  {
+    file: "actors/window.ts",
+    detector: "windows",
+    name: "a minute has sixty buckets",
+    means: "A call at second 0.9 and one at 60.1 are both let in, and a limit is passed by those of a second.",
+    find: "const BUCKETS = 61",
+    replace: "const BUCKETS = 60",
+    reason: /\(fail\) a sliding window > still counts the oldest second/,
+  },
+  {
+    file: "src/gateway/fallback.ts",
+    detector: "chains",
+    name: "a model may answer whose cached tokens alone are dearer",
+    means: "A call that was throttled is billed at many times the rate of the model that was asked for.",
+    find: '= ["input", "output", "cacheRead", "cacheWrite"]',
+    replace: '= ["input", "output"]',
+    reason: /\(fail\) a model of the chain whose rate of cache(Read|Write) alone is above/,
+  },
+  {
+    name: "a new time zone ends the day that runs",
+    means: "Whoever moves west has a fresh budget at every midnight on the way.",
+    file: "actors/period.ts",
+    find: "end: span(zoned(ownEnd - 1, to), period).end",
+    replace: "end: span(zoned(nowMs, to), period).end",
+    detector: "books",
+    reason: /"move": "(load-key|change-time-zone|grow-budget)|check constraint/,
+  },
+  {
+    ...bounds,
+    name: "input over the window is charged",
+    means: "Who asks a short question pays for as many tokens as a backend says that it counted.",
+    find: "bounds.contextWindow ?? Number.MAX_SAFE_INTEGER",
+    replace: "Number.MAX_SAFE_INTEGER",
+    reason: /more is charged than was asked for/,
+  },
+  {
+    ...story,
+    name: "the backend of a client that left is given up soon",
+    means: "Whoever leaves a long answer soon before its end has all that came until then for nothing.",
+    find: "clock.after(limits.drainLeftMs,",
+    replace: "clock.after(4_000,",
+    reason: /a backend was not read to its end/,
+  },
+  {
+    ...attempt,
+    name: "a backend waits for a client that does not read",
+    means:
+      "Behind a backend that hangs up on slow readers, whoever stops reading has what came until then for nothing.",
+    find: "relay.run(patience.source(response.body)))",
+    replace: `relay.run(
+    ((source) => ({
+      close: () => source.close(),
+      read: async () => {
+        while (outbox.unread > 4_096 && !outbox.left.aborted)
+          await new Promise((resolve) => void terms.network.clock.after(50, resolve))
+        return await source.read()
+      },
+    }))(patience.source(response.body)),
+  ))`,
+    reason: /a backend had to wait for a client/,
+  },
+  {
+    name: "what clients leave unread is not bounded",
+    means: "A few hundred slow readers of long answers take all memory, and everybody's process ends.",
+    file: "src/gateway/unread.ts",
+    find: "while (this.#total > this.#limit) {",
+    replace: "while (this.#total < 0) {",
+    detector: "worlds",
+    reason: /bytes for clients that do not read/,
+  },
+  {
+    ...story,
+    name: "a client that was cut off pays nothing",
+    means: "Whoever reads slowly enough to be cut off has an answer for nothing.",
+    find: "    const drain = () => {\n",
+    replace: "    const drain = () => {\n      if (!this.#request.signal.aborted) patience.giveUp()\n",
+    reason: /a backend was not read to its end/,
+  },
+]

@@ -1,0 +1,174 @@
+/** Backends that answer without end: in bytes, in time, or both (decisions §7, §13.1). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { gzipSync } from "node:zlib"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { ask, ending, eventually, failureIn, requestId, rowsOf } from "./calling.ts"
+import { expectFailure } from "./expect-failure.ts"
+
+/** By the model's name: what the backend answers. `left` counts calls whose connection the gateway closed. */
+const answers = new Map<string, () => Response>()
+const calls = new Map<string, number>()
+const left = new Map<string, number>()
+const count = (counts: Map<string, number>, name: string) => counts.set(name, (counts.get(name) ?? 0) + 1)
+
+const backend = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  idleTimeout: 0,
+  fetch: async (request) => {
+    const { model: id } = (await request.json()) as { model: string }
+    const model = id.split("?")[1] ?? ""
+    count(calls, model)
+    request.signal.addEventListener("abort", () => count(left, model))
+    return answers.get(model)?.() ?? new Response("{}", { status: 500 })
+  },
+})
+
+let gateway: TestGateway
+let person: Person
+let key: string
+
+beforeAll(async () => {
+  const provider = { id: "hostile", label: "", baseUrl: backend.url.origin, apiKeyEnv: "X", headers: {} }
+  gateway = await startTestGateway({
+    env: { UPSTREAM_IDLE_TIMEOUT_MS: "400", UPSTREAM_ANSWER_TIMEOUT_MS: "1500" },
+    backends: [{ provider, apiKey: "k" }],
+  })
+  person = await gateway.person(10_000_000)
+  key = (await gateway.key(person)).key
+})
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await backend.stop(true)
+})
+
+let models = 0
+async function made(answer: () => Response, more: Readonly<Record<string, unknown>> = {}) {
+  const name = `hostile-${++models}`
+  answers.set(name, answer)
+  const model = await gateway.model({ format: "chat", provider: "hostile", script: name })
+  const response = await ask(gateway, key, "chat", model, more)
+  return { name, response, row: async () => (await rowsOf(gateway, requestId(response)))[0] }
+}
+
+const chunk = (content: string) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`
+
+/** Says something first, then so every `everyMs`. */
+const trickling = (first: string, then: string, everyMs: number) => () => {
+  let timer: Timer | undefined
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode(first))
+      timer = setInterval(() => controller.enqueue(new TextEncoder().encode(then)), everyMs)
+    },
+    cancel: () => clearInterval(timer),
+  })
+  return new Response(body, { headers: { "Content-Type": "text/event-stream" } })
+}
+
+/** Bytes without end, as fast as they are read. */
+const flooding = (piece: string) => () =>
+  new Response(new ReadableStream({ pull: (controller) => controller.enqueue(new TextEncoder().encode(piece)) }), {
+    headers: { "Content-Type": "text/event-stream" },
+  })
+
+describe("a backend's answer", () => {
+  test.each([
+    [
+      "that is a bomb",
+      () => new Response(gzipSync(Buffer.alloc(200_000_000, 0x20)), { headers: { "Content-Encoding": "gzip" } }),
+    ],
+    ["without end", flooding(" ".repeat(65_536))],
+    ["of more values than any answer has", () => new Response(`{"choices":[${"[],".repeat(250_000)}[]]}`)],
+    [
+      "that nests too deep to be written",
+      () => new Response(`{"choices":[${"[".repeat(110_000)}${"]".repeat(110_000)}]}`),
+    ],
+    ["of a length that no answer has", () => new Response(Buffer.alloc(300_000_000, 0x20))],
+  ])("%s is given up within its bounds, and not asked for again", async (_, answer) => {
+    const { name, response, row } = await made(answer)
+    await expectFailure(response, 502, "dependency.upstream_unavailable")
+    expect(calls.get(name)).toBe(1)
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+  })
+
+  test("of events without end is given up within its bounds", async () => {
+    const { name, response, row } = await made(flooding(chunk("x".repeat(65_536))), { stream: true, max_tokens: 5 })
+    let bytes = 0
+    let text = ""
+    for await (const piece of response.body ?? []) {
+      bytes += piece.length
+      text = (text + new TextDecoder().decode(piece)).slice(-2_000)
+    }
+    expect(failureIn("chat", text.slice(text.indexOf("\n\n") + 2))).toMatchObject({ code: "upstream_unavailable" })
+    expect(bytes).toBeLessThan(40_000_000)
+    expect(calls.get(name)).toBe(1)
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+  })
+
+  test.each([
+    ["a byte at a time of an event that never ends", "x"],
+    ["comments", ": still here\n\n"],
+  ])("that trickles, %s, has fallen silent", async (_, piece) => {
+    const first = `${chunk("Hello")}${piece === "x" ? "data: " : ""}`
+    const { name, response, row } = await made(trickling(first, piece, 40), { stream: true })
+    const text = await response.text()
+    expect(failureIn("chat", text)).toMatchObject({ code: "upstream_timeout" })
+    expect(text).toContain("fell silent")
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+    await eventually(
+      "the backend is left",
+      () => left.get(name),
+      (times) => times === 1,
+    )
+  })
+
+  test("whose events never end ends in time", async () => {
+    const { name, response, row } = await made(trickling(chunk("Hello"), chunk("again"), 100), { stream: true })
+    const text = await response.text()
+    expect(failureIn("chat", text)).toMatchObject({ code: "upstream_timeout" })
+    expect(text).toContain("did not come to an end")
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+    await eventually(
+      "the backend is left",
+      () => left.get(name),
+      (times) => times === 1,
+    )
+  })
+
+  test("that does not stream and trickles ends in time", async () => {
+    const { name, response } = await made(trickling("{", " ", 100))
+    await expectFailure(response, 502, "dependency.upstream_unavailable")
+    expect(calls.get(name)).toBe(1)
+  })
+
+  test("that repeats a large request in one event is no larger than it may be", async () => {
+    // Each backslash of the request is two bytes of it, and two of the repetition.
+    const instructions = "\\".repeat(4_500_000)
+    const name = `hostile-${++models}`
+    answers.set(name, () => {
+      const response = {
+        id: "resp_1",
+        object: "response",
+        created_at: 1,
+        model: name,
+        instructions,
+        status: "completed",
+      }
+      const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
+      const events = [
+        { type: "response.created", response: { ...response, status: "in_progress" } },
+        { type: "response.output_text.delta", item_id: "m", output_index: 0, content_index: 0, delta: "Hello" },
+        { type: "response.completed", response: { ...response, output: [], usage } },
+      ]
+      const text = events.map(
+        (event, n) => `event: ${event.type}\ndata: ${JSON.stringify({ ...event, sequence_number: n })}\n\n`,
+      )
+      return new Response(text.join(""), { headers: { "Content-Type": "text/event-stream" } })
+    })
+    const model = await gateway.model({ format: "responses", provider: "hostile", script: name, context_window: null })
+    const response = await ask(gateway, key, "responses", model, { stream: true, instructions })
+    expect(await response.text()).toMatch(ending.responses)
+    expect((await rowsOf(gateway, requestId(response)))[0]).toMatchObject({ status: "ok", charge_micro: 35_000n })
+  })
+})

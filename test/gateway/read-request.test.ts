@@ -1,0 +1,49 @@
+import { expect, test } from "bun:test"
+import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
+import { RecentUse } from "../../src/bodies/recent-use.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { readRequest } from "../../src/gateway/understand.ts"
+
+const saying = (content: string) => JSON.stringify({ model: "m", messages: [{ role: "user", content }] })
+/** A chat request of so many bytes. */
+const bodyOf = (bytes: number) => new TextEncoder().encode(saying("x".repeat(bytes - saying("").length)))
+
+/** Whether it is worked on elsewhere. */
+async function isSentAway(bytes: number, usedMs: number): Promise<boolean> {
+  const clerk = new DirectClerk()
+  let asked = false
+  const watching = {
+    ask: (question: Parameters<DirectClerk["ask"]>[0]) => {
+      asked = true
+      return clerk.ask(question)
+    },
+    free: (id: number) => clerk.free(id),
+  }
+  const threadTime = new RecentUse(new VirtualClock())
+  threadTime.add("acc_1", usedMs)
+  const ports = { largeBodies: new LargeBodies(watching), threadTime, clock: systemClock }
+  const read = await readRequest(bodyOf(bytes), "chat", ports, "acc_1")
+  if (read instanceof Failure) throw new Error(read.message)
+  return asked
+}
+
+test("a body goes elsewhere for its size, or where its account has used much of the thread lately and it is not small", async () => {
+  expect(await isSentAway(262_144, 700)).toBeFalse()
+  expect(await isSentAway(262_145, 0)).toBeTrue()
+  expect(await isSentAway(16_385, 701)).toBeTrue()
+  expect(await isSentAway(16_384, 701)).toBeFalse()
+})
+
+test("what a body that is not small costs here counts for its account", async () => {
+  const threadTime = new RecentUse(systemClock)
+  const ports = { largeBodies: new LargeBodies(new DirectClerk()), threadTime, clock: systemClock }
+  for (let n = 0; n < 20; n++) {
+    const read = await readRequest(bodyOf(250_000), "chat", ports, "acc_1")
+    if (read instanceof Failure) throw new Error(read.message)
+    await read.decode({})
+    await readRequest(bodyOf(16_384), "chat", ports, "acc_2")
+  }
+  expect(threadTime.by("acc_1")).toBeGreaterThan(0)
+  expect(threadTime.by("acc_2")).toBe(0)
+})

@@ -1,0 +1,155 @@
+/**
+ * A gateway as in production (a process of its own, its own books, the shipped catalogue), the hostile backend behind it,
+ * and the people who attack it. All of it on loopback.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { ChildGateway, type Customer, PAYMENT_SECRET } from "../../crash/child.ts"
+import { Attacker } from "./attacker.ts"
+import { HostileBackend } from "./backend.ts"
+import { ownPlace, type Place } from "./place.ts"
+
+/** What the rows need to know of a model. */
+export interface Model {
+  readonly model: string
+  readonly input_micro: number
+  readonly output_micro: number
+  readonly cache_read_micro: number
+  readonly cache_write_micro: number
+  readonly context_window: number | null
+  readonly max_output_tokens: number
+  readonly upstream: { readonly provider: string; readonly format: string; readonly model: string }
+  readonly [field: string]: unknown
+}
+
+export interface Terms {
+  /** The checkout whose gateway is attacked. */
+  readonly root: string
+  readonly env?: Readonly<Record<string, string>>
+  /** Limits of the process, as `ulimit` takes them. */
+  readonly ulimit?: string
+}
+
+/** Beside what is shipped: one model with room for thousands of calls, and one with hardly any. */
+export const WIDE = "redteam-wide"
+export const NARROW = "redteam-narrow"
+export const NARROW_CAP = 8
+
+export class Arena implements AsyncDisposable {
+  readonly gateway: ChildGateway
+  readonly backend: HostileBackend
+  readonly place: Place
+  readonly models: ReadonlyMap<string, Model>
+  readonly attackers: Attacker[] = []
+  readonly root: string
+  /** Those that are not closed yet, for a run that is ended from outside. */
+  static readonly living = new Set<Arena>()
+  readonly #env: Readonly<Record<string, string>>
+  readonly #stack: AsyncDisposableStack
+
+  private constructor(parts: {
+    readonly gateway: ChildGateway
+    readonly backend: HostileBackend
+    readonly place: Place
+    readonly models: ReadonlyMap<string, Model>
+    readonly root: string
+    readonly env: Readonly<Record<string, string>>
+    readonly stack: AsyncDisposableStack
+  }) {
+    this.gateway = parts.gateway
+    this.backend = parts.backend
+    this.place = parts.place
+    this.models = parts.models
+    this.root = parts.root
+    this.#env = parts.env
+    this.#stack = parts.stack
+    Arena.living.add(this)
+  }
+
+  static async open({ root, env = {}, ulimit }: Terms): Promise<Arena> {
+    const stack = new AsyncDisposableStack()
+    const place = stack.use(await ownPlace())
+    const backend = stack.use(await HostileBackend.start())
+    const directory = mkdtempSync(join(tmpdir(), "loket-redteam-files-"))
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }))
+    const shipped = (await Bun.file(join(root, "seeds/catalogue.json")).json()) as { models: Model[] }
+    const models = [...shipped.models, ...ours(shipped.models)]
+    const providers = ["first", "second"].map((id) => ({
+      id,
+      label: "Hostile",
+      base_url: backend.url,
+      api_key_env: "HOSTILE_KEY",
+      headers: {},
+    }))
+    writeFileSync(join(directory, "catalogue.json"), JSON.stringify({ ...shipped, models }))
+    writeFileSync(join(directory, "providers.json"), JSON.stringify({ providers }))
+    const all = {
+      PATH: process.env["PATH"] ?? "",
+      PORT: "0",
+      CATALOGUE_FILE: join(directory, "catalogue.json"),
+      PROVIDERS_FILE: join(directory, "providers.json"),
+      HOSTILE_KEY: "a key of the house's",
+      PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
+      CLIENT_ADDRESS_HEADER: ADDRESS_HEADER,
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      ...place.env,
+      ...env,
+    }
+    const start = ["bun", resolve(root, "src/main.ts"), "start"]
+    const command = ulimit === undefined ? start : ["sh", "-c", `ulimit ${ulimit}; exec "$@"`, "sh", ...start]
+    const child = Bun.spawn(command, { cwd: directory, env: all, stdout: "pipe", stderr: "pipe" })
+    const gateway = new ChildGateway(child)
+    stack.defer(async () => {
+      child.kill("SIGKILL")
+      await child.exited
+    })
+    await gateway.listening
+    const byId = new Map(models.map((model) => [model.model, model]))
+    return new Arena({ gateway, backend, place, models: byId, root, env: all, stack })
+  }
+
+  get url(): string {
+    return this.gateway.url
+  }
+
+  /** Somebody with an account, so much money, and a key. */
+  async attacker(balanceRp: number, limits: Readonly<Record<string, unknown>> = {}): Promise<Attacker> {
+    const customer: Customer = await this.gateway.customer(balanceRp, limits)
+    const attacker = new Attacker(this, customer, balanceRp)
+    this.attackers.push(attacker)
+    return attacker
+  }
+
+  /** A command of the gateway's own program, on the same books. */
+  async command(...args: readonly string[]): Promise<{ readonly code: number; readonly said: string }> {
+    const child = Bun.spawn(["bun", resolve(this.root, "src/main.ts"), ...args], {
+      env: { ...this.#env },
+      stdout: "pipe",
+      stderr: "pipe",
+    })
+    const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+    return { code: await child.exited, said: out + err }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    Arena.living.delete(this)
+    return this.#stack.disposeAsync()
+  }
+}
+
+/** As a proxy in front of the gateway would tell it; absent, the peer's own address counts. */
+export const ADDRESS_HEADER = "X-Redteam-Address"
+
+function ours(shipped: readonly Model[]): Model[] {
+  const sample = shipped.find(({ upstream }) => upstream.format === "chat")
+  if (sample === undefined) throw new Error("the catalogue has no model with a chat backend")
+  const made = (model: string, max_concurrency: number) => ({
+    ...sample,
+    model,
+    upstream: { ...sample.upstream, model: `${model}-backend` },
+    max_concurrency,
+    fallback: [],
+  })
+  return [made(WIDE, 10_000), made(NARROW, NARROW_CAP)]
+}

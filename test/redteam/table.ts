@@ -1,0 +1,25 @@
+/** Every row, in the order in which they are played. */
+import type { Row } from "./lib/row.ts"
+import { backendsRows } from "./rows/backends.ts"
+import { bodiesRows } from "./rows/bodies.ts"
+import { countsRows } from "./rows/counts.ts"
+import { crowdsRows } from "./rows/crowds.ts"
+import { documentsRows } from "./rows/documents.ts"
+import { fieldsRows } from "./rows/fields.ts"
+import { groundRows } from "./rows/ground.ts"
+import { heldRows } from "./rows/held.ts"
+import { keysRows } from "./rows/keys.ts"
+import { streamsRows } from "./rows/streams.ts"
+
+export const rows: readonly Row[] = [
+  ...countsRows,
+  ...documentsRows,
+  ...keysRows,
+  ...fieldsRows,
+  ...streamsRows,
+  ...bodiesRows,
+  ...backendsRows,
+  ...crowdsRows,
+  ...groundRows,
+  ...heldRows,
+]

@@ -1,0 +1,93 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
+import { answerBounds } from "../../src/upstream/answer-bounds.ts"
+import { decoded, readText } from "../../src/upstream/body.ts"
+
+const texts = new Map<string, () => Response>()
+const server = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: (request) => texts.get(new URL(request.url).pathname)?.() ?? new Response("?", { status: 404 }),
+})
+afterAll(() => server.stop(true))
+
+let paths = 0
+/** What a backend that answers so is read as. */
+async function answered(make: () => Response): Promise<Response> {
+  const path = `/${++paths}`
+  texts.set(path, make)
+  return await fetch(new URL(path, server.url), { decompress: false })
+}
+
+const packed = (encoding: string, bytes: Uint8Array<ArrayBuffer>) => () =>
+  new Response(new Blob([bytes]).stream(), { headers: { "Content-Encoding": encoding } })
+
+const read = async (response: Response, maxBytes = 1_000_000) => {
+  const plain = decoded(response)
+  if (plain === undefined) throw new Error("packed in a way that nobody knows")
+  let pieces = 0
+  const text = await readText(plain, maxBytes, () => pieces++)
+  return { text, pieces }
+}
+
+describe("a backend's body", () => {
+  const said = JSON.stringify({ said: "é漢🙂".repeat(20_000) })
+  test.each([
+    ["gzip", gzipSync(said)],
+    ["GZIP", gzipSync(said)],
+    ["deflate", deflateSync(said)],
+    ["br", brotliCompressSync(said)],
+    ["zstd", zstdCompressSync(said)],
+  ])("that is packed by %s is unpacked, though nobody asked for it", async (encoding, bytes) => {
+    expect((await read(await answered(packed(encoding, bytes)))).text).toBe(said)
+  })
+
+  test("that is packed in a way that nobody knows is not read", async () => {
+    expect(decoded(await answered(packed("rot13", Buffer.from(said))))).toBeUndefined()
+  })
+
+  test("that is not packed as it says, or breaks off, rejects", async () => {
+    for (const bytes of [Buffer.from(said), gzipSync(said).subarray(0, 200)]) {
+      const response = await answered(packed("gzip", bytes))
+      expect(await read(response).catch(() => "broken")).toBe("broken")
+    }
+  })
+
+  test.each([
+    ["in pieces", (size: number) => new Response(new Blob(["x".repeat(size)]).stream())],
+    ["of a length", (size: number) => new Response("x".repeat(size))],
+    ["packed", (size: number) => packed("gzip", gzipSync("x".repeat(size)))()],
+  ])("%s is read up to its bound, and not a byte over it", async (_, make) => {
+    for (const bound of [1_000, 300_000]) {
+      expect((await read(await answered(() => make(bound)), bound)).text?.length).toBe(bound)
+      expect((await read(await answered(() => make(bound + 1)), bound)).text).toBeUndefined()
+    }
+  })
+
+  test("that is a bomb is not unpacked beyond its bound", async () => {
+    const bomb = gzipSync(Buffer.alloc(500_000_000, 0x20))
+    Bun.gc(true)
+    const before = process.memoryUsage().rss
+    expect((await read(await answered(packed("gzip", bomb)), 8_000_000)).text).toBeUndefined()
+    expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000)
+  })
+})
+
+describe("the bounds of an answer", () => {
+  const terms = { requestBytes: 0, answerLimit: 1_000, choices: 1, logprobs: false }
+  test("grow with everything that an answer can have more of", () => {
+    const plain = answerBounds(terms)
+    for (const more of [{ requestBytes: 1 }, { answerLimit: 1_001 }, { choices: 2 }, { logprobs: true }]) {
+      const larger = answerBounds({ ...terms, ...more })
+      expect(larger.eventLength).toBeGreaterThan(plain.eventLength)
+      expect(larger.streamBytes).toBeGreaterThan(plain.streamBytes)
+      expect(larger.replyBytes).toBeGreaterThan(plain.replyBytes)
+    }
+  })
+
+  test("of what has to be in memory whole have an end", () => {
+    const most = answerBounds({ requestBytes: 2 ** 31, answerLimit: 2 ** 31, choices: 128, logprobs: true })
+    expect(most.eventLength).toBe(256 * 1024 * 1024)
+    expect(most.replyBytes).toBe(256 * 1024 * 1024)
+  })
+})
