@@ -31,22 +31,28 @@ afterEach(async () => {
   await target.close()
 })
 
+const changed = (key: string) => ({ what: "changed", about: "key", id: Buffer.from(key).toString("hex") }) as const
+
 async function eventually(condition: () => boolean): Promise<void> {
   while (!condition()) await Bun.sleep(5)
 }
 
 test("a change of a key, and of the account that it belongs to", async () => {
   const { keyId, accountId } = await books.account(0n)
-  const id = Buffer.from(keyId).toString("hex")
-  await target.sql`update api_keys set revoked_at = now() where id = ${keyId}`
-  await eventually(() => heard.length === 1)
   await target.sql`update accounts set deleted_at = now() where id = ${accountId}`
-  await eventually(() => heard.length === 2)
+  await eventually(() => heard.length === 1)
   // Not the keys' business.
   await target.sql`update accounts set password_hash = 'y' where id = ${accountId}`
   await target.sql`update accounts set time_zone = 'UTC' where id = ${accountId}`
+  await eventually(() => heard.length === 2)
+  await target.sql`update api_keys set revoked_at = now() where id = ${keyId}`
   await eventually(() => heard.length === 3)
-  expect(heard).toEqual(Array.from({ length: 3 }, () => ({ what: "changed", about: "key", id })))
+  // A revoked key is refused whatever its account is: nobody needs to hear of it again.
+  await target.sql`update accounts set time_zone = 'Asia/Tokyo' where id = ${accountId}`
+  const other = await books.account(0n)
+  await target.sql`update api_keys set revoked_at = now() where id = ${other.keyId}`
+  await eventually(() => heard.length === 4)
+  expect(heard).toEqual([changed(keyId), changed(keyId), changed(keyId), changed(other.keyId)])
 })
 
 test("a change of a model, of a price and of a retired id", async () => {
