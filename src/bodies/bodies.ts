@@ -2,7 +2,7 @@
  * Large bodies to whoever has one: read, asked of a backend, let go. Where the work is done is another's (workers.ts): in
  * the gateway on another thread, in a simulation, which has none, on the spot.
  */
-import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
+import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type BackendModel, distantExchange, type Exchange } from "../wire/exchange.ts"
 import { type DecodeTerms, Desk } from "./desk.ts"
@@ -18,9 +18,9 @@ export interface Clerk {
 export interface LargeBody extends Disposable {
   readonly model: string
   /** Without its conversation. */
-  decode(terms: DecodeTerms): Promise<ChatRequest | Failure>
+  decode(terms: DecodeTerms): Promise<ModelRequest | Failure>
   /** `request` is what it was decoded to. */
-  exchange(request: ChatRequest, backend: BackendModel, takes: Omit<Target, "model">): Promise<Exchange | Failure>
+  exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): Promise<Exchange | Failure>
 }
 
 export class LargeBodies {

@@ -3,9 +3,9 @@
  * backend that is tried, written as bytes. A body stays here under a number until it is let go; what is told of it is small,
  * whatever was sent.
  */
-import type { JsonObject } from "../chat/json.ts"
-import type { Prompt } from "../chat/prompt.ts"
-import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { Prompt } from "../language/prompt.ts"
+import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel } from "../wire/body.ts"
@@ -37,7 +37,7 @@ export function decode(
   endpoint: Endpoint,
   body: JsonObject,
   { more, allowance, call }: DecodeTerms,
-): ChatRequest | Failure {
+): ModelRequest | Failure {
   const decoded = formats[endpoint].decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backend, dropped } = call
@@ -73,7 +73,7 @@ export interface WriteTerms extends MeetTerms {
 interface Body {
   readonly endpoint: Endpoint
   readonly body: JsonObject
-  request?: ChatRequest
+  request?: ModelRequest
   readonly exchanges: Map<string, DirectExchange>
 }
 
@@ -91,7 +91,7 @@ export class Desk {
     return model
   }
 
-  decode(id: number, terms: DecodeTerms): ChatRequest | Failure {
+  decode(id: number, terms: DecodeTerms): ModelRequest | Failure {
     const known = this.#body(id)
     const request = decode(known.endpoint, known.body, terms)
     if (request instanceof Failure) return request

@@ -2,9 +2,9 @@
  * What is told of a large request: all that reading answers and admission need of it, in a bounded size. The conversation
  * and long texts are left out; names of tools stay, because answers are written with them.
  */
-import type { Json, JsonObject } from "../chat/json.ts"
-import type { Prompt, Tool, ToolCallPart } from "../chat/prompt.ts"
-import type { ChatRequest, SentDocument, SentMedia } from "../chat/request.ts"
+import type { Json, JsonObject } from "../language/json.ts"
+import type { Prompt, Tool, ToolCallPart } from "../language/prompt.ts"
+import type { ModelRequest, SentDocument, SentMedia } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { clientNames, toolsOf } from "../wire/responses/tool-names.ts"
 
@@ -41,7 +41,7 @@ const tooManyNames = new Failure("request.invalid_request", {
   message: `A request of this size may name at most ${MOST_NAMES} tools, each in at most ${LONGEST_NAME} characters.`,
 })
 
-export function prunedRequest(whole: ChatRequest): ChatRequest | Failure {
+export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
   const { body, webSearch } = whole
   const request = { ...whole, ownEndUser: undefined, media: whole.media && prunedMedia(whole.media) }
   const fields = Object.keys(body).filter((field) => field.length <= LONGEST_NAME && !LEFT_OUT.has(field))

@@ -1,6 +1,6 @@
 /** What a desk is asked, wherever it stands. */
 import { unreachable } from "../../actors/unreachable.ts"
-import type { ChatRequest, Endpoint } from "../chat/request.ts"
+import type { ModelRequest, Endpoint } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import type { WrittenBody } from "../wire/exchange.ts"
 import type { DecodeTerms, Desk, Met, MeetTerms, Refusal, WriteTerms } from "./desk.ts"
@@ -19,7 +19,7 @@ export type Question =
 
 export type Answer =
   | { readonly type: "read"; readonly model: string }
-  | { readonly type: "decode"; readonly request: ChatRequest }
+  | { readonly type: "decode"; readonly request: ModelRequest }
   | { readonly type: "meet"; readonly met: Met }
   | { readonly type: "write"; readonly written: WrittenBody }
   | { readonly type: "refused"; readonly refusal: Refusal }

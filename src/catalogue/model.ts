@@ -3,8 +3,8 @@
  * Prices are kept apart from models because a model has many over time, and a record names the one it was charged at.
  */
 import type { Rates } from "../../actors/money/price.ts"
-import type { BackendFormat } from "../chat/backend-format.ts"
-import type { Endpoint } from "../chat/request.ts"
+import type { BackendFormat } from "../language/backend-format.ts"
+import type { Endpoint } from "../language/request.ts"
 
 export interface Model {
   /** Catalogue id, case-sensitive: what clients write. */

@@ -4,7 +4,7 @@
  */
 import type { TSchema } from "@sinclair/typebox"
 import { Value, ValueErrorType } from "@sinclair/typebox/value"
-import { isObject } from "../chat/json.ts"
+import { isObject } from "../language/json.ts"
 
 export interface CatalogueProblem {
   readonly file: string

@@ -2,7 +2,7 @@
  * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
  * each other: a call follows only the chain of the model that it asked for.
  */
-import { isRouting } from "../chat/routing.ts"
+import { isRouting } from "../language/routing.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
 import type { AliasSeed, CatalogueFile, ModelSeed } from "./schema.ts"
 

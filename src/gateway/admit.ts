@@ -10,7 +10,7 @@ import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
-import type { ChatRequest } from "../chat/request.ts"
+import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Actors, valueOf } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
@@ -21,7 +21,7 @@ export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 export interface AdmissionTerms {
   readonly requestId: string
   readonly caller: Caller
-  readonly request: ChatRequest
+  readonly request: ModelRequest
   /** What has to be held for of the input in any case. */
   readonly leastInputTokens: number
   /** The most that the input may come to. */

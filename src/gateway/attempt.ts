@@ -5,8 +5,8 @@
 import { bounded } from "../../actors/money/bounds.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
-import { type JsonObject, isObject, present } from "../chat/json.ts"
-import type { ChatRequest } from "../chat/request.ts"
+import { type JsonObject, isObject, present } from "../language/json.ts"
+import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
 import { readText } from "../upstream/body.ts"
@@ -26,7 +26,7 @@ export interface AttemptTerms {
   readonly network: Network
   /** Wall clock at the call's opening. */
   readonly nowMs: number
-  readonly request: ChatRequest
+  readonly request: ModelRequest
   /** The size of the client's body. */
   readonly requestBytes: number
   readonly candidate: Candidate
@@ -154,13 +154,13 @@ const boundsOf = ({ request, requestBytes, answerLimit }: AttemptTerms): AnswerB
     logprobs: wantsLogprobs(request),
   })
 
-const wantsLogprobs = ({ body }: ChatRequest): boolean => present(body["logprobs"]) || present(body["top_logprobs"])
+const wantsLogprobs = ({ body }: ModelRequest): boolean => present(body["logprobs"]) || present(body["top_logprobs"])
 
 /** Below this an answer is parsed and written whatever it holds. */
 const HARMLESS_LENGTH = 16_384
 
 /** Parsing costs by values more than by bytes, and only the likelihoods of tokens are so many. What nests too deep cannot be written. */
-function hasTooMuch(text: string, request: ChatRequest): boolean {
+function hasTooMuch(text: string, request: ModelRequest): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
   const { depth, values } = extentOf(Buffer.from(text))
   return depth > DEEPEST_NESTING || (values > MOST_VALUES && !wantsLogprobs(request))

@@ -3,7 +3,7 @@
  * key's limits go out with it.
  */
 import type { KeyView } from "../../actors/key.ts"
-import type { DroppedFields } from "../chat/request.ts"
+import type { DroppedFields } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
 import type { WireFormat } from "../wire/format.ts"

@@ -7,8 +7,8 @@ import type { Random } from "../../actors/kernel/random.ts"
 import { type Micro, plus, zero } from "../../actors/money/micro.ts"
 import { furtherLimit } from "../../actors/money/quote.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
-import type { JsonObject } from "../chat/json.ts"
-import type { ChatRequest, WebSearchWish } from "../chat/request.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { ModelRequest, WebSearchOptions } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Search } from "../search/searx.ts"
 import { estimateInputTokens } from "../wire/estimate/estimate.ts"
@@ -28,7 +28,7 @@ const LONGEST_QUERY = 1_000
 export interface LoopTerms {
   /** The first turn's. */
   readonly attempt: AttemptTerms
-  readonly wish: WebSearchWish
+  readonly wish: WebSearchOptions
   readonly search: Search
   /** What all turns together may cost. */
   readonly hold: Micro
@@ -86,7 +86,7 @@ class ToolLoop {
   }
 
   /** One turn; a later one is tried again by itself. */
-  async #play(request: ChatRequest, answerLimit: number, turn: number): Promise<Failed | Played> {
+  async #play(request: ModelRequest, answerLimit: number, turn: number): Promise<Failed | Played> {
     const { attempt: first, random, wanted } = this.#terms
     let read: (() => Turn) | undefined
     const once = () => {
@@ -151,10 +151,10 @@ class ToolLoop {
 
   /** The next turn, or why there is none: the format's own reasons, after which a client may go on. */
   #next(
-    request: ChatRequest,
+    request: ModelRequest,
     tokens: Tokens | undefined,
     turns: number,
-  ): { readonly request: ChatRequest; readonly answerLimit: number } | GatewayEnd {
+  ): { readonly request: ModelRequest; readonly answerLimit: number } | GatewayEnd {
     const { attempt: first, hold, wanted } = this.#terms
     const { model, price } = first.candidate.offer
     const spent = this.#tokens

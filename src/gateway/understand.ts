@@ -4,8 +4,8 @@
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
-import { present } from "../chat/json.ts"
-import type { ChatRequest, Endpoint, Feature, Target } from "../chat/request.ts"
+import { present } from "../language/json.ts"
+import type { ModelRequest, Endpoint, Feature, Target } from "../language/request.ts"
 import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
@@ -16,7 +16,7 @@ import { askedBetas } from "../wire/messages/betas.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {
-  readonly request: ChatRequest
+  readonly request: ModelRequest
   readonly offer: Offer
   /** How a model's backend is asked; a Failure says what its format cannot say. The model has what the request uses. */
   readonly exchange: (model: Model) => Promise<Exchange | Failure>
@@ -85,9 +85,9 @@ export async function understand(
 /** A body that names a model; its shape is judged after the model. */
 export interface ReadRequest {
   readonly model: string
-  readonly decode: (terms: DecodeTerms) => Promise<ChatRequest | Failure>
+  readonly decode: (terms: DecodeTerms) => Promise<ModelRequest | Failure>
   readonly exchange: (
-    request: ChatRequest,
+    request: ModelRequest,
     backend: BackendModel,
     takes: Omit<Target, "model">,
   ) => Promise<Exchange | Failure>
@@ -145,7 +145,7 @@ export async function readRequest(
  * What a model has not of what a request uses. `searches` says whether the gateway has a search server to run web
  * searches with.
  */
-export function lacking(model: Model, request: ChatRequest, searches: boolean): Failure | undefined {
+export function lacking(model: Model, request: ModelRequest, searches: boolean): Failure | undefined {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
   for (const feature of request.features) {
     if (serves(model, feature, request.endpoint, searches)) continue

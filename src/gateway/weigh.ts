@@ -4,7 +4,7 @@
  * what is held if the balance can.
  */
 import type { Model } from "../catalogue/model.ts"
-import type { ChatRequest, SentDocument } from "../chat/request.ts"
+import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/document.ts"
 import type { Calibration } from "./calibration.ts"
@@ -22,7 +22,7 @@ export interface InputWeight {
 }
 
 export interface WeighTerms {
-  readonly request: ChatRequest
+  readonly request: ModelRequest
   readonly model: Model
   readonly accountId: string
   /** Whether the account could pay for so many tokens now: for nobody else a file is read. */

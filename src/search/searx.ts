@@ -3,7 +3,7 @@
  * §8, §12.22). What it answers is the web's, so nothing of it is believed: sizes are bounded, and only http(s) addresses
  * are handed on, as text that nobody here fetches.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Domains, permits } from "./domains.ts"
 
 export interface SearchResult {

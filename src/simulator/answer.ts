@@ -3,7 +3,7 @@
  * what it counts. A content event is one token. Deltas are made when they are asked for, because an answer may be far
  * larger than what anybody wants to hold.
  */
-import type { JsonObject } from "../chat/json.ts"
+import type { JsonObject } from "../language/json.ts"
 import type { Ask } from "./ask.ts"
 import { sample } from "./sample.ts"
 import type { Script } from "./script.ts"

@@ -2,7 +2,7 @@
  * Reading what the three formats have in common in a request. Prompt tokens are counted as a quarter of the characters
  * in the prompt's strings, an image as a flat 1,000: honest enough to charge by, and cheap.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 
 /** What an answer depends on, read from the request. */
 export interface Ask {

@@ -2,7 +2,7 @@
  * Chat completions, as the vendor's API reference has them: a role chunk, content chunks, a chunk with the finish
  * reason, the usage chunk when it was asked for (`usage` is null on all others), `[DONE]`.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type ToolCall, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat } from "./format.ts"

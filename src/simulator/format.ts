@@ -3,7 +3,7 @@
  * Everything is pure, so that a format's file can be read against the vendor's documentation and nothing else.
  * None of this is shared with the gateway's own codecs: two readings of one wire check each other.
  */
-import type { JsonObject } from "../chat/json.ts"
+import type { JsonObject } from "../language/json.ts"
 import type { Answer } from "./answer.ts"
 import type { Ask } from "./ask.ts"
 import type { Complaint } from "./fault.ts"

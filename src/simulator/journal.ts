@@ -1,7 +1,7 @@
 /**
  * What the simulator was asked and how each call ended, for tests to look into. Bounded: the oldest calls are forgotten.
  */
-import type { JsonObject } from "../chat/json.ts"
+import type { JsonObject } from "../language/json.ts"
 import type { Script } from "./script.ts"
 
 export interface Call {

@@ -3,7 +3,7 @@
  * through its deltas to its stop, message_delta with the stop reason and the counts, message_stop. Every event carries
  * an `event:` line; a ping follows message_start.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type Deltas, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat, VendorError } from "./format.ts"

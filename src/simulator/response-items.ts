@@ -2,7 +2,7 @@
  * The items in the output of a response, whole or just begun: reasoning, the message, calls of tools. A stream shows
  * each twice, empty when it is added and full when it is done, so the two must come from one place.
  */
-import type { Json } from "../chat/json.ts"
+import type { Json } from "../language/json.ts"
 import type { Answer, ToolCall } from "./answer.ts"
 
 type Status = "in_progress" | "completed" | "incomplete"

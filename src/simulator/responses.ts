@@ -2,7 +2,7 @@
  * Responses, as the vendor's reference of streaming events has them: created, in_progress, each output item from added
  * through its parts and deltas to done, then completed or incomplete; `sequence_number` rises by one per event.
  */
-import type { Json, JsonObject } from "../chat/json.ts"
+import type { Json, JsonObject } from "../language/json.ts"
 import { type Answer, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"

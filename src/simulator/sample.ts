@@ -2,7 +2,7 @@
  * The smallest answer that a JSON schema allows, so that structured output can be tried out where nothing is scripted.
  * Of the schemas that vendors take for it: objects, lists, alternatives, constants, and references within the schema.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 
 /** A schema may refer to itself; deeper than this nobody asks. */
 const deepest = 16

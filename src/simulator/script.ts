@@ -3,7 +3,7 @@
  * parameters laid over it. Times are milliseconds, sizes are tokens.
  * A parameter that nothing reads is a mistake in somebody's test, so it is refused by name and never skipped.
  */
-import { isObject, type JsonObject } from "../chat/json.ts"
+import { isObject, type JsonObject } from "../language/json.ts"
 import { type Fault, readFault } from "./fault.ts"
 import { Parameters } from "./parameters.ts"
 

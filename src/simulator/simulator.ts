@@ -4,7 +4,7 @@
  * of the model that it asks for (script.ts); without a script it answers at once.
  */
 import { createServer, type IncomingMessage } from "node:http"
-import { isObject, type JsonObject } from "../chat/json.ts"
+import { isObject, type JsonObject } from "../language/json.ts"
 import { missingTool, planAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
 import { Client } from "./client.ts"

@@ -1,7 +1,7 @@
 /**
  * The counts of an answer, in tokens, and the ways in which a backend can tell them wrongly.
  */
-import type { Json, JsonObject } from "../chat/json.ts"
+import type { Json, JsonObject } from "../language/json.ts"
 import type { UsageReport } from "./script.ts"
 
 /** Disjoint buckets, `reasoning` being part of `output`. Each format adds them up as its vendor does. */

@@ -2,7 +2,7 @@
  * What the two vendors say when they refuse, in their true words: gateways recognise some refusals by wording alone.
  * Sources: both vendors' error references, and refusals quoted in public issue threads.
  */
-import type { JsonObject } from "../chat/json.ts"
+import type { JsonObject } from "../language/json.ts"
 import type { Complaint } from "./fault.ts"
 import type { VendorError } from "./format.ts"
 

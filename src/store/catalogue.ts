@@ -5,8 +5,8 @@
 import { micro } from "../../actors/money/micro.ts"
 import type { Alias, Catalogue, Model, PriceVersion, SoldFeature } from "../catalogue/model.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
-import type { BackendFormat } from "../chat/backend-format.ts"
-import type { Endpoint } from "../chat/request.ts"
+import type { BackendFormat } from "../language/backend-format.ts"
+import type { Endpoint } from "../language/request.ts"
 import type { Sql } from "./database.ts"
 
 export interface Seeded {

@@ -3,7 +3,7 @@
  * one too. A `chunk` carries one event of the model vendor's own stream; every other frame is an event of ConverseStream,
  * named by its header; an exception becomes the error event that the readers classify.
  */
-import { type JsonObject, isObject } from "../chat/json.ts"
+import { type JsonObject, isObject } from "../language/json.ts"
 import { encodeSse } from "../wire/sse.ts"
 import { type Frame, FrameReader } from "./event-stream.ts"
 

@@ -3,7 +3,7 @@
  * is read to classify it and goes no further.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import type { JsonObject } from "../chat/json.ts"
+import type { JsonObject } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
 import { bedrockError } from "../wire/bedrock/error.ts"

@@ -4,7 +4,7 @@
  *
  * An error inside a stream has no status, so it is given the one that it would have had, and then judged the same way.
  */
-import type { Json } from "../chat/json.ts"
+import type { Json } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import { type ErrorFacts, readError } from "./error-facts.ts"
 import { isOverflow, overflowMessage } from "./overflow.ts"

@@ -4,8 +4,8 @@
  * what is sent. Depth and values are counted before parsing, because the parser itself accepts a million levels, and
  * whatever walks the object afterwards would run out of stack, or of time.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
-import { misshapen, shown } from "../chat/shape.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
+import { misshapen, shown } from "../language/shape.ts"
 import { Failure } from "../failure/failure.ts"
 
 export const DEEPEST_NESTING = 64

@@ -2,10 +2,10 @@
  * What a wire format is to the neutral language: both sides of it, each both ways. Two codecs make a translation
  * (translate.ts); a format's own backend never goes through here.
  */
-import type { ChatEvent, ChatReply } from "../chat/event.ts"
-import type { JsonObject } from "../chat/json.ts"
-import type { Prompt } from "../chat/prompt.ts"
-import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
+import type { ModelEvent, ModelReply } from "../language/event.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { Prompt } from "../language/prompt.ts"
+import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { ClientView, Reply, StreamPosition, StreamStep } from "./format.ts"
 import type { SseEvent } from "./sse.ts"
@@ -19,9 +19,9 @@ export interface WireCodec {
   readonly leastAnswerTokens?: number
 
   /** A client's request. `request.body` has passed this format's own `decodeRequest`. */
-  decodePrompt(request: ChatRequest): Prompt | Failure
+  decodePrompt(request: ModelRequest): Prompt | Failure
   /** A backend's request body: everything of the prompt, or a refusal that names what this format cannot say. */
-  encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure
+  encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure
 
   /**
    * A backend's stream, one event at a time. The prompt is the one that was encoded for this backend: names that its
@@ -32,9 +32,9 @@ export interface WireCodec {
   eventEncoder(view: AnswerView): EventEncoder
 
   /** A backend's whole answer, which has passed this format's `readReply`. */
-  decodeReply(reply: Reply, prompt: Prompt): ChatReply | Failure
+  decodeReply(reply: Reply, prompt: Prompt): ModelReply | Failure
   /** A client's whole answer. */
-  encodeReply(reply: ChatReply, view: AnswerView): JsonObject
+  encodeReply(reply: ModelReply, view: AnswerView): JsonObject
 }
 
 /**
@@ -47,12 +47,12 @@ export type EncodedPrompt = (maxOutputTokens: number) => JsonObject
 export type BackendCodec = Pick<WireCodec, "leastAnswerTokens" | "encodePrompt" | "eventDecoder" | "decodeReply">
 
 export interface EventDecoder {
-  decode(event: SseEvent): ChatEvent[]
+  decode(event: SseEvent): ModelEvent[]
 }
 
 export interface EventEncoder {
   /** Bytes for the client. Nothing is written for an event that says nothing in this format. */
-  encode(event: ChatEvent): StreamStep[]
+  encode(event: ModelEvent): StreamStep[]
   /** Where the client's stream stands, for a failure that is told in it. Left out in formats that number nothing. */
   position?(): StreamPosition
 }
@@ -66,5 +66,5 @@ export interface AnswerView extends ClientView {
   /** Our estimate of the prompt, for formats that tell input counts at the start. */
   readonly inputTokens: number
   /** The client's request: some formats repeat parts of it in the answer. */
-  readonly request: ChatRequest
+  readonly request: ModelRequest
 }

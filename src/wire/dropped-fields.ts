@@ -3,7 +3,7 @@
  * the places in arrays, each once, at most 20. A header holds ASCII, so that there were more, or one whose name cannot
  * stand in a header, is told by a last member of three dots.
  */
-import type { DroppedFields } from "../chat/request.ts"
+import type { DroppedFields } from "../language/request.ts"
 
 export const DROPPED_FIELDS = "X-Dropped-Fields"
 const MOST_NAMES = 20

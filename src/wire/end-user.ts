@@ -2,7 +2,7 @@
  * Who asks, as backends are told (decisions §13.18): so that of all customers behind the operator's one account there, one
  * who abuses it can be told from the others. Opaque to a backend, and another one in each installation.
  */
-import type { Json } from "../chat/json.ts"
+import type { Json } from "../language/json.ts"
 
 /** The client's own name of its end user, where it says one. */
 export function readEndUser(value: Json | undefined): string | undefined {

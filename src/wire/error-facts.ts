@@ -2,7 +2,7 @@
  * What a backend's error says, wherever its vendor put it. No two vendors agree on the shape, so the known places are
  * read in order, and only those: the rest of a body may quote the customer's own words, which must not be judged.
  */
-import { isObject, type Json, type JsonObject } from "../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
 
 export interface ErrorFacts {
   /** Codes and types in lower case, the most specific first. */

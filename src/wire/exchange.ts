@@ -1,11 +1,11 @@
 /**
  * How a client's format meets a backend's. The same on both sides takes the short way, with the bytes as they are;
- * different ones are translated through the neutral language (src/chat). The gateway's story knows only this.
+ * different ones are translated through the neutral language (src/language). The gateway's story knows only this.
  */
-import type { BackendFormat } from "../chat/backend-format.ts"
-import type { JsonObject } from "../chat/json.ts"
-import type { Prompt } from "../chat/prompt.ts"
-import type { ChatRequest, Endpoint, Target } from "../chat/request.ts"
+import type { BackendFormat } from "../language/backend-format.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { Prompt } from "../language/prompt.ts"
+import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { converseCodec, converseReader } from "./bedrock/codec.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
@@ -90,7 +90,7 @@ interface Side {
  * what comes of it is what is forwarded.
  */
 export function exchange(
-  request: ChatRequest,
+  request: ModelRequest,
   backend: BackendModel,
   takes: Omit<Target, "model"> = { strip: [] },
 ): DirectExchange | Failure {
@@ -100,7 +100,7 @@ export function exchange(
   if (format?.endpoint === request.endpoint) {
     const refusal = side.refuse?.(request.body)
     if (refusal) return refusal
-    const direct = (asked: ChatRequest): DirectExchange => ({
+    const direct = (asked: ModelRequest): DirectExchange => ({
       ...native(side, format),
       prompt: undefined,
       encodeRequest: (maxOutputTokens) => format.encodeRequest(asked, { ...target, maxOutputTokens }),
@@ -122,7 +122,7 @@ export function exchange(
  * them there, enough to read answers with.
  */
 export function distantExchange(
-  request: ChatRequest,
+  request: ModelRequest,
   backend: BackendModel,
   prompt: Prompt | undefined,
   encode: (maxOutputTokens: number, anthropicBeta: string | null, said?: JsonObject) => Promise<WrittenBody | Failure>,

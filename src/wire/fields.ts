@@ -3,9 +3,9 @@
  * client writes is left out and told by name, because a field that nobody here knows may cost what no rate covers.
  * A shape says what may stand in a place; an array there is taken item by item. Pure.
  */
-import { isObject, type Json, type JsonObject, present } from "../chat/json.ts"
-import type { DroppedFields } from "../chat/request.ts"
-import { isRouting } from "../chat/routing.ts"
+import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
+import type { DroppedFields } from "../language/request.ts"
+import { isRouting } from "../language/routing.ts"
 import { DroppedNames } from "./dropped-fields.ts"
 
 export type Shape =

@@ -3,8 +3,8 @@
  * format it is telling. Everything is pure: bytes and objects in, bytes and objects out.
  */
 import type { Tokens } from "../../actors/money/tokens.ts"
-import type { JsonObject } from "../chat/json.ts"
-import type { ChatRequest, Endpoint, Forwarding } from "../chat/request.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { ModelRequest, Endpoint, Forwarding } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
 import type { SseEvent } from "./sse.ts"
@@ -17,9 +17,9 @@ export interface WireFormat {
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
    */
-  decodeRequest(body: JsonObject, allowance?: Allowance): ChatRequest | Failure
+  decodeRequest(body: JsonObject, allowance?: Allowance): ModelRequest | Failure
   /** The body for a backend of this format: a copy of what was parsed, with what the gateway owns changed. */
-  encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject
+  encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject
   /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
   readReply(body: JsonObject, view: ClientView): Reply | Failure
   /** A reader for one stream. */

@@ -2,9 +2,9 @@
  * At what price a backend computes (decisions §13.3). The catalogue's rates are those of the standard tier, so that is what
  * every body asks for in so many words: left out, the backend's account would decide. A cheaper tier may be asked for.
  */
-import type { Endpoint } from "../chat/request.ts"
-import { type Json, type JsonObject, present } from "../chat/json.ts"
-import { notServed, shown } from "../chat/shape.ts"
+import type { Endpoint } from "../language/request.ts"
+import { type Json, type JsonObject, present } from "../language/json.ts"
+import { notServed, shown } from "../language/shape.ts"
 import type { Failure } from "../failure/failure.ts"
 
 const SERVED: readonly Json[] = ["auto", "default", "flex", "standard", "standard_only"]

@@ -5,7 +5,7 @@
  * The parser is the hottest loop of the gateway: lines are found with `indexOf` over whole chunks, never per byte, and a
  * chunk without a line end is only put aside, so that one long line in small pieces stays linear.
  */
-import { isObject, type JsonObject } from "../chat/json.ts"
+import { isObject, type JsonObject } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 
 export interface SseEvent {

@@ -4,7 +4,7 @@
  * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/bounds.ts).
  */
 import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
-import { type Json, present } from "../chat/json.ts"
+import { type Json, present } from "../language/json.ts"
 
 /** A count as it arrived: any JSON, or nothing. */
 export type Count = Json | undefined

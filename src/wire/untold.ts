@@ -2,8 +2,8 @@
  * What of a request has no words in its backend's format, and is left out because an answer without it is still the answer
  * (docs/formats.md). Paths are dotted, without places in arrays. Cache marks are hints, and are not among them.
  */
-import { isObject, type Json, type JsonObject, present } from "../chat/json.ts"
-import type { ChatRequest, Endpoint } from "../chat/request.ts"
+import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
+import type { ModelRequest, Endpoint } from "../language/request.ts"
 import { takenBetas } from "./bedrock/betas.ts"
 import { unknownOfTools } from "./bedrock/invoke.ts"
 import { type BackendModel, backendSpeaks } from "./exchange.ts"
@@ -34,7 +34,7 @@ const UNTOLD_TO_INVOKE = paths(
 const SAMPLING = paths("top_k")
 
 /** Paths of what a request says and its model's backend is not told. */
-export function untold(request: ChatRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
+export function untold(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
   const { endpoint, body } = request
   const spoken = backendSpeaks(backend)
   if (spoken === endpoint) {

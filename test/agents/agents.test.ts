@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type Agent, agents, Desk, run, type Step } from "./agents.ts"
 

@@ -4,7 +4,7 @@
  * ten minutes, because some agents try again for as long as they are let. A call is counted where it enters the gateway.
  */
 import { join } from "node:path"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type ModelWish, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type Agent, agents, Desk, run } from "./agents.ts"
 

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import type { Answer, Question } from "../../src/bodies/questions.ts"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnswerView } from "../../src/wire/codec.ts"
 import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../../src/wire/exchange.ts"
@@ -88,7 +88,7 @@ async function read(endpoint: Endpoint, body: JsonObject) {
     [Symbol.dispose]: () => large[Symbol.dispose](),
   }
 }
-const view = (request: ChatRequest): AnswerView => ({
+const view = (request: ModelRequest): AnswerView => ({
   model: "m",
   includeUsage: false,
   requestId: "req_1",

@@ -8,7 +8,7 @@ import { tool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { z } from "zod"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, countingFetch, script, thrownBy } from "./buyer.ts"
 

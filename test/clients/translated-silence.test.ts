@@ -2,7 +2,7 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer } from "./buyer.ts"
 

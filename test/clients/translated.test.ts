@@ -8,7 +8,7 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI, { APIError as OpenAIError, BadRequestError } from "openai"
 import type { RunnableToolFunctionWithParse } from "openai/lib/RunnableFunction"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, script, thrownBy } from "./buyer.ts"
 

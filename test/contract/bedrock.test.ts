@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
-import type { JsonObject } from "../../src/chat/json.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { BEARER, type BedrockServer, SECRET, startBedrock } from "../upstream/bedrock-server.ts"
 import { chunk, event, exception } from "../upstream/frames.ts"

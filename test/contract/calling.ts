@@ -3,7 +3,7 @@
  * and how it tells a failure. Written out here, so that the gateway's own codecs do not judge themselves.
  */
 import type { Call } from "../../src/simulator/journal.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import type { Init, TestGateway } from "../gateway/harness.ts"
 
 export const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]

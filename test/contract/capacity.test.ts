@@ -1,6 +1,6 @@
 /** Slots of a model and of the gateway: waits, fairness, and that none is ever lost (decisions §5, §12.15; "Limits"). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, callsOf, eventually, failureIn, formats, Reading, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"

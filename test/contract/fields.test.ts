@@ -1,8 +1,8 @@
 /** What of a request reaches a backend, and what the client is told of the rest (decisions §13.3, §13.18). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json, JsonObject } from "../../src/chat/json.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "../wire/known-bodies.ts"
 import { ask, formats } from "./calling.ts"

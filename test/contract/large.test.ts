@@ -1,6 +1,6 @@
 /** Large bodies over HTTP, worked on by the worker: each pair of formats, streamed and not, is answered as small ones are. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, formats } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"

@@ -5,7 +5,7 @@
 import { readConfig } from "../../src/config.ts"
 import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
 import type { Provider } from "../../src/catalogue/model.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { createLog } from "../../src/log.ts"
 import { type Server, type ServerParts, startServer } from "../../src/server.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"

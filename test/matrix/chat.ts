@@ -1,6 +1,6 @@
 /** Chat completions, as the vendor's reference has them. */
 import { expect } from "bun:test"
-import { isObject, type JsonObject } from "../../src/chat/json.ts"
+import { isObject, type JsonObject } from "../../src/language/json.ts"
 import {
   type Asked,
   type Answer,

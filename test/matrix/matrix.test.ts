@@ -5,8 +5,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { chat } from "./chat.ts"
 import { messages } from "./messages.ts"

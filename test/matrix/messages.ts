@@ -1,6 +1,6 @@
 /** Messages, as the vendor's reference and streaming guide have them. */
 import { expect } from "bun:test"
-import { isObject, type JsonObject } from "../../src/chat/json.ts"
+import { isObject, type JsonObject } from "../../src/language/json.ts"
 import {
   type Answer,
   type Asked,

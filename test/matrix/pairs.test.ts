@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ChatEvent, ChatReply, FinishReason } from "../../src/chat/event.ts"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/chat/prompt.ts"
-import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
+import type { ModelEvent, ModelReply, FinishReason } from "../../src/language/event.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/language/prompt.ts"
+import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox } from "../../src/gateway/outbox.ts"
@@ -53,13 +53,13 @@ function must<T>(value: T | Failure): T {
   return value
 }
 
-const meets = (request: ChatRequest, backend: Endpoint): DirectExchange =>
+const meets = (request: ModelRequest, backend: Endpoint): DirectExchange =>
   must(exchange(request, { format: backend, model: "backend-model" }))
 
 /** As it goes over the network. */
 const travelled = (body: JsonObject): JsonObject => JSON.parse(JSON.stringify(body)) as JsonObject
 
-const asking = (endpoint: Endpoint, body: JsonObject): ChatRequest => ({
+const asking = (endpoint: Endpoint, body: JsonObject): ModelRequest => ({
   endpoint,
   body,
   dropped: NONE_DROPPED,
@@ -73,7 +73,7 @@ const asking = (endpoint: Endpoint, body: JsonObject): ChatRequest => ({
   includeUsage: true,
 })
 
-const view = (request: ChatRequest): AnswerView => ({
+const view = (request: ModelRequest): AnswerView => ({
   model: "catalogue/model",
   includeUsage: true,
   requestId: "req_1",
@@ -271,7 +271,7 @@ const answered = fc
     // A prompt of no tokens at all is one that nobody counted.
     tokens: fc.record({ input: count.map((tokens) => tokens + 1), cacheRead: count, cacheWrite: count, output: count }),
   })
-  .map(({ thinking, text: spoken, calls, reason, tokens }): ChatReply => {
+  .map(({ thinking, text: spoken, calls, reason, tokens }): ModelReply => {
     const parts: AssistantPart[] = [
       ...(thinking === undefined ? [] : [{ type: "thinking" as const, text: thinking, seal: undefined }]),
       ...(spoken === undefined ? [] : [{ type: "text" as const, text: spoken }]),
@@ -290,8 +290,8 @@ const answered = fc
 const pieces = (whole: string, size: number): string[] =>
   Array.from({ length: Math.ceil(whole.length / size) }, (_, at) => whole.slice(at * size, (at + 1) * size))
 
-function eventsOf(reply: ChatReply, size: number): ChatEvent[] {
-  const events: ChatEvent[] = [{ type: "start", id: undefined, usage: undefined }]
+function eventsOf(reply: ModelReply, size: number): ModelEvent[] {
+  const events: ModelEvent[] = [{ type: "start", id: undefined, usage: undefined }]
   let index = 0
   for (const part of reply.parts) {
     if (part.type === "tool-call") {
@@ -302,12 +302,12 @@ function eventsOf(reply: ChatReply, size: number): ChatEvent[] {
     } else for (const piece of pieces(part.text, size)) events.push({ type: `${part.type}-delta`, text: piece })
     events.push({ type: "part-end" })
   }
-  const usage: ChatEvent[] = reply.usage ? [{ type: "usage", usage: reply.usage }] : []
+  const usage: ModelEvent[] = reply.usage ? [{ type: "usage", usage: reply.usage }] : []
   return [...events, { type: "finish", reason: reply.finish, stopSequence: undefined }, ...usage, { type: "end" }]
 }
 
 /** What the client must read; how it is ended is the matrix's to say. */
-function meant({ parts, usage }: ChatReply): object {
+function meant({ parts, usage }: ModelReply): object {
   const joined = (type: "text" | "thinking") => parts.map((part) => (part.type === type ? part.text : "")).join("")
   const calls = parts.flatMap((part) =>
     part.type === "tool-call" ? [{ id: part.id, name: part.name, given: part.arguments }] : [],

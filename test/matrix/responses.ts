@@ -1,6 +1,6 @@
 /** Responses, as the vendor's reference has the object and its streaming events. */
 import { expect } from "bun:test"
-import { isObject, type JsonObject } from "../../src/chat/json.ts"
+import { isObject, type JsonObject } from "../../src/language/json.ts"
 import {
   type Answer,
   type Asked,

@@ -5,7 +5,7 @@
  */
 import { expect } from "bun:test"
 import type { FailureCode } from "../../src/failure/table.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import type { ModelWish } from "../gateway/harness.ts"
 import type { Answer, Asked, Part, Tool, Turn } from "./speaker.ts"
 

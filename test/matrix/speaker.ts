@@ -3,8 +3,8 @@
  * so that what is read off the wire is held against something that the code under test had no part in.
  */
 import { expect } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 
 export type Part =
   | { readonly text: string }

@@ -1,7 +1,7 @@
 /** What a modelled backend says, in the three formats: pieces of a stream, the last of them its terminal event, or a reply. */
 import { unreachable } from "../../actors/unreachable.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
-import type { JsonObject } from "../../src/chat/json.ts"
+import type { Endpoint } from "../../src/language/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 import type { SaidCounts } from "./stage.ts"
 
 export interface Answer {

@@ -1,5 +1,5 @@
 /** How a modelled backend sends its answer: what of it, how fast, and what comes after. Times in milliseconds. */
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { errorEvent, wordEvent } from "./backend-answers.ts"
 import type { Fault } from "./faults.ts"
 import type { Stage } from "./stage.ts"

@@ -3,7 +3,7 @@
  * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
  */
 import { type Random, seededRandom } from "../../actors/kernel/random.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import {
   drawFault,
   drawRates,

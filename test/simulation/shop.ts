@@ -3,7 +3,7 @@ import type { Rates } from "../../actors/money/price.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Model } from "../../src/catalogue/model.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 
 const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], more: Partial<Model> = {}): Model => ({

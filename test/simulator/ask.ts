@@ -1,6 +1,6 @@
 /** One simulator for a test file, and the three ways to ask it. */
 import { afterAll, afterEach } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 
 export type Format = "chat" | "messages" | "responses"

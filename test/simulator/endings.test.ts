@@ -1,6 +1,6 @@
 /** How an answer ends other than by being said: a stop sequence, a refusal; and tools that take free text. */
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 import { ask, at, eventsOf, type Format, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()

@@ -4,7 +4,7 @@
  * What it answers is put in line by the test.
  */
 import { createHash, createHmac } from "node:crypto"
-import type { JsonObject } from "../../src/chat/json.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 
 /** One answer: a body, frames, or an error as Bedrock tells it. */
 export type BedrockAnswer =

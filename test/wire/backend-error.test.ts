@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { Json } from "../../src/chat/json.ts"
+import type { Json } from "../../src/language/json.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { classifyBackendError, classifyErrorObject } from "../../src/wire/backend-error.ts"
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { ChatRequest } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { ModelRequest } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { decodeRequest, encodeRequest } from "../../src/wire/chat/request.ts"
 
@@ -64,7 +64,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["no model", { messages: [user] }, "request.invalid"],
 ]
 
-const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ChatRequest>])[] = [
+const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ModelRequest>])[] = [
   [
     "nulls are absent",
     ask({ stream: null, n: null, max_tokens: null, tools: null, response_format: null }),

@@ -1,8 +1,8 @@
 /** Which fields of a request travel, in each format (decisions §13.3). */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json, JsonObject } from "../../src/chat/json.ts"
-import type { ChatRequest, Endpoint } from "../../src/chat/request.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
+import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import * as chat from "../../src/wire/chat/request.ts"
 import { droppedHeader } from "../../src/wire/dropped-fields.ts"
@@ -14,7 +14,7 @@ import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies
 const codecs = { chat, messages, responses } as const
 const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
 
-function understood(format: Endpoint, body: JsonObject, allowance: Partial<Allowance> = {}): ChatRequest {
+function understood(format: Endpoint, body: JsonObject, allowance: Partial<Allowance> = {}): ModelRequest {
   const request = codecs[format].decodeRequest(body, { pass: [], betas: neededBetas, ...allowance })
   if (request instanceof Failure) throw new Error(`${request.code}: ${request.message}`)
   return request
@@ -125,7 +125,7 @@ describe.each(formats)("of a %s request", (format) => {
     const request = understood(format, { ...hello[format], ...own })
     expect(request.ownEndUser).toBe("raw")
     for (const endUser of ["opaque", undefined]) {
-      const asked: ChatRequest = { ...request, ...(endUser !== undefined && { endUser }) }
+      const asked: ModelRequest = { ...request, ...(endUser !== undefined && { endUser }) }
       const sent = JSON.stringify(codecs[format].encodeRequest(asked, { model: "v", maxOutputTokens: 9, strip: [] }))
       expect(sent).not.toContain("raw")
       expect(sent.includes("opaque")).toBe(endUser !== undefined)

@@ -1,7 +1,7 @@
 /** Of each format a request that says all that travels, as agents and the vendors' packages write it. */
-import type { Json, JsonObject } from "../../src/chat/json.ts"
-import { isObject } from "../../src/chat/json.ts"
-import type { Endpoint } from "../../src/chat/request.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
+import { isObject } from "../../src/language/json.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 
 const schema = { type: "object", properties: { a: { type: "string", "x-own": { deep: 1 } } }, required: ["a"] }
 const mark = { type: "ephemeral", ttl: "5m" }

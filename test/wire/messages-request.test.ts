@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { ChatRequest } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { ModelRequest } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { countInputTokens, decodeRequest, encodeRequest } from "../../src/wire/messages/request.ts"
 
@@ -101,7 +101,7 @@ const claudeCode = ask({
   metadata: { user_id: "u" },
 })
 
-const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ChatRequest>])[] = [
+const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ModelRequest>])[] = [
   ["Claude Code's stock request", claudeCode, { stream: true, maxOutputTokens: 128000, features: new Set(["tools"]) }],
   ["the SDK's smallest request", ask({}), { stream: false, maxOutputTokens: 100, choices: 1, features: new Set() }],
   [

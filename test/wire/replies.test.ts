@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { Json, JsonObject } from "../../src/chat/json.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { readReply as chat } from "../../src/wire/chat/reply.ts"

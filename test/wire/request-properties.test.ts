@@ -1,7 +1,7 @@
 /** What holds for every request that is understood, in all three formats. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json, JsonObject } from "../../src/chat/json.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { WireFormat } from "../../src/wire/format.ts"
 import * as chat from "../../src/wire/chat/request.ts"

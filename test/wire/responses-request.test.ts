@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../src/chat/json.ts"
-import type { ChatRequest } from "../../src/chat/request.ts"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { ModelRequest } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { decodeRequest, encodeRequest } from "../../src/wire/responses/request.ts"
 
@@ -110,7 +110,7 @@ const codex = ask({
   text: { verbosity: "low" },
 })
 
-const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ChatRequest>])[] = [
+const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ModelRequest>])[] = [
   ["Codex's stock request", codex, { stream: true, features: new Set(["tools", "web_search"]) }],
   ["the SDK's smallest request", ask({}), { stream: false, choices: 1, features: new Set() }],
   ["LangChain's empty text", ask({ text: {} }), { features: new Set() }],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json, JsonObject } from "../../src/chat/json.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
 import { usageTokens as chat } from "../../src/wire/chat/usage.ts"
 import { usageTokens as messages } from "../../src/wire/messages/usage.ts"
 import { usageTokens as responses } from "../../src/wire/responses/usage.ts"

@@ -6,7 +6,7 @@
  */
 import type { Static, TObject } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { type JsonObject, present } from "../../chat/json.ts"
+import { type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { parseBody } from "../../wire/body.ts"
 import { readBody } from "../../gateway/read-body.ts"

@@ -5,7 +5,7 @@ import { larger, micro, microToJson, zero } from "../../../actors/money/micro.ts
 import type { KeyView } from "../../../actors/key.ts"
 import type { WindowView } from "../../../actors/window.ts"
 import type { Keys } from "../../accounts/keys.ts"
-import { present } from "../../chat/json.ts"
+import { present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { KeyRecord } from "../../store/api-keys.ts"
 import { bodyReader } from "./body.ts"

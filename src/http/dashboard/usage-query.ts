@@ -3,7 +3,7 @@
  * account's time zone; `from` is included and `to` is not, except that a plain day as `to` is meant whole.
  */
 import type { UsageStatus } from "../../../actors/ledger.ts"
-import type { Endpoint } from "../../chat/request.ts"
+import type { Endpoint } from "../../language/request.ts"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"

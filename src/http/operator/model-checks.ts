@@ -2,7 +2,7 @@
 import { inForce, type Rates } from "../../../actors/money/price.ts"
 import { type Jump, jumps, LARGEST_STEP } from "../../catalogue/jump.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
-import { isRouting } from "../../chat/routing.ts"
+import { isRouting } from "../../language/routing.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { refused } from "../dashboard/page.ts"

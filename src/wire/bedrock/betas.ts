@@ -2,8 +2,8 @@
  * The betas that Bedrock knows, out of those that a client asks for: one that it does not know is a 400 for the whole
  * request. Coding agents send their vendor's betas to whatever gateway they are pointed at, so the others are left out.
  */
-import { isObject, type JsonObject } from "../../chat/json.ts"
-import { beginsWith } from "../../chat/shape.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import { beginsWith } from "../../language/shape.ts"
 
 /**
  * Bedrock user guide, "Anthropic Claude Messages API: request and response", and what agents were seen to use there. Not

@@ -2,7 +2,7 @@
  * Turns as Converse's messages: user and assistant by turns, the user first, none empty, no text blank, results of tools
  * before anything else that the user says. System text in mid-conversation is the user's, marked as what it is.
  */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type {
   AssistantPart,
   CacheMark,
@@ -13,7 +13,7 @@ import type {
   ToolResultPart,
   Turn,
   UserPart,
-} from "../../chat/prompt.ts"
+} from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ToolNames } from "../chat/tool-names.ts"
 import { toolInput } from "../messages/blocks-encode.ts"

@@ -2,7 +2,7 @@
  * A Bedrock error as the other backends would have told it (Bedrock API reference, "Common errors"; InvokeModel,
  * "Errors"): its kind stands in a header or in `__type`, and its status does not always say whose fault it is.
  */
-import { type Json, isObject, type JsonObject } from "../../chat/json.ts"
+import { type Json, isObject, type JsonObject } from "../../language/json.ts"
 
 export interface ToldError {
   readonly status: number

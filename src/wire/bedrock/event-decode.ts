@@ -2,9 +2,9 @@
  * A ConverseStream as neutral events. Its own reader (stream.ts) sees every event before, so a broken one is its to
  * report. Calls of tools are put together by the reader that chat has: pieces of arguments under an index.
  */
-import type { ChatEvent } from "../../chat/event.ts"
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { Prompt } from "../../chat/prompt.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
 import { CallReader } from "../chat/calls-decode.ts"
 import { toolNames } from "../chat/tool-names.ts"
 import type { EventDecoder } from "../codec.ts"
@@ -23,7 +23,7 @@ class ConverseEventDecoder implements EventDecoder {
     this.#calls = new CallReader(toolNames(prompt))
   }
 
-  decode(event: SseEvent): ChatEvent[] {
+  decode(event: SseEvent): ModelEvent[] {
     const body = eventObject(event) ?? {}
     switch (event.event) {
       case "messageStart":
@@ -47,13 +47,13 @@ class ConverseEventDecoder implements EventDecoder {
     }
   }
 
-  #start({ start, contentBlockIndex: index }: JsonObject): ChatEvent[] {
+  #start({ start, contentBlockIndex: index }: JsonObject): ModelEvent[] {
     const call = isObject(start) ? start["toolUse"] : undefined
     if (!isObject(call)) return []
     return this.#calls.take({ index, id: call["toolUseId"], function: { name: call["name"] } }, "")
   }
 
-  #delta({ delta, contentBlockIndex: index }: JsonObject): ChatEvent[] {
+  #delta({ delta, contentBlockIndex: index }: JsonObject): ModelEvent[] {
     if (!isObject(delta)) return []
     const { text, toolUse, reasoningContent } = delta
     if (isObject(toolUse)) return this.#calls.take({ index, function: { arguments: toolUse["input"] } }, "")
@@ -63,8 +63,8 @@ class ConverseEventDecoder implements EventDecoder {
 }
 
 /** The vendor that signs its thinking signs it the same in each of its formats; other vendors here sign nothing. */
-function thinkingEvents({ text, signature, redactedContent }: JsonObject): ChatEvent[] {
-  const events: ChatEvent[] = []
+function thinkingEvents({ text, signature, redactedContent }: JsonObject): ModelEvent[] {
+  const events: ModelEvent[] = []
   if (isText(text)) events.push({ type: "thinking-delta", text })
   if (isText(signature)) events.push({ type: "thinking-seal", seal: { by: "messages", data: signature } })
   if (isText(redactedContent))

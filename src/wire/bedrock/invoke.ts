@@ -3,8 +3,8 @@
  * and what Bedrock does not know is a 400 there, so only what it is known to take travels. What is left out changes no
  * answer; docs/formats.md lists it. `system` and thinking blocks are kept as they are but for their cache marks.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import { notServed } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { notServed } from "../../language/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
 import { family } from "../messages/tools.ts"
 import { askedBetas } from "../messages/betas.ts"

@@ -2,9 +2,9 @@
  * Images and documents as Converse takes them: as bytes of a few kinds, which it fetches from nowhere. A document has a
  * name that may hold only some characters, and that no other document of the request has.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { DocumentPart, ImagePart } from "../../chat/prompt.ts"
-import { notServed } from "../../chat/shape.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { DocumentPart, ImagePart } from "../../language/prompt.ts"
+import { notServed } from "../../language/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
 
 const IMAGES: Readonly<Record<string, string>> = {

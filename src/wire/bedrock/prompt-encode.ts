@@ -2,9 +2,9 @@
  * A prompt as the body of a Converse call. The model stands in the path, and so does whether the answer is streamed. What
  * Converse cannot say is refused, or harmless and listed in docs/formats.md.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { OutputFormat, Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { OutputFormat, Prompt } from "../../language/prompt.ts"
+import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import { BILLING_HEADER } from "../chat/messages-encode.ts"
 import { chatName, toolNames } from "../chat/tool-names.ts"
@@ -16,7 +16,7 @@ import { converseTraits } from "./traits.ts"
 /** Converse has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const traits = converseTraits(target.model)
   const names = toolNames(prompt)
   const messages = blocksOf(prompt, names, traits)

@@ -1,7 +1,7 @@
 /** A whole Converse answer in the neutral language. */
-import type { ChatReply } from "../../chat/event.ts"
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { AssistantPart, Prompt } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { type ToolNames, toolNames } from "../chat/tool-names.ts"
 import { customInput } from "../chat/tools-encode.ts"
 import type { Reply } from "../format.ts"
@@ -9,7 +9,7 @@ import { contentOf } from "./reply.ts"
 import { readFinish } from "./stop-reason.ts"
 import { readUsage } from "./usage.ts"
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ChatReply {
+export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply {
   const names = toolNames(prompt)
   const parts = (contentOf(body) ?? []).flatMap((block) => readBlock(block, names))
   const called = parts.some(({ type }) => type === "tool-call")

@@ -1,5 +1,5 @@
 /** Reads a whole Converse answer. */
-import { isObject, type JsonObject } from "../../chat/json.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Reply } from "../format.ts"
 import { filled } from "../steps.ts"

@@ -1,6 +1,6 @@
 /** Why a Converse answer ended. */
-import type { FinishReason } from "../../chat/event.ts"
-import type { Json } from "../../chat/json.ts"
+import type { FinishReason } from "../../language/event.ts"
+import type { Json } from "../../language/json.ts"
 
 const FINISHES: Readonly<Record<string, FinishReason>> = {
   end_turn: "stop",

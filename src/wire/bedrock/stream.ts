@@ -2,7 +2,7 @@
  * Reads one ConverseStream: `messageStart` … `messageStop`, and then `metadata` with the counts, which is the end. Nothing
  * of it is for a client as it is, so the steps carry no bytes: what was said is read by the event decoder.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { StreamReader, StreamStep } from "../format.ts"

@@ -2,10 +2,10 @@
  * Tools and the choice among them, as Converse takes them. Tools that were called earlier must be told even where the
  * request offers none, and there is no way to forbid a tool that is told.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
-import type { Endpoint } from "../../chat/request.ts"
-import { notServed } from "../../chat/shape.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
+import type { Endpoint } from "../../language/request.ts"
+import { notServed } from "../../language/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
 import { inputSchema } from "../chat/tools-encode.ts"
 import type { ToolNames } from "../chat/tool-names.ts"

@@ -3,8 +3,8 @@
  * and model features", "Prompt caching"; Nova user guide, "Extended thinking"). What is not known to be taken is not
  * sent: a field too many is a 400.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Effort, Reasoning, Sampling } from "../../chat/prompt.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Effort, Reasoning, Sampling } from "../../language/prompt.ts"
 import { bedrockFamily } from "./model.ts"
 
 export interface ConverseTraits {

@@ -1,7 +1,7 @@
 /** Tokens of Converse's `usage`. `inputTokens` excludes what was read from and written to a cache (TokenUsage). */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import type { Usage } from "../../chat/event.ts"
-import { isObject, type Json } from "../../chat/json.ts"
+import type { Usage } from "../../language/event.ts"
+import { isObject, type Json } from "../../language/json.ts"
 import { disjointTokens } from "../tokens.ts"
 
 export function usageTokens(usage: Json | undefined): Tokens | undefined {

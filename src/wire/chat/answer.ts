@@ -1,5 +1,5 @@
 /** What every chat answer carries, whole or in chunks: one id and one time for all of it, and the catalogue's model. */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView } from "../codec.ts"
 
 type AnswerObject = "chat.completion" | "chat.completion.chunk"

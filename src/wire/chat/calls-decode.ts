@@ -3,8 +3,8 @@
  * that is missing, or 0 for every call; an id that is missing, repeated, or new with every piece; a name that comes
  * after the first arguments.
  */
-import type { ChatEvent } from "../../chat/event.ts"
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { ToolNames } from "./tool-names.ts"
 import { customInput } from "./tools-encode.ts"
 
@@ -35,7 +35,7 @@ export class CallReader {
   }
 
   /** `answerId` makes an id for a call that came without one. */
-  take(piece: JsonObject, answerId: string): ChatEvent[] {
+  take(piece: JsonObject, answerId: string): ModelEvent[] {
     const said: JsonObject = isObject(piece.function) ? piece.function : {}
     const id = textOr(piece.id, "")
     const name = textOr(said.name, "")
@@ -47,8 +47,8 @@ export class CallReader {
   }
 
   /** The answer is over, and this is asked once: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
-  close(): ChatEvent[] {
-    const events: ChatEvent[] = []
+  close(): ModelEvent[] {
+    const events: ModelEvent[] = []
     for (const call of this.#calls) {
       const { index } = call
       if (index === undefined) continue
@@ -71,7 +71,7 @@ export class CallReader {
     return call
   }
 
-  #announce(call: Call, answerId: string): ChatEvent[] {
+  #announce(call: Call, answerId: string): ModelEvent[] {
     if (call.index !== undefined) return []
     const index = this.#told++
     const name = this.#names.original(call.name)
@@ -87,7 +87,7 @@ const isAnother = (call: Call, id: string, name: string): boolean =>
   call.name !== "" && name !== "" && (name !== call.name || (id !== "" && call.id !== ""))
 
 /** A custom tool's text is wrapped in JSON, and can be unwrapped only when it is whole. */
-function tell(call: Call): ChatEvent[] {
+function tell(call: Call): ModelEvent[] {
   const { index, waiting } = call
   if (index === undefined || call.custom || waiting === "") return []
   call.waiting = ""

@@ -2,9 +2,9 @@
  * A chat backend's stream as neutral events. Only its first choice is read: more than one is never asked for here. The
  * format's own reader (stream.ts) sees every event before, so a broken one is its to report.
  */
-import type { ChatEvent } from "../../chat/event.ts"
-import { isObject, type JsonObject } from "../../chat/json.ts"
-import type { Prompt } from "../../chat/prompt.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { EventDecoder } from "../codec.ts"
 import { eventObject, type SseEvent } from "../sse.ts"
@@ -30,7 +30,7 @@ class ChatEventDecoder implements EventDecoder {
     this.#calls = new CallReader(toolNames(prompt))
   }
 
-  decode(event: SseEvent): ChatEvent[] {
+  decode(event: SseEvent): ModelEvent[] {
     if (this.#ended || event.data === "") return []
     if (event.data === "[DONE]") {
       this.#ended = true
@@ -45,13 +45,13 @@ class ChatEventDecoder implements EventDecoder {
     return [...this.#start(chunk), ...this.#choice(chunk), ...usageEvents(chunk)]
   }
 
-  #start(chunk: JsonObject): ChatEvent[] {
+  #start(chunk: JsonObject): ModelEvent[] {
     if (this.#id !== undefined) return []
     this.#id = typeof chunk.id === "string" ? chunk.id : ""
     return [{ type: "start", id: this.#id === "" ? undefined : this.#id, usage: undefined }]
   }
 
-  #choice(chunk: JsonObject): ChatEvent[] {
+  #choice(chunk: JsonObject): ModelEvent[] {
     if (!Array.isArray(chunk.choices) || this.#finished) return []
     const choice = chunk.choices.filter(isObject).find(({ index }) => typeof index !== "number" || index === 0)
     if (choice === undefined) return []
@@ -59,8 +59,8 @@ class ChatEventDecoder implements EventDecoder {
     return filled(choice.finish_reason) ? [...events, ...this.#finish(choice)] : events
   }
 
-  #delta(delta: JsonObject): ChatEvent[] {
-    const events: ChatEvent[] = []
+  #delta(delta: JsonObject): ModelEvent[] {
+    const events: ModelEvent[] = []
     const said = readSaid(delta)
     if (said.thinking !== "") events.push({ type: "thinking-delta", text: said.thinking })
     if (said.text !== "") events.push({ type: "text-delta", text: said.text })
@@ -71,14 +71,14 @@ class ChatEventDecoder implements EventDecoder {
   }
 
   /** Once: at the backend's word, or at the latest at the end of a stream that never gave a reason. */
-  #finish(choice: JsonObject): ChatEvent[] {
+  #finish(choice: JsonObject): ModelEvent[] {
     if (this.#finished) return []
     this.#finished = true
     return [...this.#calls.close(), { type: "finish", ...readFinish(choice, this.#calls.called, this.#stopSequences) }]
   }
 }
 
-function usageEvents(chunk: JsonObject): ChatEvent[] {
+function usageEvents(chunk: JsonObject): ModelEvent[] {
   const usage = readUsage(chunk.usage)
   return usage === undefined ? [] : [{ type: "usage", usage }]
 }

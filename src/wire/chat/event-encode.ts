@@ -4,8 +4,8 @@
  * its call; so nothing is held back here but the usage, which this format tells last.
  */
 import { unreachable } from "../../../actors/unreachable.ts"
-import type { ChatEvent, FinishReason, Usage } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
+import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
 import type { StreamStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
@@ -22,7 +22,7 @@ interface Call {
   toldArguments: boolean
 }
 
-type ToolCallStart = Extract<ChatEvent, { type: "tool-call-start" }>
+type ToolCallStart = Extract<ModelEvent, { type: "tool-call-start" }>
 
 class ChatEventEncoder implements EventEncoder {
   readonly #view: AnswerView
@@ -39,7 +39,7 @@ class ChatEventEncoder implements EventEncoder {
     this.#older = usesFunctions(view.request.body)
   }
 
-  encode(event: ChatEvent): StreamStep[] {
+  encode(event: ModelEvent): StreamStep[] {
     if (this.#steps.ended) return []
     switch (event.type) {
       case "start":

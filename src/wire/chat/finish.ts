@@ -1,6 +1,6 @@
 /** Why an answer ended, in chat's words and in the neutral ones. */
-import type { FinishReason } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
+import type { FinishReason } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
 
 export interface Finish {

@@ -2,9 +2,9 @@
  * The messages of a chat request, into instructions and turns. A run of tool messages is one user turn of results. The
  * older `function_call` had no ids: a call gets one from its place in the conversation, which stays as that grows.
  */
-import { isObject, type JsonObject, present } from "../../chat/json.ts"
-import type { AssistantPart, TextPart, ToolCallPart, ToolResultPart, Turn } from "../../chat/prompt.ts"
-import { misshapen, readObjects, shown } from "../../chat/shape.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
+import type { AssistantPart, TextPart, ToolCallPart, ToolResultPart, Turn } from "../../language/prompt.ts"
+import { misshapen, readObjects, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { filled } from "../steps.ts"
 import { readContent, readSaid, readTexts } from "./parts-decode.ts"

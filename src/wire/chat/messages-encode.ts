@@ -3,7 +3,7 @@
  * message at the front, neighbours of one role merged, the results of tools right after their calls. A tool message
  * holds text alone, so what else a result holds follows in the user message after it.
  */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -14,7 +14,7 @@ import type {
   ToolCallPart,
   ToolResultPart,
   UserPart,
-} from "../../chat/prompt.ts"
+} from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ToolNames } from "./tool-names.ts"
 

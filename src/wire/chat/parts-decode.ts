@@ -2,9 +2,9 @@
  * The parts of a chat message's content, into the neutral language. Data URLs become data, other URLs stay URLs: the
  * gateway never fetches an address that a client names (decisions §7).
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { CacheMark, DataSource, DocumentPart, ImagePart, RefusalPart, TextPart } from "../../chat/prompt.ts"
-import { misshapen, notServed, readParts, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { CacheMark, DataSource, DocumentPart, ImagePart, RefusalPart, TextPart } from "../../language/prompt.ts"
+import { misshapen, notServed, readParts, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 export type ContentPart = TextPart | ImagePart | DocumentPart

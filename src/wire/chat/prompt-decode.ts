@@ -2,17 +2,17 @@
  * A client's chat request into the neutral language. What has no place there is refused, or harmless and listed in
  * docs/formats.md; the request's shape, as far as admission needed it, has been checked (request.ts).
  */
-import type { Json, JsonObject } from "../../chat/json.ts"
-import { isObject, present } from "../../chat/json.ts"
-import type { OutputFormat, Prompt, Sampling } from "../../chat/prompt.ts"
-import type { ChatRequest } from "../../chat/request.ts"
-import { misshapen, notServed, readObject, readObjects, shown } from "../../chat/shape.ts"
+import type { Json, JsonObject } from "../../language/json.ts"
+import { isObject, present } from "../../language/json.ts"
+import type { OutputFormat, Prompt, Sampling } from "../../language/prompt.ts"
+import type { ModelRequest } from "../../language/request.ts"
+import { misshapen, notServed, readObject, readObjects, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readConversation } from "./messages-decode.ts"
 import { readReasoning } from "./reasoning.ts"
 import { readToolUse } from "./tools-decode.ts"
 
-export function decodePrompt(request: ChatRequest): Prompt | Failure {
+export function decodePrompt(request: ModelRequest): Prompt | Failure {
   const { body } = request
   if (request.choices > 1)
     return notServed(`'n' is ${request.choices}; this model gives one answer a call, so call it once for each.`)

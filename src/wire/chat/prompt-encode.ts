@@ -1,9 +1,9 @@
 /**
  * A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { OutputFormat, Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { OutputFormat, Prompt } from "../../language/prompt.ts"
+import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { EncodedPrompt } from "../codec.ts"
 import { serviceTier } from "../service-tier.ts"
@@ -12,7 +12,7 @@ import { chatEffort } from "./reasoning.ts"
 import { chatName, toolNames } from "./tool-names.ts"
 import { writeToolUse } from "./tools-encode.ts"
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const names = toolNames(prompt)
   const messages = writeMessages(prompt, names)
   if (messages instanceof Failure) return messages

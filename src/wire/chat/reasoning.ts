@@ -2,10 +2,10 @@
  * Reasoning in a chat request: `reasoning_effort`, and the `thinking` object that vendors with a chat endpoint beside
  * their own format take there. The format itself knows no budget, so a budget is written as the effort that it buys.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import { present } from "../../chat/json.ts"
-import type { Effort, Reasoning } from "../../chat/prompt.ts"
-import { misshapen, readCount, readObject, shown } from "../../chat/shape.ts"
+import type { JsonObject } from "../../language/json.ts"
+import { present } from "../../language/json.ts"
+import type { Effort, Reasoning } from "../../language/prompt.ts"
+import { misshapen, readCount, readObject, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]

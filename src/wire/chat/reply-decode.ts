@@ -1,7 +1,7 @@
 /** A chat backend's whole answer in the neutral language: its first choice, the only one that is asked for here. */
-import type { ChatReply } from "../../chat/event.ts"
-import { isObject, type JsonObject } from "../../chat/json.ts"
-import type { AssistantPart, Prompt, ToolCallPart } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import type { AssistantPart, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Reply } from "../format.ts"
 import { CallReader } from "./calls-decode.ts"
@@ -10,7 +10,7 @@ import { readSaid } from "./said.ts"
 import { toolNames } from "./tool-names.ts"
 import { readUsage } from "./usage.ts"
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ChatReply | Failure {
+export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply | Failure {
   const choice = Array.isArray(body.choices) ? body.choices[0] : undefined
   if (!isObject(choice) || !isObject(choice.message)) return new Failure("dependency.upstream_unavailable")
   const id = typeof body.id === "string" && body.id !== "" ? body.id : undefined

@@ -1,14 +1,14 @@
 /** A whole answer for a chat client. */
-import type { ChatReply } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
-import type { AssistantPart, ToolCallPart } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { AssistantPart, ToolCallPart } from "../../language/prompt.ts"
 import type { AnswerView } from "../codec.ts"
 import { answerHead, writeCallHead } from "./answer.ts"
 import { chatFinish } from "./finish.ts"
 import { usesFunctions } from "./tools-decode.ts"
 import { chatUsage } from "./usage.ts"
 
-export function encodeReply(reply: ChatReply, view: AnswerView): JsonObject {
+export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
   const calls = reply.parts.filter((part) => part.type === "tool-call")
   const finish = chatFinish(reply.finish, calls.length > 0)
   const older = usesFunctions(view.request.body)

@@ -1,5 +1,5 @@
 /** Reads a whole chat completion. Only its model changes on the way to the client. */
-import { isObject, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"

@@ -5,8 +5,8 @@
  * JSON mode (`json_object`) is not counted as structured outputs: it constrains nothing to a schema, nearly every model
  * has it, and refusing it outside of messages would take away from clients what costs nobody anything.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import { answerLimit, type ChatRequest, type Feature, type Forwarding, forwardedBody } from "../../chat/request.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { answerLimit, type ModelRequest, type Feature, type Forwarding, forwardedBody } from "../../language/request.ts"
 import {
   checkRole,
   firstFailure,
@@ -19,7 +19,7 @@ import {
   readParts,
   saysNothing,
   shown,
-} from "../../chat/shape.ts"
+} from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
@@ -36,7 +36,7 @@ const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_u
 const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
 const MOST_CHOICES = 128
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const parts = readMessages(body["messages"])
@@ -79,7 +79,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   }
 }
 
-export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
+export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const { endUser } = request
   const body = forwardedBody(request, forwarding, {
     isKnown: (name) => CHAT_FIELDS.fields.has(name),

@@ -2,7 +2,7 @@
  * What an answer says in text and in thinking: of a whole message and of a stream's delta alike. `reasoning_content` is
  * most vendors' field, `reasoning` that of some routers; Mistral sends a list of parts where the others send a text.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import { filled } from "../steps.ts"
 
 export interface Said {

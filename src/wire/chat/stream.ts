@@ -2,7 +2,7 @@
  * Reads one chat-completions stream: `data:` chunks until `[DONE]`. A chunk is written anew only when its model or usage
  * changes; whatever else it holds travels untouched.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamReader, StreamStep } from "../format.ts"

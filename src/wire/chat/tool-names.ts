@@ -4,7 +4,7 @@
  * a piece of its hash. The rule needs nothing but the prompt, so whoever reads the answer finds the way back without
  * any state, and a name is written alike in every turn of a conversation (a backend's cache depends on it).
  */
-import type { Prompt } from "../../chat/prompt.ts"
+import type { Prompt } from "../../language/prompt.ts"
 
 const TAKEN_BY_CHAT = /^[a-zA-Z0-9_-]{1,64}$/
 const LONGEST = 64

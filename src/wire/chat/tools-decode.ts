@@ -2,9 +2,9 @@
  * The tools of a chat request, and which of them the model may or must call, into the neutral language. The older
  * `functions` are tools of which an answer calls at most one.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
-import { beginsWith, misshapen, notServed, readObject, readObjects, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
+import { beginsWith, misshapen, notServed, readObject, readObjects, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { filled } from "../steps.ts"
 import { cacheMark } from "./parts-decode.ts"

@@ -2,9 +2,9 @@
  * Tools as a chat backend knows them. A custom tool, which takes free text, becomes a function with one string: most chat
  * backends know functions only. What its grammar asks for stands in that string's description.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
-import type { Endpoint } from "../../chat/request.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
+import type { Endpoint } from "../../language/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ToolNames } from "./tool-names.ts"
 

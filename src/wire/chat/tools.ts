@@ -2,8 +2,8 @@
  * The tools of a chat completions request: their shape, and what they make use of. A function without `parameters`
  * takes none in this format; where it has some, their schema obeys the same rule as a messages tool's.
  */
-import { isObject, type JsonObject, present } from "../../chat/json.ts"
-import type { Feature } from "../../chat/request.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
+import type { Feature } from "../../language/request.ts"
 import {
   beginsWith,
   checkName,
@@ -13,7 +13,7 @@ import {
   notServed,
   readObjects,
   shown,
-} from "../../chat/shape.ts"
+} from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 /** What the tools make use of. A search that the backend would run is a feature of its own, not tool use. */

@@ -1,7 +1,7 @@
 /** A chat-completions `usage` object, read and written. `prompt_tokens` includes what a cache served and stored. */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import type { Usage } from "../../chat/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import type { Usage } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { type Count, inclusiveTokens } from "../tokens.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {

@@ -4,7 +4,7 @@
  * does not run here: until it has read the file, and for office files, its size has to do. A file of text is a text. A file
  * behind an address, which is never fetched, is likely a short one, and may be anything.
  */
-import type { SentDocument } from "../../chat/request.ts"
+import type { SentDocument } from "../../language/request.ts"
 import { textTokens } from "./text.ts"
 
 export const PAGE_TOKENS = 3_000

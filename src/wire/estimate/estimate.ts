@@ -5,8 +5,8 @@
  *
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { SentDocument, SentMedia } from "../../chat/request.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { SentDocument, SentMedia } from "../../language/request.ts"
 import { sentDocument } from "./document.ts"
 import { imageTokens } from "./image.ts"
 import { textTokens } from "./text.ts"

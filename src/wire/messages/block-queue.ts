@@ -3,7 +3,7 @@
  * for others meanwhile (parallel tool calls whose pieces interleave) waits until it is over. A text is over when another
  * part begins; a tool call when its arguments are whole and another part has begun, or when the answer ends.
  */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import { JsonProgress } from "./json-progress.ts"
 
 export interface BlockEvent {

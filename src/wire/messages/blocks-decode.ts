@@ -3,7 +3,7 @@
  * leaves out is read as nothing. A block that only the vendor's own backend could make sense of is refused, but for the
  * traces of tools that ran there: the answer that followed them says what they found.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type {
   AssistantPart,
   CacheMark,
@@ -12,8 +12,8 @@ import type {
   TextPart,
   ToolResultPart,
   UserPart,
-} from "../../chat/prompt.ts"
-import { shown } from "../../chat/shape.ts"
+} from "../../language/prompt.ts"
+import { shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 type ShownPart = TextPart | ImagePart | DocumentPart

@@ -2,7 +2,7 @@
  * Parts of the neutral language as content blocks. Text that says nothing is left out, because backends of this format
  * refuse it; so is thinking that another kind of backend sealed, which this one could not read.
  */
-import { isObject, type JsonObject } from "../../chat/json.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
 import type {
   AssistantPart,
   CacheMark,
@@ -13,8 +13,8 @@ import type {
   ToolCallPart,
   ToolResultPart,
   UserPart,
-} from "../../chat/prompt.ts"
-import { notServed } from "../../chat/shape.ts"
+} from "../../language/prompt.ts"
+import { notServed } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { writtenId, writtenName } from "./tool-names.ts"
 

@@ -3,7 +3,7 @@
  * by heart, so a request names only a dated type; another model is told the same commands and fields in a schema
  * (platform.claude.com, "Bash tool", "Text editor tool", "Memory tool").
  */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 
 export interface ClientTool {
   readonly description: string

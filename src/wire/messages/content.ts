@@ -2,8 +2,8 @@
  * The messages and the system prompt of a messages request. Blocks may sit inside of blocks (an image in a tool's
  * result), so every check of a block looks at the flat list of all of them that is handed back here.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 /** `system` inside of `messages` came with version 2026-10-21. */

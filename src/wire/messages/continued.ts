@@ -1,5 +1,5 @@
 /** A conversation gone on with by the gateway: what the assistant said comes after it, and no tool is forced any more. */
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import { freeChoice } from "./server-tools.ts"
 
 export function continuedBody(body: JsonObject, said: JsonObject): JsonObject {

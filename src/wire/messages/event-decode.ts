@@ -3,9 +3,9 @@
  * Pings, citations, and what tools that ran at the backend did are left out; a failure is told by the format's reader
  * before an event comes here.
  */
-import type { ChatEvent } from "../../chat/event.ts"
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { Prompt } from "../../chat/prompt.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
 import type { EventDecoder } from "../codec.ts"
 import { eventObject, type SseEvent } from "../sse.ts"
 import { readText } from "./blocks-decode.ts"
@@ -37,7 +37,7 @@ export class MessagesEventDecoder implements EventDecoder {
     this.#asked = new ToolsAsked(prompt)
   }
 
-  decode(event: SseEvent): ChatEvent[] {
+  decode(event: SseEvent): ModelEvent[] {
     const body = eventObject(event)
     if (body === undefined) return []
     switch (typeof body["type"] === "string" ? body["type"] : event.event) {
@@ -58,13 +58,13 @@ export class MessagesEventDecoder implements EventDecoder {
     }
   }
 
-  #start({ id, usage }: JsonObject): ChatEvent[] {
+  #start({ id, usage }: JsonObject): ModelEvent[] {
     this.#usage = startUsage(usage)
     const told = decodeUsage({ ...this.#usage, output_tokens: 0 })
     return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: told }]
   }
 
-  #begin(block: JsonObject): ChatEvent[] {
+  #begin(block: JsonObject): ModelEvent[] {
     switch (readText(block["type"])) {
       case "text":
         this.#open = true
@@ -84,14 +84,14 @@ export class MessagesEventDecoder implements EventDecoder {
     }
   }
 
-  #beginTool({ id, name: written, input }: JsonObject): ChatEvent {
+  #beginTool({ id, name: written, input }: JsonObject): ModelEvent {
     const { name, custom } = this.#asked.called(readText(written))
     const index = this.#tools++
     this.#tool = { index, custom, input, pieces: "" }
     return { type: "tool-call-start", index, id: readText(id), name, custom }
   }
 
-  #delta(delta: JsonObject): ChatEvent[] {
+  #delta(delta: JsonObject): ModelEvent[] {
     if (!this.#open) return []
     switch (readText(delta["type"])) {
       case "text_delta":
@@ -108,15 +108,15 @@ export class MessagesEventDecoder implements EventDecoder {
     }
   }
 
-  #input(piece: string): ChatEvent[] {
+  #input(piece: string): ModelEvent[] {
     if (this.#tool === undefined || piece === "") return []
     this.#tool.pieces = this.#tool.custom ? this.#tool.pieces + piece : piece
     return this.#tool.custom ? [] : [{ type: "tool-call-delta", index: this.#tool.index, arguments: piece }]
   }
 
-  #close(): ChatEvent[] {
+  #close(): ModelEvent[] {
     if (!this.#open) return []
-    const last: ChatEvent[] = []
+    const last: ModelEvent[] = []
     if (this.#signature !== "") {
       last.push({ type: "thinking-seal", seal: { by: "messages", data: this.#signature } })
     }
@@ -130,8 +130,8 @@ export class MessagesEventDecoder implements EventDecoder {
     return [...last, { type: "part-end" }]
   }
 
-  #end(delta: JsonObject, usage: Json | undefined): ChatEvent[] {
-    const events: ChatEvent[] = this.#close()
+  #end(delta: JsonObject, usage: Json | undefined): ModelEvent[] {
+    const events: ModelEvent[] = this.#close()
     const { stop_reason: reason, stop_sequence: sequence } = delta
     if (typeof reason === "string") {
       const stopSequence = typeof sequence === "string" ? sequence : undefined
@@ -145,7 +145,7 @@ export class MessagesEventDecoder implements EventDecoder {
   }
 }
 
-const textDelta = (type: "text-delta" | "thinking-delta", text: Json | undefined): ChatEvent[] =>
+const textDelta = (type: "text-delta" | "thinking-delta", text: Json | undefined): ModelEvent[] =>
   typeof text === "string" && text !== "" ? [{ type, text }] : []
 
 /** What is still to be told of a call's arguments when its block ends. */

@@ -3,9 +3,9 @@
  * `message_stop`. The reason of the end and the usage leave together at the end, because the SDKs take what the last
  * `message_delta` says for the whole truth.
  */
-import type { ChatEvent, FinishReason, Usage } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
-import type { Seal } from "../../chat/prompt.ts"
+import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
 import type { StreamStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
@@ -37,7 +37,7 @@ export class MessagesEventEncoder implements EventEncoder {
     this.#tellsThinking = tellsThinking(view.request)
   }
 
-  encode(event: ChatEvent): StreamStep[] {
+  encode(event: ModelEvent): StreamStep[] {
     if (this.#steps.ended) return []
     if (event.type === "failure") return [this.#steps.failure(event.failure)]
     const opening = this.#start(event)
@@ -46,7 +46,7 @@ export class MessagesEventEncoder implements EventEncoder {
     return event.type === "end" ? [...opening, ...blocks, ...this.#end()] : [...opening, ...blocks]
   }
 
-  #start(event: ChatEvent): StreamStep[] {
+  #start(event: ModelEvent): StreamStep[] {
     if (this.#started) return []
     this.#started = true
     const { id, usage } = event.type === "start" ? event : {}
@@ -65,7 +65,7 @@ export class MessagesEventEncoder implements EventEncoder {
   }
 
   /** Takes note of an event; what can be sent of it is then in the queue. */
-  #take(event: ChatEvent): void {
+  #take(event: ModelEvent): void {
     switch (event.type) {
       case "text-delta":
         return this.#text("text", event.text)
@@ -126,7 +126,7 @@ export class MessagesEventEncoder implements EventEncoder {
     return last?.kind === kind ? last : this.#queue.begin(kind, start)
   }
 
-  #startTool({ index, id, name, custom }: Extract<ChatEvent, { type: "tool-call-start" }>): void {
+  #startTool({ index, id, name, custom }: Extract<ModelEvent, { type: "tool-call-start" }>): void {
     const block = this.#queue.begin("tool", { type: "tool_use", id, name, input: {} })
     this.#tools.set(index, { block, custom })
     if (custom) this.#addInput(block, '{"input":"')

@@ -3,8 +3,8 @@
  * there, what is answered by another model, and what is counted outside of `usage`. Fields of a beta travel with the
  * beta alone. `system` and thinking are bound to signatures, so of `system` only the life of a cache mark is ever changed.
  */
-import type { Json, JsonObject } from "../../chat/json.ts"
-import { beginsWith } from "../../chat/shape.ts"
+import type { Json, JsonObject } from "../../language/json.ts"
+import { beginsWith } from "../../language/shape.ts"
 import { CACHE_MARK, fields, type Fields, SIGNED } from "../fields.ts"
 import { BETA } from "./betas.ts"
 

@@ -4,7 +4,7 @@
  * migration guides of 4.6 to 5.5). A name that is none of the vendor's is taken for a compatible backend, which knows
  * the format as it was first published; a vendor's model that is not known yet is taken for one of the newest.
  */
-import type { Effort } from "../../chat/prompt.ts"
+import type { Effort } from "../../language/prompt.ts"
 
 export interface ModelTraits {
   /** `enabled` with a budget, or `adaptive` with an effort beside it. */

@@ -3,8 +3,8 @@
  * customer (decisions §8): state that is kept there would leak from one customer to another, another model or speed
  * there would cost what the catalogue's rates do not cover.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import { notServed, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { notServed, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { refuseTier } from "../service-tier.ts"
 

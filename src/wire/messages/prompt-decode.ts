@@ -3,15 +3,15 @@
  * What has no meaning beyond the vendor's own backend is listed in docs/formats.md; `system` is kept whole, the block
  * that Claude Code bills by included: the encoder of a format whose caches that would defeat leaves it out.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning, Turn } from "../../chat/prompt.ts"
-import type { ChatRequest } from "../../chat/request.ts"
-import { misshapen, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Effort, OutputFormat, Prompt, Reasoning, Turn } from "../../language/prompt.ts"
+import type { ModelRequest } from "../../language/request.ts"
+import { misshapen, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { decodeAssistant, decodeText, decodeUser } from "./blocks-decode.ts"
 import { decodeToolChoice, decodeTools } from "./tools-decode.ts"
 
-export function decodePrompt({ body }: ChatRequest): Prompt | Failure {
+export function decodePrompt({ body }: ModelRequest): Prompt | Failure {
   const turns = decodeTurns(body["messages"])
   if (turns instanceof Failure) return turns
   const tools = decodeTools(body["tools"])

@@ -2,9 +2,9 @@
  * A prompt as a messages backend's request body. What this format cannot say is listed in docs/formats.md, where leaving
  * it out harms nobody; the rest is refused.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Prompt } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
+import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { EncodedPrompt } from "../codec.ts"
 import { serviceTier } from "../service-tier.ts"
@@ -17,7 +17,7 @@ import { encodeTurns } from "./turns-encode.ts"
 /** This format has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const traits = modelTraits(target.model)
   const messages = encodeTurns(prompt, traits)
   if (messages instanceof Failure) return messages

@@ -3,8 +3,8 @@
  * (model-traits.ts says which). Budgets are at least 1,024 tokens, and at most four fifths of the answer limit, so that
  * room for the answer stays; where none fits, the answer comes without thinking.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { Effort, Reasoning } from "../../chat/prompt.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Effort, Reasoning } from "../../language/prompt.ts"
 import { type ModelTraits, nearestEffort } from "./model-traits.ts"
 import { lowerThinking } from "./thinking.ts"
 

@@ -1,7 +1,7 @@
 /** A messages backend's whole answer as one of the neutral language. */
-import type { ChatReply } from "../../chat/event.ts"
-import { isObject, type JsonObject } from "../../chat/json.ts"
-import type { AssistantPart, Prompt } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import type { Reply } from "../format.ts"
 import { decodeAnswered, readText } from "./blocks-decode.ts"
 import { freeText } from "./custom-input.ts"
@@ -9,7 +9,7 @@ import { finishReason } from "./stop-reason.ts"
 import { decodeUsage } from "./told-usage.ts"
 import { ToolsAsked } from "./tool-names.ts"
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ChatReply {
+export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply {
   const asked = new ToolsAsked(prompt)
   const { id, content, stop_reason: reason, stop_sequence: sequence, usage } = body
   const blocks: JsonObject[] = Array.isArray(content) ? content.filter((block) => isObject(block)) : []

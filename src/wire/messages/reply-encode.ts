@@ -1,14 +1,14 @@
 /** A whole answer as the message that a client of this format reads. */
-import type { ChatReply } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
-import type { AssistantPart, ThinkingPart } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { AssistantPart, ThinkingPart } from "../../language/prompt.ts"
 import type { AnswerView } from "../codec.ts"
 import { messageId, tellsThinking } from "./answer-view.ts"
 import { toolInput } from "./blocks-encode.ts"
 import { encodeEnding } from "./stop-reason.ts"
 import { encodeUsage } from "./told-usage.ts"
 
-export function encodeReply(reply: ChatReply, view: AnswerView): JsonObject {
+export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
   const shows = tellsThinking(view.request)
   const calls = reply.parts.filter((part) => part.type === "tool-call")
   const whole = calls.every((call) => call.custom || isWhole(call.arguments))

@@ -2,16 +2,16 @@
  * A messages request: checked, understood, and written anew for a backend of the same format. Thinking blocks are never
  * touched on the way, and of `system` only the life of cache marks: the vendor's signatures are bound to them.
  */
-import { isObject, type JsonObject } from "../../chat/json.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
 import {
   answerLimit,
-  type ChatRequest,
+  type ModelRequest,
   type Feature,
   type Forwarding,
   forwardedBody,
-  type WebSearchWish,
-} from "../../chat/request.ts"
-import { misshapen, readCount, readFlag, readObject } from "../../chat/shape.ts"
+  type WebSearchOptions,
+} from "../../language/request.ts"
+import { misshapen, readCount, readFlag, readObject } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
@@ -25,7 +25,7 @@ import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const prompt = decodePrompt(body)
@@ -63,7 +63,7 @@ export function countInputTokens(body: JsonObject): number | Failure {
   return prompt.refusal ?? estimatePrompt(body).inputTokens
 }
 
-export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
+export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const limit = answerLimit(request, forwarding)
   const { endUser } = request
   const plain = withPlainSearch(
@@ -81,7 +81,7 @@ export function encodeRequest(request: ChatRequest, forwarding: Forwarding): Jso
 }
 
 interface Prompt {
-  readonly webSearch: WebSearchWish | undefined
+  readonly webSearch: WebSearchOptions | undefined
   readonly features: ReadonlySet<Feature>
   /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */
   readonly refusal: Failure | undefined

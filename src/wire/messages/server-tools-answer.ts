@@ -3,7 +3,7 @@
  * them, the last turn's end, usage summed. Told as events as it grows, or whole at the end.
  */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import { isObject, type JsonObject } from "../../chat/json.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
 import { encodeSse } from "../sse.ts"
 import { type FoundPage, resultBlock, searchBlock, type SearchErrorCode } from "./server-tools-blocks.ts"
 import type { Turn } from "./server-tools-turn.ts"

@@ -3,7 +3,7 @@
  * was found. `encrypted_content` is opaque to clients, who send it back; here it holds the excerpt, in an envelope that
  * is no secret, because whoever has it could as well have written it.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 
 export const SEARCH_TOOL = "web_search"
 

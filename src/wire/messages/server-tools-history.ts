@@ -3,7 +3,7 @@
  * message is parted at each search, and a user's turn with the results stands in between. The loop says its own turns
  * to the backend through here too, so what the model reads of a search is the same while it runs and ever after.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import { continuesTurn, plainCall, plainResult, SEARCH_TOOL } from "./server-tools-blocks.ts"
 
 const isSearch = ({ type, name }: JsonObject): boolean => type === "server_tool_use" && name === SEARCH_TOOL

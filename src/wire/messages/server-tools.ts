@@ -3,9 +3,9 @@
  * here the gateway runs it (src/gateway/tool-loop.ts), so the backend is offered a plain tool of the same name in its
  * place. What a client sends back of earlier searches is said in the plain tool's words too (server-tools-history.ts).
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { WebSearchWish } from "../../chat/request.ts"
-import { misshapen, readCount, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { WebSearchOptions } from "../../language/request.ts"
+import { misshapen, readCount, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readMessages } from "./content.ts"
 import { SEARCH_TOOL } from "./server-tools-blocks.ts"
@@ -15,7 +15,7 @@ import { family } from "./tools.ts"
 const isWebSearch = (tool: JsonObject): boolean => family(tool) === "web_search"
 
 /** The web search that is asked for, the first of several; undefined where none is. `blocks` are those of all messages. */
-export function readWebSearch(body: JsonObject, blocks: readonly JsonObject[]): WebSearchWish | undefined | Failure {
+export function readWebSearch(body: JsonObject, blocks: readonly JsonObject[]): WebSearchOptions | undefined | Failure {
   const tools = Array.isArray(body["tools"]) ? body["tools"].filter((tool) => isObject(tool)) : []
   const tool = tools.find(isWebSearch)
   if (tool === undefined) return undefined

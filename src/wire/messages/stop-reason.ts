@@ -1,6 +1,6 @@
 /** Why an answer ended, in this format's words, and back. */
-import type { Json } from "../../chat/json.ts"
-import type { FinishReason } from "../../chat/event.ts"
+import type { Json } from "../../language/json.ts"
+import type { FinishReason } from "../../language/event.ts"
 
 const FINISHES: Readonly<Record<string, FinishReason>> = {
   end_turn: "stop",

@@ -2,7 +2,7 @@
  * Reads one messages stream: `message_start` … `message_stop`. Only `message_start` names the model, so every other
  * event goes out with the exact text it came with.
  */
-import { isObject, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamReader, StreamStep } from "../format.ts"

@@ -3,8 +3,8 @@
  * and only under the limit, so the budget shrinks with the limit, in proportion, that room for the answer stays; where
  * no budget fits any more, the answer comes without thinking.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import { beginsWith } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { beginsWith } from "../../language/shape.ts"
 
 const LEAST_BUDGET = 1024
 

@@ -2,8 +2,8 @@
  * Usage as a client of this format is told it, and as a backend of this format tells it for clients of the others. In
  * tokens. What is charged is read by usage.ts; here counts are only passed on.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { Usage } from "../../chat/event.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Usage } from "../../language/event.ts"
 import { usageTokens } from "./usage.ts"
 
 export function decodeUsage(usage: Json | undefined): Usage | undefined {

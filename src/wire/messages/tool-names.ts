@@ -3,7 +3,7 @@
  * What fits is never changed. A name that does not fit gets a piece of its hash, so that it is written alike in every
  * turn (the backend's cache depends on it) and no state is needed to find the way back.
  */
-import type { Prompt } from "../../chat/prompt.ts"
+import type { Prompt } from "../../language/prompt.ts"
 
 const LONGEST_NAME = 128
 const DIGEST_DIGITS = 8

@@ -3,9 +3,9 @@
  * that the client runs are spelled out, a search is the neutral one, and a search among tools falls away, because a
  * backend of another format is told of all tools at once.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
-import { misshapen, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
+import { misshapen, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readCache, readText } from "./blocks-decode.ts"
 import { clientTool } from "./client-tools.ts"

@@ -2,8 +2,8 @@
  * Tools and the choice among them, as a messages backend takes them. A tool that takes free text becomes a function with
  * one text `input`; the answer's decoder takes it out again. `strict` is left out: of the models here only some know it.
  */
-import { type JsonObject, present } from "../../chat/json.ts"
-import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../chat/prompt.ts"
+import { type JsonObject, present } from "../../language/json.ts"
+import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../language/prompt.ts"
 import { cacheControl } from "./blocks-encode.ts"
 import { writtenName } from "./tool-names.ts"
 

@@ -3,9 +3,9 @@
  * type: those that the client runs travel, web search is the gateway's to run, and what else the vendor would run on
  * its side is not served, because it keeps state there or calls out from there.
  */
-import { type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Feature } from "../../chat/request.ts"
-import { checkName, checkSchema, firstFailure, misshapen, notServed, readObjects, shown } from "../../chat/shape.ts"
+import { type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Feature } from "../../language/request.ts"
+import { checkName, checkSchema, firstFailure, misshapen, notServed, readObjects, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. The date that follows may be any. */

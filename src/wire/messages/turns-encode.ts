@@ -3,8 +3,8 @@
  * mid-conversation is folded into the user's turn, marked as what it is: `role: "system"` is refused by older models and
  * on some clouds, and where it is taken, only at some places.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Prompt, TextPart, Turn } from "../../chat/prompt.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Prompt, TextPart, Turn } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import { assistantBlocks, textBlocks, userBlocks } from "./blocks-encode.ts"
 import type { ModelTraits } from "./model-traits.ts"

@@ -3,7 +3,7 @@
  * counts twice: the prompt in `message_start`, and all that is known by then, cumulatively, in each `message_delta`.
  */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { disjointTokens } from "../tokens.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {

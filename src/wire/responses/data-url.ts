@@ -1,5 +1,5 @@
 /** `data:` URLs with base64 in them (RFC 2397), which is how this format carries images and files inline. */
-import type { DataSource } from "../../chat/prompt.ts"
+import type { DataSource } from "../../language/prompt.ts"
 
 export const dataUrl = ({ mediaType, base64 }: DataSource): string => `data:${mediaType};base64,${base64}`
 

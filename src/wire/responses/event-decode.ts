@@ -2,9 +2,9 @@
  * Reads a responses backend's stream as neutral events. Deltas are taken as they come; what a `done` or the finished
  * item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { isObject, type Json, type JsonObject } from "../../chat/json.ts"
-import type { ChatEvent } from "../../chat/event.ts"
-import type { AssistantPart, Prompt } from "../../chat/prompt.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { EventDecoder } from "../codec.ts"
 import { eventObject, type SseEvent } from "../sse.ts"
@@ -32,13 +32,13 @@ class ResponseDecoder implements EventDecoder {
   #calls = 0
   /** Which of its two kinds of text a reasoning item is told in, by output index. */
   readonly #reasoningIn = new Map<string, string>()
-  #events: ChatEvent[] = []
+  #events: ModelEvent[] = []
 
   constructor(side: Side) {
     this.#side = side
   }
 
-  decode(event: SseEvent): ChatEvent[] {
+  decode(event: SseEvent): ModelEvent[] {
     const body = event.data === "" ? undefined : eventObject(event)
     if (body === undefined) return []
     this.#events = []
@@ -89,7 +89,7 @@ class ResponseDecoder implements EventDecoder {
     }
   }
 
-  #tell(event: ChatEvent): void {
+  #tell(event: ModelEvent): void {
     this.#events.push(event)
   }
 

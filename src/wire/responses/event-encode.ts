@@ -4,8 +4,8 @@
  * event repeats the whole answer, which is why the items are kept.
  */
 import { unreachable } from "../../../actors/unreachable.ts"
-import type { ChatEvent, FinishReason, Usage } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
+import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
 import type { StreamPosition, StreamStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
@@ -37,7 +37,7 @@ class ResponseEncoder implements EventEncoder {
     this.#readCall = callReader(view)
   }
 
-  encode(event: ChatEvent): StreamStep[] {
+  encode(event: ModelEvent): StreamStep[] {
     if (this.#steps.ended) return []
     if (event.type === "failure") return [this.#steps.failure(event.failure)]
     if (event.type === "start" || event.type === "usage") this.#usage = event.usage ?? this.#usage
@@ -52,7 +52,7 @@ class ResponseEncoder implements EventEncoder {
   }
 
   /** Whether the event is usable output. */
-  #write(event: Exclude<ChatEvent, { type: "failure" | "usage" | "end" }>): boolean {
+  #write(event: Exclude<ModelEvent, { type: "failure" | "usage" | "end" }>): boolean {
     switch (event.type) {
       case "start":
         return false

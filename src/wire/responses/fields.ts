@@ -3,8 +3,8 @@
  * among them is what the backend keeps, what it would do at another price (`reasoning.mode`, a cache that is warmed without
  * an answer), and compaction.
  */
-import type { Json, JsonObject } from "../../chat/json.ts"
-import { present } from "../../chat/json.ts"
+import type { Json, JsonObject } from "../../language/json.ts"
+import { present } from "../../language/json.ts"
 import { fields, type Fields, oneOf } from "../fields.ts"
 
 const CALLER = fields("type caller_id")

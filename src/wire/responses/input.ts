@@ -2,8 +2,8 @@
  * The input of a responses request: a text, or items. Messages are checked; what other items hold is the format's
  * business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 const ROLES = ["user", "assistant", "system", "developer"]

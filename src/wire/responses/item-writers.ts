@@ -2,8 +2,8 @@
  * One item of a streamed output, from its `added` to its `done`. Nothing is written for an item after it is closed, and
  * each part is closed before its item: every event that a client waits for comes, and none comes late.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Seal } from "../../chat/prompt.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Seal } from "../../language/prompt.ts"
 import {
   callItem,
   callText,

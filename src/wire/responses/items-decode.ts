@@ -4,7 +4,7 @@
  * in one message. Items that are no part of what was said (a search at the backend, tools told later) are left out; an
  * item that is not understood is refused, for leaving it out would change the conversation.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type {
   AssistantPart,
   Prompt,
@@ -14,8 +14,8 @@ import type {
   ToolCallPart,
   Turn,
   UserPart,
-} from "../../chat/prompt.ts"
-import { misshapen, notServed, shown } from "../../chat/shape.ts"
+} from "../../language/prompt.ts"
+import { misshapen, notServed, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { assistantParts, inputParts, textParts } from "./parts-decode.ts"
 import { readSeal } from "./sealed.ts"

@@ -3,7 +3,7 @@
  * backend has stored, and nothing is stored there.
  */
 import { unreachable } from "../../../actors/unreachable.ts"
-import type { JsonObject } from "../../chat/json.ts"
+import type { JsonObject } from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -12,7 +12,7 @@ import type {
   ToolResultPart,
   Turn,
   UserPart,
-} from "../../chat/prompt.ts"
+} from "../../language/prompt.ts"
 import { dataUrl } from "./data-url.ts"
 import { writtenName } from "./tool-names.ts"
 

@@ -2,9 +2,9 @@
  * What a client's answer consists of: the items of its output and the response around them. A stream tells each item
  * twice and the whole again at its end, a reply tells it once; all come from here.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { FinishReason, Usage } from "../../chat/event.ts"
-import type { Seal } from "../../chat/prompt.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { FinishReason, Usage } from "../../language/event.ts"
+import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView } from "../codec.ts"
 import { sealedContent } from "./sealed.ts"
 import { clientNames, type ToolName } from "./tool-names.ts"

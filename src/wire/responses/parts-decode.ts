@@ -1,7 +1,7 @@
 /** The parts of messages and of tools' outputs: text, images and files. A part of empty text is no part. */
-import { type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { AssistantPart, DocumentPart, ImagePart, TextPart } from "../../chat/prompt.ts"
-import { misshapen, notServed, readParts, shown } from "../../chat/shape.ts"
+import { type Json, type JsonObject, present } from "../../language/json.ts"
+import type { AssistantPart, DocumentPart, ImagePart, TextPart } from "../../language/prompt.ts"
+import { misshapen, notServed, readParts, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readDataUrl } from "./data-url.ts"
 

@@ -1,15 +1,15 @@
 /** A client's responses request in the neutral language. What is left out is listed in docs/formats.md. */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning, TextPart } from "../../chat/prompt.ts"
-import type { ChatRequest } from "../../chat/request.ts"
-import { misshapen, notServed, readObject, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Effort, OutputFormat, Prompt, Reasoning, TextPart } from "../../language/prompt.ts"
+import type { ModelRequest } from "../../language/request.ts"
+import { misshapen, notServed, readObject, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { decodeItems } from "./items-decode.ts"
 import { decodeTools } from "./tools-decode.ts"
 
 const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-export function decodePrompt({ body }: ChatRequest): Prompt | Failure {
+export function decodePrompt({ body }: ModelRequest): Prompt | Failure {
   const conversation = decodeItems(body["input"])
   if (conversation instanceof Failure) return conversation
   const tools = decodeTools(body)

@@ -2,9 +2,9 @@
  * A prompt as the body for a responses backend. Nothing is stored there (decisions §8), so thinking comes back only
  * where its encrypted form is asked for. What is left out, and why that does no harm, is in docs/formats.md.
  */
-import type { JsonObject } from "../../chat/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning } from "../../chat/prompt.ts"
-import { answerLimit, type ChatRequest, type Target } from "../../chat/request.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { Effort, OutputFormat, Prompt, Reasoning } from "../../language/prompt.ts"
+import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { EncodedPrompt } from "../codec.ts"
 import { serviceTier } from "../service-tier.ts"
@@ -25,7 +25,7 @@ const EFFORT_OF_BUDGET: readonly (readonly [leastTokens: number, effort: Effort]
   [0, "low"],
 ]
 
-export function encodePrompt(prompt: Prompt, request: ChatRequest, target: Target): EncodedPrompt | Failure {
+export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   if (prompt.stopSequences.length > 0)
     return notExpressible(
       "Stop sequences are not served for this model.",

@@ -1,7 +1,7 @@
 /** A responses backend's whole answer in the neutral language. Its own searches and the like are no part of it. */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { ChatReply, FinishReason, Usage } from "../../chat/event.ts"
-import type { AssistantPart, Prompt } from "../../chat/prompt.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { ModelReply, FinishReason, Usage } from "../../language/event.ts"
+import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Reply } from "../format.ts"
 import { answerParts, backendSide } from "./items-decode.ts"
@@ -9,7 +9,7 @@ import { usageTokens } from "./usage.ts"
 
 const SAID: readonly unknown[] = ["message", "reasoning", "function_call", "custom_tool_call"]
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ChatReply | Failure {
+export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply | Failure {
   const output = Array.isArray(body["output"]) ? body["output"].filter(isObject) : []
   const parts: AssistantPart[] = []
   const side = backendSide(prompt)

@@ -1,7 +1,7 @@
 /** A whole answer for a client of the responses format. */
-import type { ChatReply } from "../../chat/event.ts"
-import type { JsonObject } from "../../chat/json.ts"
-import type { AssistantPart } from "../../chat/prompt.ts"
+import type { ModelReply } from "../../language/event.ts"
+import type { JsonObject } from "../../language/json.ts"
+import type { AssistantPart } from "../../language/prompt.ts"
 import type { AnswerView } from "../codec.ts"
 import {
   callItem,
@@ -16,7 +16,7 @@ import {
   responseObject,
 } from "./output-items.ts"
 
-export function encodeReply({ id, parts, finish, usage }: ChatReply, view: AnswerView): JsonObject {
+export function encodeReply({ id, parts, finish, usage }: ModelReply, view: AnswerView): JsonObject {
   const identity = identityOf(view, id)
   const readCall = callReader(view)
   const status = endOf(finish)

@@ -2,7 +2,7 @@
  * Reads a whole response. `incomplete` is an answer that ended at its limit; any other status but `completed` is none,
  * whatever the HTTP status said.
  */
-import { type JsonObject, present } from "../../chat/json.ts"
+import { type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"

@@ -3,9 +3,9 @@
  * keeps conversations, files and prompts for its clients; behind a gateway all of that is the operator's one account,
  * so whatever names such state is refused and nothing is ever stored (decisions §8).
  */
-import { isObject, type JsonObject, present } from "../../chat/json.ts"
-import { answerLimit, type ChatRequest, type Feature, type Forwarding, forwardedBody } from "../../chat/request.ts"
-import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../chat/shape.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
+import { answerLimit, type ModelRequest, type Feature, type Forwarding, forwardedBody } from "../../language/request.ts"
+import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
@@ -19,7 +19,7 @@ import { checkTools, mostToolCalls } from "./tools.ts"
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
 const IMAGES: readonly unknown[] = ["input_image", "computer_screenshot"]
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ChatRequest | Failure {
+export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const input = readInput(body["input"])
@@ -60,7 +60,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   }
 }
 
-export function encodeRequest(request: ChatRequest, forwarding: Forwarding): JsonObject {
+export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const { endUser, features } = request
   const body = forwardedBody(request, forwarding, {
     isKnown: (name) => RESPONSES_FIELDS.fields.has(name),

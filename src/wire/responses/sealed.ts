@@ -3,7 +3,7 @@
  * format that its clients keep and send back untouched. A messages backend takes its own thinking back only with its
  * signature, so without the envelope a conversation through this format would lose it after one turn.
  */
-import type { Seal } from "../../chat/prompt.ts"
+import type { Seal } from "../../language/prompt.ts"
 
 const envelope = (by: Seal["by"]): string => `loket.${by}.`
 const FOREIGN: readonly Seal["by"][] = ["messages", "messages-redacted"]

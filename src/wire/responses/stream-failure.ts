@@ -3,7 +3,7 @@
  * `response.failed`: clients take a bare error for nothing (decisions §6). A stream that has begun keeps its identity
  * and its numbers.
  */
-import type { Json, JsonObject } from "../../chat/json.ts"
+import type { Json, JsonObject } from "../../language/json.ts"
 import type { Failure } from "../../failure/failure.ts"
 import type { FailureContext } from "../format.ts"
 import { encodeSse } from "../sse.ts"

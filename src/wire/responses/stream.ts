@@ -3,7 +3,7 @@
  * event closes the stream, a failed one too. The reader keeps the answer's identity and the count of its events, because
  * a failure that the gateway adds has to continue both.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, StreamPosition, StreamReader, StreamStep } from "../format.ts"

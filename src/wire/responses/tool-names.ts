@@ -3,8 +3,8 @@
  * of the characters and the length that every format takes, and the request that the client sent says what a name in
  * the answer was called before. A name that fits already is left alone.
  */
-import { isObject, type JsonObject } from "../../chat/json.ts"
-import type { Prompt } from "../../chat/prompt.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
 
 /** What the narrowest format allows. */
 const LONGEST_NAME = 64

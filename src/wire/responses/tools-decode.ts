@@ -3,9 +3,9 @@
  * understood; other kinds (a local shell, patches, tool search) have no counterpart in the other formats and are left
  * out, so that an agent that offers them along with the rest still works (docs/formats.md).
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Tool, ToolChoice } from "../../chat/prompt.ts"
-import { beginsWith, misshapen, notServed, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Tool, ToolChoice } from "../../language/prompt.ts"
+import { beginsWith, misshapen, notServed, shown } from "../../language/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
 import { flatName, nameOf, toolsOf, unfolded } from "./tool-names.ts"
 

@@ -1,7 +1,7 @@
 /** The tools of a prompt, as a responses backend takes them. */
 import { unreachable } from "../../../actors/unreachable.ts"
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Prompt, Tool, ToolChoice } from "../../chat/prompt.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import { writtenName } from "./tool-names.ts"
 import { mostToolCalls } from "./tools.ts"

@@ -2,9 +2,17 @@
  * The tools of a responses request. What the client runs travels, search is a feature that the catalogue judges, and
  * what would run or be kept at the backend on the operator's account is not served.
  */
-import { isObject, type Json, type JsonObject, present } from "../../chat/json.ts"
-import type { Feature } from "../../chat/request.ts"
-import { beginsWith, checkName, checkSchema, firstFailure, notServed, readObjects, shown } from "../../chat/shape.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Feature } from "../../language/request.ts"
+import {
+  beginsWith,
+  checkName,
+  checkSchema,
+  firstFailure,
+  notServed,
+  readObjects,
+  shown,
+} from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 import { isItem } from "./fields.ts"
 

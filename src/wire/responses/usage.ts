@@ -1,6 +1,6 @@
 /** Tokens of a response's `usage`. `input_tokens` includes what a cache served and stored, `output_tokens` reasoning. */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import { isObject, type Json } from "../../chat/json.ts"
+import { isObject, type Json } from "../../language/json.ts"
 import { inclusiveTokens } from "../tokens.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {

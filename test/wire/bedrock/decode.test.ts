@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { converseCodec, converseReader } from "../../../src/wire/bedrock/codec.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
@@ -17,7 +17,7 @@ const stop = (contentBlockIndex: number) => sse("contentBlockStop", { contentBlo
 const end = (stopReason: string) => [sse("messageStop", { stopReason }), sse("metadata", { usage })]
 
 const patch = { type: "custom", name: "patch", description: undefined, grammar: undefined } as const
-const decode = (events: readonly { event: string; data: string }[], prompt = emptyPrompt): ChatEvent[] => {
+const decode = (events: readonly { event: string; data: string }[], prompt = emptyPrompt): ModelEvent[] => {
   const decoder = converseCodec.eventDecoder(prompt)
   return events.flatMap((event) => decoder.decode(event))
 }
@@ -64,7 +64,7 @@ describe("a ConverseStream in the neutral language", () => {
       { type: "text-delta", text: "Hi" },
       { type: "part-end" },
       ...ending("stop"),
-    ] as ChatEvent[])
+    ] as ModelEvent[])
   })
 
   test("calls whose pieces interleave, one without arguments, and one of a tool that takes free text", () => {
@@ -98,12 +98,12 @@ describe("a ConverseStream in the neutral language", () => {
     ["guardrail_intervened", "content-filter"],
     ["something_new", "stop"],
   ])("an answer that ended by %s finished by %s", (told, reason) => {
-    expect(decode(end(told))).toEqual(ending(reason) as ChatEvent[])
+    expect(decode(end(told))).toEqual(ending(reason) as ModelEvent[])
   })
 
   test("the sequence that stopped an answer is known where there was but one", () => {
-    expect(stopped("END")).toEqual(ending("stop-sequence", "END") as ChatEvent[])
-    expect(stopped("END", "STOP")).toEqual(ending("stop-sequence") as ChatEvent[])
+    expect(stopped("END")).toEqual(ending("stop-sequence", "END") as ModelEvent[])
+    expect(stopped("END", "STOP")).toEqual(ending("stop-sequence") as ModelEvent[])
   })
 
   test("a turn that called a tool ended for that, whatever is said", () => {

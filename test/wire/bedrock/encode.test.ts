@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { Prompt, Turn } from "../../../src/chat/prompt.ts"
-import type { ChatRequest } from "../../../src/chat/request.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { Prompt, Turn } from "../../../src/language/prompt.ts"
+import type { ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { converseCodec } from "../../../src/wire/bedrock/codec.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
@@ -17,7 +17,7 @@ const GPT_OSS = "openai.gpt-oss-120b-1:0"
 interface Asked {
   readonly model?: string
   readonly strip?: readonly string[]
-  readonly from?: ChatRequest
+  readonly from?: ModelRequest
 }
 const encode = (prompt: Partial<Prompt>, { model = LLAMA, strip = [], from = request }: Asked = {}) =>
   converseCodec.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, { model, strip })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { bedrockError } from "../../../src/wire/bedrock/error.ts"
 import { invokeBody, refuseInvoke } from "../../../src/wire/bedrock/invoke.ts"
 import { bedrockFamily, bedrockPath } from "../../../src/wire/bedrock/model.ts"

@@ -1,9 +1,9 @@
 /** Requests and prompts for the tests of the chat codec, and what an answer's events add up to. */
 import { expect } from "bun:test"
-import type { ChatEvent, ChatReply, FinishReason, Usage } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt } from "../../../src/chat/prompt.ts"
-import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
+import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt } from "../../../src/language/prompt.ts"
+import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
@@ -15,7 +15,7 @@ export const must = <T>(value: T | Failure): T => {
 }
 
 /** A client's chat request of these fields, as admission understands it. */
-const understood = (fields: JsonObject): ChatRequest =>
+const understood = (fields: JsonObject): ModelRequest =>
   must(
     decodeRequest(
       { model: "m", messages: [{ role: "user", content: "Hi" }], ...fields },
@@ -46,13 +46,13 @@ export const emptyPrompt: Prompt = {
 export const forwarding: Forwarding = { model: "vendor-model", maxOutputTokens: 4_096, strip: [] }
 
 /** A request of a client of another format, of which an encoder for chat needs next to nothing. */
-export const otherRequest: ChatRequest = { ...understood({}), endpoint: "messages", body: {} }
+export const otherRequest: ModelRequest = { ...understood({}), endpoint: "messages", body: {} }
 
 export const prompt = (fields: Partial<Prompt>): Prompt => ({ ...emptyPrompt, ...fields })
 
 export const encoded = (
   fields: Partial<Prompt>,
-  request: Partial<ChatRequest> = {},
+  request: Partial<ModelRequest> = {},
   changes: Partial<Forwarding> = {},
 ): JsonObject => {
   const asked = { ...forwarding, ...changes }
@@ -70,7 +70,7 @@ export const answerView = (fields: JsonObject = {}, changes: Partial<AnswerView>
 })
 
 /** What these events add up to; pieces of one kind that follow each other are one part, as chat tells them. */
-export function collect(events: readonly ChatEvent[]): ChatReply {
+export function collect(events: readonly ModelEvent[]): ModelReply {
   const parts: AssistantPart[] = []
   const callAt = new Map<number, number>()
   let id: string | undefined

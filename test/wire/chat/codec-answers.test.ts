@@ -1,31 +1,31 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { ChatEvent, ChatReply, FinishReason } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import { bytesOf, kinds, parse, sent } from "../replay.ts"
 import { answerView } from "./ask.ts"
 
-const start: ChatEvent = { type: "start", id: "msg_1", usage: undefined }
-const say = (text: string): ChatEvent => ({ type: "text-delta", text })
-const think = (text: string): ChatEvent => ({ type: "thinking-delta", text })
-const call = (index: number, id: string, name: string, custom = false): ChatEvent => ({
+const start: ModelEvent = { type: "start", id: "msg_1", usage: undefined }
+const say = (text: string): ModelEvent => ({ type: "text-delta", text })
+const think = (text: string): ModelEvent => ({ type: "thinking-delta", text })
+const call = (index: number, id: string, name: string, custom = false): ModelEvent => ({
   type: "tool-call-start",
   index,
   id,
   name,
   custom,
 })
-const args = (index: number, text: string): ChatEvent => ({ type: "tool-call-delta", index, arguments: text })
-const finish = (reason: FinishReason): ChatEvent => ({ type: "finish", reason, stopSequence: undefined })
-const usage: ChatEvent = {
+const args = (index: number, text: string): ModelEvent => ({ type: "tool-call-delta", index, arguments: text })
+const finish = (reason: FinishReason): ModelEvent => ({ type: "finish", reason, stopSequence: undefined })
+const usage: ModelEvent = {
   type: "usage",
   usage: { tokens: { input: 10, cacheRead: 200, cacheWrite: 30, output: 7 }, reasoning: 3 },
 }
-const partEnd: ChatEvent = { type: "part-end" }
-const end: ChatEvent = { type: "end" }
+const partEnd: ModelEvent = { type: "part-end" }
+const end: ModelEvent = { type: "end" }
 const usageObject = {
   prompt_tokens: 240,
   completion_tokens: 7,
@@ -34,18 +34,18 @@ const usageObject = {
   completion_tokens_details: { reasoning_tokens: 3 },
 }
 
-const encode = (events: readonly ChatEvent[], view: AnswerView = answerView()) => {
+const encode = (events: readonly ModelEvent[], view: AnswerView = answerView()) => {
   const encoder = chatCodec.eventEncoder(view)
   return events.flatMap((event) => encoder.encode(event))
 }
 /** The chunks that the client gets, without the end mark. */
-const chunks = (events: readonly ChatEvent[], view?: AnswerView): JsonObject[] => {
+const chunks = (events: readonly ModelEvent[], view?: AnswerView): JsonObject[] => {
   const told = parse([bytesOf(sent(encode(events, view)))]).map(({ data }) => data)
   expect(told.pop()).toBe("[DONE]")
   return told.map((data) => JSON.parse(data))
 }
 /** Each chunk's delta and finish. */
-const told = (events: readonly ChatEvent[], view?: AnswerView) =>
+const told = (events: readonly ModelEvent[], view?: AnswerView) =>
   chunks(events, view).map(({ choices }) => {
     const [choice] = choices as { delta: JsonObject; finish_reason: string | null }[]
     return choice?.finish_reason ?? choice?.delta
@@ -98,7 +98,7 @@ describe("a chat client's stream", () => {
   })
 
   test("tells thinking, and no seal", () => {
-    const sealed: ChatEvent = { type: "thinking-seal", seal: { by: "messages", data: "secret" } }
+    const sealed: ModelEvent = { type: "thinking-seal", seal: { by: "messages", data: "secret" } }
     expect(told([start, think("hm"), sealed, partEnd, say("a"), finish("stop"), end])).toEqual([
       role,
       { reasoning_content: "hm" },
@@ -153,7 +153,7 @@ describe("a chat client's stream", () => {
   })
 
   test("says nothing for what says nothing", () => {
-    const events: ChatEvent[] = [say(""), think(""), { type: "refusal-delta", text: "" }, partEnd, args(4, "{}")]
+    const events: ModelEvent[] = [say(""), think(""), { type: "refusal-delta", text: "" }, partEnd, args(4, "{}")]
     expect(encode([start, ...events])).toHaveLength(1)
   })
 
@@ -199,13 +199,13 @@ describe("the openai SDK reads", () => {
   const client = new OpenAI({ apiKey: "k", baseURL: `http://127.0.0.1:${server.port}/v1`, maxRetries: 0 })
   const ask = { model: "m", messages: [{ role: "user" as const, content: "Hi" }] }
 
-  const streamed = async (events: readonly ChatEvent[]) => {
+  const streamed = async (events: readonly ModelEvent[]) => {
     next = new Response(sent(encode(events, answerView({}, { includeUsage: true }))), {
       headers: { "content-type": "text/event-stream" },
     })
     return client.chat.completions.stream({ ...ask, stream_options: { include_usage: true } }).finalChatCompletion()
   }
-  const whole = async (reply: Partial<ChatReply>) => {
+  const whole = async (reply: Partial<ModelReply>) => {
     const body = chatCodec.encodeReply(
       { id: "x", parts: [], finish: "stop", stopSequence: undefined, usage: undefined, ...reply },
       answerView(),
@@ -291,7 +291,7 @@ describe("the openai SDK reads", () => {
   })
 
   test("a refusal", async () => {
-    const told: ChatEvent = { type: "refusal-delta", text: "no" }
+    const told: ModelEvent = { type: "refusal-delta", text: "no" }
     expect((await streamed([start, told, finish("stop"), end])).choices[0]?.message).toMatchObject({ refusal: "no" })
     const reply = await whole({ parts: [{ type: "refusal", text: "no" }] })
     expect(reply.choices[0]?.message).toMatchObject({ content: null, refusal: "no" })
@@ -314,7 +314,7 @@ describe("the openai SDK reads", () => {
 
   test("the older function call", () => {
     const parts = [{ type: "tool-call", id: "c", name: "f", arguments: "{}", custom: false } as const]
-    const reply: ChatReply = { id: "x", parts, finish: "tool-calls", stopSequence: undefined, usage: undefined }
+    const reply: ModelReply = { id: "x", parts, finish: "tool-calls", stopSequence: undefined, usage: undefined }
     expect(chatCodec.encodeReply(reply, answerView(functions)).choices).toMatchObject([
       { message: { content: null, function_call: { name: "f", arguments: "{}" } }, finish_reason: "function_call" },
     ])

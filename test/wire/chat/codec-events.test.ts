@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import type { ChatEvent, ChatReply } from "../../../src/chat/event.ts"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
-import type { Prompt } from "../../../src/chat/prompt.ts"
+import type { ModelEvent, ModelReply } from "../../../src/language/event.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
+import type { Prompt } from "../../../src/language/prompt.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import type { SseEvent } from "../../../src/wire/sse.ts"
 import { fixture, oneByteEach, parse } from "../replay.ts"
 import { collect, emptyPrompt, encoded, must, prompt } from "./ask.ts"
 
-const decode = (events: readonly SseEvent[], asked: Prompt = emptyPrompt): ChatEvent[] => {
+const decode = (events: readonly SseEvent[], asked: Prompt = emptyPrompt): ModelEvent[] => {
   const decoder = chatCodec.eventDecoder(asked)
   return events.flatMap((event) => decoder.decode(event))
 }
@@ -23,7 +23,7 @@ const callStart = (index: number, id: string, name: string) =>
   ({ type: "tool-call-start", index, id, name, custom: false }) as const
 const callDelta = (index: number, text: string) => ({ type: "tool-call-delta", index, arguments: text }) as const
 
-const recorded: readonly (readonly [name: string, events: ChatEvent[]])[] = [
+const recorded: readonly (readonly [name: string, events: ModelEvent[]])[] = [
   [
     "text",
     [
@@ -191,7 +191,7 @@ describe("a stream of tool calls is understood with", () => {
   })
 })
 
-const answers: readonly (readonly [fact: string, events: SseEvent[], says: Partial<ChatReply>])[] = [
+const answers: readonly (readonly [fact: string, events: SseEvent[], says: Partial<ModelReply>])[] = [
   [
     "content and finish in one chunk",
     [chunk({ content: "a" }, { finish_reason: "length" }), done],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
-import type { Prompt } from "../../../src/chat/prompt.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
+import type { Prompt } from "../../../src/language/prompt.ts"
 import { decoded, emptyPrompt, refusal } from "./ask.ts"
 
 const hi = { role: "user", content: "Hi" }

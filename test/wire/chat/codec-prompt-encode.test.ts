@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Effort, Prompt, Reasoning, Tool, Turn, UserPart } from "../../../src/chat/prompt.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Effort, Prompt, Reasoning, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import { encoded, forwarding, otherRequest, prompt } from "./ask.ts"

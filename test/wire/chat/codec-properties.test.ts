@@ -1,7 +1,7 @@
 /** What holds for every answer and every prompt: that it survives the way out and back. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ChatEvent, ChatReply, FinishReason, Usage } from "../../../src/chat/event.ts"
+import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
 import type {
   AssistantPart,
   Effort,
@@ -10,7 +10,7 @@ import type {
   ToolResultPart,
   Turn,
   UserPart,
-} from "../../../src/chat/prompt.ts"
+} from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
@@ -44,7 +44,7 @@ const said = fc.record({
 })
 type Said = typeof said extends fc.Arbitrary<infer T> ? T : never
 
-const toReply = (answer: Said): ChatReply => {
+const toReply = (answer: Said): ModelReply => {
   const texts = (["thinking", "text", "refusal"] as const).flatMap((type): AssistantPart[] => {
     const text = answer[type].join("")
     if (text === "") return []
@@ -66,24 +66,24 @@ const toReply = (answer: Said): ChatReply => {
   }
 }
 
-const toEvents = (answer: Said): ChatEvent[] => {
-  const events: ChatEvent[] = [{ type: "start", id: answer.id, usage: undefined }]
+const toEvents = (answer: Said): ModelEvent[] => {
+  const events: ModelEvent[] = [{ type: "start", id: answer.id, usage: undefined }]
   for (const text of answer.thinking) events.push({ type: "thinking-delta", text })
   for (const text of answer.text) events.push({ type: "text-delta", text }, { type: "part-end" })
   for (const text of answer.refusal) events.push({ type: "refusal-delta", text })
-  const later: ChatEvent[] = []
+  const later: ModelEvent[] = []
   for (const [index, { id, name, arguments: text, cuts }] of answer.calls.entries()) {
     events.push({ type: "tool-call-start", index, id, name, custom: false })
-    const delta = (part: string): ChatEvent => ({ type: "tool-call-delta", index, arguments: part })
+    const delta = (part: string): ModelEvent => ({ type: "tool-call-delta", index, arguments: part })
     ;(answer.inTurns ? later : events).push(delta(text.slice(0, cuts)), delta(text.slice(cuts)))
   }
   events.push(...later)
-  const last: ChatEvent[] = [{ type: "finish", reason: toReply(answer).finish, stopSequence: undefined }]
+  const last: ModelEvent[] = [{ type: "finish", reason: toReply(answer).finish, stopSequence: undefined }]
   if (answer.usage !== undefined) last.push({ type: "usage", usage: answer.usage })
   return [...events, ...(answer.usageFirst ? last.reverse() : last), { type: "end" }]
 }
 
-const named = (reply: ChatReply): ChatReply => ({ ...reply, id: reply.id ?? "chatcmpl-req_1" })
+const named = (reply: ModelReply): ModelReply => ({ ...reply, id: reply.id ?? "chatcmpl-req_1" })
 
 describe("an answer that chat can tell", () => {
   const view = answerView({}, { includeUsage: true })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Prompt, Tool } from "../../../src/chat/prompt.ts"
+import type { Prompt, Tool } from "../../../src/language/prompt.ts"
 import { toolNames } from "../../../src/wire/chat/tool-names.ts"
 import { emptyPrompt } from "./ask.ts"
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json } from "../../../src/chat/json.ts"
+import type { Json } from "../../../src/language/json.ts"
 import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
 import { textTokens } from "../../../src/wire/estimate/text.ts"
 import { samples } from "./samples.ts"

@@ -1,7 +1,7 @@
 /** A client's messages request as a prompt for a backend of another format. */
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Reasoning, UserPart } from "../../../src/chat/prompt.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, Reasoning, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { decoded, prompt } from "./samples.ts"
 

@@ -1,7 +1,7 @@
 /** A prompt for a messages backend: each line of the mapping (spec/wire.md, "C→M"). */
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/chat/prompt.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { encoded, forwarding, hello, prompt, request, weather } from "./samples.ts"

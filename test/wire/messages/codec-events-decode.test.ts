@@ -1,7 +1,7 @@
 /** Recorded streams and answers of messages backends as events and answers of the neutral language. */
 import { describe, expect, test } from "bun:test"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
@@ -10,20 +10,20 @@ import { prompt, read, summed, usage, weather } from "./samples.ts"
 const recorded = async (name: string): Promise<string> => new TextDecoder().decode(await fixture(`messages/${name}`))
 const answer = async (name: string): Promise<JsonObject> => JSON.parse(await recorded(name))
 const id = "msg_01XFDUDYJgAACzvnptvVoYEL"
-const end: ChatEvent = { type: "end" }
-const partEnd: ChatEvent = { type: "part-end" }
-const finish = (reason: Extract<ChatEvent, { type: "finish" }>["reason"]): ChatEvent => ({
+const end: ModelEvent = { type: "end" }
+const partEnd: ModelEvent = { type: "part-end" }
+const finish = (reason: Extract<ModelEvent, { type: "finish" }>["reason"]): ModelEvent => ({
   type: "finish",
   reason,
   stopSequence: undefined,
 })
-const text = (said: string): ChatEvent => ({ type: "text-delta", text: said })
+const text = (said: string): ModelEvent => ({ type: "text-delta", text: said })
 const cached = (output: number) => ({
   tokens: { input: 12, cacheRead: 9000, cacheWrite: 300, output },
   reasoning: undefined,
 })
 
-const streams: readonly (readonly [name: string, events: readonly ChatEvent[]])[] = [
+const streams: readonly (readonly [name: string, events: readonly ModelEvent[]])[] = [
   [
     "thinking-cache.sse",
     [
@@ -95,7 +95,7 @@ const over = (body: JsonObject): string =>
   encodeSse("message_delta", JSON.stringify({ type: "message_delta", ...body }))
 const json = (piece: string): string => delta({ type: "input_json_delta", partial_json: piece })
 const call = (name: string, input: JsonObject = {}): string => start({ type: "tool_use", id: "t", name, input })
-const argumentsOf = (events: readonly ChatEvent[]): string =>
+const argumentsOf = (events: readonly ModelEvent[]): string =>
   events.map((event) => (event.type === "tool-call-delta" ? event.arguments : "")).join("")
 
 describe("a block", () => {

@@ -1,29 +1,29 @@
 /** Events as the stream, and answers as the message, that a client of this format reads. */
 import { describe, expect, test } from "bun:test"
-import type { ChatEvent, ChatReply, FinishReason } from "../../../src/chat/event.ts"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { request, stream, usage, view } from "./samples.ts"
 
-const start: ChatEvent = { type: "start", id: "chatcmpl-1", usage: undefined }
-const text = (said: string): ChatEvent => ({ type: "text-delta", text: said })
-const thinking = (said: string): ChatEvent => ({ type: "thinking-delta", text: said })
-const tool = (index: number, custom = false): ChatEvent => ({
+const start: ModelEvent = { type: "start", id: "chatcmpl-1", usage: undefined }
+const text = (said: string): ModelEvent => ({ type: "text-delta", text: said })
+const thinking = (said: string): ModelEvent => ({ type: "thinking-delta", text: said })
+const tool = (index: number, custom = false): ModelEvent => ({
   type: "tool-call-start",
   index,
   id: `call_${index}`,
   name: `f${index}`,
   custom,
 })
-const json = (index: number, piece: string): ChatEvent => ({ type: "tool-call-delta", index, arguments: piece })
-const finish = (reason: FinishReason, stopSequence?: string): ChatEvent => ({ type: "finish", reason, stopSequence })
-const counted: ChatEvent = { type: "usage", usage: usage(31, 9) }
-const partEnd: ChatEvent = { type: "part-end" }
-const end: ChatEvent = { type: "end" }
+const json = (index: number, piece: string): ModelEvent => ({ type: "tool-call-delta", index, arguments: piece })
+const finish = (reason: FinishReason, stopSequence?: string): ModelEvent => ({ type: "finish", reason, stopSequence })
+const counted: ModelEvent = { type: "usage", usage: usage(31, 9) }
+const partEnd: ModelEvent = { type: "part-end" }
+const end: ModelEvent = { type: "end" }
 
 /** A stream's blocks in short: `+` begins one, `-` ends one, with its index; between them what came. */
-const short = (events: readonly ChatEvent[]): string[] =>
+const short = (events: readonly ModelEvent[]): string[] =>
   stream(events).events.flatMap((event): string[] => {
     const { type, index, content_block, delta } = event
     if (type === "content_block_start") return [`+${index} ${content_block?.type}`]
@@ -65,7 +65,7 @@ test("a text, event by event", () => {
   for (const line of sent.text.trim().split("\n\n")) expect(line).toMatch(/^event: (\w+)\ndata: \{"type":"\1"/)
 })
 
-const first = (event: ChatEvent) => stream([event]).events[0]?.["message"] as JsonObject
+const first = (event: ModelEvent) => stream([event]).events[0]?.["message"] as JsonObject
 
 describe("message_start", () => {
   test("keeps an id of this format", () => {
@@ -88,7 +88,7 @@ describe("message_start", () => {
   })
 })
 
-const orders: readonly (readonly [fact: string, events: readonly ChatEvent[], blocks: readonly string[]])[] = [
+const orders: readonly (readonly [fact: string, events: readonly ModelEvent[], blocks: readonly string[]])[] = [
   ["an empty answer has no block", [start, finish("stop"), end], []],
   ["empty pieces make no block", [start, text(""), thinking(""), partEnd, end], []],
   [
@@ -173,7 +173,7 @@ test("the first call's pieces do not wait for the others", () => {
 })
 
 const call = [tool(0), json(0, "{}")]
-const endings: readonly (readonly [events: readonly ChatEvent[], reason: string, sequence: string | null])[] = [
+const endings: readonly (readonly [events: readonly ModelEvent[], reason: string, sequence: string | null])[] = [
   [[finish("stop")], "end_turn", null],
   [[], "end_turn", null],
   [[finish("stop-sequence", "END")], "stop_sequence", "END"],
@@ -197,7 +197,7 @@ test.each(endings)("%j ends with %s", (events, stop_reason, stop_sequence) => {
   expect(sent.find(({ type }) => type === "message_delta")).toMatchObject({ delta: { stop_reason, stop_sequence } })
 })
 
-const last = (...events: ChatEvent[]) =>
+const last = (...events: ModelEvent[]) =>
   stream([start, text("a"), ...events]).events.filter(({ type }) => type === "message_delta")
 
 describe("message_delta", () => {
@@ -212,7 +212,7 @@ describe("message_delta", () => {
     }
   })
   test("tells the last counts, with reasoning where it is known", () => {
-    const later: ChatEvent = { type: "usage", usage: usage(40, 12, 5) }
+    const later: ModelEvent = { type: "usage", usage: usage(40, 12, 5) }
     expect(last(counted, later, end)[0]).toMatchObject({
       usage: { input_tokens: 40, output_tokens: 12, output_tokens_details: { thinking_tokens: 5 } },
     })
@@ -242,7 +242,7 @@ test.each(shows)("a client that says %j of thinking reads it: %p", (field, shown
   const { events } = stream([start, thinking("hm"), text("a"), end], asks(field))
   const blocks = events.filter(({ type }) => type === "content_block_start").map((event) => event.content_block?.type)
   expect(blocks).toEqual(shown ? ["thinking", "text"] : ["text"])
-  const reply: ChatReply = {
+  const reply: ModelReply = {
     id: undefined,
     parts: [
       { type: "thinking", text: "hm", seal: undefined },
@@ -260,7 +260,7 @@ test.each(shows)("a client that says %j of thinking reads it: %p", (field, shown
 
 describe("a whole answer", () => {
   test("is a message", () => {
-    const reply: ChatReply = {
+    const reply: ModelReply = {
       id: "chatcmpl-1",
       parts: [
         { type: "thinking", text: "hm", seal: { by: "messages", data: "s" } },
@@ -299,7 +299,7 @@ describe("a whole answer", () => {
     })
   })
   test("tells our estimate where the backend told no counts, and a refusal as one", () => {
-    const reply: ChatReply = {
+    const reply: ModelReply = {
       id: undefined,
       parts: [{ type: "refusal", text: "No." }],
       finish: "stop",
@@ -313,8 +313,8 @@ describe("a whole answer", () => {
     })
   })
   test("with a call that was cut off by the limit says so", () => {
-    const parts: ChatReply["parts"] = [{ type: "tool-call", id: "1", name: "f", arguments: '{"a":"cu', custom: false }]
-    const reply: ChatReply = { id: undefined, parts, finish: "length", stopSequence: undefined, usage: undefined }
+    const parts: ModelReply["parts"] = [{ type: "tool-call", id: "1", name: "f", arguments: '{"a":"cu', custom: false }]
+    const reply: ModelReply = { id: undefined, parts, finish: "length", stopSequence: undefined, usage: undefined }
     expect(messagesCodec.encodeReply(reply, view())).toMatchObject({
       content: [{ type: "tool_use", input: { raw: '{"a":"cu' } }],
       stop_reason: "max_tokens",

@@ -1,9 +1,9 @@
 /** What holds for every answer and every prompt that this format can say. */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ChatEvent, ChatReply, FinishReason } from "../../../src/chat/event.ts"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, TextPart, Turn, UserPart } from "../../../src/chat/prompt.ts"
+import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, TextPart, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
@@ -49,7 +49,7 @@ const answered = fc
       reasoning: fc.option(count, { nil: undefined }),
     }),
   })
-  .map(({ parts, reason, sequence, usage }): ChatReply => {
+  .map(({ parts, reason, sequence, usage }): ModelReply => {
     const finish = parts.some(({ type }) => type === "tool-call") ? "tool-calls" : reason
     return { id: "msg_1", parts, finish, stopSequence: finish === "stop-sequence" ? sequence : undefined, usage }
   })
@@ -59,9 +59,9 @@ const pieces = (text: string, size: number): string[] =>
   Array.from({ length: Math.ceil(text.length / size) }, (_, at) => text.slice(at * size, (at + 1) * size))
 
 /** The calls at the end of an answer come as one backend or another sends them: in turn, or their pieces mixed. */
-function told(reply: ChatReply, size: number, mixed: boolean, usageFirst: boolean): ChatEvent[] {
-  const events: ChatEvent[] = [{ type: "start", id: reply.id, usage: undefined }]
-  const late: ChatEvent[][] = []
+function told(reply: ModelReply, size: number, mixed: boolean, usageFirst: boolean): ModelEvent[] {
+  const events: ModelEvent[] = [{ type: "start", id: reply.id, usage: undefined }]
+  const late: ModelEvent[][] = []
   const lastOther = reply.parts.findLastIndex(({ type }) => type !== "tool-call")
   let index = 0
   for (const [at, part] of reply.parts.entries()) {
@@ -73,7 +73,7 @@ function told(reply: ChatReply, size: number, mixed: boolean, usageFirst: boolea
     if (part.type === "tool-call") {
       const call = { index, id: part.id, name: part.name }
       events.push({ type: "tool-call-start", ...call, custom: false })
-      const deltas = pieces(part.arguments, size).map((arguments_): ChatEvent => ({
+      const deltas = pieces(part.arguments, size).map((arguments_): ModelEvent => ({
         type: "tool-call-delta",
         index: call.index,
         arguments: arguments_,
@@ -86,8 +86,8 @@ function told(reply: ChatReply, size: number, mixed: boolean, usageFirst: boolea
   }
   for (let round = 0; late.some((deltas) => deltas.length > round); round++)
     for (const deltas of late) events.push(...deltas.slice(round, round + 1))
-  const finish: ChatEvent = { type: "finish", reason: reply.finish, stopSequence: reply.stopSequence }
-  const usage: ChatEvent[] = reply.usage ? [{ type: "usage", usage: reply.usage }] : []
+  const finish: ModelEvent = { type: "finish", reason: reply.finish, stopSequence: reply.stopSequence }
+  const usage: ModelEvent[] = reply.usage ? [{ type: "usage", usage: reply.usage }] : []
   return [...events, ...(usageFirst ? [...usage, finish] : [finish, ...usage]), { type: "end" }]
 }
 
@@ -110,7 +110,7 @@ test("events that are encoded and decoded say the same, however they were cut an
 })
 
 test("every stream has its blocks one after the other, each begun and ended once, whatever events come", () => {
-  const events: fc.Arbitrary<ChatEvent> = fc.oneof(
+  const events: fc.Arbitrary<ModelEvent> = fc.oneof(
     word.map((text) => ({ type: "text-delta" as const, text })),
     word.map((text) => ({ type: "refusal-delta" as const, text })),
     word.map((text) => ({ type: "thinking-delta" as const, text })),

@@ -1,8 +1,8 @@
 /** Thinking as each generation of the vendor's models takes it; what one of them refuses is a 400 for its client. */
 import { describe, expect, test } from "bun:test"
 import seed from "../../../seeds/catalogue.json" with { type: "json" }
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Effort, Reasoning, Turn } from "../../../src/chat/prompt.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Effort, Reasoning, Turn } from "../../../src/language/prompt.ts"
 import { modelTraits } from "../../../src/wire/messages/model-traits.ts"
 import { encoded, forwarding, hello, request } from "./samples.ts"
 

@@ -1,8 +1,8 @@
 /** The vendor's own SDK reads what the encoder writes: streamed and whole, over real HTTP. */
 import Anthropic, { APIError } from "@anthropic-ai/sdk"
 import { afterAll, expect, test } from "bun:test"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { streamFailure } from "../../../src/wire/messages/stream-failure.ts"
@@ -23,29 +23,29 @@ const client = new Anthropic({ apiKey: "k", baseURL: server.url.href, maxRetries
 const ask = (model: string) => ({ model, max_tokens: 100, messages: [{ role: "user" as const, content: "Hi" }] })
 
 const id = "chatcmpl-1"
-const start: ChatEvent = { type: "start", id, usage: undefined }
-const finish = (reason: Extract<ChatEvent, { type: "finish" }>["reason"]): ChatEvent => ({
+const start: ModelEvent = { type: "start", id, usage: undefined }
+const finish = (reason: Extract<ModelEvent, { type: "finish" }>["reason"]): ModelEvent => ({
   type: "finish",
   reason,
   stopSequence: undefined,
 })
-const rest = (reason: Extract<ChatEvent, { type: "finish" }>["reason"]): ChatEvent[] => [
+const rest = (reason: Extract<ModelEvent, { type: "finish" }>["reason"]): ModelEvent[] => [
   finish(reason),
   { type: "usage", usage: usage(31, 9) },
   { type: "end" },
 ]
-const tool = (index: number): ChatEvent => ({
+const tool = (index: number): ModelEvent => ({
   type: "tool-call-start",
   index,
   id: `call_${index}`,
   name: `f${index}`,
   custom: false,
 })
-const json = (index: number, piece: string): ChatEvent => ({ type: "tool-call-delta", index, arguments: piece })
+const json = (index: number, piece: string): ModelEvent => ({ type: "tool-call-delta", index, arguments: piece })
 
 const rows: readonly (readonly [
   name: string,
-  events: readonly ChatEvent[],
+  events: readonly ModelEvent[],
   content: readonly object[],
   reason: string,
 ])[] = [

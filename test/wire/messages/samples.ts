@@ -1,8 +1,8 @@
 /** What the tests of the messages codec begin from. */
-import type { ChatEvent, ChatReply, Usage } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn } from "../../../src/chat/prompt.ts"
-import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
+import type { ModelEvent, ModelReply, Usage } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, Tool, Turn } from "../../../src/language/prompt.ts"
+import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import { NONE_DROPPED } from "../../../src/wire/dropped-fields.ts"
@@ -33,7 +33,7 @@ export const weather: Extract<Tool, { type: "function" }> = {
   strict: undefined,
 }
 
-export const request = (changes: Partial<ChatRequest> = {}): ChatRequest => ({
+export const request = (changes: Partial<ModelRequest> = {}): ModelRequest => ({
   endpoint: "chat",
   body: {},
   dropped: NONE_DROPPED,
@@ -56,7 +56,7 @@ export const forwarding = (changes: Partial<Forwarding> = {}): Forwarding => ({
 })
 
 /** The body for a backend; a refusal fails the test. */
-export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwarding; request?: ChatRequest } = {}) {
+export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwarding; request?: ModelRequest } = {}) {
   const target = terms.forwarding ?? forwarding()
   const body = messagesCodec.encodePrompt(prompt(changes), terms.request ?? request(), target)
   if (body instanceof Failure) throw new Error(`refused: ${body.message}`)
@@ -101,7 +101,7 @@ interface Sent {
 }
 
 /** The stream that a client reads of these events. */
-export function stream(events: readonly ChatEvent[], changes: Partial<AnswerView> = {}): Sent {
+export function stream(events: readonly ModelEvent[], changes: Partial<AnswerView> = {}): Sent {
   const encoder = messagesCodec.eventEncoder(view(changes))
   const steps = events.flatMap((event) => encoder.encode(event))
   const letters = { preamble: "p", content: "C", trailer: "t", terminal: "T", failure: "F" }
@@ -119,18 +119,18 @@ function parse(text: string): SseEvent[] {
   return events
 }
 
-export const read = (text: string, asked: Prompt = prompt()): ChatEvent[] => {
+export const read = (text: string, asked: Prompt = prompt()): ModelEvent[] => {
   const decoder = messagesCodec.eventDecoder(asked)
   return parse(text).flatMap((event) => decoder.decode(event))
 }
 
-/** What events add up to, by the rules of src/chat/event.ts. */
-export function summed(events: readonly ChatEvent[]): ChatReply {
+/** What events add up to, by the rules of src/language/event.ts. */
+export function summed(events: readonly ModelEvent[]): ModelReply {
   const parts: AssistantPart[] = []
   const tools = new Map<number, number>()
   let open = false
   let id: string | undefined
-  let finish: ChatReply["finish"] = "stop"
+  let finish: ModelReply["finish"] = "stop"
   let stopSequence: string | undefined
   let told: Usage | undefined
   const last = <T extends AssistantPart["type"]>(type: T) => {

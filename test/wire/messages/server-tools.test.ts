@@ -1,7 +1,7 @@
 /** Earlier searches in the words of a plain tool: what every backend of the format checks must hold of them. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json, JsonObject } from "../../../src/chat/json.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/server-tools-blocks.ts"
 import { expandHistory } from "../../../src/wire/messages/server-tools-history.ts"
 

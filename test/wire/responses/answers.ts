@@ -1,7 +1,7 @@
 /** Answers in the neutral language: what a sequence of events adds up to, and answers to try out. */
 import * as fc from "fast-check"
-import type { ChatEvent, ChatReply, FinishReason, Usage } from "../../../src/chat/event.ts"
-import type { AssistantPart } from "../../../src/chat/prompt.ts"
+import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
+import type { AssistantPart } from "../../../src/language/prompt.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
@@ -9,8 +9,8 @@ import { bytesOf, parse, sent } from "../replay.ts"
 import { emptyPrompt } from "./asking.ts"
 
 /** The reply that these events tell piece by piece. Throws where they are no legal sequence. */
-export function added(events: readonly ChatEvent[]): ChatReply {
-  let reply: ChatReply = { id: undefined, parts: [], finish: "stop", stopSequence: undefined, usage: undefined }
+export function added(events: readonly ModelEvent[]): ModelReply {
+  let reply: ModelReply = { id: undefined, parts: [], finish: "stop", stopSequence: undefined, usage: undefined }
   const parts: AssistantPart[] = []
   const calls = new Map<number, number>()
   let open = false
@@ -72,18 +72,18 @@ export function added(events: readonly ChatEvent[]): ChatReply {
   throw new Error("no end")
 }
 
-export const encodeAll = (events: readonly ChatEvent[], view: AnswerView): StreamStep[] => {
+export const encodeAll = (events: readonly ModelEvent[], view: AnswerView): StreamStep[] => {
   const encoder = responsesCodec.eventEncoder(view)
   return events.flatMap((event) => encoder.encode(event))
 }
 
 /** The events that a backend's bytes mean. */
-export const decodeBytes = (bytes: Uint8Array): ChatEvent[] => {
+export const decodeBytes = (bytes: Uint8Array): ModelEvent[] => {
   const decoder = responsesCodec.eventDecoder(emptyPrompt)
   return parse([bytes]).flatMap((event) => decoder.decode(event))
 }
 
-export const decodeSteps = (steps: readonly StreamStep[]): ChatEvent[] => decodeBytes(bytesOf(sent(steps)))
+export const decodeSteps = (steps: readonly StreamStep[]): ModelEvent[] => decodeBytes(bytesOf(sent(steps)))
 
 const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 })
 const id = fc.stringMatching(/^[a-z]{1,8}$/)
@@ -116,7 +116,7 @@ const usage: fc.Arbitrary<Usage> = fc.record({
 })
 
 /** What this format can say: no stop sequence, no pause, and calls are what an answer with calls ends for. */
-export const reply: fc.Arbitrary<ChatReply> = fc
+export const reply: fc.Arbitrary<ModelReply> = fc
   .record({
     parts: fc.array(part, { maxLength: 6 }),
     finish: fc.constantFrom<(FinishReason | "end")[]>("end", "length", "content-filter"),
@@ -128,7 +128,7 @@ export const reply: fc.Arbitrary<ChatReply> = fc
   })
 
 /** One way of telling a reply: every text in pieces, a part's end told or left to what follows. */
-export const telling = (told: ChatReply): fc.Arbitrary<ChatEvent[]> =>
+export const telling = (told: ModelReply): fc.Arbitrary<ModelEvent[]> =>
   fc
     .record({
       sizes: fc.infiniteStream(fc.integer({ min: 1, max: 5 })),
@@ -136,7 +136,7 @@ export const telling = (told: ChatReply): fc.Arbitrary<ChatEvent[]> =>
       usageFirst: fc.boolean(),
     })
     .map(({ sizes, ends, usageFirst }) => {
-      const events: ChatEvent[] = [{ type: "start", id: told.id, usage: undefined }]
+      const events: ModelEvent[] = [{ type: "start", id: told.id, usage: undefined }]
       const pieces = (text: string): string[] => {
         const size = sizes.next().value ?? 1
         return text === "" ? [] : [text.slice(0, size), ...pieces(text.slice(size))]
@@ -156,7 +156,7 @@ export const telling = (told: ChatReply): fc.Arbitrary<ChatEvent[]> =>
         }
         if (told.parts[at + 1]?.type === part.type || (ends.next().value ?? true)) events.push({ type: "part-end" })
       }
-      const finish: ChatEvent = { type: "finish", reason: told.finish, stopSequence: undefined }
-      const usage: ChatEvent[] = told.usage ? [{ type: "usage", usage: told.usage }] : []
+      const finish: ModelEvent = { type: "finish", reason: told.finish, stopSequence: undefined }
+      const usage: ModelEvent[] = told.usage ? [{ type: "usage", usage: told.usage }] : []
       return [...events, ...(usageFirst ? [...usage, finish] : [finish, ...usage]), { type: "end" }]
     })

@@ -1,7 +1,7 @@
 /** What the tests of the responses codec share: requests, prompts and views. */
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { Prompt } from "../../../src/chat/prompt.ts"
-import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { Prompt } from "../../../src/language/prompt.ts"
+import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
@@ -14,7 +14,7 @@ export function must<T>(value: T | Failure): T {
   return value
 }
 
-export const request = (fields: JsonObject = {}): ChatRequest =>
+export const request = (fields: JsonObject = {}): ModelRequest =>
   must(decodeRequest({ model: "m", input: "Hi", ...fields }))
 
 export const decoded = (fields: JsonObject): Prompt => must(responsesCodec.decodePrompt(request(fields)))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { decoded, request } from "./asking.ts"

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Tool, UserPart } from "../../../src/chat/prompt.ts"
-import type { ChatRequest, Forwarding } from "../../../src/chat/request.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, Tool, UserPart } from "../../../src/language/prompt.ts"
+import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"
 
-const encode = (prompt: Partial<Prompt>, asked: Partial<ChatRequest> = {}, changes: Partial<Forwarding> = {}) => {
+const encode = (prompt: Partial<Prompt>, asked: Partial<ModelRequest> = {}, changes: Partial<Forwarding> = {}) => {
   const target = { ...forwarding, ...changes }
   const written = responsesCodec.encodePrompt({ ...emptyPrompt, ...prompt }, { ...request(), ...asked }, target)
   return must(written)(target.maxOutputTokens)
@@ -272,7 +272,7 @@ describe("to a responses backend is written:", () => {
   })
 })
 
-const refused: readonly (readonly [fact: string, prompt: Partial<Prompt>, asked: Partial<ChatRequest>])[] = [
+const refused: readonly (readonly [fact: string, prompt: Partial<Prompt>, asked: Partial<ModelRequest>])[] = [
   ["stop sequences", { stopSequences: ["END"] }, {}],
   ["several answers", {}, { choices: 2 }],
   ["a search that leaves domains out", { tools: [{ type: "web-search", options: { blocked_domains: ["a.id"] } }] }, {}],

@@ -1,7 +1,7 @@
 /** Recorded streams of responses backends, as neutral events. */
 import { describe, expect, test } from "bun:test"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { bytesOf, fixture, parse } from "../replay.ts"
@@ -90,7 +90,7 @@ test("an answer that thought up to its limit says nothing, and why", async () =>
   })
 })
 
-const play = (...events: JsonObject[]): ChatEvent[] =>
+const play = (...events: JsonObject[]): ModelEvent[] =>
   decodeBytes(bytesOf(events.map((body) => encodeSse("", JSON.stringify(body))).join("")))
 const completed = (fields: JsonObject = {}) => ({
   type: "response.completed",

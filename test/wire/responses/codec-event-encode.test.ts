@@ -1,8 +1,8 @@
 /** What a client of the responses format is sent, as its own SDK takes it. */
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { streamFailure } from "../../../src/wire/responses/stream-failure.ts"
@@ -18,26 +18,26 @@ const client = new OpenAI({ apiKey: "key", baseURL: `${server.url}v1`, maxRetrie
 
 const start = { type: "start", id: "msg_1", usage: undefined } as const
 const end = { type: "end" } as const
-const finish = (reason: "stop" | "length" | "tool-calls" | "content-filter"): ChatEvent => ({
+const finish = (reason: "stop" | "length" | "tool-calls" | "content-filter"): ModelEvent => ({
   type: "finish",
   reason,
   stopSequence: undefined,
 })
-const say = (text: string): ChatEvent => ({ type: "text-delta", text })
-const call = (index: number, name: string, custom = false): ChatEvent => ({
+const say = (text: string): ModelEvent => ({ type: "text-delta", text })
+const call = (index: number, name: string, custom = false): ModelEvent => ({
   type: "tool-call-start",
   index,
   id: `toolu_${index}`,
   name,
   custom,
 })
-const piece = (index: number, text: string): ChatEvent => ({ type: "tool-call-delta", index, arguments: text })
-const usage: ChatEvent = {
+const piece = (index: number, text: string): ModelEvent => ({ type: "tool-call-delta", index, arguments: text })
+const usage: ModelEvent = {
   type: "usage",
   usage: { tokens: { input: 5, cacheRead: 3, cacheWrite: 2, output: 7 }, reasoning: 4 },
 }
 
-const streamed = async (events: readonly ChatEvent[], fields: JsonObject = {}) => {
+const streamed = async (events: readonly ModelEvent[], fields: JsonObject = {}) => {
   contentType = "text/event-stream"
   body = sent(encodeAll(events, answerView(fields)))
   return client.responses.stream({ model: "m", input: "" }).finalResponse()
@@ -252,7 +252,7 @@ test("every event of a text, in order", () => {
 })
 
 test("every event of thinking, in order", () => {
-  const thinking: ChatEvent = { type: "thinking-delta", text: "Hm" }
+  const thinking: ModelEvent = { type: "thinking-delta", text: "Hm" }
   expect(types(sent(encodeAll([thinking, say("a"), end], answerView()))).slice(2, 8)).toEqual([
     "output_item.added",
     "reasoning_summary_part.added",
@@ -288,7 +288,7 @@ test("counts may come before the reason or after it", () => {
     })
 })
 
-const sequences: readonly (readonly [fact: string, events: readonly ChatEvent[], kinds: string])[] = [
+const sequences: readonly (readonly [fact: string, events: readonly ModelEvent[], kinds: string])[] = [
   ["a text", [start, say("a"), finish("stop"), usage, end], "pCtT"],
   ["a call names its tool at once", [start, call(0, "f"), finish("tool-calls"), end], "pCtT"],
   ["an empty answer", [start, finish("stop"), end], "ppT"],

@@ -1,9 +1,9 @@
 /** What goes out in this format and comes back is the same; and every stream that is written is whole. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ChatEvent } from "../../../src/chat/event.ts"
-import type { JsonObject } from "../../../src/chat/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../../src/chat/prompt.ts"
+import type { ModelEvent } from "../../../src/language/event.ts"
+import type { JsonObject } from "../../../src/language/json.ts"
+import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { decodeRequest } from "../../../src/wire/responses/request.ts"
 import { streamReader } from "../../../src/wire/responses/stream.ts"
@@ -51,7 +51,7 @@ describe("an answer", () => {
 /** Any events whatever, in any order, with pieces of several calls mixed. */
 const anyEvents = fc.array(
   fc.oneof(
-    fc.constantFrom<ChatEvent[]>(
+    fc.constantFrom<ModelEvent[]>(
       { type: "start", id: "msg_1", usage: undefined },
       { type: "text-delta", text: "" },
       { type: "part-end" },
@@ -64,8 +64,8 @@ const anyEvents = fc.array(
         type: fc.constantFrom("text-delta" as const, "refusal-delta" as const, "thinking-delta" as const),
         text: fc.string(),
       })
-      .map((event): ChatEvent => event),
-    fc.record({ index: fc.nat({ max: 2 }), custom: fc.boolean() }).map(({ index, custom }): ChatEvent => ({
+      .map((event): ModelEvent => event),
+    fc.record({ index: fc.nat({ max: 2 }), custom: fc.boolean() }).map(({ index, custom }): ModelEvent => ({
       type: "tool-call-start",
       index,
       id: `call_${index}`,
@@ -74,7 +74,7 @@ const anyEvents = fc.array(
     })),
     fc
       .record({ index: fc.nat({ max: 2 }), arguments: fc.string() })
-      .map((piece): ChatEvent => ({ type: "tool-call-delta", ...piece })),
+      .map((piece): ModelEvent => ({ type: "tool-call-delta", ...piece })),
   ),
 )
 

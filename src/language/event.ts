@@ -7,7 +7,7 @@ import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { AssistantPart, Seal } from "./prompt.ts"
 
-export type ChatEvent =
+export type ModelEvent =
   /** The backend has begun; its id for the answer, where it told one. */
   | { readonly type: "start"; readonly id: string | undefined; readonly usage: Usage | undefined }
   | { readonly type: "text-delta"; readonly text: string }
@@ -42,7 +42,7 @@ export interface Usage {
   readonly reasoning: number | undefined
 }
 
-export interface ChatReply {
+export interface ModelReply {
   readonly id: string | undefined
   readonly parts: readonly AssistantPart[]
   readonly finish: FinishReason

@@ -10,7 +10,7 @@ export type Endpoint = "chat" | "messages" | "responses"
 /** What a request makes use of and a model may not have. */
 export type Feature = "vision" | "tools" | "structured_outputs" | "web_search"
 
-export interface ChatRequest {
+export interface ModelRequest {
   readonly endpoint: Endpoint
   /** What of the client's body travels (decisions §13.3). */
   readonly body: JsonObject
@@ -35,7 +35,7 @@ export interface ChatRequest {
   /** Chat only: the client asked for the stream's usage chunk. */
   readonly includeUsage: boolean
   /** Messages only: a web search that the gateway is to run for the model. */
-  readonly webSearch?: WebSearchWish | undefined
+  readonly webSearch?: WebSearchOptions | undefined
 }
 
 /** Names of what was left out of a body. */
@@ -67,7 +67,7 @@ export interface SentDocument {
 }
 
 /** What a client says of the web search that it offers to the model. */
-export interface WebSearchWish {
+export interface WebSearchOptions {
   /** The most searches of one call. */
   readonly maxUses: number | undefined
   /** Domains stand for their subdomains too; `allowed` undefined is every site. */
@@ -94,7 +94,7 @@ export interface Forwarding extends Target {
 
 /** The limit to write: what the gateway allows, and never more than the client asked for. */
 export const answerLimit = (
-  request: Pick<ChatRequest, "maxOutputTokens">,
+  request: Pick<ModelRequest, "maxOutputTokens">,
   { maxOutputTokens }: Pick<Forwarding, "maxOutputTokens">,
 ): number => Math.min(request.maxOutputTokens ?? maxOutputTokens, maxOutputTokens)
 
@@ -105,7 +105,7 @@ export const answerLimit = (
  * reading; nothing is ever stored at a backend (decisions §8).
  */
 export function forwardedBody(
-  request: ChatRequest,
+  request: ModelRequest,
   forwarding: Forwarding,
   { isKnown, owned }: { readonly isKnown: (name: string) => boolean; readonly owned: JsonObject },
 ): JsonObject {
