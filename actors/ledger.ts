@@ -30,7 +30,7 @@ export interface Opening {
   readonly starts: PeriodStarts
 }
 
-/** Usage record status (specification, "States and transitions"). */
+/** Usage record status (gateway-api.md, "Usage record status"). */
 export type UsageStatus =
   | "ok"
   | "upstream_error"

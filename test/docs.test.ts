@@ -94,3 +94,78 @@ test("every fault that torture strikes with is on the page on reliability", asyn
   const page = await read("docs/reliability.md")
   expect(faultNames.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })
+
+/** Headings by name, each with its numbered points; a section of the decisions goes by its number too. */
+async function placesOf(path: string): Promise<Map<string, Set<string>>> {
+  const places = new Map<string, Set<string>>()
+  let points = new Set<string>()
+  for (const line of (await read(path)).split("\n")) {
+    const heading = /^#+ (?:(\d+)\. )?(.+)$/.exec(line)
+    if (heading !== null) {
+      points = new Set()
+      for (const name of [heading[1], heading[2]]) if (name !== undefined) places.set(name, points)
+    }
+    const point = /^(?:(\d+)\. |- \*\*(.+?)\*\*)/.exec(line)
+    if (point !== null) points.add(point[1] ?? point[2] ?? "")
+  }
+  return places
+}
+
+const decisions = await placesOf("docs/spec/decisions.md")
+const specification = await placesOf("docs/spec/gateway-api.md")
+const wire = await placesOf("docs/spec/wire.md")
+
+/** The citations in a text that lead nowhere. Lines of a comment are read as one. */
+function lostCitations(text: string): string[] {
+  const flat = text.replaceAll(/\s*\n\s*(?:\*(?!\/)|\/\/)?\s*/g, " ")
+  const lost: string[] = []
+  for (const [whole, section = "", first, last] of flat.matchAll(/§(\d+)(?:\.(\d+)(?:–(\d+))?)?/g)) {
+    const points = decisions.get(section)
+    const named = [first, last].filter((point) => point !== undefined)
+    if (points === undefined || !named.every((point) => points.has(point))) lost.push(whole)
+  }
+  for (const [document, places] of [
+    ["gateway-api.md", specification],
+    ["wire.md", wire],
+  ] as const) {
+    const citation = new RegExp(`\\b${document.replace(".", "\\.")}((?:(?:,| and) "[^"]+"(?: \\d+)?)*)`, "g")
+    for (const [whole, cited = ""] of flat.matchAll(citation)) {
+      const named = [...cited.matchAll(/"([^"]+)"(?: (\d+))?/g)]
+      const points = [...places.values()]
+      const isThere = ([, name = "", point]: readonly string[]) =>
+        point === undefined
+          ? places.has(name) || points.some((each) => each.has(name))
+          : places.get(name)?.has(point) === true
+      if (named.length === 0 || !named.every(isThere)) lost.push(whole)
+    }
+  }
+  return lost
+}
+
+test("every citation of the specification, the decisions and what is known of the wire leads to a place", async () => {
+  const patterns = ["{src,actors,bench}/**/*.{ts,tsx,md,sql}", "seeds/*", "*.md", "docs/*.md", "docs/decisions/*.md"]
+  const tests = [...new Glob("test/**/*.{ts,tsx,md}").scanSync(root)].filter((path) => path !== "test/docs.test.ts")
+  const paths = [...patterns.flatMap((pattern) => [...new Glob(pattern).scanSync(root)]), ...tests]
+  const lost: Record<string, string[]> = {}
+  for (const path of paths.filter((each) => !each.includes("node_modules/"))) {
+    const text = await read(path)
+    const citations = lostCitations(text)
+    // A comment says the rule, or where it stands; "the specification" alone says neither.
+    if (/\.tsx?$/.test(path) && /\bspecification's?\b/i.test(text)) citations.push("specification")
+    if (citations.length > 0) lost[path] = citations
+  }
+  expect(lost).toEqual({})
+  expect(paths.length).toBeGreaterThan(500)
+})
+
+test("a citation of a place that is not there is found", () => {
+  const found = 'decisions §3, §12.2–3; gateway-api.md, "Billing rules" 7, "Limits"; wire.md, "C→M"'
+  expect(lostCitations(found)).toEqual([])
+  expect(lostCitations("(decisions §14)")).toEqual(["§14"])
+  expect(lostCitations("decisions §4.2–19")).toEqual(["§4.2–19"])
+  expect(lostCitations("over two lines (decisions\n * §13.99)")).toEqual(["§13.99"])
+  expect(lostCitations('gateway-api.md, "Billing rules" 70')).toEqual(['gateway-api.md, "Billing rules" 70'])
+  expect(lostCitations('gateway-api.md, "Limits", "Nothing"')).toEqual(['gateway-api.md, "Limits", "Nothing"'])
+  expect(lostCitations("gateway-api.md says so")).toEqual(["gateway-api.md"])
+  expect(lostCitations('wire.md, "C→X"')).toEqual(['wire.md, "C→X"'])
+})

@@ -1,6 +1,6 @@
 /**
  * What tokens cost. Rates are micro-rupiah for one token, so a charge is a sum of products and exact: no division, and
- * so no rounding (specification, "Billing rules"; decisions §2). Hold and charge go through the one function here.
+ * so no rounding (gateway-api.md, "Billing rules"; decisions §2). Hold and charge go through the one function here.
  */
 import { larger, type Micro, micro } from "./micro.ts"
 import type { Tokens } from "./tokens.ts"

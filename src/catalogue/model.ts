@@ -56,7 +56,7 @@ export interface PriceVersion {
   readonly effectiveAt: number
 }
 
-/** A retired id that is still routable (specification, "Versioning" 4): billed and answered as its target. */
+/** A retired id that is still routable (gateway-api.md, "Versioning" 4): billed and answered as its target. */
 export interface Alias {
   readonly id: string
   readonly target: string

@@ -43,7 +43,7 @@ export class Failure {
     return new Failure(this.code, { ...this.detail, headers: { ...this.detail.headers, ...headers } })
   }
 
-  /** The specification's error body ("Error body"): `type` is the part of the code after its last dot. */
+  /** The error body (gateway-api.md, "Error body"): `type` is the part of the code after its last dot. */
   body(requestId: string): Record<string, string | boolean> {
     const { hint } = this
     return {

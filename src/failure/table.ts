@@ -1,5 +1,5 @@
 /**
- * The specification's error catalogue as data (gateway-api.md, "Errors"). The one place that knows a status, a fixed
+ * The error catalogue as data (gateway-api.md, "Errors"). The one place that knows a status, a fixed
  * message or whether a retry is sensible; everything else names a code. `docs/errors.md` is generated from it.
  *
  * `stream` is the short code told inside a chat or responses stream, `messagesType` the error type of the messages

@@ -1,5 +1,5 @@
 /**
- * How a call ended, and what is left to tell of it when it has been settled (specification, "Usage record status";
+ * How a call ended, and what is left to tell of it when it has been settled (gateway-api.md, "Usage record status";
  * decisions §12.12).
  */
 import type { UsageRecord } from "../../actors/ledger.ts"

@@ -25,7 +25,7 @@ export interface PatienceOptions {
 
 type Reason = "start" | "idle" | "whole" | "given-up"
 
-/** What a client is told when the gateway broke a backend's answer off (specification, "Events" 5). */
+/** What a client is told when the gateway broke a backend's answer off (gateway-api.md, "Events" 5). */
 const brokenOff: Record<Reason, FailureDetail> = {
   start: { message: "The model's backend did not begin to answer in time.", stream: "upstream_timeout" },
   idle: { message: "The model's backend fell silent in the middle of its answer.", stream: "upstream_timeout" },

@@ -1,4 +1,4 @@
-/** The rate headers of a key, for the limits that it has (specification, "Limits"). */
+/** The rate headers of a key, for the limits that it has (gateway-api.md, "Limits"). */
 import type { KeyView } from "../../actors/key.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 

@@ -176,7 +176,7 @@ function serves(model: Model, feature: Feature, endpoint: Endpoint, searches: bo
       return model.supportsVision
     case "tools":
       return model.supportsTools
-    // The vendor family has these on its own format alone (specification, "POST /v1/messages").
+    // The vendor family has these on its own format alone (gateway-api.md, "POST /v1/messages").
     case "structured_outputs":
       return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(model.upstream))
     // Forwarded on responses, where the backend searches itself. On messages the gateway does.

@@ -125,7 +125,7 @@ function pathOf({ url, headers }: Request): string | undefined {
   return URL.canParse(url) && headers.get("host")?.includes(",") !== true ? new URL(url).pathname : undefined
 }
 
-/** Which methods a path takes: what makes a wrong method a 405 and not a 404 (specification, "Method errors"). */
+/** Which methods a path takes: what makes a wrong method a 405 and not a 404 (gateway-api.md, "Method errors"). */
 function methodTable(routes: Handler["routes"]) {
   const exact = new Map<string, string[]>()
   const patterns: { readonly pattern: RegExp; readonly methods: string[] }[] = []

@@ -1,4 +1,4 @@
-/** How a failure leaves over HTTP: the specification's body and headers ("Errors", decisions §4). */
+/** How a failure leaves over HTTP: its body and headers (gateway-api.md, "Errors"; decisions §4). */
 import type { Failure } from "../failure/failure.ts"
 
 export function failureResponse(failure: Failure, requestId: string): Response {

@@ -26,7 +26,7 @@ export function listen({ config, metrics, handle, handingOver, descriptors, ...e
     port: config.PORT,
     reusePort: config.REUSE_PORT,
     idleTimeout: idleS,
-    // The limit is ours, so that its answer is ours too (413 with the specification's body).
+    // The gateway applies its own limit, so that the 413 has the error body that every failure has.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: async (request, server) => {
       const peer = server.requestIP(request)?.address ?? ""

@@ -1,6 +1,6 @@
 /**
  * The catalogue: public with prices at `/models`, and for keys in the format of both SDK families at `/v1/models`
- * (specification, "Model catalogue item"; decisions §8).
+ * (gateway-api.md, "Model catalogue item"; decisions §8).
  */
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"

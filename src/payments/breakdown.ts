@@ -1,5 +1,5 @@
 /**
- * What a top-up costs, as shown before payment (specification, "Billing rules" 7). Micro-rupiah. The balance purchased is
+ * What a top-up costs, as shown before payment (gateway-api.md, "Billing rules" 7). Micro-rupiah. The balance purchased is
  * credited in full; fees come on top of it and are rounded up to whole rupiah, the smallest amount that can be paid.
  */
 import { type Micro, MICRO_PER_RUPIAH, micro, zero } from "../../actors/money/micro.ts"

@@ -30,7 +30,7 @@ export interface WireFormat {
    */
   streamFailure(failure: Failure, context: FailureContext & { readonly started: boolean }): string
   /**
-   * The body that reports a failure under a 200 which keepalives have committed (gateway-api.md, POST /v1/responses).
+   * The body that reports a failure under a 200 which keepalives have committed (gateway-api.md, "POST /v1/responses").
    * Undefined where the format has no such body: there a non-streaming answer gets no keepalives.
    */
   readonly failedReply: ((failure: Failure, context: FailureContext) => JsonObject) | undefined

@@ -1,6 +1,6 @@
 /**
- * A failure as it is told inside a committed answer, where there is no status and no hint field (gateway-api.md, Events
- * §4-5). The message is the failure's fixed text with its guidance appended.
+ * A failure inside a committed answer, where there is no status and no hint field (gateway-api.md, "Events" 4 and "Events" 5).
+ * The message is the failure's fixed text with its guidance appended.
  */
 import type { Failure } from "../failure/failure.ts"
 import { failureRow, type MessagesErrorType, type StreamCode } from "../failure/table.ts"

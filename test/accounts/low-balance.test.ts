@@ -53,7 +53,7 @@ class MailServer {
   }
 }
 
-/** Quoted-printable undone (RFC 2045 §6.7); all that is written here is ASCII. */
+/** Quoted-printable undone (RFC 2045, 6.7); all that is written here is ASCII. */
 const plain = (raw: Buffer): string => raw.toString("latin1").replaceAll("=\r\n", "").replaceAll("\r\n", "\n")
 
 let world: World

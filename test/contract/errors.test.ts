@@ -1,4 +1,4 @@
-/** One test for each row of the specification's error catalogue, each provoked for real. */
+/** One test for each row of the error catalogue (gateway-api.md, "Errors"), each provoked for real. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createApiKey } from "../../src/accounts/api-key.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"

@@ -1,5 +1,5 @@
 /**
- * The lines of the contract, each with a short id: gateway-api.md by its sections, the decisions by their numbers. A
+ * The lines of the contract, each with a short id, by the sections of `docs/spec`. A
  * contract test names the lines that it covers, and `rows.test.ts` fails while a line has no test.
  */
 type Row = readonly [id: string, text: string]

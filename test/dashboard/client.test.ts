@@ -13,7 +13,7 @@ test("an answer is what the route returns, without the failures that leave as er
   expectTypeOf<"detail" extends keyof Account ? true : false>().toEqualTypeOf<false>()
 })
 
-test("an error has the specification's body, whatever its status", () => {
+test("an error has the error body, whatever its status", () => {
   type Refused = NonNullable<Answered<typeof api.keys.get>["error"]>
   expectTypeOf<Refused["value"]>().toEqualTypeOf<ErrorBody>()
   expectTypeOf<401 | 429 | 503>().toExtend<Refused["status"]>()

@@ -26,7 +26,7 @@ test.each(["/dashboard", "/dashboard/keys", "/dashboard/usage/req_1"])("%s is th
   expect(await response.text()).toContain('<div id="root">')
 })
 
-test("what is elsewhere, and a file that is not there, are the specification's 404", async () => {
+test("what is elsewhere, and a file that is not there, are a 404 with the error body", async () => {
   for (const path of ["/dashboards", "/keys/x/y", "/dashboard/assets/none.js"]) {
     const response = await get(path)
     expect([path, response.status, response.headers.get("x-error-code")]).toEqual([path, 404, "route.not_found"])

@@ -269,7 +269,7 @@ function* chargesAreTokens({ usage, prices }: Dump): Iterable<Row> {
   }
 }
 
-/** Whether a record of this status may carry a charge (specification, "Usage record status"). */
+/** Whether a record of this status may carry a charge (gateway-api.md, "Usage record status"). */
 function mayCharge({ status, part }: UsageRow): boolean {
   switch (status) {
     case "ok":

@@ -1,4 +1,4 @@
-/** What went wrong, as the server told it (specification, "Error body"), or that it was not to be reached. */
+/** What went wrong: the error body of an answer (gateway-api.md, "Error body"), or that the server could not be reached. */
 import type { ErrorBody } from "../../http/dashboard/contract.ts"
 
 /** The body of an error, or what a stream says of one, whose codes are short. */

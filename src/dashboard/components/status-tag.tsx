@@ -1,4 +1,4 @@
-/** A call's outcome, in a word (specification, "Usage record status"). */
+/** A call's outcome, in a word (gateway-api.md, "Usage record status"). */
 import { texts } from "../i18n/language.tsx"
 import { Tag, type Tone } from "./tag.tsx"
 

@@ -1,6 +1,6 @@
 /**
  * Bodies of the dashboard's API: read with a limit, parsed as the gateway's are, and checked against a schema. Elysia's
- * own parsing and validation are not used, because their errors are not the specification's.
+ * own parsing and validation are not used, because a refusal must have the gateway's error body and code.
  *
  * A field's schema says in `description` what it must be; a refusal is made of the field's name and that.
  */

@@ -1,6 +1,6 @@
 /**
  * What the dashboard's API looks like to its client, as types alone. Handlers read bodies and query strings themselves,
- * because a refusal's body is the specification's; these say of what type they are, and nothing at run time.
+ * because a refusal must have the gateway's error body; these say of what type they are, and nothing at run time.
  */
 import type { Elysia } from "elysia"
 import type { Failure } from "../../failure/failure.ts"
@@ -31,7 +31,7 @@ export const takes = <Body>(_reader: Reader<Body>): { readonly parse: "none"; re
 /** The options of a route whose handler reads these parameters from the query string. */
 export const asks = <Query>(): { readonly query: TypeOnly<Query> } => ({ query: typeOnly })
 
-/** The specification's error body ("Error body"). */
+/** gateway-api.md, "Error body". */
 export interface ErrorBody {
   readonly error: string
   readonly code: FailureCode

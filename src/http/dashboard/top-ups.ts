@@ -1,4 +1,4 @@
-/** `/top-ups`: buying balance with a QR payment (decisions §10; specification, "Billing rules" 7). */
+/** `/top-ups`: buying balance with a QR payment (decisions §10; gateway-api.md, "Billing rules" 7). */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { toString } from "qrcode"

@@ -1,5 +1,5 @@
 /**
- * `/usage`: receipts, sums, an export, and one call's final record (specification, "GET /usage/{request_id}";
+ * `/usage`: receipts, sums, an export, and one call's final record (gateway-api.md, "GET /usage/{request_id}";
  * decisions §10, §12.10).
  */
 import { Elysia } from "elysia"
@@ -136,7 +136,7 @@ const tokensJson = (tokens: Tokens) => ({
   cache_write_tokens: tokens.cacheWrite,
 })
 
-/** The specification's record first, then what a receipt needs. */
+/** First the fields of gateway-api.md, "Usage record", then what a receipt needs. */
 const rowJson = (row: UsageRow) => ({
   model: row.model,
   ...tokensJson(row.tokens),

@@ -1,6 +1,6 @@
 /**
- * A chat completions request: checked, understood, and written anew for a backend of the same format. Strict where the
- * specification speaks (gateway-api.md, "POST /v1/chat/completions"), else lenient: fields that are not known are left out.
+ * A chat completions request: checked, understood, and written anew for a backend of the same format. It is strict about
+ * the fields that gateway-api.md, "POST /v1/chat/completions" names, and lenient about others: unknown fields are left out.
  *
  * JSON mode (`json_object`) is not counted as structured outputs: it constrains nothing to a schema, nearly every model
  * has it, and refusing it outside of messages would take away from clients what costs nobody anything.

@@ -1,5 +1,5 @@
 /**
- * A failure in a chat stream: one chunk whose top-level key is `error`, then the end mark (gateway-api.md, Events §4).
+ * A failure in a chat stream: one chunk whose top-level key is `error`, then the end mark (gateway-api.md, "Events" 4).
  */
 import type { Failure } from "../../failure/failure.ts"
 import type { FailureContext } from "../format.ts"

@@ -9,7 +9,7 @@ export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView
 
 /**
  * Whether the client is to read thinking. Only one that asked for it is: others read the answer's text in its first
- * block (specification, "POST /v1/messages"), also from a model that cannot be kept from thinking.
+ * block (gateway-api.md, "POST /v1/messages"), also from a model that cannot be kept from thinking.
  */
 export function tellsThinking({ body }: ModelRequest): boolean {
   const { thinking } = body

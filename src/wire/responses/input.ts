@@ -15,7 +15,7 @@ export interface Input {
 }
 
 export function readInput(value: Json | undefined): Input | Failure {
-  // The specification gives an empty input its own code, apart from the one for shapes.
+  // An empty input is `request.invalid`; other wrong shapes are `request.invalid_request` (gateway-api.md, "POST /v1/responses").
   if (!present(value) || value === "" || (Array.isArray(value) && value.length === 0))
     return new Failure("request.invalid", {
       message: "'input' is missing or empty; it must be a text or an array of items.",

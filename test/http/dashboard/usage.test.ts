@@ -46,7 +46,7 @@ const ids = async (token: string, query = "") =>
   (await list(token, query)).data.map((row: { request_id: string }) => row.request_id)
 
 describe("one call's record", () => {
-  test("has the specification's fields, and what a receipt needs", async () => {
+  test("has the fields of a usage record, and what a receipt needs", async () => {
     const { id, token } = await world.signUp()
     const requestId = await called(id)
     const { status, json } = await world.call("GET", `/usage/${requestId}`, { token })

@@ -1,6 +1,6 @@
 /**
  * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. Its answer comes in
- * pieces; what goes wrong, before the stream or in it, is thrown as an ApiFailure (specification, "Events").
+ * pieces; what goes wrong, before the stream or in it, is thrown as an ApiFailure (gateway-api.md, "Events").
  */
 import { EventSourceParserStream } from "eventsource-parser/stream"
 import { ApiFailure, failureOf } from "../../api/failure.ts"

@@ -1,4 +1,4 @@
-/** What a top-up costs, line by line (specification, "Billing rules" 7). */
+/** What a top-up costs, line by line (gateway-api.md, "Billing rules" 7). */
 import { Money } from "../../components/money.tsx"
 import type { Breakdown } from "./data.ts"
 import { useWalletText } from "./text.ts"
