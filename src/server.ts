@@ -7,7 +7,6 @@ import { Elysia } from "elysia"
 import { InlineScheduler } from "../actors/kernel/scheduler.ts"
 import type { Runtime } from "../actors/kernel/actor.ts"
 import { systemClock } from "../actors/kernel/clock.ts"
-import type { LedgerView } from "../actors/ledger.ts"
 import { Accounts } from "./accounts/accounts.ts"
 import { watchFrozenKeys } from "./accounts/frozen-keys.ts"
 import { Keys } from "./accounts/keys.ts"
@@ -21,7 +20,6 @@ import type { CatalogueFile } from "./catalogue/schema.ts"
 import type { Config } from "./config.ts"
 import { dashboardController } from "./dashboard/serve/controller.ts"
 import { every } from "./every.ts"
-import { keysInForce, keyView } from "./gateway/actors.ts"
 import { Gateway } from "./gateway/gateway.ts"
 import { callFields } from "./gateway/call-fields.ts"
 import type { CallLimits } from "./gateway/ports.ts"
@@ -39,6 +37,7 @@ import { healthController } from "./http/health.ts"
 import { listen, listenForMetrics } from "./http/listen.ts"
 import { Metrics } from "./http/metrics.ts"
 import { openapiController } from "./http/openapi.ts"
+import { Failure } from "./failure/failure.ts"
 import type { Log } from "./log.ts"
 import { openPayments } from "./payments/open.ts"
 import type { TopUps } from "./payments/top-ups.ts"
@@ -220,10 +219,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   })
 
   const keysChanged = (changed: readonly OwnedKey[]) =>
-    keysInForce(
-      actors,
-      changed.map(({ keyHash }) => Buffer.from(keyHash).toString("hex")),
-    )
+    actors.keys.inForce(changed.map(({ keyHash }) => Buffer.from(keyHash).toString("hex")))
   const accounts = new Accounts({
     accounts: accountStore(database),
     sessions: sessionStore(database),
@@ -239,11 +235,11 @@ export async function startServer(parts: ServerParts): Promise<Server> {
     store: apiKeyStore(database),
     keysChanged,
     mostKeys: config.MAX_KEYS_PER_ACCOUNT,
-    live: (hash) => keyView(actors, hash),
+    live: (hash) => actors.keys.viewIfActive(Buffer.from(hash).toString("hex")),
   })
   const simulatedPayments = { secret: config.PAYMENT_SIMULATED_SECRET }
   const payments = openPayments(config, database, (accountId, topUpId) => {
-    actors.accounts.tellIfActive(accountId, { type: "lease", news: { type: "freed" } })
+    actors.accounts.freed(accountId)
     events.credited(accountId, topUpId)
   })
   const { topUps, providers, provider, store: topUpsStore } = payments
@@ -300,8 +296,8 @@ export async function startServer(parts: ServerParts): Promise<Server> {
         draining: () => gateway.isDraining,
         database: () => database.ping(),
         ledgerLagMs: async () => {
-          const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), 1_000)
-          return view.kind === "ok" ? view.value.lagMs : Infinity
+          const view = await actors.ledger.view()
+          return view instanceof Failure ? Infinity : view.lagMs
         },
       }),
     )
@@ -325,7 +321,7 @@ export async function startServer(parts: ServerParts): Promise<Server> {
   const polling = every(PAYMENTS_EVERY_MS, () => topUps.poll().catch(() => log.warn("payments not polled")))
 
   const failed = (error: unknown) => log.warn("key not read again", { error: String(error) })
-  const keyChanged = (keyHash: string) => void actors.keys.tellIfActive(keyHash, { type: "changed" })
+  const keyChanged = (keyHash: string) => actors.keys.changed(keyHash)
   const freezes = sharedUrl === undefined ? watchFrozenKeys({ database, changed: keyChanged, failed }) : undefined
   await daily.start()
 

@@ -1,59 +1,285 @@
 /**
- * The actors that a call meets, and how an ask's three outcomes read to it: a value, or a failure. An unknown outcome is
- * made up for by the admission's release, which is right whether or not the ask was handled.
+ * The actors that a call meets, with a method for each message. An ask resolves with its reply or a `Failure`. After a
+ * failure the caller sends what is right whether or not the ask was handled: a release, or a void.
  */
-import type { AccountCommand } from "../../actors/account.ts"
-import type { Actor, Outcome } from "../../actors/kernel/actor.ts"
+import type { AccountCommand, AccountView, Charged, HoldReply } from "../../actors/account.ts"
+import type { Actor, Outcome, Reply } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
-import type { KeyCommand, KeyView } from "../../actors/key.ts"
-import type { LedgerCommand } from "../../actors/ledger.ts"
-import type { SlotsCommand } from "../../actors/slots.ts"
+import type { CallUsage, CountReply, KeyCommand, KeyView, Reservation, ReserveReply } from "../../actors/key.ts"
+import type { HoldTerms, LeaseNews } from "../../actors/lease.ts"
+import type { LedgerCommand, LedgerView, Opening, Settled, Settlement } from "../../actors/ledger.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import type { PeriodStarts } from "../../actors/period.ts"
+import type { Share } from "../../actors/share.ts"
+import type { AcquireReply, SlotCaller, SlotsCommand, SlotsView } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 
-export interface Actors {
-  /** By the hex SHA-256 of the key. */
-  readonly keys: Registry<KeyCommand>
-  /** By account id. */
-  readonly accounts: Registry<AccountCommand>
-  /** By catalogue id. */
-  readonly models: Registry<SlotsCommand>
-  /** The whole gateway's slots. */
-  readonly gate: Actor<SlotsCommand>
-  readonly ledger: Actor<LedgerCommand>
-}
-
-/** What a key's actor says of its limits, if it is there and answers. */
-export async function keyView(actors: Actors, keyHash: Uint8Array): Promise<KeyView | undefined> {
-  const id = Buffer.from(keyHash).toString("hex")
-  const outcome = await actors.keys.askIfActive<KeyView>(id, (reply) => ({ type: "view", reply }))
-  return outcome?.kind === "ok" ? outcome.value : undefined
-}
-
-/** How long whoever has changed a key waits until that is in force here. */
+/** How long whoever has changed a key waits until the change is in force here. */
 const IN_FORCE_MS = 2_000
 
-/**
- * Whether what was committed of these keys is in force in this process: each actor that is there has read its key again,
- * and one that starts later reads it anyway. Calls that came before stay. Told and not asked, because an ask that is late
- * is never handled: an actor that could not read in time goes on trying.
- */
-export async function keysInForce(actors: Actors, keyHashes: readonly string[]): Promise<boolean> {
-  const read = keyHashes.map(
-    (id) =>
-      new Promise<void>((resolve) => {
-        const isThere = actors.keys.tellIfActive(id, { type: "changed", reply: () => resolve() })
-        if (!isThere) resolve()
-      }),
-  )
-  const late = Promise.withResolvers<false>()
-  const timer = setTimeout(() => late.resolve(false), IN_FORCE_MS)
-  const inForce = await Promise.race([Promise.all(read).then(() => true), late.promise])
-  clearTimeout(timer)
-  return inForce
+type LeaseCommand = { readonly type: "lease"; readonly news: LeaseNews }
+
+/** A registry of actors that lease money from the database. */
+interface Lessees {
+  tellIfActive(id: string, command: LeaseCommand): boolean
+  tellAll(command: LeaseCommand): void
 }
 
-export function valueOf<T>(outcome: Outcome<T>): T | Failure {
+/** What keys and accounts have in common: both lease money, and hear what others do with the rest. */
+class LeasingActors {
+  readonly #registry: Lessees
+
+  constructor(registry: Lessees) {
+    this.#registry = registry
+  }
+
+  /** There may be more to lease: somebody was credited, or gave back. */
+  freed(id: string): void {
+    this.#registry.tellIfActive(id, { type: "lease", news: { type: "freed" } })
+  }
+  allFreed(): void {
+    this.#registry.tellAll({ type: "lease", news: { type: "freed" } })
+  }
+
+  /** Another process is short of `amount`. Of two that are short the one that `yields` lets the other go first. */
+  recalled(id: string, amount: Micro, yields: boolean): void {
+    this.#registry.tellIfActive(id, { type: "lease", news: { type: "recalled", amount, yields } })
+  }
+
+  /** From now on only what is held is kept. */
+  drain(): void {
+    this.#registry.tellAll({ type: "lease", news: { type: "drain" } })
+  }
+}
+
+/** Ids are the hex SHA-256 of the key. */
+export class KeyActors extends LeasingActors {
+  readonly #registry: Registry<KeyCommand>
+
+  constructor(registry: Registry<KeyCommand>) {
+    super(registry)
+    this.#registry = registry
+  }
+
+  /** A call has come with the secret of this hash; one that is not `counted` takes nothing of the request window. */
+  count(keyHash: string, secret: string, counted: boolean): Promise<CountReply | Failure> {
+    return this.#ask(keyHash, (reply) => ({ type: "count", counted, secret, reply }))
+  }
+  reserve(keyHash: string, reservation: Reservation): Promise<ReserveReply | Failure> {
+    return this.#ask(keyHash, (reply) => ({ type: "reserve", reservation, reply }))
+  }
+  /** The account held less than the key did. */
+  trim(keyHash: string, requestId: string, hold: Micro): void {
+    this.#registry.tellIfActive(keyHash, { type: "trim", requestId, hold })
+  }
+  /** Resolves with what the budget pays of what the call costs. Never refused for want of room. */
+  settle(keyHash: string, usage: CallUsage): Promise<Micro | Failure> {
+    return valueOf(this.#registry.insist(keyHash, (reply) => ({ type: "settle", usage, reply })))
+  }
+  /** Settles without asking what the budget pays, if the key's actor is there. */
+  tellSettled(keyHash: string, usage: CallUsage): void {
+    this.#registry.tellIfActive(keyHash, { type: "settle", usage, reply: () => {} })
+  }
+  /** Takes back a charge, or a part of it, that was not booked. */
+  unsettle(keyHash: string, charge: Micro, starts: PeriodStarts): void {
+    this.#registry.tellIfActive(keyHash, { type: "unsettle", charge, starts })
+  }
+  release(keyHash: string, requestId: string): void {
+    this.#registry.tellIfActive(keyHash, { type: "release", requestId })
+  }
+
+  view(keyHash: string): Promise<KeyView | Failure> {
+    return this.#ask(keyHash, (reply) => ({ type: "view", reply }))
+  }
+  /** Undefined when the key's actor is not there, or does not answer. */
+  async viewIfActive(keyHash: string): Promise<KeyView | undefined> {
+    const outcome = await this.#registry.askIfActive<KeyView>(keyHash, (reply) => ({ type: "view", reply }))
+    return outcome?.kind === "ok" ? outcome.value : undefined
+  }
+
+  /** Durable state has changed: the key is read again. */
+  changed(keyHash: string): void {
+    this.#registry.tellIfActive(keyHash, { type: "changed" })
+  }
+  allChanged(): void {
+    this.#registry.tellAll({ type: "changed" })
+  }
+
+  /**
+   * Whether what was committed of these keys is in force in this process: each actor that is there has read its key again,
+   * and one that starts later reads it anyway. Calls that came before stay. Told and not asked, because an ask that is late
+   * is never handled: an actor that could not read in time goes on trying.
+   */
+  async inForce(keyHashes: readonly string[]): Promise<boolean> {
+    const read = keyHashes.map(
+      (id) =>
+        new Promise<void>((resolve) => {
+          const isThere = this.#registry.tellIfActive(id, { type: "changed", reply: () => resolve() })
+          if (!isThere) resolve()
+        }),
+    )
+    const late = Promise.withResolvers<false>()
+    const timer = setTimeout(() => late.resolve(false), IN_FORCE_MS)
+    const inForce = await Promise.race([Promise.all(read).then(() => true), late.promise])
+    clearTimeout(timer)
+    return inForce
+  }
+
+  /** This process's part of the rate windows is another from now on. */
+  share(share: Share): void {
+    this.#registry.tellAll({ type: "share", share })
+  }
+  /** Forgets the actor of a hash that turned out to be no key's. */
+  putAway(keyHash: string): void {
+    this.#registry.putAway(keyHash)
+  }
+
+  #ask<T>(keyHash: string, make: (reply: Reply<T>) => KeyCommand): Promise<T | Failure> {
+    return valueOf(this.#registry.ask(keyHash, make))
+  }
+}
+
+/** By account id. */
+export class AccountActors extends LeasingActors {
+  readonly #registry: Registry<AccountCommand>
+
+  constructor(registry: Registry<AccountCommand>) {
+    super(registry)
+    this.#registry = registry
+  }
+
+  hold(accountId: string, terms: HoldTerms): Promise<HoldReply | Failure> {
+    return valueOf(this.#registry.ask(accountId, (reply) => ({ type: "hold", terms, reply })))
+  }
+  /** Ends the hold and charges what the purse can pay of `actual`. Never refused for want of room. */
+  settle(accountId: string, requestId: string, actual: Micro): Promise<Charged | Failure> {
+    return valueOf(this.#registry.insist(accountId, (reply) => ({ type: "settle", requestId, actual, reply })))
+  }
+  /** Takes back a charge that was not booked. */
+  unsettle(accountId: string, charged: Charged): void {
+    this.#registry.tellIfActive(accountId, { type: "unsettle", charged })
+  }
+  release(accountId: string, requestId: string): void {
+    this.#registry.tellIfActive(accountId, { type: "release", requestId })
+  }
+  view(accountId: string): Promise<AccountView | Failure> {
+    return valueOf(this.#registry.ask(accountId, (reply) => ({ type: "view", reply })))
+  }
+}
+
+/** By the catalogue's id. */
+export class ModelActors {
+  readonly #registry: Registry<SlotsCommand>
+
+  constructor(registry: Registry<SlotsCommand>) {
+    this.#registry = registry
+  }
+
+  acquire(model: string, caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
+    return valueOf(this.#registry.ask(model, (reply) => ({ type: "acquire", caller, waitMs, reply })))
+  }
+  /** Ends a slot or a wait, whichever there is. */
+  release(model: string, requestId: string): void {
+    this.#registry.tellIfActive(model, { type: "release", requestId })
+  }
+  setCap(model: string, cap: number): void {
+    this.#registry.tellIfActive(model, { type: "cap", cap })
+  }
+  /** This process's part of the caps is another from now on. */
+  share(share: Share): void {
+    this.#registry.tellAll({ type: "share", share })
+  }
+  /** Undefined when the model's actor is not there, or does not answer. */
+  async viewIfActive(model: string): Promise<SlotsView | undefined> {
+    const outcome = await this.#registry.askIfActive<SlotsView>(model, (reply) => ({ type: "view", reply }))
+    return outcome?.kind === "ok" ? outcome.value : undefined
+  }
+}
+
+/** The whole gateway's slots. */
+export class GateActor {
+  readonly #actor: Actor<SlotsCommand>
+  readonly #deadlineMs: number
+
+  constructor(actor: Actor<SlotsCommand>, deadlineMs: number) {
+    this.#actor = actor
+    this.#deadlineMs = deadlineMs
+  }
+
+  acquire(caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "acquire", caller, waitMs, reply }), this.#deadlineMs))
+  }
+  /** Ends a slot or a wait, whichever there is. */
+  release(requestId: string): void {
+    this.#actor.tell({ type: "release", requestId })
+  }
+  view(): Promise<SlotsView | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs))
+  }
+}
+
+/** The one writer to the database. */
+export class LedgerActor {
+  readonly #actor: Actor<LedgerCommand>
+  readonly #deadlineMs: number
+
+  /** `deadlineMs`: how long an answer is waited for. */
+  constructor(actor: Actor<LedgerCommand>, deadlineMs: number) {
+    this.#actor = actor
+    this.#deadlineMs = deadlineMs
+  }
+
+  /** Resolves when the opening is durable. */
+  open(opening: Opening): Promise<"durable" | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs))
+  }
+  /** Resolves when the settlement is durable. Never refused for want of room. */
+  settle(settlement: Settlement): Promise<Settled | Failure> {
+    return valueOf(this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs))
+  }
+  /** The client was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
+  void(settlement: Settlement): void {
+    this.#actor.tell({ type: "void", settlement })
+  }
+  /** Runs `then` when all that was sent before is durable, however long that takes. */
+  whenDurable(then: () => void): void {
+    this.#actor.tell({ type: "barrier", reply: () => then() })
+  }
+  /** Resolves when all that was sent before is durable. */
+  barrier(deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "barrier", reply }), deadlineMs))
+  }
+  view(): Promise<LedgerView | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs))
+  }
+}
+
+/** How much waits in the mailboxes of one kind of actor. */
+export interface Mailboxes {
+  readonly kind: string
+  /** Undefined where there is always one. */
+  readonly actors: number | undefined
+  /** Commands that wait. */
+  readonly depth: number
+  /** How long the oldest of them has waited, in milliseconds. */
+  readonly oldestMs: number
+}
+
+export interface Actors {
+  readonly keys: KeyActors
+  readonly accounts: AccountActors
+  readonly models: ModelActors
+  readonly gate: GateActor
+  readonly ledger: LedgerActor
+  mailboxes(): readonly Mailboxes[]
+  /** Writes what was sent to the ledger, and gives the leases back. Nothing may be asked or told after it. */
+  stop(): Promise<void>
+}
+
+/** What an ask came to: a value, or a failure. */
+async function valueOf<T>(asked: Promise<Outcome<T>>): Promise<T | Failure> {
+  const outcome = await asked
   if (outcome.kind === "ok") return outcome.value
   if (outcome.kind === "unknown") {
     // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.

@@ -2,9 +2,7 @@
  * Admission: what a call takes before it is forwarded — tokens and budget of its key, a hold on the account, a slot of
  * the model and of the gateway — and gives back in reverse on any way out but settlement (decisions §3, §4.12–15).
  */
-import type { HoldReply } from "../../actors/account.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
-import type { ReserveReply } from "../../actors/key.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
@@ -12,7 +10,7 @@ import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Actors, valueOf } from "./actors.ts"
+import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
 
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
@@ -99,12 +97,10 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
   const undo = new Undo()
   using guard = undo
 
-  guard.add(() => actors.keys.tellIfActive(keyHash, { type: "release", requestId }))
+  guard.add(() => actors.keys.release(keyHash, requestId))
   const tokens = request.inputTokens + quoted.minimalTokens
   const reservation = { requestId, tokens, least: quoted.least, worst: quoted.worst }
-  const reserved = valueOf(
-    await actors.keys.ask<ReserveReply>(keyHash, (reply) => ({ type: "reserve", reservation, reply })),
-  )
+  const reserved = await actors.keys.reserve(keyHash, reservation)
   if (reserved instanceof Failure) return reserved
   if (reserved.kind === "unavailable") return new Failure("dependency.database_unavailable")
   if (reserved.kind !== "reserved") {
@@ -112,17 +108,13 @@ export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admi
     return new Failure(code, reserved.retryAfterS === undefined ? {} : { retryAfterS: reserved.retryAfterS })
   }
 
-  guard.add(() => actors.accounts.tellIfActive(record.accountId, { type: "release", requestId }))
+  guard.add(() => actors.accounts.release(record.accountId, requestId))
   const wanted = { requestId, least: quoted.least, target: reserved.hold ?? quoted.worst }
-  const held = valueOf(
-    await actors.accounts.ask<HoldReply>(record.accountId, (reply) => ({ type: "hold", terms: wanted, reply })),
-  )
+  const held = await actors.accounts.hold(record.accountId, wanted)
   if (held instanceof Failure) return held
   if (held.kind === "insufficient") return new Failure("billing.insufficient_balance")
   if (held.kind === "unavailable") return new Failure("dependency.database_unavailable")
-  if (reserved.hold !== undefined && held.hold < reserved.hold) {
-    actors.keys.tellIfActive(keyHash, { type: "trim", requestId, hold: held.hold })
-  }
+  if (reserved.hold !== undefined && held.hold < reserved.hold) actors.keys.trim(keyHash, requestId, held.hold)
 
   const slots = await acquireSlots(actors, terms)
   if (slots instanceof Failure) return slots
@@ -146,21 +138,13 @@ async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() 
   const until = clock.monotonic() + terms.capacityWaitMs
   const free = () => {
     left.removeEventListener("abort", free)
-    actors.gate.tell({ type: "release", requestId })
-    actors.models.tellIfActive(model, { type: "release", requestId })
+    actors.gate.release(requestId)
+    actors.models.release(model, requestId)
   }
   left.addEventListener("abort", free)
-  const acquire = (reply: (value: AcquireReply) => void) =>
-    ({
-      type: "acquire",
-      caller: { requestId, accountId, keyId },
-      waitMs: until - clock.monotonic(),
-      reply,
-    }) as const
-  const slot = valueOf(await actors.models.ask<AcquireReply>(model, acquire))
-  const place = isFull(slot)
-    ? slot
-    : valueOf(await actors.gate.ask<AcquireReply>(acquire, terms.capacityWaitMs + 5_000))
+  const slotCaller = { requestId, accountId, keyId }
+  const slot = await actors.models.acquire(model, slotCaller, terms.capacityWaitMs)
+  const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
   if (isFull(place) || left.aborted) {
     free()
     return place instanceof Failure ? place : new Failure("gateway.capacity", { retryAfterS: 1 })

@@ -7,7 +7,7 @@ import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
 import { LARGE_BODY_BYTES } from "../wire/body.ts"
-import { type Actors, valueOf } from "./actors.ts"
+import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
 import type { GatewayPorts } from "./ports.ts"
 
@@ -49,7 +49,7 @@ async function holdAndRelease(
 ): Promise<HoldReply | Failure> {
   // Held and given back at once: a purse that is short asks for more of the balance before it says no.
   const terms = { requestId: `${requestId}-body`, least, target: least }
-  const held = valueOf(await actors.accounts.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply })))
-  actors.accounts.tellIfActive(accountId, { type: "release", requestId: terms.requestId })
+  const held = await actors.accounts.hold(accountId, terms)
+  actors.accounts.release(accountId, terms.requestId)
   return held
 }

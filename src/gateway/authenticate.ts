@@ -1,12 +1,12 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, and the key's state (decisions §4.2–4).
  */
-import type { CountReply, KeyRecord } from "../../actors/key.ts"
+import type { KeyRecord } from "../../actors/key.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
 import { checkApiKey, hashApiKey } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Actors, valueOf } from "./actors.ts"
+import type { Actors } from "./actors.ts"
 import { rateHeaders } from "./rate-headers.ts"
 
 export interface Caller {
@@ -26,13 +26,11 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
   const secret = Buffer.from(hashApiKey(key)).toString("hex")
-  const count = async (actor: string) =>
-    valueOf(await actors.keys.ask<CountReply>(actor, (reply) => ({ type: "count", counted, secret, reply })))
-  const first = await count(secret)
+  const first = await actors.keys.count(secret, secret, counted)
   if (first instanceof Failure) return first
   // A rotated key has several secrets and one actor: one window and one budget.
   const keyHash = first.kind === "moved" ? first.to : secret
-  const reply = first.kind === "moved" ? await count(keyHash) : first
+  const reply = first.kind === "moved" ? await actors.keys.count(keyHash, secret, counted) : first
   if (reply instanceof Failure) return reply
   switch (reply.kind) {
     case "unknown":

@@ -2,7 +2,6 @@
  * One call, top to bottom: who calls and what is asked here, and then its story (story.ts). Whatever comes of it, the
  * key's limits go out with it.
  */
-import type { KeyView } from "../../actors/key.ts"
 import type { DroppedFields } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
@@ -29,9 +28,9 @@ export async function call(
   const caller = await authenticate(actors, request.headers)
   if (caller instanceof Failure) return caller
   const withRates = async (answer: Response | Failure): Promise<Response | Failure> => {
-    const view = await actors.keys.ask<KeyView>(caller.keyHash, (reply) => ({ type: "view", reply }))
-    if (view.kind !== "ok") return answer
-    const headers = rateHeaders(view.value)
+    const view = await actors.keys.view(caller.keyHash)
+    if (view instanceof Failure) return answer
+    const headers = rateHeaders(view)
     if (answer instanceof Failure) return answer.withHeaders(headers)
     for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value)
     return answer

@@ -68,7 +68,7 @@ export class Gateway {
     this.#parts = parts
     const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search, pdfs } = parts
     const { clock, random } = runtime
-    const { maxConcurrency, capacityWaitMs, idleMs } = limits
+    const { maxConcurrency, capacityWaitMs, settleDeadlineMs, idleMs } = limits
     const shares = new Shares({
       clock,
       look: parts.share,
@@ -89,6 +89,7 @@ export class Gateway {
         log,
         maxConcurrency,
         capacityWaitMs,
+        settleDeadlineMs,
         idleMs,
         share,
       }),
@@ -146,8 +147,7 @@ export class Gateway {
 
   replaceCatalogue(loaded: Catalogue): void {
     this.#parts.catalogue.replace(loaded)
-    for (const { id, maxConcurrency } of loaded.models)
-      this.ports.actors.models.tellIfActive(id, { type: "cap", cap: maxConcurrency })
+    for (const { id, maxConcurrency } of loaded.models) this.ports.actors.models.setCap(id, maxConcurrency)
   }
 
   /** Takes no new calls; resolves when those under way have been settled, which it hurries in the end. */
@@ -162,12 +162,8 @@ export class Gateway {
   }
 
   /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */
-  async stop(): Promise<void> {
-    const { keys, accounts, models, ledger } = this.ports.actors
-    const { settleDeadlineMs } = this.#parts.limits
-    await ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), settleDeadlineMs)
-    await Promise.all([keys.stop(), accounts.stop(), models.stop()])
-    await ledger.stop()
+  stop(): Promise<void> {
+    return this.ports.actors.stop()
   }
 }
 

@@ -3,11 +3,12 @@
  * ledger does not answer in time the settlement is voided: nothing is deducted, and the record says so.
  */
 import type { Charged } from "../../actors/account.ts"
-import type { Opening, Settled, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
+import type { Opening, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
+import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { Actors } from "./actors.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
@@ -52,7 +53,6 @@ export interface SettleTerms {
   readonly admission: Admission
   readonly ending: Ending
   readonly markers: readonly Marker[]
-  readonly deadlineMs: number
   readonly verdict: Verdict
 }
 
@@ -89,28 +89,25 @@ export async function settle(actors: Actors, withdrawals: Withdrawals, terms: Se
   const durable = async () =>
     verdict.withdrawn.aborted
       ? undefined
-      : await Promise.race([
-          actors.ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), terms.deadlineMs),
-          aborted(verdict.withdrawn),
-        ])
+      : await Promise.race([actors.ledger.settle(settlement), aborted(verdict.withdrawn)])
   const outcome = await durable()
-  if (outcome?.kind === "ok" && verdict.book()) {
-    if (outcome.value === "durable") return { charge, absorbed, status, durable: true }
+  if (typeof outcome === "string" && verdict.book()) {
+    if (outcome === "durable") return { charge, absorbed, status, durable: true }
     // The answer is delivered, and the house bears what it cost.
     return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }
   }
 
   if (typeof charged !== "string") {
-    actors.accounts.tellIfActive(accountId, { type: "unsettle", charged })
-    actors.keys.tellIfActive(keyHash, { type: "unsettle", charge, starts })
+    actors.accounts.unsettle(accountId, charged)
+    actors.keys.unsettle(keyHash, charge, starts)
   }
   await withdraw(actors, withdrawals, settlement)
   return { charge: zero, absorbed: zero, status: "billing_error", durable: false }
 }
 
-const aborted = (signal: AbortSignal): Promise<{ readonly kind: "aborted" }> =>
+const aborted = (signal: AbortSignal): Promise<undefined> =>
   new Promise((resolve) => {
-    const end = () => resolve({ kind: "aborted" })
+    const end = () => resolve(undefined)
     if (signal.aborted) end()
     else signal.addEventListener("abort", end)
   })
@@ -124,34 +121,24 @@ async function chargeCustomer(
   { keyHash, opening, admission, ending }: SettleTerms,
 ): Promise<Charged | "nothing" | "unknown"> {
   const { requestId, accountId, starts } = opening
-  const release = () => actors.accounts.tellIfActive(accountId, { type: "release", requestId })
+  const release = () => actors.accounts.release(accountId, requestId)
   if (ending.status !== "ok" || ending.tokens === undefined) {
     release()
     const tokens = ending.status === "usage_missing" ? admission.reservedTokens : 0
-    const usage = { requestId, tokens, actual: zero, starts }
-    actors.keys.tellIfActive(keyHash, { type: "settle", usage, reply: () => {} })
+    actors.keys.tellSettled(keyHash, { requestId, tokens, actual: zero, starts })
     return "nothing"
   }
   const actual = price(ending.tokens, admission.offer.price.rates)
   const usage = { requestId, tokens: totalTokens(ending.tokens), actual, starts }
-  const budgeted = await actors.keys.insist<Micro>(keyHash, (reply) => ({ type: "settle", usage, reply }))
+  const budgeted = await actors.keys.settle(keyHash, usage)
   // A key that did not say in time is told, and pays what it held.
-  const payable = budgeted.kind === "ok" ? budgeted.value : smaller(actual, admission.hold)
-  if (budgeted.kind !== "ok") {
-    actors.keys.tellIfActive(keyHash, { type: "settle", usage: { ...usage, actual: payable }, reply: () => {} })
-  }
-  const outcome = await actors.accounts.insist<Charged>(accountId, (reply) => ({
-    type: "settle",
-    requestId,
-    actual: payable,
-    reply,
-  }))
-  if (outcome.kind !== "ok") release()
-  const charged = outcome.kind === "ok" ? outcome.value : undefined
+  const payable = budgeted instanceof Failure ? smaller(actual, admission.hold) : budgeted
+  if (budgeted instanceof Failure) actors.keys.tellSettled(keyHash, { ...usage, actual: payable })
+  const outcome = await actors.accounts.settle(accountId, requestId, payable)
+  if (outcome instanceof Failure) release()
+  const charged = outcome instanceof Failure ? undefined : outcome
   const charge = charged?.charge ?? zero
-  if (charge < payable) {
-    actors.keys.tellIfActive(keyHash, { type: "unsettle", charge: minus(payable, charge), starts })
-  }
+  if (charge < payable) actors.keys.unsettle(keyHash, minus(payable, charge), starts)
   return charged === undefined ? "unknown" : { ...charged, absorbed: minus(actual, charge) }
 }
 

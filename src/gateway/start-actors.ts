@@ -2,7 +2,7 @@
  * Starts the actors on their durable state. An actor that is started again must not miss what it sent to the ledger and
  * is not written yet, so each start waits for the ledger first.
  */
-import { Account, type AccountCommand, type AccountView } from "../../actors/account.ts"
+import { Account, type AccountCommand } from "../../actors/account.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
@@ -17,7 +17,8 @@ import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
-import type { Actors } from "./actors.ts"
+import { AccountActors, type Actors, GateActor, KeyActors, LedgerActor, ModelActors } from "./actors.ts"
+import { Failure } from "../failure/failure.ts"
 
 export interface ActorsParts {
   readonly runtime: Runtime
@@ -27,6 +28,7 @@ export interface ActorsParts {
   readonly log: Log
   readonly maxConcurrency: number
   readonly capacityWaitMs: number
+  readonly settleDeadlineMs: number
   /** After so long without use an actor that holds nothing is put away. */
   readonly idleMs: number
   /** Of rate windows and model caps, as it is now; when it changes the actors are told. */
@@ -53,7 +55,7 @@ export function startActors(parts: ActorsParts): Actors {
       supervise: supervisor(clock, { restarts: 0, withinMs: 1 }, (cause) => runtime.fatal(name, cause)),
     })
 
-  const ledger = single<LedgerCommand>(
+  const ledgerActor = single<LedgerCommand>(
     "ledger",
     (self) =>
       new Ledger({
@@ -63,7 +65,8 @@ export function startActors(parts: ActorsParts): Actors {
         failed: (cause) => log.warn("ledger commit failed", { error: String(cause) }),
       }),
   )
-  const gate = single<SlotsCommand>(
+  const ledger = new LedgerActor(ledgerActor, parts.settleDeadlineMs)
+  const gateActor = single<SlotsCommand>(
     "gate",
     (self) => new Slots(clock, (command) => self.tell(command), parts.maxConcurrency),
   )
@@ -75,8 +78,8 @@ export function startActors(parts: ActorsParts): Actors {
   }
 
   const written = async () => {
-    const barrier = await ledger.ask<"durable">((reply) => ({ type: "barrier", reply }), BARRIER_MS)
-    if (barrier.kind !== "ok") throw new DatabaseUnavailable("the ledger is behind")
+    const barrier = await ledger.barrier(BARRIER_MS)
+    if (barrier instanceof Failure) throw new DatabaseUnavailable("the ledger is behind")
   }
 
   const failed = (what: string, tell: () => void) => (error: unknown) => {
@@ -84,7 +87,7 @@ export function startActors(parts: ActorsParts): Actors {
     tell()
   }
 
-  const keys = new Registry<KeyCommand>(runtime, {
+  const keyRegistry = new Registry<KeyCommand>(runtime, {
     ...common,
     kind: "key",
     start: async (keyHash, self) => {
@@ -131,9 +134,8 @@ export function startActors(parts: ActorsParts): Actors {
   }
   // A lease that an actor left when it crashed, or that was opened and not heard of, is in nobody's hands: no neighbour gets
   // anything of it before an actor knows it again.
-  const startAgain = (accountId: string) =>
-    clock.after(START_AGAIN_MS, () => void accounts.ask<AccountView>(accountId, (reply) => ({ type: "view", reply })))
-  const accounts: Registry<AccountCommand> = new Registry(runtime, {
+  const startAgain = (accountId: string) => clock.after(START_AGAIN_MS, () => void accounts.view(accountId))
+  const accountRegistry: Registry<AccountCommand> = new Registry(runtime, {
     ...common,
     kind: "account",
     start: async (accountId, tell) => {
@@ -169,12 +171,34 @@ export function startActors(parts: ActorsParts): Actors {
       return new Account(ports, opened.lease, opened.more)
     },
   })
-  const models = new Registry<SlotsCommand>(runtime, {
+  const accounts = new AccountActors(accountRegistry)
+  const modelRegistry = new Registry<SlotsCommand>(runtime, {
     ...common,
     kind: "model",
     askDeadlineMs: parts.capacityWaitMs + ASK_DEADLINE_MS,
     start: (id, tell) =>
       new Slots(clock, tell, parts.catalogue.find(id, clock.now())?.model.maxConcurrency ?? 1, parts.share()),
   })
-  return { keys, accounts, models, gate, ledger }
+  const registries = [keyRegistry, accountRegistry, modelRegistry]
+  return {
+    keys: new KeyActors(keyRegistry),
+    accounts,
+    models: new ModelActors(modelRegistry),
+    gate: new GateActor(gateActor, parts.capacityWaitMs + ASK_DEADLINE_MS),
+    ledger,
+    mailboxes: () => [
+      ...registries.map((registry) => ({ kind: registry.kind, ...registry.metrics() })),
+      ...[gateActor, ledgerActor].map(({ name, depth, ageMs }) => ({
+        kind: name,
+        actors: undefined,
+        depth,
+        oldestMs: ageMs,
+      })),
+    ],
+    async stop() {
+      await ledger.barrier()
+      await Promise.all(registries.map((registry) => registry.stop()))
+      await ledgerActor.stop()
+    },
+  }
 }

@@ -2,14 +2,12 @@
  * The story of a call that is understood: admit, forward, relay, settle. Nothing is told to the client before Postgres
  * has it: the head waits for the opening, the last byte for the settlement (decisions §3).
  */
-import type { LedgerView, Opening } from "../../actors/ledger.ts"
-import type { Outcome } from "../../actors/kernel/actor.ts"
+import type { Opening } from "../../actors/ledger.ts"
 import { sleep, type Timer } from "../../actors/kernel/clock.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { WireFormat } from "../wire/format.ts"
-import { valueOf } from "./actors.ts"
 import { type Admission, admit } from "./admit.ts"
 import { paysForInput } from "./afford-body.ts"
 import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
@@ -104,9 +102,7 @@ export class Story {
     }
     const chain = await candidates(this.#understood, { fallback, pays }, this.#ports, openedAt)
     if (chain instanceof Failure) return chain
-    const ledger = valueOf(
-      await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), limits.settleDeadlineMs),
-    )
+    const ledger = await actors.ledger.view()
     if (ledger instanceof Failure) return ledger
     if (ledger.lagMs > LEDGER_PATIENCE_MS) return new Failure("dependency.database_unavailable")
     const admitted = await this.#admit(chain.first)
@@ -118,7 +114,7 @@ export class Story {
     }
 
     const opening = this.#opening(admitted, openedAt)
-    const opened = actors.ledger.ask<"durable">((reply) => ({ type: "open", opening, reply }), limits.settleDeadlineMs)
+    const opened = actors.ledger.open(opening)
     const patience = new Patience({
       clock,
       startMs: limits.upstreamStartMs,
@@ -148,8 +144,8 @@ export class Story {
   }
 
   /** The head of an answer that has begun: it goes once the opening is durable, or the settlement that says it all. */
-  async #head(opened: Promise<Outcome<"durable">>, patience: Patience, opening: Opening): Promise<Response | Failure> {
-    if ((await opened).kind !== "ok" && this.#verdict.withdraw()) {
+  async #head(opened: Promise<"durable" | Failure>, patience: Patience, opening: Opening): Promise<Response | Failure> {
+    if ((await opened) instanceof Failure && this.#verdict.withdraw()) {
       patience.giveUp()
       this.#outbox.leave()
       await this.#withdraw(opening, "dependency.database_unavailable")
@@ -231,7 +227,6 @@ export class Story {
       admission,
       ending,
       markers: routed.markers,
-      deadlineMs: this.#ports.limits.settleDeadlineMs,
       verdict: this.#verdict,
     })
     this.#report(routed, ending, booked)

@@ -9,19 +9,19 @@ import type { Actors } from "./actors.ts"
 /** Resolves when it is safe to tell. */
 export async function withdraw(actors: Actors, withdrawals: Withdrawals, settlement: Settlement): Promise<void> {
   const { requestId } = settlement.opening
-  actors.ledger.tell({ type: "void", settlement })
-  actors.ledger.tell({ type: "barrier", reply: () => withdrawals.forget(requestId) })
+  actors.ledger.void(settlement)
+  actors.ledger.whenDurable(() => withdrawals.forget(requestId))
   await withdrawals.keep(settlement)
 }
 
 /** Before the first call: what processes before this one told their clients is made true. */
 export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawals: Withdrawals): Promise<number> {
   const kept = await withdrawals.kept()
-  const durable = () => new Promise<void>((resolve) => ledger.tell({ type: "barrier", reply: () => resolve() }))
+  const durable = () => new Promise<void>((resolve) => ledger.whenDurable(resolve))
   // Twice: what a dead process sent last may still be at work in the database, and a statement that waited for it has not
   // seen what it booked.
   for (let n = 0; n < 2 && kept.length > 0; n++) {
-    for (const settlement of kept) ledger.tell({ type: "void", settlement })
+    for (const settlement of kept) ledger.void(settlement)
     await durable()
   }
   for (const { opening } of kept) withdrawals.forget(opening.requestId)

@@ -5,8 +5,8 @@
  * Nothing is counted by key or account: those are as many as there are customers, and each would be a series.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client"
-import type { LedgerView } from "../../actors/ledger.ts"
 import type { SlotsView } from "../../actors/slots.ts"
+import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
 import type { BodyBytes } from "../gateway/body-bytes.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
@@ -15,7 +15,6 @@ import type { Descriptors } from "./descriptors.ts"
 
 /** From a short answer's first token to a long agent turn. */
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
-const VIEW_DEADLINE_MS = 1_000
 
 export interface MetricsParts {
   readonly actors: Actors
@@ -55,30 +54,30 @@ export class Metrics {
           set({ of, state: "taken" }, taken)
           set({ of, state: "waiting" }, waiting)
         }
-        const gate = await actors.gate.ask<SlotsView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
-        if (gate.kind === "ok") tell("gateway", gate.value)
-        for (const id of models()) actors.models.tellIfActive(id, { type: "view", reply: (view) => tell(id, view) })
+        const gate = await actors.gate.view()
+        if (!(gate instanceof Failure)) tell("gateway", gate)
+        for (const id of models()) {
+          const slots = await actors.models.viewIfActive(id)
+          if (slots !== undefined) tell(id, slots)
+        }
       },
     )
     this.#gauge("ledger_backlog", "Openings and settlements that are not durable yet.", [], async (set) => {
-      const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
-      if (view.kind === "ok") set({}, view.value.backlog)
+      const view = await actors.ledger.view()
+      if (!(view instanceof Failure)) set({}, view.backlog)
     })
     this.#gauge("ledger_lag_seconds", "How long the commit under way has been tried.", [], async (set) => {
-      const view = await actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), VIEW_DEADLINE_MS)
-      if (view.kind === "ok") set({}, view.value.lagMs / 1_000)
+      const view = await actors.ledger.view()
+      if (!(view instanceof Failure)) set({}, view.lagMs / 1_000)
     })
-    const kinds = [actors.keys, actors.accounts, actors.models]
     this.#gauge("actors", "Actors alive.", ["kind"], (set) => {
-      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().actors)
+      for (const { kind, actors: alive } of actors.mailboxes()) if (alive !== undefined) set({ kind }, alive)
     })
     this.#gauge("mailbox_depth", "Commands that wait, in all mailboxes of a kind.", ["kind"], (set) => {
-      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().depth)
-      for (const actor of [actors.gate, actors.ledger]) set({ kind: actor.name }, actor.depth)
+      for (const { kind, depth } of actors.mailboxes()) set({ kind }, depth)
     })
     this.#gauge("mailbox_age_seconds", "How long the oldest waiting command has waited.", ["kind"], (set) => {
-      for (const registry of kinds) set({ kind: registry.kind }, registry.metrics().oldestMs / 1_000)
-      for (const actor of [actors.gate, actors.ledger]) set({ kind: actor.name }, actor.ageMs / 1_000)
+      for (const { kind, oldestMs } of actors.mailboxes()) set({ kind }, oldestMs / 1_000)
     })
     const ofReconciliation =
       (of: (last: LastReconciliation) => number) => (set: (labels: object, value: number) => void) => {

@@ -6,7 +6,6 @@ import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
-import type { KeyView } from "../../actors/key.ts"
 import { authenticate } from "../gateway/authenticate.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { rateHeaders } from "../gateway/rate-headers.ts"
@@ -21,8 +20,8 @@ export const modelsController = (ports: GatewayPorts) => {
   ): Promise<object | Failure> => {
     const caller = await authenticate(ports.actors, request.headers)
     if (caller instanceof Failure) return caller
-    const view = await ports.actors.keys.ask<KeyView>(caller.keyHash, (reply) => ({ type: "view", reply }))
-    const headers = view.kind === "ok" ? rateHeaders(view.value) : {}
+    const view = await ports.actors.keys.view(caller.keyHash)
+    const headers = view instanceof Failure ? {} : rateHeaders(view)
     const answered = answer()
     if (answered instanceof Failure) return answered.withHeaders(headers)
     Object.assign(set.headers, headers)

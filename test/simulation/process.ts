@@ -31,8 +31,14 @@ import { backends } from "./shop.ts"
 import type { Stage } from "./stage.ts"
 import { Statements } from "./statements.ts"
 
-/** A command that no actor knows. */
-const POISON = { type: "poison" } as const
+const POISON = "poison"
+/** What throws in the turn of the actor that reads it. */
+const poison = new Proxy({} as never, {
+  get: () => {
+    throw new Error(POISON)
+  },
+})
+
 const SUCCESSION_EVERY_MS = 5_000
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
@@ -72,7 +78,7 @@ export class SimulatedProcess {
   readonly #disk: SimulatedDisk
   readonly #catalogue: Catalogue
   readonly #end: () => void
-  /** Actors that were sent what no actor knows. */
+  /** Actors that were sent what no actor can read. */
   readonly #poisoned = new Set<string>()
   #serving = false
 
@@ -180,8 +186,8 @@ export class SimulatedProcess {
     // It reaches nobody where the actor is not there.
     this.clock.after(10_000, () => this.#poisoned.delete(actor))
     this.clock.arrive(() => {
-      if (kind === "key") keys.tellIfActive(id, POISON as never)
-      else accounts.tellIfActive(id, POISON as never)
+      if (kind === "key") keys.tellSettled(id, poison)
+      else accounts.unsettle(id, poison)
     })
   }
 
@@ -312,6 +318,6 @@ export class SimulatedProcess {
   }
 }
 
-const isPoison = (cause: unknown): boolean => String(cause).includes(POISON.type)
+const isPoison = (cause: unknown): boolean => String(cause).includes(POISON)
 
 const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))

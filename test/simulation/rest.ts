@@ -2,9 +2,9 @@
  * What must hold of a world in which nothing goes wrong any more: the dead have been closed, nothing is held, all that is
  * left can be spent, and the books and what clients were told agree. What does not is told to the stage.
  */
-import type { HoldReply } from "../../actors/account.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { micro } from "../../actors/money/micro.ts"
+import { Failure } from "../../src/failure/failure.ts"
 import type { CallStory } from "./client.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { Fault } from "./faults.ts"
@@ -82,30 +82,26 @@ export async function checkIdle({ stage, stories }: Scene, { id, gateway }: Simu
   const { actors } = gateway.ports
   const { unread } = gateway.ports
   if (unread.total !== 0) stage.violate(`at rest ${unread.total} bytes are kept by ${id} for clients`)
-  const gate = await actors.gate.ask<{ taken: number; waiting: number }>((reply) => ({ type: "view", reply }), 1_000)
-  if (gate.kind !== "ok" || gate.value.taken > 0 || gate.value.waiting > 0)
+  const gate = await actors.gate.view()
+  if (gate instanceof Failure || gate.taken > 0 || gate.waiting > 0)
     stage.violate(`at rest the gate of ${id} is not empty: ${JSON.stringify(gate)}`)
   for (const model of models) {
-    const slots = await actors.models.ask<{ taken: number; waiting: number }>(model.id, (reply) => ({
-      type: "view",
-      reply,
-    }))
-    if (slots.kind !== "ok" || slots.value.taken > 0 || slots.value.waiting > 0)
+    const slots = await actors.models.viewIfActive(model.id)
+    if (slots !== undefined && (slots.taken > 0 || slots.waiting > 0))
       stage.violate(`at rest the slots of ${model.id} in ${id} are not empty: ${JSON.stringify(slots)}`)
   }
   const used = new Set(
     stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),
   )
   for (const accountId of used) {
-    const look = () => actors.accounts.ask<{ held: bigint }>(accountId, (reply) => ({ type: "view", reply }))
-    let view = await look()
+    let view = await actors.accounts.view(accountId)
     // A start that fails refuses everyone who waits, and the next ask starts anew.
-    for (let tries = 1; view.kind === "refused" && tries < 5; tries++) {
+    for (let tries = 1; view instanceof Failure && tries < 5; tries++) {
       await sleep(stage.clock, 500)
-      view = await look()
+      view = await actors.accounts.view(accountId)
     }
-    if (view.kind !== "ok") stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.kind} ${view.reason}`)
-    else if (view.value.held !== 0n) stage.violate(`at rest ${view.value.held} is held of ${accountId} in ${id}`)
+    if (view instanceof Failure) stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.code}`)
+    else if (view.held !== 0n) stage.violate(`at rest ${view.held} is held of ${accountId} in ${id}`)
   }
 }
 
@@ -120,13 +116,13 @@ export async function checkSpendable({ stage, database, processes }: Scene): Pro
     const requestId = `last_${accountId}`
     const terms = { requestId, least: micro(posted), target: micro(posted) }
     for (let tries = 1; ; tries++) {
-      const held = await accountsOf.ask<HoldReply>(accountId, (reply) => ({ type: "hold", terms, reply }))
-      if (held.kind === "ok" && held.value.kind === "held") break
-      const answer = held.kind === "ok" ? held.value.kind : held.reason
+      const held = await accountsOf.hold(accountId, terms)
+      const answer = held instanceof Failure ? held.code : held.kind
+      if (answer === "held") break
       if (tries === 5) return stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
       await sleep(stage.clock, 500)
     }
-    accountsOf.tellIfActive(accountId, { type: "release", requestId })
+    accountsOf.release(accountId, requestId)
   }
 }
 

@@ -41,7 +41,7 @@ export function operatorControllers(deps: OperatorDeps) {
   const adjustments = new Adjustments({
     database,
     recall: (accountId, amount) => recall({ actors, database, processId }, accountId, amount),
-    credited: (id) => actors.accounts.tellIfActive(id, { type: "lease", news: { type: "freed" } }),
+    credited: (id) => actors.accounts.freed(id),
   })
   return new Elysia({ name: "operator" })
     .use(

@@ -1,6 +1,5 @@
 /** `/operator/overview` and `/operator/billing-health`: how the house does, and what in its books wants a look. */
 import { Elysia } from "elysia"
-import type { LedgerView } from "../../../actors/ledger.ts"
 import { microToJson, plus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
@@ -29,7 +28,6 @@ export interface OverviewDeps {
 const LONGEST_DAYS = 92
 /** How far back it is told whom the house bore something for, unless asked otherwise. */
 const ABSORBED_DAYS = 30
-const VIEW_MS = 1_000
 /** Of reconciliations and of what they found. */
 const SHOWN = 20
 const REQUEST_ID = /^req_[A-Za-z0-9_-]{1,40}$/
@@ -44,7 +42,7 @@ export const overviewController = ({ gate, overview, billing, absorbed, ports, p
         const terms = { timeZone: operator.timeZone, now: ports.clock.now(), longestDays: LONGEST_DAYS }
         const period = periodOf(request.url, terms)
         if (period instanceof Failure) return period
-        const ledger = await ports.actors.ledger.ask<LedgerView>((reply) => ({ type: "view", reply }), VIEW_MS)
+        const ledger = await ports.actors.ledger.view()
         const sums = await overview(period)
         return {
           from: period.from.toISOString(),
@@ -53,8 +51,8 @@ export const overviewController = ({ gate, overview, billing, absorbed, ports, p
           this_process: {
             id: processId,
             in_flight: ports.underWay.size,
-            ledger_lag_ms: ledger.kind === "ok" ? Math.round(ledger.value.lagMs) : null,
-            ledger_backlog: ledger.kind === "ok" ? ledger.value.backlog : null,
+            ledger_lag_ms: ledger instanceof Failure ? null : Math.round(ledger.lagMs),
+            ledger_backlog: ledger instanceof Failure ? null : ledger.backlog,
           },
         }
       },

@@ -7,6 +7,7 @@ import { Actor, type Runtime } from "../../../actors/kernel/actor.ts"
 import { systemClock } from "../../../actors/kernel/clock.ts"
 import { InlineScheduler } from "../../../actors/kernel/scheduler.ts"
 import { Ledger, type LedgerCommand } from "../../../actors/ledger.ts"
+import { LedgerActor } from "../../../src/gateway/actors.ts"
 import { withdrawKept } from "../../../src/gateway/withdraw.ts"
 import { ledgerStore } from "../../../src/store/ledger.ts"
 import { directConnection, openTestDatabase, type TestDatabase } from "../../store/harness.ts"
@@ -98,7 +99,7 @@ test("a charge whose statement is still at work when its process has died is tak
     async () => {
       // It waits behind the charge, which it therefore does not see the first time.
       await waitingForLocks(1)
-      await withdrawKept({ ledger }, withdrawals)
+      await withdrawKept({ ledger: new LedgerActor(ledger, 5_000) }, withdrawals)
     },
   ])
   await ledger.stop()
