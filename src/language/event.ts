@@ -4,7 +4,6 @@
  * part that began last, except that of a tool call, which says its index.
  */
 import type { Tokens } from "../../actors/money/tokens.ts"
-import type { Failure } from "../failure/failure.ts"
 import type { AssistantPart, Seal } from "./prompt.ts"
 
 export type ModelEvent =
@@ -31,7 +30,6 @@ export type ModelEvent =
   | { readonly type: "usage"; readonly usage: Usage }
   /** The backend's terminal event. */
   | { readonly type: "end" }
-  | { readonly type: "failure"; readonly failure: Failure }
 
 export type FinishReason = "stop" | "stop-sequence" | "length" | "tool-calls" | "content-filter" | "pause"
 

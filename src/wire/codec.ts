@@ -7,7 +7,7 @@ import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
-import type { ClientView, Reply, StreamPosition, StreamStep } from "./format.ts"
+import type { ClientView, Reply, SentStep, StreamPosition } from "./format.ts"
 import type { SseEvent } from "./sse.ts"
 
 export interface WireCodec {
@@ -47,12 +47,13 @@ export type EncodedPrompt = (maxOutputTokens: number) => JsonObject
 export type BackendCodec = Pick<WireCodec, "leastAnswerTokens" | "encodePrompt" | "eventDecoder" | "decodeReply">
 
 export interface EventDecoder {
-  decode(event: SseEvent): ModelEvent[]
+  /** `body` is the event's data; undefined for data that is no JSON, and still means something. */
+  decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[]
 }
 
 export interface EventEncoder {
   /** Bytes for the client. Nothing is written for an event that says nothing in this format. */
-  encode(event: ModelEvent): StreamStep[]
+  encode(event: ModelEvent): SentStep[]
   /** Where the client's stream stands, for a failure that is told in it. Left out in formats that number nothing. */
   position?(): StreamPosition
 }

@@ -7,19 +7,19 @@ import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
+import { RelayedStream, TranslatedStream } from "./backend-stream.ts"
 import { converseCodec, converseReader } from "./bedrock/codec.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, bedrockPath } from "./bedrock/model.ts"
 import { chatCodec } from "./chat/codec.ts"
 import { chatFormat } from "./chat/format.ts"
 import type { AnswerView, BackendCodec, WireCodec } from "./codec.ts"
-import type { BackendReader, Reply, StreamReader, StreamStep, WireFormat } from "./format.ts"
+import type { BackendReader, Reply, StreamReader, WireFormat } from "./format.ts"
 import { messagesCodec } from "./messages/codec.ts"
 import { continuedBody } from "./messages/continued.ts"
 import { messagesFormat } from "./messages/format.ts"
 import { responsesCodec } from "./responses/codec.ts"
 import { responsesFormat } from "./responses/format.ts"
-import type { SseEvent } from "./sse.ts"
 
 /** How a backend is called: what travels with the body, and what it is wrapped in. */
 export type Manner = Endpoint | "bedrock-invoke" | "bedrock-converse"
@@ -185,11 +185,11 @@ const native = (side: Side, format: WireFormat): Reading => ({
   path: side.path,
   leastAnswerTokens: 1,
   readReply: (body, view) => format.readReply(body, view),
-  streamReader: (view) => format.streamReader(view),
+  streamReader: (view) => new RelayedStream(format.backendEvents(view)),
 })
 
 /**
- * The backend format's own readers come first: they know what was used, what failed and where the end is. What they let
+ * The backend format's own reader comes first: it knows what was used, what failed and where the end is. What it lets
  * through is said again in the client's format.
  */
 const translated = (prompt: Prompt, client: WireCodec, side: Side): Reading => ({
@@ -202,32 +202,10 @@ const translated = (prompt: Prompt, client: WireCodec, side: Side): Reading => (
     const answer = side.codec.decodeReply(reply, prompt)
     return answer instanceof Failure ? answer : { body: client.encodeReply(answer, view), tokens: reply.tokens }
   },
-  streamReader(view) {
-    const reader = side.reader.streamReader({ ...view, includeUsage: true })
-    const decoder = side.codec.eventDecoder(prompt)
-    const encoder = client.eventEncoder(view)
-    return {
-      read(event: SseEvent) {
-        const step = reader.read(event)
-        if (step.kind === "failure") return step
-        return joined(decoder.decode(event).flatMap((said) => encoder.encode(said)))
-      },
-      tokens: () => reader.tokens(),
-      position: () => encoder.position?.(),
-    }
-  },
+  streamReader: (view) =>
+    new TranslatedStream(
+      side.reader.backendEvents({ ...view, includeUsage: true }),
+      side.codec.eventDecoder(prompt),
+      client.eventEncoder(view),
+    ),
 })
-
-/** What one event of the backend came to, as one step: a terminal event takes what stands before it along. */
-function joined(steps: readonly StreamStep[]): StreamStep {
-  let bytes = ""
-  let kind: Exclude<StreamStep["kind"], "failure"> = "preamble"
-  for (const step of steps) {
-    if (step.kind === "failure") return step
-    bytes += step.bytes
-    if (rank[step.kind] > rank[kind]) kind = step.kind
-  }
-  return { kind, bytes }
-}
-
-const rank = { preamble: 0, trailer: 1, content: 2, terminal: 3 } as const

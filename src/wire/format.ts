@@ -7,6 +7,7 @@ import type { JsonObject } from "../language/json.ts"
 import type { ModelRequest, Endpoint, Forwarding } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
+import type { OpenPlaces } from "./shared/event-template.ts"
 import type { SseEvent } from "./sse.ts"
 
 export interface WireFormat {
@@ -22,8 +23,8 @@ export interface WireFormat {
   encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject
   /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
   readReply(body: JsonObject, view: ClientView): Reply | Failure
-  /** A reader for one stream. */
-  streamReader(view: ClientView): StreamReader
+  /** A reader for the events of one stream. */
+  backendEvents(view: ClientView): BackendEvents
   /**
    * The in-stream report of a failure with whatever must surround it in this format (decisions §6), as bytes to send.
    * `started` says whether this stream's first event (message_start, response.created) has been sent to the client.
@@ -37,7 +38,7 @@ export interface WireFormat {
 }
 
 /** What of a format reads a backend's answers: all that a format needs which no client speaks. */
-export type BackendReader = Pick<WireFormat, "readReply" | "streamReader">
+export type BackendReader = Pick<WireFormat, "readReply" | "backendEvents">
 
 /** What a report of a failure inside an answer says beside the failure. */
 export interface FailureContext {
@@ -85,9 +86,34 @@ export interface Reply {
  * - failure: the backend reports a failure inside its stream; nothing of it is sent.
  * The bytes may be empty: an event that the client is not to see, or one after the end.
  */
-export type StreamStep =
-  | { readonly kind: "preamble" | "content" | "trailer" | "terminal"; readonly bytes: string }
-  | { readonly kind: "failure"; readonly failure: Failure }
+export type StreamStep = SentStep | { readonly kind: "failure"; readonly failure: Failure }
+
+export interface SentStep {
+  readonly kind: "preamble" | "content" | "trailer" | "terminal"
+  readonly bytes: string
+}
+
+/** An event without content of its own is "empty"; a stream's last one is "terminal". */
+export type EventMeaning = "content" | "empty" | "terminal" | Failure
+
+/** One stream of a format, as its events are read. */
+export interface BackendEvents {
+  /** Data that ends the stream without being JSON. */
+  readonly endMark?: string
+  /** Takes note of what an event counts and where the stream stands, and says what it means. */
+  meaning(event: SseEvent, body: JsonObject): EventMeaning
+  /** The name that the event has for a client of the same format. */
+  name(event: SseEvent, body: JsonObject): string
+  /** Its data for such a client: as it came, but for what the gateway owns. Undefined where the client is not to see it. */
+  data(event: SseEvent, body: JsonObject): string | undefined
+  /** Places of an event with content that neither its meaning nor its data depend on. */
+  readonly open: OpenPlaces
+  /** An event went on without being read; `number` is what stood at the open place for one. */
+  passed(number: number | undefined): void
+  /** What has been counted so far; undefined where that cannot be read. */
+  tokens(hasContent: boolean): Tokens | undefined
+  position(): StreamPosition | undefined
+}
 
 export interface StreamReader {
   read(event: SseEvent): StreamStep

@@ -121,7 +121,8 @@ const value = (line: string, from: number): string => line.slice(line[from] === 
 /** An event as bytes to send. An empty name is left out. */
 export const encodeSse = (event: string, data: string): string => {
   const name = event === "" ? "" : `event: ${event}\n`
-  return `${name}data: ${/[\r\n]/.test(data) ? data.split(/\r\n|\r|\n/).join("\ndata: ") : data}\n\n`
+  const isOneLine = !data.includes("\n") && !data.includes("\r")
+  return `${name}data: ${isOneLine ? data : data.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`
 }
 
 /** The JSON object that an event carries; undefined when it carries anything else. */
@@ -133,3 +134,7 @@ export const eventObject = (event: SseEvent): JsonObject | undefined => {
     return undefined
   }
 }
+
+/** What kind of event it is: by its data, and where that does not say, by its name. */
+export const eventType = ({ event }: SseEvent, { type }: JsonObject): string =>
+  typeof type === "string" ? type : event

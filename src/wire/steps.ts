@@ -3,7 +3,7 @@
  * from that, so the formats only say whether an event carries content.
  */
 import type { Failure } from "../failure/failure.ts"
-import type { StreamStep } from "./format.ts"
+import type { SentStep, StreamStep } from "./format.ts"
 
 export class Steps {
   #content = false
@@ -20,7 +20,7 @@ export class Steps {
   }
 
   /** An event without content is a preamble until content came, and a trailer from then on. */
-  step(hasContent: boolean, bytes: string): StreamStep {
+  step(hasContent: boolean, bytes: string): SentStep {
     if (hasContent) {
       this.#content = true
       return { kind: "content", bytes }
@@ -28,7 +28,7 @@ export class Steps {
     return { kind: this.#content ? "trailer" : "preamble", bytes }
   }
 
-  terminal(bytes: string): StreamStep {
+  terminal(bytes: string): SentStep {
     this.#ended = true
     return { kind: "terminal", bytes }
   }
@@ -39,7 +39,7 @@ export class Steps {
   }
 
   /** For what is not to reach the client. */
-  nothing(): StreamStep {
+  nothing(): SentStep {
     return this.step(false, "")
   }
 }

@@ -4,7 +4,8 @@ import { Outbox } from "../../src/gateway/outbox.ts"
 import { Patience } from "../../src/gateway/patience.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { UnreadBytes } from "../../src/gateway/unread.ts"
-import { streamReader } from "../../src/wire/messages/stream.ts"
+import { RelayedStream } from "../../src/wire/backend-stream.ts"
+import { backendEvents } from "../../src/wire/messages/events-in.ts"
 
 const view = { model: "m", includeUsage: false, contextWindow: null, maxOutputTokens: 100 }
 const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"}\n\n`
@@ -25,7 +26,7 @@ function relayed() {
     wholeMs: 3_600_000,
   })
   const relay = new Relay({
-    reader: streamReader(view),
+    reader: new RelayedStream(backendEvents(view)),
     outbox,
     bounds: { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 },
     onEvent: () => heard.events++,

@@ -1,13 +1,19 @@
 /** Replays a recorded stream through the parser and a format's reader, as the relay would: bytes in, steps out. */
 import { join } from "node:path"
 import { Failure } from "../../src/failure/failure.ts"
-import { streamReader as chat } from "../../src/wire/chat/stream.ts"
+import { RelayedStream } from "../../src/wire/backend-stream.ts"
+import { backendEvents as chat } from "../../src/wire/chat/events-in.ts"
+import type { EventDecoder } from "../../src/wire/codec.ts"
 import type { ClientView, StreamReader, StreamStep } from "../../src/wire/format.ts"
-import { streamReader as messages } from "../../src/wire/messages/stream.ts"
-import { streamReader as responses } from "../../src/wire/responses/stream.ts"
-import { type SseEvent, SseParser } from "../../src/wire/sse.ts"
+import { backendEvents as messages } from "../../src/wire/messages/events-in.ts"
+import { backendEvents as responses } from "../../src/wire/responses/events-in.ts"
+import { eventObject, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 
-export const readers = { chat, messages, responses }
+export const readers = {
+  chat: (view: ClientView) => new RelayedStream(chat(view)),
+  messages: (view: ClientView) => new RelayedStream(messages(view)),
+  responses: (view: ClientView) => new RelayedStream(responses(view)),
+}
 export type Format = keyof typeof readers
 
 export const view: ClientView = {
@@ -50,3 +56,7 @@ export const sent = (steps: readonly StreamStep[]): string =>
   steps.map((step) => (step.kind === "failure" ? "" : step.bytes)).join("")
 
 export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
+
+/** What a decoder makes of some events. */
+export const decodeAll = (decoder: EventDecoder, events: readonly SseEvent[]) =>
+  events.flatMap((event) => decoder.decode(event, eventObject(event)))

@@ -1,12 +1,11 @@
 /** Converse and the neutral language, assembled. Only backends speak it, so there is no client's side. */
 import type { BackendCodec } from "../codec.ts"
 import type { BackendReader } from "../format.ts"
-import { eventDecoder } from "./event-decode.ts"
+import { backendEvents, eventDecoder } from "./events-in.ts"
 import { encodePrompt } from "./prompt-encode.ts"
 import { decodeReply } from "./reply-decode.ts"
 import { readReply } from "./reply.ts"
-import { streamReader } from "./stream.ts"
 
 export const converseCodec: BackendCodec = { encodePrompt, eventDecoder, decodeReply }
 
-export const converseReader: BackendReader = { readReply, streamReader }
+export const converseReader: BackendReader = { readReply, backendEvents }

@@ -1,6 +1,6 @@
 /** Chat completions to the neutral language and back, assembled. */
 import type { WireCodec } from "../codec.ts"
-import { eventDecoder } from "./event-decode.ts"
+import { eventDecoder } from "./events-in.ts"
 import { eventEncoder } from "./event-encode.ts"
 import { decodePrompt } from "./prompt-decode.ts"
 import { encodePrompt } from "./prompt-encode.ts"

@@ -7,7 +7,7 @@ import { unreachable } from "../../../actors/unreachable.ts"
 import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
 import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
-import type { StreamStep } from "../format.ts"
+import type { SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../steps.ts"
 import { answerHead, writeCallHead } from "./answer.ts"
@@ -39,7 +39,7 @@ class ChatEventEncoder implements EventEncoder {
     this.#older = usesFunctions(view.request.body)
   }
 
-  encode(event: ModelEvent): StreamStep[] {
+  encode(event: ModelEvent): SentStep[] {
     if (this.#steps.ended) return []
     switch (event.type) {
       case "start":
@@ -61,8 +61,6 @@ class ChatEventEncoder implements EventEncoder {
         return []
       case "end":
         return this.#end()
-      case "failure":
-        return [this.#steps.failure(event.failure)]
       // This format has no place for a seal, and its parts need no end.
       case "thinking-seal":
       case "part-end":
@@ -72,23 +70,23 @@ class ChatEventEncoder implements EventEncoder {
     }
   }
 
-  #begin(id: string | undefined): StreamStep[] {
+  #begin(id: string | undefined): SentStep[] {
     if (this.#head !== undefined) return []
     this.#head = answerHead("chat.completion.chunk", id, this.#view)
     return [this.#steps.step(false, this.#chunk({ role: "assistant", content: "" }))]
   }
 
-  #content(delta: JsonObject): StreamStep[] {
+  #content(delta: JsonObject): SentStep[] {
     return [...this.#begin(undefined), this.#steps.step(true, this.#chunk(delta))]
   }
 
-  #startCall({ index, id, name, custom }: ToolCallStart): StreamStep[] {
+  #startCall({ index, id, name, custom }: ToolCallStart): SentStep[] {
     this.#calls.set(index, { custom, toldArguments: false })
     if (!this.#older) return this.#content({ tool_calls: [{ index, ...writeCallHead(id, name, "", custom) }] })
     return index === 0 ? this.#content({ function_call: { name, arguments: "" } }) : []
   }
 
-  #callDelta(index: number, text: string): StreamStep[] {
+  #callDelta(index: number, text: string): SentStep[] {
     const call = this.#calls.get(index)
     if (call === undefined || text === "") return []
     call.toldArguments = true
@@ -97,7 +95,7 @@ class ChatEventEncoder implements EventEncoder {
     return this.#content({ tool_calls: [{ index, ...said }] })
   }
 
-  #finish(reason: FinishReason): StreamStep[] {
+  #finish(reason: FinishReason): SentStep[] {
     if (this.#finished) return []
     this.#finished = true
     const begun = this.#begin(undefined)
@@ -110,7 +108,7 @@ class ChatEventEncoder implements EventEncoder {
     return [...begun, ...completed, this.#steps.step(false, this.#chunk({}, told))]
   }
 
-  #end(): StreamStep[] {
+  #end(): SentStep[] {
     const finish = this.#finish("stop")
     const usage =
       this.#view.includeUsage && this.#usage !== undefined

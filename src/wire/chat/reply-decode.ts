@@ -6,7 +6,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { Reply } from "../format.ts"
 import { CallReader } from "./calls-decode.ts"
 import { readFinish } from "./finish.ts"
-import { readSaid } from "./said.ts"
+import { readSaid } from "./events-in.ts"
 import { toolNames } from "./tool-names.ts"
 import { readUsage } from "./usage.ts"
 

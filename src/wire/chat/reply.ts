@@ -5,7 +5,7 @@ import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { isContent } from "./stream.ts"
+import { isContent } from "./events-in.ts"
 import { usageTokens } from "./usage.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {

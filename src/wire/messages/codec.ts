@@ -1,6 +1,6 @@
 /** The messages format and the neutral language, both ways, assembled. */
 import type { WireCodec } from "../codec.ts"
-import { MessagesEventDecoder } from "./event-decode.ts"
+import { MessagesEventDecoder } from "./events-in.ts"
 import { MessagesEventEncoder } from "./event-encode.ts"
 import { decodePrompt } from "./prompt-decode.ts"
 import { encodePrompt } from "./prompt-encode.ts"

@@ -7,7 +7,7 @@ import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
 import type { JsonObject } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
-import type { StreamStep } from "../format.ts"
+import type { SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../steps.ts"
 import { type Block, BlockQueue } from "./block-queue.ts"
@@ -37,16 +37,15 @@ export class MessagesEventEncoder implements EventEncoder {
     this.#tellsThinking = tellsThinking(view.request)
   }
 
-  encode(event: ModelEvent): StreamStep[] {
+  encode(event: ModelEvent): SentStep[] {
     if (this.#steps.ended) return []
-    if (event.type === "failure") return [this.#steps.failure(event.failure)]
     const opening = this.#start(event)
     this.#take(event)
     const blocks = this.#blocks()
     return event.type === "end" ? [...opening, ...blocks, ...this.#end()] : [...opening, ...blocks]
   }
 
-  #start(event: ModelEvent): StreamStep[] {
+  #start(event: ModelEvent): SentStep[] {
     if (this.#started) return []
     this.#started = true
     const { id, usage } = event.type === "start" ? event : {}
@@ -92,7 +91,6 @@ export class MessagesEventEncoder implements EventEncoder {
       case "end":
         return this.#endParts()
       case "start":
-      case "failure":
         return undefined
     }
   }
@@ -155,13 +153,13 @@ export class MessagesEventEncoder implements EventEncoder {
     this.#queue.endAll()
   }
 
-  #blocks(): StreamStep[] {
+  #blocks(): SentStep[] {
     return [...this.#queue.drain()].map(({ type, index, body, content }) =>
       this.#step(content, type, { index, ...body }),
     )
   }
 
-  #end(): StreamStep[] {
+  #end(): SentStep[] {
     const ending = encodeEnding({
       finish: this.#finish,
       stopSequence: this.#stopSequence,
@@ -181,7 +179,7 @@ export class MessagesEventEncoder implements EventEncoder {
     return blocks.every(({ json }) => json?.whole === true) ? "complete" : "cut-off"
   }
 
-  #step(content: boolean, type: string, fields: JsonObject): StreamStep {
+  #step(content: boolean, type: string, fields: JsonObject): SentStep {
     return this.#steps.step(content, encodeSse(type, JSON.stringify({ type, ...fields })))
   }
 }

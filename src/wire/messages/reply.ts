@@ -4,7 +4,7 @@ import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"
 import { ofAnswer } from "../tokens.ts"
-import { isContentBlock } from "./stream.ts"
+import { isContentBlock } from "./events-in.ts"
 import { usageTokens } from "./usage.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {

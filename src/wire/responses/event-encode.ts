@@ -7,7 +7,7 @@ import { unreachable } from "../../../actors/unreachable.ts"
 import type { ModelEvent, FinishReason, Usage } from "../../language/event.ts"
 import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder } from "../codec.ts"
-import type { StreamPosition, StreamStep } from "../format.ts"
+import type { StreamPosition, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../steps.ts"
 import { CallWriter, MessageWriter, type Place, ReasoningWriter } from "./item-writers.ts"
@@ -37,9 +37,8 @@ class ResponseEncoder implements EventEncoder {
     this.#readCall = callReader(view)
   }
 
-  encode(event: ModelEvent): StreamStep[] {
+  encode(event: ModelEvent): SentStep[] {
     if (this.#steps.ended) return []
-    if (event.type === "failure") return [this.#steps.failure(event.failure)]
     if (event.type === "start" || event.type === "usage") this.#usage = event.usage ?? this.#usage
     if (event.type === "usage") return []
     this.#begin(event.type === "start" ? event.id : undefined)
@@ -52,7 +51,7 @@ class ResponseEncoder implements EventEncoder {
   }
 
   /** Whether the event is usable output. */
-  #write(event: Exclude<ModelEvent, { type: "failure" | "usage" | "end" }>): boolean {
+  #write(event: Exclude<ModelEvent, { type: "usage" | "end" }>): boolean {
     switch (event.type) {
       case "start":
         return false
@@ -94,7 +93,7 @@ class ResponseEncoder implements EventEncoder {
     this.#emit("response.in_progress", { response })
   }
 
-  #end(): StreamStep[] {
+  #end(): SentStep[] {
     this.#close()
     const before = this.#out === "" ? [] : this.#step(false)
     const status = endOf(this.#finish)
@@ -145,7 +144,7 @@ class ResponseEncoder implements EventEncoder {
     this.#out += encodeSse(type, JSON.stringify({ type, sequence_number: this.#sequence++, ...fields }))
   }
 
-  #step(hasContent: boolean): StreamStep[] {
+  #step(hasContent: boolean): SentStep[] {
     return [this.#steps.step(hasContent, this.#taken())]
   }
 

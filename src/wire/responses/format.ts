@@ -3,7 +3,7 @@ import type { WireFormat } from "../format.ts"
 import { readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 import { failedReply, streamFailure } from "./stream-failure.ts"
-import { streamReader } from "./stream.ts"
+import { backendEvents } from "./events-in.ts"
 
 export const responsesFormat: WireFormat = {
   endpoint: "responses",
@@ -11,7 +11,7 @@ export const responsesFormat: WireFormat = {
   decodeRequest,
   encodeRequest,
   readReply,
-  streamReader,
+  backendEvents,
   streamFailure,
   failedReply,
 }

@@ -7,7 +7,7 @@ import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { ClientView, Reply } from "../format.ts"
 import { ofAnswer } from "../tokens.ts"
-import { isContentItem } from "./stream.ts"
+import { isContentItem } from "./events-in.ts"
 import { usageTokens } from "./usage.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {

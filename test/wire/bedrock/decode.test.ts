@@ -3,9 +3,12 @@ import type { ModelEvent } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { converseCodec, converseReader } from "../../../src/wire/bedrock/codec.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
+import { RelayedStream } from "../../../src/wire/backend-stream.ts"
+import { decodeAll } from "../replay.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
 
 const view = { model: "m", includeUsage: true, contextWindow: 1_000, maxOutputTokens: 100 }
+const streamReader = () => new RelayedStream(converseReader.backendEvents(view))
 const usage = { inputTokens: 20, outputTokens: 9, cacheReadInputTokens: 400, cacheWriteInputTokens: 30 }
 const tokens = { input: 20, output: 9, cacheRead: 400, cacheWrite: 30 }
 const sse = (event: string, data: Json) => ({ event, data: JSON.stringify(data) })
@@ -18,8 +21,7 @@ const end = (stopReason: string) => [sse("messageStop", { stopReason }), sse("me
 
 const patch = { type: "custom", name: "patch", description: undefined, grammar: undefined } as const
 const decode = (events: readonly { event: string; data: string }[], prompt = emptyPrompt): ModelEvent[] => {
-  const decoder = converseCodec.eventDecoder(prompt)
-  return events.flatMap((event) => decoder.decode(event))
+  return decodeAll(converseCodec.eventDecoder(prompt), events)
 }
 const ending = (reason: string, stopSequence?: string) => [
   { type: "finish", reason, stopSequence },
@@ -32,7 +34,7 @@ const begun = (index: number, id: string, name: string, custom = false) =>
 const piece = (index: number, text: string) => ({ type: "tool-call-delta", index, arguments: text }) as const
 const stopped = (...stopSequences: string[]) => decode(end("stop_sequence"), { ...emptyPrompt, stopSequences })
 const kinds = (...events: { event: string; data: string }[]): StreamStep["kind"][] => {
-  const reader = converseReader.streamReader(view)
+  const reader = streamReader()
   return events.map((event) => reader.read(event).kind)
 }
 const body = (content: JsonObject[]): JsonObject => ({
@@ -138,19 +140,19 @@ describe("the reader of a ConverseStream", () => {
     ["internalServerException", "dependency.upstream_unavailable"],
     ["serviceUnavailableException", "dependency.upstream_unavailable"],
   ])("%s is %s", (type, code) => {
-    const reader = converseReader.streamReader(view)
+    const reader = streamReader()
     const step = reader.read(sse("error", { type: "error", error: { type, message: "no" } }))
     expect(step).toMatchObject({ kind: "failure", failure: { code } })
   })
 
   test("an exception whose words are those of an overflow is one", () => {
     const error = { type: "validationException", message: "Input is too long for requested model" }
-    const step = converseReader.streamReader(view).read(sse("error", { type: "error", error }))
+    const step = streamReader().read(sse("error", { type: "error", error }))
     expect(step).toMatchObject({ kind: "failure", failure: { code: "upstream.context_length_exceeded" } })
   })
 
   test("what is no JSON is a failure", () => {
-    expect(converseReader.streamReader(view).read({ event: "metadata", data: "{" }).kind).toBe("failure")
+    expect(streamReader().read({ event: "metadata", data: "{" }).kind).toBe("failure")
   })
 
   test.each<[string, Json, typeof tokens | undefined]>([
@@ -159,7 +161,7 @@ describe("the reader of a ConverseStream", () => {
     ["a negative count", { ...usage, outputTokens: -1 }, undefined],
     ["no counts", {}, undefined],
   ])("%s are believed or not", (_, told, expected) => {
-    const reader = converseReader.streamReader(view)
+    const reader = streamReader()
     reader.read(sse("metadata", { usage: told }))
     expect(reader.tokens()).toEqual(expected)
   })

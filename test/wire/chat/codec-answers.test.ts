@@ -2,7 +2,6 @@ import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { Failure } from "../../../src/failure/failure.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import { bytesOf, kinds, parse, sent } from "../replay.ts"
@@ -161,13 +160,6 @@ describe("a chat client's stream", () => {
     expect(told([start, say("a"), end])).toEqual([role, { content: "a" }, "stop"])
     expect(told([start, call(0, "c", "f"), args(0, "{}"), end]).at(-1)).toBe("tool_calls")
     expect(kinds(encode([start, finish("stop"), finish("length"), end, say("late"), end]))).toBe("ppT")
-  })
-
-  test("hands a failure on, unwritten", () => {
-    const failure = new Failure("dependency.upstream_unavailable")
-    expect(encode([start, { type: "failure", failure }, say("late"), end]).slice(1)).toEqual([
-      { kind: "failure", failure },
-    ])
   })
 })
 

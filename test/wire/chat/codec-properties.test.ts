@@ -14,7 +14,7 @@ import type {
 import { Failure } from "../../../src/failure/failure.ts"
 import { chatCodec } from "../../../src/wire/chat/codec.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
-import { bytesOf, parse, sent } from "../replay.ts"
+import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { answerView, collect, emptyPrompt, forwarding, must, otherRequest } from "./ask.ts"
 
 const words = fc.string({ minLength: 1, unit: "grapheme" })
@@ -92,8 +92,7 @@ describe("an answer that chat can tell", () => {
       fc.property(said, (answer) => {
         const encoder = chatCodec.eventEncoder(view)
         const bytes = sent(toEvents(answer).flatMap((event) => encoder.encode(event)))
-        const decoder = chatCodec.eventDecoder(emptyPrompt)
-        const events = parse([bytesOf(bytes)]).flatMap((event) => decoder.decode(event))
+        const events = decodeAll(chatCodec.eventDecoder(emptyPrompt), parse([bytesOf(bytes)]))
         expect(collect(events)).toEqual(named(toReply(answer)))
         expect(events.filter(({ type }) => type === "end")).toHaveLength(1)
       }),

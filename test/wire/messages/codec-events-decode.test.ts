@@ -4,7 +4,7 @@ import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
-import { fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
+import { decodeAll, fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
 import { prompt, read, summed, usage, weather } from "./samples.ts"
 
 const recorded = async (name: string): Promise<string> => new TextDecoder().decode(await fixture(`messages/${name}`))
@@ -80,9 +80,8 @@ const streams: readonly (readonly [name: string, events: readonly ModelEvent[]])
 ]
 test.each(streams)("%s, whole and one byte at a time", async (name, events) => {
   expect(read(await recorded(name))).toEqual([...events])
-  const decoder = messagesCodec.eventDecoder(prompt())
   const bytes = await fixture(`messages/${name}`)
-  expect(parseBytes(oneByteEach(bytes)).flatMap((event) => decoder.decode(event))).toEqual([...events])
+  expect(decodeAll(messagesCodec.eventDecoder(prompt()), parseBytes(oneByteEach(bytes)))).toEqual([...events])
 })
 
 const start = (block: JsonObject, index = 0): string =>

@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { Failure } from "../../../src/failure/failure.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { request, stream, usage, view } from "./samples.ts"
 
@@ -220,13 +219,6 @@ describe("message_delta", () => {
   test("leaves the prompt's counts out where nobody told them, so that the estimate stands", () => {
     expect(last(end)[0]?.["usage"]).toEqual({ output_tokens: 0 })
   })
-})
-
-test("a failure ends the stream, and is not told here", () => {
-  const failure = new Failure("upstream.rate_limited")
-  const encoder = messagesCodec.eventEncoder(view())
-  expect(encoder.encode({ type: "failure", failure })).toEqual([{ kind: "failure", failure }])
-  expect(encoder.encode(text("a"))).toEqual([])
 })
 
 const asks = (thinkingField: Json | undefined) => view({ request: request({ body: { thinking: thinkingField } }) })

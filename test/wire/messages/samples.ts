@@ -9,6 +9,7 @@ import { NONE_DROPPED } from "../../../src/wire/dropped-fields.ts"
 import { messagesCodec } from "../../../src/wire/messages/codec.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
 import { SseParser, type SseEvent } from "../../../src/wire/sse.ts"
+import { decodeAll } from "../replay.ts"
 
 export const hello: Turn = { role: "user", parts: [{ type: "text", text: "Hi" }] }
 
@@ -105,7 +106,7 @@ export function stream(events: readonly ModelEvent[], changes: Partial<AnswerVie
   const encoder = messagesCodec.eventEncoder(view(changes))
   const steps = events.flatMap((event) => encoder.encode(event))
   const letters = { preamble: "p", content: "C", trailer: "t", terminal: "T", failure: "F" }
-  const text = steps.map((step) => (step.kind === "failure" ? "" : step.bytes)).join("")
+  const text = steps.map(({ bytes }) => bytes).join("")
   return {
     kinds: steps.map(({ kind }) => letters[kind]).join(""),
     text,
@@ -119,10 +120,8 @@ function parse(text: string): SseEvent[] {
   return events
 }
 
-export const read = (text: string, asked: Prompt = prompt()): ModelEvent[] => {
-  const decoder = messagesCodec.eventDecoder(asked)
-  return parse(text).flatMap((event) => decoder.decode(event))
-}
+export const read = (text: string, asked: Prompt = prompt()): ModelEvent[] =>
+  decodeAll(messagesCodec.eventDecoder(asked), parse(text))
 
 /** What events add up to, by the rules of src/language/event.ts. */
 export function summed(events: readonly ModelEvent[]): ModelReply {
@@ -185,7 +184,6 @@ export function summed(events: readonly ModelEvent[]): ModelReply {
         continue
       case "part-end":
       case "end":
-      case "failure":
         open = false
         continue
     }

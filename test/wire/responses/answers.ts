@@ -5,7 +5,7 @@ import type { AssistantPart } from "../../../src/language/prompt.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { responsesCodec } from "../../../src/wire/responses/codec.ts"
-import { bytesOf, parse, sent } from "../replay.ts"
+import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { emptyPrompt } from "./asking.ts"
 
 /** The reply that these events tell piece by piece. Throws where they are no legal sequence. */
@@ -65,8 +65,6 @@ export function added(events: readonly ModelEvent[]): ModelReply {
         break
       case "end":
         return { ...reply, parts }
-      case "failure":
-        throw new Error(event.failure.message)
     }
   }
   throw new Error("no end")
@@ -78,10 +76,8 @@ export const encodeAll = (events: readonly ModelEvent[], view: AnswerView): Stre
 }
 
 /** The events that a backend's bytes mean. */
-export const decodeBytes = (bytes: Uint8Array): ModelEvent[] => {
-  const decoder = responsesCodec.eventDecoder(emptyPrompt)
-  return parse([bytes]).flatMap((event) => decoder.decode(event))
-}
+export const decodeBytes = (bytes: Uint8Array): ModelEvent[] =>
+  decodeAll(responsesCodec.eventDecoder(emptyPrompt), parse([bytes]))
 
 export const decodeSteps = (steps: readonly StreamStep[]): ModelEvent[] => decodeBytes(bytesOf(sent(steps)))
 

@@ -300,13 +300,6 @@ test.each(sequences)("%s, step by step", (_, events, letters) => {
   expect(kinds(encodeAll(events, answerView()))).toBe(letters)
 })
 
-test("a failure is handed on, and nothing after it", () => {
-  const failure = new Failure("dependency.upstream_unavailable")
-  expect(encodeAll([start, { type: "failure", failure }, say("a"), end], answerView()).slice(1)).toEqual([
-    { kind: "failure", failure },
-  ])
-})
-
 test("a failure told in the stream continues its numbers and its identity", () => {
   const encoder = responsesCodec.eventEncoder(answerView())
   const before = sent([start, say("a")].flatMap((event) => encoder.encode(event)))

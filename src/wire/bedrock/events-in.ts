@@ -1,16 +1,67 @@
 /**
- * A ConverseStream as neutral events. Its own reader (stream.ts) sees every event before, so a broken one is its to
- * report. Calls of tools are put together by the reader that chat has: pieces of arguments under an index.
+ * A ConverseStream: `messageStart` … `messageStop`, and then `metadata` with the counts, which is the end. Calls of tools are
+ * put together by the reader that chat has: pieces of arguments under an index.
  */
+import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
+import { classifyErrorObject } from "../backend-error.ts"
 import { CallReader } from "../chat/calls-decode.ts"
 import { toolNames } from "../chat/tool-names.ts"
 import type { EventDecoder } from "../codec.ts"
-import { eventObject, type SseEvent } from "../sse.ts"
+import type { BackendEvents, EventMeaning } from "../format.ts"
+import type { SseEvent } from "../sse.ts"
+import { filled } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { readFinish } from "./stop-reason.ts"
-import { readUsage } from "./usage.ts"
+import { readUsage, usageTokens } from "./usage.ts"
+
+export const backendEvents = (): BackendEvents => new ConverseEvents()
+
+/** No client speaks it, so nothing of it is sent as it is. */
+class ConverseEvents implements BackendEvents {
+  readonly open = { texts: new Set<string>() }
+  #usage: Json | undefined
+
+  meaning({ event }: SseEvent, body: JsonObject): EventMeaning {
+    if (event === "error") return classifyErrorObject(body)
+    if (event === "metadata") {
+      this.#usage = body["usage"]
+      return "terminal"
+    }
+    return hasContent(event, body) ? "content" : "empty"
+  }
+
+  name({ event }: SseEvent): string {
+    return event
+  }
+
+  data(): undefined {
+    return undefined
+  }
+
+  passed(): void {}
+
+  tokens(hasContent: boolean): Tokens | undefined {
+    return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  position(): undefined {
+    return undefined
+  }
+}
+
+const hasContent = (type: string, body: JsonObject): boolean => {
+  if (type === "contentBlockStart") return isObject(body["start"]) && isObject(body["start"]["toolUse"])
+  return type === "contentBlockDelta" && isObject(body["delta"]) && isContent(body["delta"])
+}
+
+/** A signature only seals the thinking before it. */
+const isContent = ({ text, toolUse, reasoningContent: thinking }: JsonObject): boolean =>
+  filled(text) ||
+  (isObject(toolUse) && filled(toolUse["input"])) ||
+  (isObject(thinking) && (filled(thinking["text"]) || filled(thinking["redactedContent"])))
 
 export const eventDecoder = (prompt: Prompt): EventDecoder => new ConverseEventDecoder(prompt)
 
@@ -23,8 +74,7 @@ class ConverseEventDecoder implements EventDecoder {
     this.#calls = new CallReader(toolNames(prompt))
   }
 
-  decode(event: SseEvent): ModelEvent[] {
-    const body = eventObject(event) ?? {}
+  decode(event: SseEvent, body: JsonObject = {}): ModelEvent[] {
     switch (event.event) {
       case "messageStart":
         return [{ type: "start", id: undefined, usage: undefined }]

@@ -1,17 +1,110 @@
 /**
- * Reads a responses backend's stream as neutral events. Deltas are taken as they come; what a `done` or the finished
- * item says beyond them is taken then, because compatible backends send some texts only whole.
+ * A responses backend's stream: numbered `response.*` events until `completed` or `incomplete`. Usage stands in whichever
+ * event closes the stream, a failed one too. The answer's identity and the count of its events are kept, because a failure
+ * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
+ * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
+import { classifyErrorObject } from "../backend-error.ts"
 import type { EventDecoder } from "../codec.ts"
-import { eventObject, type SseEvent } from "../sse.ts"
+import type { BackendEvents, ClientView, EventMeaning, StreamPosition } from "../format.ts"
+import { eventType, type SseEvent } from "../sse.ts"
+import { filled } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { answerParts, backendSide, type Side } from "./items-decode.ts"
 import { finishOf, replyUsage } from "./reply-decode.ts"
-import { failureOf } from "./stream.ts"
 import { nameOf } from "./tool-names.ts"
+import { usageTokens } from "./usage.ts"
+
+/** What a model writes, and what a vendor pads events with. */
+const OPEN = { texts: new Set(["delta", "obfuscation"]), number: "sequence_number" }
+
+export const backendEvents = (view: ClientView): BackendEvents => new ResponseEvents(view)
+
+const responseOf = ({ response }: JsonObject): JsonObject | undefined => (isObject(response) ? response : undefined)
+
+class ResponseEvents implements BackendEvents {
+  readonly open = OPEN
+  readonly #view: ClientView
+  #usage: Json | undefined
+  #sequence = 0
+  #id: string | undefined
+  #createdAt: number | undefined
+
+  constructor(view: ClientView) {
+    this.#view = view
+  }
+
+  meaning(event: SseEvent, body: JsonObject): EventMeaning {
+    const type = eventType(event, body)
+    const response = responseOf(body)
+    if (isObject(response?.usage)) this.#usage = response.usage
+    const failure = failureOf(type, body, response)
+    if (failure !== undefined) return failure
+    this.passed(body.sequence_number)
+    if (typeof response?.id === "string") this.#id = response.id
+    if (typeof response?.created_at === "number") this.#createdAt = response.created_at
+    if (type === "response.completed" || type === "response.incomplete") return "terminal"
+    return hasContent(type, body) ? "content" : "empty"
+  }
+
+  name(event: SseEvent, body: JsonObject): string {
+    return event.event === "" ? eventType(event, body) : event.event
+  }
+
+  data({ data }: SseEvent, body: JsonObject): string {
+    const { model } = this.#view
+    const response = responseOf(body)
+    if (response?.model === undefined || response.model === model) return data
+    return JSON.stringify({ ...body, response: { ...response, model } })
+  }
+
+  passed(number: Json | undefined): void {
+    this.#sequence = typeof number === "number" && Number.isSafeInteger(number) ? number + 1 : this.#sequence + 1
+  }
+
+  tokens(hasContent: boolean): Tokens | undefined {
+    return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  position(): StreamPosition {
+    return { sequence: this.#sequence, id: this.#id, createdAt: this.#createdAt }
+  }
+}
+
+const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
+  // A named event's own `error` is about one of its tools, not about the stream.
+  if (type === "error" || (present(body.error) && !type.startsWith("response."))) return classifyErrorObject(body)
+  if (type === "response.failed") return classifyErrorObject({ error: response?.error })
+  if (type === "response.cancelled") return new Failure("dependency.upstream_unavailable")
+  return undefined
+}
+
+/** A delta of any kind brings its text in `delta`; what is not streamed in deltas comes with its item or its `done`. */
+const hasContent = (type: string, body: JsonObject): boolean => {
+  if (type.endsWith(".delta")) return filled(body.delta)
+  if (type.endsWith(".done"))
+    return (
+      filled(body.text) ||
+      filled(body.refusal) ||
+      filled(body.arguments) ||
+      filled(body.input) ||
+      isContentItem(body.item)
+    )
+  if (type === "response.output_item.added") return isContentItem(body.item)
+  return filled(body.partial_image_b64)
+}
+
+/** A call names its tool at once. Messages and reasoning start empty; searches are work, not output. */
+export const isContentItem = (item: Json | undefined): boolean =>
+  isObject(item) && (filled(item.name) || filled(item.result) || hasText(item.content) || hasText(item.summary))
+
+const hasText = (parts: Json | undefined): boolean =>
+  Array.isArray(parts) && parts.some((part) => isObject(part) && (filled(part.text) || filled(part.refusal)))
 
 export const eventDecoder = (prompt: Prompt): EventDecoder => new ResponseDecoder(backendSide(prompt))
 
@@ -38,15 +131,10 @@ class ResponseDecoder implements EventDecoder {
     this.#side = side
   }
 
-  decode(event: SseEvent): ModelEvent[] {
-    const body = event.data === "" ? undefined : eventObject(event)
+  decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
     if (body === undefined) return []
     this.#events = []
-    const type = typeof body["type"] === "string" ? body["type"] : event.event
-    const response = isObject(body["response"]) ? body["response"] : {}
-    const failure = failureOf(type, body, response)
-    if (failure) return [{ type: "failure", failure }]
-    this.#read(type, body, response)
+    this.#read(eventType(event, body), body, isObject(body["response"]) ? body["response"] : {})
     return this.#events
   }
 

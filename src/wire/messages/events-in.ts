@@ -1,19 +1,85 @@
 /**
- * A messages backend's stream as events of the neutral language. Blocks come one after another here, so each is a part.
- * Pings, citations, and what tools that ran at the backend did are left out; a failure is told by the format's reader
- * before an event comes here.
+ * A messages backend's stream: `message_start` … `message_stop`. Only `message_start` names the model, so for a messages
+ * client every other event goes out with the exact text it came with. For a client of another format each block is a part;
+ * pings, citations, and what tools that ran at the backend did are left out.
  */
+import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
+import { classifyErrorObject } from "../backend-error.ts"
 import type { EventDecoder } from "../codec.ts"
-import { eventObject, type SseEvent } from "../sse.ts"
+import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
+import { eventType, type SseEvent } from "../sse.ts"
+import { filled } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
 import { readText } from "./blocks-decode.ts"
 import { freeText } from "./custom-input.ts"
 import { finishReason } from "./stop-reason.ts"
 import { decodeUsage } from "./told-usage.ts"
 import { ToolsAsked } from "./tool-names.ts"
-import { laterUsage, startUsage } from "./usage.ts"
+import { laterUsage, startUsage, usageTokens } from "./usage.ts"
+
+/** What a model writes. */
+const OPEN = { texts: new Set(["delta.text", "delta.thinking", "delta.partial_json"]) }
+
+export const backendEvents = (view: ClientView): BackendEvents => new MessagesEvents(view)
+
+class MessagesEvents implements BackendEvents {
+  readonly open = OPEN
+  readonly #view: ClientView
+  #usage: JsonObject | undefined
+
+  constructor(view: ClientView) {
+    this.#view = view
+  }
+
+  meaning(event: SseEvent, body: JsonObject): EventMeaning {
+    const type = eventType(event, body)
+    if (type === "error" || present(body.error)) return classifyErrorObject(body)
+    if (type === "message_stop") return "terminal"
+    if (type === "message_start" && isObject(body.message)) this.#usage = startUsage(body.message.usage)
+    if (type === "message_delta") this.#usage = laterUsage(this.#usage ?? {}, body.usage)
+    return hasContent(type, body) ? "content" : "empty"
+  }
+
+  /** The SDKs go by the event's name, which some compatible backends leave out. */
+  name(event: SseEvent, body: JsonObject): string {
+    return event.event === "" ? eventType(event, body) : event.event
+  }
+
+  data(event: SseEvent, body: JsonObject): string {
+    const { model } = this.#view
+    const { message } = body
+    if (eventType(event, body) !== "message_start" || !isObject(message) || message.model === model) return event.data
+    return JSON.stringify({ ...body, message: { ...message, model } })
+  }
+
+  passed(): void {}
+
+  tokens(hasContent: boolean): Tokens | undefined {
+    return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  position(): undefined {
+    return undefined
+  }
+}
+
+const hasContent = (type: string, body: JsonObject): boolean => {
+  if (type === "content_block_delta") return isObject(body.delta) && isContent(body.delta)
+  if (type === "content_block_start") return isObject(body.content_block) && isContentBlock(body.content_block)
+  return false
+}
+
+/** Whatever a delta is called, it brings something unless it is empty. A signature only seals what came before it. */
+const isContent = (delta: JsonObject): boolean =>
+  delta.type !== "signature_delta" &&
+  Object.entries(delta).some(([key, value]) => key !== "type" && (filled(value) || isObject(value)))
+
+/** Text and thinking blocks start empty; a tool's name, or a server tool's whole result, comes with the start. */
+export const isContentBlock = (block: JsonObject): boolean =>
+  filled(block.text) || filled(block.thinking) || filled(block.name) || filled(block.content) || isObject(block.content)
 
 interface OpenTool {
   readonly index: number
@@ -37,10 +103,9 @@ export class MessagesEventDecoder implements EventDecoder {
     this.#asked = new ToolsAsked(prompt)
   }
 
-  decode(event: SseEvent): ModelEvent[] {
-    const body = eventObject(event)
+  decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
     if (body === undefined) return []
-    switch (typeof body["type"] === "string" ? body["type"] : event.event) {
+    switch (eventType(event, body)) {
       case "message_start":
         return this.#start(isObject(body["message"]) ? body["message"] : {})
       case "content_block_start":

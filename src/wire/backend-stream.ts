@@ -1,0 +1,134 @@
+/**
+ * A backend's stream to a client, one event at a time. Each event is parsed once: what it means is read by its own format,
+ * and then it goes on as it came, for a client of the same format, or by way of the neutral language, for one of another.
+ */
+import type { Tokens } from "../../actors/money/tokens.ts"
+import type { ModelEvent } from "../language/event.ts"
+import { Failure } from "../failure/failure.ts"
+import type { EventDecoder, EventEncoder } from "./codec.ts"
+import type { BackendEvents, SentStep, StreamPosition, StreamReader, StreamStep } from "./format.ts"
+import { EventTemplate } from "./shared/event-template.ts"
+import { encodeSse, eventObject, type SseEvent } from "./sse.ts"
+import { Steps } from "./steps.ts"
+
+const broken = (): Failure => new Failure("dependency.upstream_unavailable")
+
+/** The most templates that are kept, for events of several kinds that take turns. */
+const MOST_TEMPLATES = 4
+/** After so many templates that no event matched, a stream is not of the kind that has them. */
+const MOST_IN_VAIN = 16
+
+/** For a client of the backend's own format. */
+export class RelayedStream implements StreamReader {
+  readonly #events: BackendEvents
+  readonly #steps = new Steps()
+  /** With the names that such events are sent under. */
+  readonly #templates: { readonly template: EventTemplate; readonly name: string }[] = []
+  #inVain = 0
+
+  constructor(events: BackendEvents) {
+    this.#events = events
+  }
+
+  read(event: SseEvent): StreamStep {
+    const events = this.#events
+    if (this.#steps.ended || event.data === "") return this.#steps.nothing()
+    if (event.data === events.endMark) return this.#steps.terminal(encodeSse("", event.data))
+    const alike = this.#steps.hasContent ? this.#alike(event) : undefined
+    if (alike !== undefined) return this.#steps.step(true, alike)
+    const body = eventObject(event)
+    if (body === undefined) return this.#steps.failure(broken())
+    const meaning = events.meaning(event, body)
+    if (meaning instanceof Failure) return this.#steps.failure(meaning)
+    const name = events.name(event, body)
+    const data = events.data(event, body)
+    const bytes = data === undefined ? "" : encodeSse(name, data)
+    if (meaning === "terminal") return this.#steps.terminal(bytes)
+    if (meaning === "content" && data !== undefined) this.#learn(event, name)
+    return this.#steps.step(meaning === "content", bytes)
+  }
+
+  tokens(): Tokens | undefined {
+    return this.#events.tokens(this.#steps.hasContent)
+  }
+
+  position(): StreamPosition | undefined {
+    return this.#events.position()
+  }
+
+  /** What is sent for an event that is like one before it. */
+  #alike(event: SseEvent): string | undefined {
+    for (const { template, name } of this.#templates) {
+      const data = template.match(event)
+      if (data === undefined) continue
+      this.#inVain = 0
+      this.#events.passed(template.number)
+      return encodeSse(name, data)
+    }
+    return undefined
+  }
+
+  #learn(event: SseEvent, name: string): void {
+    if (this.#inVain === MOST_IN_VAIN) return
+    const template = EventTemplate.of(event, this.#events.open, (data) => {
+      const like = { event: event.event, data }
+      const body = eventObject(like)
+      return body && this.#events.data(like, body)
+    })
+    if (template === undefined) return
+    this.#inVain++
+    this.#templates.unshift({ template, name })
+    if (this.#templates.length > MOST_TEMPLATES) this.#templates.pop()
+  }
+}
+
+/** For a client of another format. The backend's own format knows what was used, what failed and where the end is. */
+export class TranslatedStream implements StreamReader {
+  readonly #events: BackendEvents
+  readonly #decoder: EventDecoder
+  readonly #encoder: EventEncoder
+  #hasContent = false
+  #ended = false
+
+  constructor(events: BackendEvents, decoder: EventDecoder, encoder: EventEncoder) {
+    this.#events = events
+    this.#decoder = decoder
+    this.#encoder = encoder
+  }
+
+  read(event: SseEvent): StreamStep {
+    if (this.#ended || event.data === "") return this.#written([])
+    if (event.data === this.#events.endMark) {
+      this.#ended = true
+      return this.#written(this.#decoder.decode(event, undefined))
+    }
+    const body = eventObject(event)
+    const meaning = body === undefined ? broken() : this.#events.meaning(event, body)
+    if (meaning instanceof Failure || meaning === "terminal") this.#ended = true
+    if (meaning instanceof Failure) return { kind: "failure", failure: meaning }
+    if (meaning === "content") this.#hasContent = true
+    return this.#written(this.#decoder.decode(event, body))
+  }
+
+  tokens(): Tokens | undefined {
+    return this.#events.tokens(this.#hasContent)
+  }
+
+  position(): StreamPosition | undefined {
+    return this.#encoder.position?.()
+  }
+
+  /** All of it as one step: a terminal event takes what stands before it along. */
+  #written(said: readonly ModelEvent[]): SentStep {
+    let bytes = ""
+    let kind: SentStep["kind"] = "preamble"
+    for (const event of said)
+      for (const step of this.#encoder.encode(event)) {
+        bytes += step.bytes
+        if (RANK[step.kind] > RANK[kind]) kind = step.kind
+      }
+    return { kind, bytes }
+  }
+}
+
+const RANK = { preamble: 0, trailer: 1, content: 2, terminal: 3 } as const

@@ -1,0 +1,195 @@
+/**
+ * A chat backend's stream: `data:` chunks until `[DONE]`. For a chat client a chunk is written anew only when its model or
+ * usage changes, and whatever else it holds travels untouched; for a client of another format its first choice is read: more
+ * than one is never asked for there.
+ */
+import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Prompt } from "../../language/prompt.ts"
+import { classifyErrorObject } from "../backend-error.ts"
+import type { EventDecoder } from "../codec.ts"
+import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
+import type { SseEvent } from "../sse.ts"
+import { filled } from "../steps.ts"
+import { ofAnswer } from "../tokens.ts"
+import { CallReader } from "./calls-decode.ts"
+import { readFinish } from "./finish.ts"
+import { toolNames } from "./tool-names.ts"
+import { readUsage, usageTokens } from "./usage.ts"
+
+const END_MARK = "[DONE]"
+
+/** What a model writes, and what a vendor pads events with. */
+const OPEN = {
+  texts: new Set([
+    "choices.delta.content",
+    "choices.delta.reasoning_content",
+    "choices.delta.reasoning",
+    "choices.delta.refusal",
+    "choices.delta.tool_calls.function.arguments",
+    "choices.delta.tool_calls.custom.input",
+    "obfuscation",
+  ]),
+}
+
+export const backendEvents = (view: ClientView): BackendEvents => new ChatEvents(view)
+
+class ChatEvents implements BackendEvents {
+  readonly endMark = END_MARK
+  readonly open = OPEN
+  readonly #view: ClientView
+  #usage: Json | undefined
+
+  constructor(view: ClientView) {
+    this.#view = view
+  }
+
+  meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
+    if (isError(event, chunk)) return classifyErrorObject(chunk)
+    // Some backends count in every chunk; the last count is the whole.
+    if (isObject(chunk.usage)) this.#usage = chunk.usage
+    return hasContent(chunk) ? "content" : "empty"
+  }
+
+  name({ event }: SseEvent): string {
+    return event
+  }
+
+  /** The backend was asked for usage whether or not the client asked (decisions §6). */
+  data({ data }: SseEvent, chunk: JsonObject): string | undefined {
+    const { model, includeUsage } = this.#view
+    const cutsUsage = !includeUsage && chunk.usage !== undefined
+    if (cutsUsage && isObject(chunk.usage) && !filled(chunk.choices)) return undefined
+    const renames = chunk.model !== undefined && chunk.model !== model
+    if (!cutsUsage && !renames) return data
+    return JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
+  }
+
+  passed(): void {}
+
+  tokens(hasContent: boolean): Tokens | undefined {
+    return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  position(): undefined {
+    return undefined
+  }
+}
+
+/** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
+const isError = (event: SseEvent, chunk: JsonObject): boolean =>
+  present(chunk.error) || event.event === "error" || chunk.object === "error"
+
+const hasContent = ({ choices }: JsonObject): boolean =>
+  Array.isArray(choices) &&
+  choices.some((choice) => isObject(choice) && isObject(choice.delta) && isContent(choice.delta))
+
+/** Of a delta, or of a whole message. */
+export const isContent = (delta: JsonObject): boolean =>
+  filled(delta.content) ||
+  filled(delta.reasoning_content) ||
+  filled(delta.reasoning) ||
+  filled(delta.refusal) ||
+  isCall(delta.function_call) ||
+  (Array.isArray(delta.tool_calls) && delta.tool_calls.some(isToolCall)) ||
+  (isObject(delta.audio) && (filled(delta.audio.data) || filled(delta.audio.transcript)))
+
+const isToolCall = (call: Json): boolean => isObject(call) && (isCall(call.function) || isCall(call.custom))
+
+const isCall = (call: Json | undefined): boolean =>
+  isObject(call) && (filled(call.name) || filled(call.arguments) || filled(call.input))
+
+export const eventDecoder = (prompt: Prompt): EventDecoder => new ChatEventDecoder(prompt)
+
+class ChatEventDecoder implements EventDecoder {
+  readonly #stopSequences: readonly string[]
+  readonly #calls: CallReader
+  #id: string | undefined
+  #finished = false
+  #ended = false
+
+  constructor(prompt: Prompt) {
+    this.#stopSequences = prompt.stopSequences
+    this.#calls = new CallReader(toolNames(prompt))
+  }
+
+  decode({ data }: SseEvent, chunk: JsonObject | undefined): ModelEvent[] {
+    if (this.#ended) return []
+    if (data === END_MARK) {
+      this.#ended = true
+      return [...this.#finish({}), { type: "end" }]
+    }
+    if (chunk === undefined) return []
+    return [...this.#start(chunk), ...this.#choice(chunk), ...usageEvents(chunk)]
+  }
+
+  #start(chunk: JsonObject): ModelEvent[] {
+    if (this.#id !== undefined) return []
+    this.#id = typeof chunk.id === "string" ? chunk.id : ""
+    return [{ type: "start", id: this.#id === "" ? undefined : this.#id, usage: undefined }]
+  }
+
+  #choice(chunk: JsonObject): ModelEvent[] {
+    if (!Array.isArray(chunk.choices) || this.#finished) return []
+    const choice = chunk.choices.filter(isObject).find(({ index }) => typeof index !== "number" || index === 0)
+    if (choice === undefined) return []
+    const events = isObject(choice.delta) ? this.#delta(choice.delta) : []
+    return filled(choice.finish_reason) ? [...events, ...this.#finish(choice)] : events
+  }
+
+  #delta(delta: JsonObject): ModelEvent[] {
+    const events: ModelEvent[] = []
+    const said = readSaid(delta)
+    if (said.thinking !== "") events.push({ type: "thinking-delta", text: said.thinking })
+    if (said.text !== "") events.push({ type: "text-delta", text: said.text })
+    if (said.refusal !== "") events.push({ type: "refusal-delta", text: said.refusal })
+    if (!Array.isArray(delta.tool_calls)) return events
+    for (const piece of delta.tool_calls) if (isObject(piece)) events.push(...this.#calls.take(piece, this.#id ?? ""))
+    return events
+  }
+
+  /** Once: at the backend's word, or at the latest at the end of a stream that never gave a reason. */
+  #finish(choice: JsonObject): ModelEvent[] {
+    if (this.#finished) return []
+    this.#finished = true
+    return [...this.#calls.close(), { type: "finish", ...readFinish(choice, this.#calls.called, this.#stopSequences) }]
+  }
+}
+
+function usageEvents(chunk: JsonObject): ModelEvent[] {
+  const usage = readUsage(chunk.usage)
+  return usage === undefined ? [] : [{ type: "usage", usage }]
+}
+
+interface Said {
+  readonly thinking: string
+  readonly text: string
+  readonly refusal: string
+}
+
+/**
+ * What an answer says in text and in thinking: of a whole message and of a stream's delta alike. `reasoning_content` is
+ * most vendors' field, `reasoning` that of some routers; Mistral sends a list of parts where the others send a text.
+ */
+export function readSaid(message: JsonObject): Said {
+  const { content } = message
+  const parts = Array.isArray(content) ? content.filter(isObject) : []
+  return {
+    thinking: text([message.reasoning_content, message.reasoning].find(filled)) || textOf(parts, "thinking"),
+    text: text(content) || textOf(parts, "text"),
+    refusal: text(message.refusal),
+  }
+}
+
+const text = (value: Json | undefined): string => (typeof value === "string" ? value : "")
+
+/** The text of all parts of a type, each in a field of the type's own name, as a text or as further parts. */
+const textOf = (parts: readonly JsonObject[], type: string): string =>
+  parts
+    .filter((part) => part.type === type)
+    .map((part) => {
+      const said = part[type]
+      return Array.isArray(said) ? textOf(said.filter(isObject), "text") : text(said)
+    })
+    .join("")

@@ -1,0 +1,272 @@
+import { describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import type { JsonObject } from "../../src/language/json.ts"
+import { RelayedStream, TranslatedStream } from "../../src/wire/backend-stream.ts"
+import { chatCodec } from "../../src/wire/chat/codec.ts"
+import { backendEvents as chat } from "../../src/wire/chat/events-in.ts"
+import type { BackendEvents, ClientView } from "../../src/wire/format.ts"
+import { messagesCodec } from "../../src/wire/messages/codec.ts"
+import { backendEvents as messages } from "../../src/wire/messages/events-in.ts"
+import { backendEvents as responses } from "../../src/wire/responses/events-in.ts"
+import type { SseEvent } from "../../src/wire/sse.ts"
+import { emptyPrompt } from "./chat/ask.ts"
+import { fixture, kinds, parse } from "./replay.ts"
+import { view as messagesView } from "./messages/samples.ts"
+
+const formats = { chat, messages, responses }
+type Format = keyof typeof formats
+
+const event = (data: string, name = ""): SseEvent => ({ event: name, data })
+
+/** An event of a long stream, with what the model wrote as it is spelled in JSON. */
+const shapes: Readonly<Record<string, readonly [Format, (text: string, place: number) => SseEvent]>> = {
+  "chat, as the vendor sends it": [
+    "chat",
+    (text, place) =>
+      event(
+        `{"id":"c","object":"chat.completion.chunk","created":17,"model":"backend-model","choices":[{"index":0,"delta":` +
+          `{"content":${text}},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"x${place}"}`,
+      ),
+  ],
+  "chat, under the client's own name of the model": [
+    "chat",
+    (text) => event(`{"model":"catalogue/model", "choices": [{"delta": {"content": ${text}}}] }`),
+  ],
+  "chat, the text before the model and numbers in their own spelling": [
+    "chat",
+    (text) => event(`{"choices":[{"delta":{"reasoning_content":${text}}}],"created":1.0,"model":"backend-model"}`),
+  ],
+  "chat, the arguments of two calls": [
+    "chat",
+    (text) =>
+      event(
+        `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":${text}}},` +
+          `{"index":1,"function":{"arguments":${text}}}]}}],"model":"backend-model"}`,
+      ),
+  ],
+  "chat, names that stand twice": [
+    "chat",
+    (text) => event(`{"model":"a","choices":[{"delta":{"content":"x","content":${text}}}],"model":"backend-model"}`),
+  ],
+  "messages, a text": [
+    "messages",
+    (text) =>
+      event(
+        `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":${text}}}`,
+        "content_block_delta",
+      ),
+  ],
+  "messages, without a name and its text first": [
+    "messages",
+    (text) => event(`{"delta":{"partial_json":${text},"type":"input_json_delta"},"type":"content_block_delta"}`),
+  ],
+  "responses, numbered and padded": [
+    "responses",
+    (text, place) =>
+      event(
+        `{"type":"response.output_text.delta","sequence_number":${place},"item_id":"m","delta":${text},"obfuscation":"q"}`,
+        "response.output_text.delta",
+      ),
+  ],
+}
+
+const view: ClientView = { model: "catalogue/model", includeUsage: false }
+
+/** The same reader without its fast way. */
+function slow(format: Format, view: ClientView): RelayedStream {
+  const events = formats[format](view)
+  Object.defineProperty(events, "open", { value: { texts: new Set() } })
+  return new RelayedStream(events)
+}
+
+function counted(format: Format): { readonly events: BackendEvents; readonly read: () => number } {
+  const events = formats[format](view)
+  const meaning = events.meaning.bind(events)
+  let read = 0
+  events.meaning = (event, body) => {
+    read++
+    return meaning(event, body)
+  }
+  return { events, read: () => read }
+}
+
+/** What a model may write to be taken for something else, as it would stand within a JSON string. */
+const hostile = fc.constantFrom(
+  '","model":"evil"',
+  '"usage":{"prompt_tokens":9,"completion_tokens":9}',
+  '"}}],"error":{"message":"x"}',
+  ',"sequence_number":7,',
+  "[DONE]",
+  "data: [DONE]",
+  "loket:gap:0",
+  '"loket:gap:0"',
+  "\\",
+  '\\"',
+  "\u2028",
+  "\u0000",
+  "\ud83d\ude00",
+  "</script>",
+)
+const written = fc
+  .array(fc.oneof(hostile, fc.string({ unit: "grapheme", maxLength: 8 }), fc.string({ maxLength: 8 })), {
+    maxLength: 4,
+  })
+  .map((parts) => parts.join(""))
+/** A JSON string in one of its spellings. */
+const spelled = fc.tuple(written, fc.constantFrom("plain", "ascii", "slashes")).map(([text, how]) => {
+  const json = JSON.stringify(text)
+  if (how === "plain") return json
+  if (how === "slashes") return json.replaceAll("/", "\\/")
+  return json.replaceAll(/[^\u0020-\u007e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+})
+/** What may stand where a string belongs, or damage one that does. */
+const odd = fc.constantFrom(
+  "null",
+  "12",
+  '""',
+  "[]",
+  "{}",
+  '"a" "b"',
+  '"a","x":"b"',
+  '"\\x"',
+  '"\\u12"',
+  '"\\',
+  '"a\t"',
+  "'a'",
+  '"a"}',
+)
+
+describe.each(Object.entries(shapes))("%s", (_, [format, shape]) => {
+  const both = (views: ClientView, events: readonly SseEvent[]) => {
+    const fast = new RelayedStream(formats[format](views))
+    const sure = slow(format, views)
+    for (const one of events) {
+      expect(fast.read(one)).toEqual(sure.read(one))
+      expect(fast.tokens()).toEqual(sure.tokens())
+      expect(fast.position()).toEqual(sure.position())
+    }
+  }
+
+  test("is not parsed again and again", () => {
+    const { events, read } = counted(format)
+    const reader = new RelayedStream(events)
+    for (let place = 0; place < 100; place++) reader.read(shape(JSON.stringify(`word ${place}`), place))
+    expect(read()).toBeLessThan(_ === "chat, names that stand twice" ? 101 : 3)
+  })
+
+  test("whatever the model writes, byte for byte what parsing makes of it", () => {
+    const texts = fc.array(spelled, { minLength: 2, maxLength: 8 })
+    fc.assert(
+      fc.property(texts, fc.boolean(), (texts, includeUsage) =>
+        both({ ...view, includeUsage }, [
+          shape('"begun"', 0),
+          ...texts.map((text, place) => shape(text, place + 1)),
+          shape('"over"', 99),
+        ]),
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  test("what is no string in a string's place goes the sure way", () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(odd, spelled), { minLength: 1, maxLength: 5 }), (texts) =>
+        both(view, [shape('"begun"', 0), ...texts.map((text, place) => shape(text, place + 1))]),
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  test("an event that is damaged or changed anywhere goes the sure way", () => {
+    const change = fc.tuple(
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.nat(6),
+      fc.oneof(hostile, odd, fc.string({ maxLength: 3 })),
+    )
+    fc.assert(
+      fc.property(spelled, change, (text, [where, cut, put]) => {
+        const { event: name, data } = shape(text, 2)
+        const at = Math.floor(where * data.length)
+        both(view, [
+          shape('"begun"', 0),
+          shape('"on"', 1),
+          event(data.slice(0, at) + put + data.slice(at + cut), name),
+          shape('"over"', 3),
+        ])
+      }),
+      { numRuns: 600 },
+    )
+  })
+
+  test("under another event's name it is another event", () =>
+    both(view, [
+      shape('"begun"', 0),
+      shape('"on"', 1),
+      { ...shape('"x"', 2), event: "error" },
+      { ...shape('"x"', 3), event: "other" },
+    ]))
+})
+
+const choice = (index: number, text: string) => event(`{"choices":[{"index":${index},"delta":{"content":"${text}"}}]}`)
+
+test("shapes that take turns are all remembered, and one that is never seen again costs nothing for ever", () => {
+  const { events, read } = counted("chat")
+  const reader = new RelayedStream(events)
+  for (let place = 0; place < 300; place++) reader.read(choice(place % 3, `a${place}`))
+  expect(read()).toBeLessThan(6)
+})
+
+test("numbers that are not spelled as whole ones are read", () => {
+  for (const number of ["01", "1.5", "1e3", "-1", "12345678901234567", '"7"', ""]) {
+    const events = ["1", "2", number, "9"].map((spelled) =>
+      event(`{"type":"response.output_text.delta","sequence_number":${spelled},"delta":"a"}`),
+    )
+    const fast = new RelayedStream(responses(view))
+    const sure = slow("responses", view)
+    for (const one of events) {
+      expect(fast.read(one)).toEqual(sure.read(one))
+      expect(fast.position()).toEqual(sure.position())
+    }
+  }
+})
+
+const translated = (name: "chat/error" | "chat/overflow" | "responses/failed" | "responses/error") => {
+  const from = name.startsWith("chat") ? chat : responses
+  return new TranslatedStream(
+    from({ ...view, includeUsage: true }),
+    name.startsWith("chat") ? chatCodec.eventDecoder(emptyPrompt) : messagesCodec.eventDecoder(emptyPrompt),
+    messagesCodec.eventEncoder(messagesView()),
+  )
+}
+
+describe("to another format", () => {
+  test.each(["chat/error", "chat/overflow", "responses/failed", "responses/error"] as const)(
+    "%s ends in a failure, and nothing comes after it",
+    async (name) => {
+      const reader = translated(name)
+      const steps = [...parse([await fixture(`${name}.sse`)]), event("[DONE]")].map((one) => reader.read(one))
+      expect(kinds(steps).match(/F/g)).toHaveLength(1)
+      expect(kinds(steps)).not.toContain("T")
+      const after = steps.slice(steps.findIndex(({ kind }) => kind === "failure") + 1)
+      expect(after.every((step) => step.kind !== "failure" && step.bytes === "")).toBe(true)
+    },
+  )
+
+  test("each event is parsed once", async () => {
+    const bytes = await fixture("chat/text.sse")
+    const events = parse([bytes])
+    const parsed: string[] = []
+    const original = JSON.parse
+    JSON.parse = (text: string, ...rest: []) => {
+      parsed.push(text)
+      return original(text, ...rest) as JsonObject
+    }
+    try {
+      const reader = translated("chat/error")
+      for (const one of events) reader.read(one)
+    } finally {
+      JSON.parse = original
+    }
+    expect(parsed).toEqual(events.map(({ data }) => data).filter((data) => data !== "[DONE]"))
+  })
+})
