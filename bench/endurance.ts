@@ -3,7 +3,7 @@
  * what memory each stream took, and whether memory is flat. STREAMS, SECONDS and CALLS make it shorter.
  */
 import { startChild } from "./child.ts"
-import { benchKey, startGateway } from "./gateway.ts"
+import { benchKey, simulated, startGateway } from "./gateway.ts"
 
 const STREAMS = Number(process.env["STREAMS"] ?? 2_000)
 const SECONDS = Number(process.env["SECONDS"] ?? 60)
@@ -13,10 +13,12 @@ const PACE_MS = 200
 const SAMPLES = 20
 
 const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, "1")
-const gateway = await startGateway(simulator.url, {
-  paced: `output=${Math.ceil((SECONDS * 1_000) / PACE_MS)}&pace=${PACE_MS}`,
-  quick: "output=5",
-})
+const gateway = await startGateway(
+  simulated(simulator.url, {
+    paced: `output=${Math.ceil((SECONDS * 1_000) / PACE_MS)}&pace=${PACE_MS}`,
+    quick: "output=5",
+  }),
+)
 const headers = { Authorization: `Bearer ${await benchKey(gateway.url)}`, "Content-Type": "application/json" }
 
 const call = async (model: string, stream: boolean): Promise<boolean> => {

@@ -10,29 +10,58 @@ const root = join(import.meta.dir, "..")
 
 const ROOM_FOR_ALL = 10_000
 
-interface GatewayOptions {
-  /** Of models that have not room for all. */
-  readonly caps?: Readonly<Record<string, number>>
-  readonly env?: Readonly<Record<string, string>>
+export interface BenchModel {
+  /** Of its backend, without the format's own path. */
+  readonly baseUrl: string
+  readonly format: "chat" | "messages"
+  /** Its name at the backend. */
+  readonly upstreamModel: string
+  /** Of calls at the same time; without it there is room for all. */
+  readonly maxConcurrency?: number
 }
 
-/** A gateway in a process of its own with one chat model for each script, and its data in a directory of its own. */
-export async function startGateway(
-  simulatorUrl: string,
+/** Models of a simulator, one for each script. */
+export const simulated = (
+  url: string,
   scripts: Readonly<Record<string, string>>,
-  { caps = {}, env = {} }: GatewayOptions = {},
+  caps: Readonly<Record<string, number>> = {},
+): Record<string, BenchModel> =>
+  Object.fromEntries(
+    Object.entries(scripts).map(([model, script]) => [
+      model,
+      {
+        baseUrl: url,
+        format: "chat",
+        upstreamModel: `sim?${script}`,
+        ...(caps[model] !== undefined && { maxConcurrency: caps[model] }),
+      },
+    ]),
+  )
+
+/** A gateway in a process of its own whose models speak chat, with its data in a directory of its own. */
+export async function startGateway(
+  models: Readonly<Record<string, BenchModel>>,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Child> {
   const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
   const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
-  const models = Object.entries(scripts).map(([model, script]) => ({
+  const named = Object.entries(models)
+  const offered = named.map(([model, { format, upstreamModel, maxConcurrency }]) => ({
     ...sample,
     model,
-    upstream: { provider: "first", format: "chat", model: `sim?${script}` },
-    max_concurrency: caps[model] ?? ROOM_FOR_ALL,
+    endpoints: ["chat"],
+    upstream: { provider: model, format, model: upstreamModel },
+    max_concurrency: maxConcurrency ?? ROOM_FOR_ALL,
     fallback: [],
   }))
-  const providers = [{ id: "first", label: "Bench", base_url: simulatorUrl, api_key_env: "BENCH_KEY", headers: {} }]
-  writeFileSync(join(files, "catalogue.json"), JSON.stringify({ models }))
+  const providers = named.map(([id, { baseUrl }]) => ({
+    id,
+    label: "Bench",
+    base_url: baseUrl,
+    api_key_env: "BENCH_KEY",
+    headers: {},
+  }))
+  writeFileSync(join(files, "catalogue.json"), JSON.stringify({ models: offered }))
   writeFileSync(join(files, "providers.json"), JSON.stringify({ providers }))
   const child = await startChild(
     ["bun", join(root, "src/main.ts"), "start"],

@@ -1,108 +1,120 @@
 /**
- * `bun run bench`: the gateway against a bare pass-through proxy, in turns in one run, with the same simulator behind
- * both. Each server has one core to itself and the load the other. What counts is the ratio: machines differ.
- *
- * With `DATABASE_URL` the gateway writes to that server; without, to its embedded database, whose work is in its figures.
+ * `bun run bench`: Loket beside a bare proxy, nginx and Portkey, in turns in one run, with one backend behind all. The
+ * thing under test has one core to itself; load, backend and PostgreSQL have the other. What counts is the ratio:
+ * machines differ. Writes the samples as JSON and the tables as Markdown.
  */
-import { startSimulator } from "../src/simulator/simulator.ts"
-import { type Child, startChild } from "./child.ts"
-import { benchKey, startGateway } from "./gateway.ts"
-import { type Measured, percentile, run } from "./load.ts"
+import { writeFileSync } from "node:fs"
+import { cpus, loadavg } from "node:os"
+import { parseArgs } from "node:util"
+import { type Backend, startBackend } from "./backend.ts"
+import { LOAD_CORE, pinThisProcess } from "./child.ts"
+import { measure, type Sample } from "./measure.ts"
+import { startPostgres } from "./postgres.ts"
+import { type Cell, markdown, rowName } from "./report.ts"
+import { answers, type Row, rowsOf } from "./rows.ts"
+import { type Target, type TargetName, targets } from "./targets.ts"
 
-const ROUNDS = Number(process.env["ROUNDS"] ?? 3)
-const DURATION_MS = Number(process.env["DURATION_MS"] ?? 4_000)
+const usage = `bun run bench [options]
+  --quick            the proxy and Loket on PostgreSQL, plain and a stream of 20, 64 clients; about a minute
+  --full             every number of clients for every call
+  --only a,b         of plain, 32k, 256k, stream-20, stream-200, apart-200, paced
+  --c 1,64,512       numbers of clients
+  --targets a,b      of ${Object.keys(targets).join(", ")}
+  --for seconds      of one measurement, default 2
+  --rounds n         of each row, all targets in turns, default 2
+  --out file         writes file.json and file.md, default bench-results`
 
-interface Scenario {
-  readonly name: string
-  readonly clients: number
-  readonly model: string
-  readonly stream: boolean
-}
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    full: { type: "boolean", default: false },
+    only: { type: "string" },
+    c: { type: "string" },
+    targets: { type: "string" },
+    for: { type: "string" },
+    rounds: { type: "string" },
+    out: { type: "string", default: "bench-results" },
+    help: { type: "boolean", default: false },
+  },
+})
 
-const scenarios: readonly Scenario[] = [
-  { name: "plain, 32 clients", clients: 32, model: "quick", stream: false },
-  { name: "stream of 20, 32 clients", clients: 32, model: "stream", stream: true },
-  { name: "one client, 50 ms to first token", clients: 1, model: "paced", stream: true },
-]
+const { quick } = options
+const list = (text: string | undefined, otherwise: string | undefined) => (text ?? otherwise)?.split(",")
+const durationMs = Number(options.for ?? 2) * 1_000
+const rounds = Number(options.rounds ?? (quick ? 5 : 2))
+const names = (list(options.targets, quick ? "backend,proxy,postgres" : undefined) ??
+  Object.keys(targets)) as TargetName[]
+const rows = rowsOf({
+  only: list(options.only, quick ? "plain,stream-20" : undefined),
+  clients: list(options.c, quick ? "64" : undefined)?.map(Number),
+  full: options.full,
+}).filter((row) => !quick || row.kind === "same")
 
 async function main(): Promise<void> {
-  const simulator = startSimulator({ journal: false })
-  const gateway = await startGateway(simulator.url, scripts)
-  const proxy = await startChild(["bun", "bench/proxy.ts"], { UPSTREAM: simulator.url }, /listening (\S+)/)
+  pinThisProcess(LOAD_CORE)
+  const backend = await startBackend(answers)
+  const started = new Map<TargetName, Target>()
+  const missing: string[] = []
+  const postgres = await startPostgres()
   try {
-    const key = await benchKey(gateway.url)
-    for (const scenario of scenarios) await compare(scenario, gateway, proxy, key)
+    for (const name of names) {
+      const target = await targets[name]({ backendUrl: backend.url, answers: Object.keys(answers), postgres })
+      if (typeof target === "string") missing.push(`${name}: ${target}`)
+      else started.set(name, target)
+    }
+    await compare(backend, started, missing)
   } finally {
-    await gateway.stop()
-    await proxy.stop()
-    await simulator.stop()
+    for (const { child } of started.values()) await child?.stop()
+    await postgres?.stop()
+    backend.stop()
   }
 }
 
-async function compare(scenario: Scenario, gateway: Child, proxy: Child, key: string): Promise<void> {
-  const body = JSON.stringify({
-    model: scenario.model,
-    stream: scenario.stream,
-    messages: [{ role: "user", content: "Write a line about tickets." }],
-  })
-  const through = async (child: Child, model: string, durationMs: number) => {
-    const cpu = child.cpu()
-    const measured = await run({
-      url: `${child.url}/v1/chat/completions`,
-      headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-      body: body.replace(`"model":"${scenario.model}"`, `"model":"${model}"`),
-      clients: scenario.clients,
-      durationMs,
-    })
-    return { measured, cpuMs: ((child.cpu() - cpu) * 1_000) / measured.calls }
+async function compare(
+  backend: Backend,
+  started: ReadonlyMap<TargetName, Target>,
+  missing: readonly string[],
+): Promise<void> {
+  const cells: Cell[] = []
+  const load = [loadavg()[0]]
+  for (const row of rows) {
+    cells.push(...(await compareRow(row, backend, started)))
+    load.push(loadavg()[0])
   }
-  const script = scripts[scenario.model] ?? ""
-  const rows: { gateway: Round; proxy: Round }[] = []
-  await through(gateway, scenario.model, 1_000)
-  await through(proxy, `sim?${script}`, 1_000)
-  for (let round = 0; round < ROUNDS; round++) {
-    rows.push({
-      proxy: await through(proxy, `sim?${script}`, DURATION_MS),
-      gateway: await through(gateway, scenario.model, DURATION_MS),
-    })
+  const titles = Object.fromEntries([...started].map(([name, { title }]) => [name, title]))
+  const average = load.map((each) => each?.toFixed(1))
+  const heading = [
+    `${new Date().toISOString().slice(0, 10)}, ${cpus().length} × ${cpus()[0]?.model}, Bun ${Bun.version}; ${rounds} rounds of ${durationMs / 1_000} s; load average ${average.join(" ")}`,
+    ...missing.map((each) => `Left out: ${each}.`),
+  ].join("\n")
+  const text = `${heading}\n\n${markdown(cells, titles)}\n`
+  console.log(`\n${text}`)
+  writeFileSync(`${options.out}.md`, text)
+  writeFileSync(`${options.out}.json`, `${JSON.stringify({ heading, cells }, undefined, 1)}\n`)
+}
+
+/** All targets in turns, every other round backwards, so that what else the machine does falls on all. */
+async function compareRow(row: Row, backend: Backend, started: ReadonlyMap<TargetName, Target>): Promise<Cell[]> {
+  const samples = new Map<TargetName, Sample[]>()
+  const turns = [...started]
+  if (row.call !== "paced") for (const [, target] of turns) await measure(target, row, backend, durationMs / 2)
+  for (let round = 0; round < (row.call === "paced" ? 1 : rounds); round++) {
+    for (const [name, target] of round % 2 === 0 ? turns : turns.toReversed()) {
+      const sample = await measure(target, row, backend, durationMs)
+      if (sample === undefined) continue
+      samples.set(name, [...(samples.get(name) ?? []), sample])
+      const { calls, failed, problem, callsPerSecond, cpu, databaseCpu, totalP50, totalP99, targetShare, loadShare } =
+        sample
+      const shares = `cores ${(targetShare * 100).toFixed(0)} % and ${(loadShare * 100).toFixed(0)} %`
+      const database = databaseCpu === undefined ? "" : `, PostgreSQL ${databaseCpu.toFixed(0)}`
+      console.log(
+        `${rowName(row).padEnd(30)}${name.padEnd(10)}${callsPerSecond.toFixed(0).padStart(7)}/s  CPU ${cpu.toFixed(0)} µs${database}  last byte ${totalP50.toFixed(2)} / ${totalP99.toFixed(2)} ms  ${shares}${failed > 0 ? `  ${failed} of ${calls} FAILED: ${problem}` : ""}`,
+      )
+    }
   }
-  report(scenario.name, rows, gateway)
+  return [...samples].map(([target, each]) => ({ row, target, samples: each }))
 }
 
-interface Round {
-  readonly measured: Measured
-  readonly cpuMs: number
-}
-
-function report(name: string, rows: readonly { gateway: Round; proxy: Round }[], gateway: Child): void {
-  const figure = (label: string, of: (round: Round) => number, digits: number) => {
-    const ours = median(rows.map((row) => of(row.gateway)))
-    const bare = median(rows.map((row) => of(row.proxy)))
-    const ratio = median(rows.map((row) => of(row.gateway) / of(row.proxy)))
-    console.log(
-      `  ${label.padEnd(26)}${ours.toFixed(digits).padStart(10)}${bare.toFixed(digits).padStart(10)}${ratio.toFixed(2).padStart(8)}`,
-    )
-  }
-  console.log(`\n${name.padEnd(28)}${"gateway".padStart(10)}${"proxy".padStart(10)}${"ratio".padStart(8)}`)
-  figure("calls/s", ({ measured }) => measured.calls / measured.seconds, 0)
-  figure("CPU ms/call", ({ cpuMs }) => cpuMs, 3)
-  figure("first byte p50, ms", ({ measured }) => percentile(measured.firstByteMs, 0.5), 2)
-  figure("total p50, ms", ({ measured }) => percentile(measured.totalMs, 0.5), 2)
-  figure("total p99, ms", ({ measured }) => percentile(measured.totalMs, 0.99), 2)
-  console.log(`  gateway's memory: ${gateway.memory().toFixed(0)} MiB`)
-}
-
-const median = (values: readonly number[]): number =>
-  percentile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  )
-
-const scripts: Readonly<Record<string, string>> = {
-  quick: "output=20",
-  stream: "output=20",
-  paced: "ttft=50&output=20",
-}
-
-await main()
+if (options.help) console.log(usage)
+else await main()
 process.exit(0)

@@ -8,7 +8,7 @@ import { bodies, type ShapeName } from "../test/redteam/lib/bodies.ts"
 import { cpuMs } from "../test/redteam/lib/process.ts"
 import { type Child, startChild } from "./child.ts"
 import { ownPlace } from "../test/redteam/lib/place.ts"
-import { benchKey, benchKeys, startGateway } from "./gateway.ts"
+import { benchKey, benchKeys, simulated, startGateway } from "./gateway.ts"
 import { percentile } from "./load.ts"
 import type { Attack, AttackTerms } from "./neighbour-attack.ts"
 
@@ -122,7 +122,7 @@ const percent = (share: number): string => `${(share * 100).toFixed(0).padStart(
 async function main(): Promise<number> {
   const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, "1")
   await using place = await ownPlace()
-  const gateway = await startGateway(simulator.url, scripts, { caps: { [MODEL]: CAP }, env: place.env })
+  const gateway = await startGateway(simulated(simulator.url, scripts, { [MODEL]: CAP }), place.env)
   let broken = 0
   try {
     const payer = await benchKey(gateway.url)

@@ -1,0 +1,84 @@
+/**
+ * A PostgreSQL of the bench's own, from the binaries of Debian's package: autovacuum is off, so statistics are never
+ * gathered unless the bench does it. It has the load's core.
+ */
+import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import postgres from "postgres"
+import { LOAD_CORE, pinned, usageOf } from "./child.ts"
+
+export interface Postgres extends ReturnType<typeof usageOf> {
+  /** The address of a new, empty database. */
+  create(): Promise<string>
+  /** Runs statements one after the other on a connection of their own. */
+  execute(url: string, statements: readonly string[]): Promise<void>
+  stop(): Promise<void>
+}
+
+const BINARIES = "/usr/lib/postgresql"
+
+/** `undefined` where there are no binaries. */
+export async function startPostgres(): Promise<Postgres | undefined> {
+  const version = versions().at(-1)
+  if (version === undefined) return undefined
+  const binaries = join(BINARIES, version, "bin")
+  const directory = mkdtempSync(join(tmpdir(), "loket-bench-postgres-"))
+  const data = join(directory, "data")
+  // The server refuses to run as root.
+  const user = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
+  if (user.length > 0) own(directory)
+  const port = freePort()
+  await command([...user, join(binaries, "initdb"), "-D", data, "--auth=trust", "--username=bench", "--no-sync"])
+  const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c autovacuum=off`
+  const control = [...user, join(binaries, "pg_ctl"), "-D", data]
+  await command(pinned(LOAD_CORE, [...control, "-w", "-l", join(directory, "log"), "-o", options, "start"]))
+  const pid = Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0])
+  const address = (database: string) => `postgres://bench@127.0.0.1:${port}/${database}`
+  let databases = 0
+  return {
+    ...usageOf(pid),
+    execute,
+    async create() {
+      const name = `bench_${++databases}`
+      await execute(address("postgres"), [`create database ${name}`])
+      return address(name)
+    },
+    async stop() {
+      await command([...control, "-m", "immediate", "stop"])
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+async function execute(url: string, statements: readonly string[]): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice() {} })
+  for (const statement of statements) await sql.unsafe(statement)
+  await sql.end()
+}
+
+function versions(): string[] {
+  try {
+    return readdirSync(BINARIES).toSorted((a, b) => Number(a) - Number(b))
+  } catch {
+    return []
+  }
+}
+
+function own(directory: string): void {
+  const [user = 0, group = 0] = ["-u", "-g"].map((flag) => Number(Bun.spawnSync(["id", flag, "postgres"]).stdout))
+  chmodSync(directory, 0o700)
+  chownSync(directory, user, group)
+}
+
+export function freePort(): number {
+  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
+  const { port } = server
+  server.stop(true)
+  return port
+}
+
+async function command(words: readonly string[]): Promise<void> {
+  const child = Bun.spawn([...words], { stdout: "ignore", stderr: "pipe", cwd: tmpdir() })
+  if ((await child.exited) !== 0) throw new Error(`${words.join(" ")}: ${await new Response(child.stderr).text()}`)
+}
