@@ -1,0 +1,252 @@
+/**
+ * Databases of the tests, on either kind of Postgres. Each is a copy of a template that is made once per version of the
+ * migrations. One that a test has finished with is kept for the next test of the same process, which gets it emptied:
+ * that takes milliseconds where a copy takes seconds. What a process leaves behind, another removes later.
+ */
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+} from "node:fs"
+import { hostname, tmpdir } from "node:os"
+import { join } from "node:path"
+import postgres from "postgres"
+import { Connection } from "../../src/store/connection.ts"
+import type { Sql } from "../../src/store/database.ts"
+import { openEmbedded } from "../../src/store/embedded/open.ts"
+import { migrate } from "../../src/store/migrate.ts"
+import { migrations } from "../../src/store/migrations/index.ts"
+import { readTemplate, reset, type Template } from "./reset.ts"
+
+export const onPostgres = Bun.env.LOKET_TEST_DATABASE === "postgres"
+const serverUrl = Bun.env.DATABASE_URL ?? "postgres://root@127.0.0.1:5432/postgres"
+
+/** Names what a template is made of: a change of either makes another one. */
+const fingerprint = new Bun.CryptoHasher("sha256")
+  .update(await Bun.file(join(import.meta.dir, "../../node_modules/@electric-sql/pglite/package.json")).text())
+  .update(migrations.map(({ name, sql }) => `${name}\0${sql}\0`).join(""))
+  .digest("hex")
+  .slice(0, 16)
+
+/** An address to test against, and how to be rid of what is there. */
+export interface Place {
+  readonly url: string
+  remove(): Promise<void>
+}
+
+/** A database of which a test may do anything; it is removed afterwards. */
+export const openPlace = async (migrated: boolean): Promise<Place> =>
+  onPostgres ? await serverDatabase(migrated) : await embeddedDatabase()
+
+export function directConnection(url: string): Connection {
+  return new Connection({ url, connectTimeoutMs: 10_000, statementTimeoutMs: 0 })
+}
+
+// ---- Databases between two tests ------------------------------------------------------------------------------------
+
+const MOST_IDLE = 2
+const idle: Place[] = []
+/** Of a migrated database that nobody has used. */
+let template: Promise<Template> | undefined
+
+/** A migrated database as good as new. */
+export async function takePlace(): Promise<Place> {
+  for (let place = idle.pop(); place !== undefined; place = idle.pop()) {
+    if (await renewed(place)) return place
+    await place.remove()
+  }
+  const place = await openPlace(true)
+  await (template ??= withConnection(place.url, readTemplate))
+  return place
+}
+
+export async function giveBack(place: Place): Promise<void> {
+  if (idle.length < MOST_IDLE) idle.push(place)
+  else await place.remove()
+}
+
+async function renewed({ url }: Place): Promise<boolean> {
+  if (template === undefined || !(await isLeftAlone(url))) return false
+  const found = await template
+  return await withConnection(url, (sql) => reset(sql, found)).catch(() => false)
+}
+
+/** Whether nobody is connected any more. On a server whoever is left is disconnected. */
+async function isLeftAlone(url: string): Promise<boolean> {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const left = onPostgres ? await withConnection(url, disconnectOthers) : embeddedClients(url)
+    if (left === 0) return true
+    await Bun.sleep(20)
+  }
+  return false
+}
+
+async function disconnectOthers(sql: Sql): Promise<number> {
+  const others = await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`
+  return others.length
+}
+
+/** As Linux counts them; elsewhere none are seen. */
+function embeddedClients(url: string): number {
+  const socket = join(new URL(url).searchParams.get("host") ?? "", ".s.PGSQL.5432")
+  const CONNECTED = "03"
+  const sockets = existsSync("/proc/net/unix") ? readFileSync("/proc/net/unix", "utf8").split("\n") : []
+  return sockets.filter((line) => line.endsWith(` ${socket}`) && line.split(/\s+/)[5] === CONNECTED).length
+}
+
+async function withConnection<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const connection = directConnection(url)
+  try {
+    return await work(connection.sql)
+  } finally {
+    await connection.end()
+  }
+}
+
+// ---- The embedded database ------------------------------------------------------------------------------------------
+
+/** A data directory that is a copy of the migrated template, not opened yet. */
+export async function templateCopy(): Promise<string> {
+  const directory = scratchDirectory()
+  cpSync(await embeddedTemplate(), directory, { recursive: true })
+  return directory
+}
+
+async function embeddedDatabase(): Promise<Place> {
+  const dataDir = await templateCopy()
+  const embedded = await openEmbedded({ dataDir })
+  return {
+    url: embedded.url,
+    remove: async () => {
+      await embedded.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** In memory where there is room, because a disk is what most of the time would go into. */
+const scratchRoot = roomIn("/dev/shm") > 2 * 1024 ** 3 ? "/dev/shm" : tmpdir()
+
+function roomIn(directory: string): number {
+  if (!existsSync(directory)) return 0
+  const { bavail, bsize } = statfsSync(directory)
+  return bavail * bsize
+}
+
+const scratchPrefix = (pid: number | string) => `loket-scratch-${pid}-`
+let swept = false
+
+/** Named after this process. */
+function scratchDirectory(): string {
+  if (!swept) {
+    swept = true
+    for (const name of readdirSync(scratchRoot)) {
+      const pid = /^loket-scratch-(\d+)-/.exec(name)?.[1]
+      if (pid !== undefined && !isAlive(pid)) rmSync(join(scratchRoot, name), { recursive: true, force: true })
+    }
+  }
+  return mkdtempSync(join(scratchRoot, scratchPrefix(process.pid)))
+}
+
+function isAlive(pid: string): boolean {
+  try {
+    return process.kill(Number(pid), 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH"
+  }
+}
+
+/** Made aside and renamed into place, so that test processes that start together do not meet a half-made one. */
+async function embeddedTemplate(): Promise<string> {
+  const cache = join(import.meta.dir, "../../node_modules/.cache/loket")
+  const made = join(cache, `database-${fingerprint}`)
+  if (existsSync(made)) return made
+  mkdirSync(cache, { recursive: true })
+  const aside = mkdtempSync(join(cache, "unfinished-"))
+  const embedded = await openEmbedded({ dataDir: aside })
+  await migrate(embedded.url)
+  await embedded.close()
+  try {
+    renameSync(aside, made)
+  } catch (error) {
+    rmSync(aside, { recursive: true, force: true })
+    if (!existsSync(made)) throw error
+  }
+  return made
+}
+
+// ---- A server -------------------------------------------------------------------------------------------------------
+
+/** Of this machine and this process. */
+const databasePrefix = (pid: number | string) => `loket_test_${Bun.hash(hostname()).toString(36)}_${pid}_`
+
+/** A copy of the migrated template, or an empty one. */
+async function serverDatabase(migrated: boolean): Promise<Place> {
+  if (!swept) {
+    swept = true
+    await administer(dropAbandoned)
+  }
+  const source = migrated ? await serverTemplate() : "template1"
+  const name = databasePrefix(process.pid) + crypto.randomUUID().slice(0, 8)
+  await administer((sql) => sql.unsafe(`create database ${name} template ${source}`))
+  return {
+    url: urlOf(name),
+    remove: () => administer((sql) => sql.unsafe(`drop database if exists ${name} with (force)`)),
+  }
+}
+
+async function dropAbandoned(sql: Sql): Promise<void> {
+  const owner = new RegExp(`^${databasePrefix("(\\d+)")}`)
+  for (const { name } of await sql<{ name: string }[]>`select datname as name from pg_database`) {
+    const pid = owner.exec(name)?.[1]
+    if (pid !== undefined && !isAlive(pid)) await sql.unsafe(`drop database if exists ${name} with (force)`)
+  }
+}
+
+async function serverTemplate(): Promise<string> {
+  const name = `loket_template_${fingerprint}`
+  await administer(async (sql) => {
+    // One process makes it; the others wait for it here.
+    await sql`select pg_advisory_lock(hashtextextended(${name}, 0))`
+    const existing = await sql`select from pg_database where datname = ${name}`
+    if (existing.length > 0) return
+    const aside = `${name}_unfinished`
+    await sql.unsafe(`drop database if exists ${aside} with (force)`)
+    await sql.unsafe(`create database ${aside}`)
+    await migrate(urlOf(aside))
+    await sql.unsafe(`alter database ${aside} rename to ${name}`)
+  })
+  return name
+}
+
+async function administer(work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+  const connection = directConnection(serverUrl)
+  try {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await work(connection.sql)
+        return
+      } catch (error) {
+        // A template in use by another copy at this moment.
+        if (!(error instanceof postgres.PostgresError) || error.code !== "55006" || attempt === 20) throw error
+        await Bun.sleep(50 * attempt)
+      }
+    }
+  } finally {
+    await connection.end()
+  }
+}
+
+function urlOf(database: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = `/${database}`
+  return url.href
+}
