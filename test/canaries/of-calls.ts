@@ -12,7 +12,7 @@ export const callCanaries: readonly Canary[] = [
     ...story,
     name: "the head goes before the opening is durable",
     means: "A client has a request id, the process dies, and there is never a record of it.",
-    find: 'if ((await opened).kind !== "ok" && this.#verdict.withdraw()) {',
+    find: "if ((await opened) instanceof Failure && this.#verdict.withdraw()) {",
     replace: "if (this.#verdict.withdrawn.aborted) {",
     reason: /an answer began and has no record/,
   },
@@ -21,7 +21,7 @@ export const callCanaries: readonly Canary[] = [
     name: "the last byte goes before the settlement is durable",
     means: "An answer is seen to its end, the process dies, and nobody is charged for it.",
     find: "const outcome = await durable()",
-    replace: 'const outcome = (durable(), { kind: "ok", value: "durable" })',
+    replace: 'const outcome = (durable(), "durable" as const)',
     reason: /the cost that was told is not the charge|has no record|cannot be held/,
   },
   {
@@ -112,7 +112,7 @@ export const callCanaries: readonly Canary[] = [
   {
     name: "nothing is held",
     means: "A hundred calls at once are forwarded on money for one.",
-    file: "actors/lease.ts",
+    file: "actors/leased-purse.ts",
     find: "this.#purse.hold(terms.requestId, hold)",
     replace: "this.#purse.hold(terms.requestId, zero)",
     detector: "worlds",
