@@ -3,7 +3,8 @@
  * is not here: the database grants no more than the limit leaves, so a changed one needs only new leasing.
  */
 import type { Clock } from "./kernel/clock.ts"
-import { type LeaseNews, LeasedPurse } from "./lease.ts"
+import type { LeaseDriver, LeaseNews } from "./lease.ts"
+import { LeasedPurse } from "./leased-purse.ts"
 import { type Micro, minus, notNegative, plus, smaller } from "./money/micro.ts"
 import type { SpendingPeriod } from "./period.ts"
 
@@ -20,8 +21,7 @@ export interface BudgetPorts {
   readonly clock: Clock
   /** The outcome of what was begun for a budget comes back to it through its actor. */
   readonly self: (budget: Budget, news: LeaseNews) => void
-  readonly growBudget: (budget: Budget, short: Micro, version: number) => void
-  readonly returnBudget: (budget: Budget, returned: Micro, recount: boolean) => void
+  readonly driverOf: (budget: Budget) => LeaseDriver
 }
 
 export class Budget {
@@ -43,8 +43,7 @@ export class Budget {
       {
         clock: ports.clock,
         self: (news) => ports.self(this, news),
-        grow: (short, version) => ports.growBudget(this, short, version),
-        giveBack: (returned, recount) => ports.returnBudget(this, returned, recount),
+        ...ports.driverOf(this),
       },
       undefined,
       true,
@@ -56,10 +55,11 @@ export class Budget {
     return plus(this.#elsewhere, plus(this.purse.settled, this.purse.held))
   }
 
-  /** `elsewhere` comes with a lease that has grown. */
-  receive(news: LeaseNews, elsewhere: Micro | undefined): void {
-    if (news.type === "grown") this.opened = true
-    if (elsewhere !== undefined) this.#elsewhere = elsewhere
+  receive(news: LeaseNews): void {
+    if (news.type === "grown") {
+      this.opened = true
+      this.#elsewhere = news.elsewhere ?? this.#elsewhere
+    }
     this.purse.receive(news)
   }
 

@@ -96,8 +96,8 @@ export type KeyCommand =
   /** Some of a charge, or all of it, that was not booked after all. */
   | { readonly type: "unsettle"; readonly charge: Micro; readonly starts: PeriodStarts }
   | { readonly type: "view"; readonly reply: Reply<KeyView> }
-  /** Of one budget's lease; `elsewhere` is what was spent of it and not under this lease. */
-  | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews; readonly elsewhere?: Micro }
+  /** Of one budget's lease. */
+  | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews }
   /** Of the current budget, if there is one. */
   | { readonly type: "lease"; readonly news: LeaseNews }
   /** This process's part of the windows is another from now on. */
@@ -173,7 +173,7 @@ export class Key implements Behaviour<KeyCommand> {
       case "view":
         return command.reply(this.#view())
       case "budget":
-        return command.budget.receive(command.news, command.elsewhere)
+        return command.budget.receive(command.news)
       case "lease":
         return this.#onLease(command.news)
       case "share":

@@ -1,420 +1,57 @@
 /**
- * A purse that shares what there is with the purses of other processes: it grows when it is short, and gives back what
- * it does not need when a neighbour is short, when it has been idle, and while its process drains (decisions §3). Money in
- * micro-rupiah, times in milliseconds. An account's money and a key's budget are both leased through it.
- *
- * One statement about a lease is under way at a time, so that what is being given back is never counted as missing.
+ * A lease: the part of an account's money, or of a key's budget, that one process may spend without asking the database
+ * (decisions §3). Here are its terms, and the messages between a purse and those who carry out its statements. Money in
+ * micro-rupiah.
  */
 import type { Clock } from "./kernel/clock.ts"
-import { larger, type Micro, micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
-import { type Lease, Purse, type Settled } from "./money/purse.ts"
-import { holdFrom } from "./money/quote.ts"
-import { unreachable } from "./unreachable.ts"
-
-export interface HoldTerms {
-  readonly requestId: string
-  readonly least: Micro
-  /** What to hold if it is at most half of what is available. */
-  readonly target: Micro
-}
-
-/** What is held; or why nothing is. `unavailable`: whether there is more could not be found out. */
-export type HoldOutcome = Micro | "insufficient" | "unavailable"
+import type { Micro } from "./money/micro.ts"
+import type { Lease } from "./money/purse.ts"
 
 /** Each growth and each return that is carried out counts the version up by one. */
 export interface VersionedLease extends Lease {
   readonly version: number
 }
 
-/** What has become of the lease, or of what others want of it. */
+/** A lease that has grown. */
+export interface Growth {
+  readonly lease: VersionedLease
+  /** There is more, free or with other processes, which were asked for it if this was not enough. */
+  readonly more: boolean
+  /** Of a budget: what was spent of it, and not under this lease. */
+  readonly elsewhere?: Micro
+}
+
+/** What has become of the lease, or what others need of it. */
 export type LeaseNews =
-  /** `more`: there is more, free or with other processes, which were asked for it if this was not enough. */
-  | { readonly type: "grown"; readonly lease: VersionedLease; readonly more: boolean }
+  | ({ readonly type: "grown" } & Growth)
   | { readonly type: "not-grown" }
   | { readonly type: "returned"; readonly lease: VersionedLease }
   | { readonly type: "not-returned" }
   /** Somebody was credited, or gave back. */
   | { readonly type: "freed" }
-  /** A neighbour is short by so much. Of two that are short, the one that `yields` lets the other go first. */
+  /** A neighbour is short of `amount`. Of two that are short, the one that `yields` lets the other go first. */
   | { readonly type: "recalled"; readonly amount: Micro; readonly yields: boolean }
   /** From now on only what is held is kept. */
   | { readonly type: "drain" }
   | { readonly type: "look"; readonly at: LookAt }
 
-type LookAt = "waiting" | "idleness" | "unreturned" | "doubt"
+export type LookAt = "waiting" | "idleness" | "unreturned" | "doubt"
 
-export interface LeasePorts {
-  readonly clock: Clock
-  readonly self: (news: LeaseNews) => void
+/** Begins a lease's statements, one at a time. Each ends in one piece of news. */
+export interface LeaseDriver {
   /**
-   * Begins to grow the lease, by `short` if there is as much; the outcome comes back as `grown` or `not-grown`. Nothing is
-   * granted where the version is another one by then: a growth that comes late must not lease what nobody here knows of.
+   * Begins to grow the lease, by `short` if there is as much; ends in `grown` or `not-grown`. Nothing is granted where the
+   * version is another one by then: a growth that comes late must not lease what nobody here knows of.
    */
   readonly grow: (short: Micro, version: number) => void
   /**
-   * Begins to give back; `returned` is cumulative. The outcome comes back as `returned` or `not-returned`. `recount`: not before
-   * all is durable that was sent to the ledger, so that what comes back has settled what this purse has.
+   * Begins to give back; ends in `returned` or `not-returned`. `returned` is cumulative. `recount`: not before all is
+   * durable that was sent to the ledger, so that the lease that comes back has settled what this purse has.
    */
   readonly giveBack: (returned: Micro, recount: boolean) => void
 }
 
-interface Waiting {
-  readonly terms: HoldTerms
-  readonly answer: (outcome: HoldOutcome) => void
-  readonly since: number
-}
-
-/** How long the answer "there is no more" is believed before the database is asked again, if no notice comes. */
-const ASK_AGAIN_MS = 250
-/** How long more is waited for where there is more: by a call that could not be held at all, or not in full. */
-const WAIT_MS = 300
-const WAIT_FOR_FULL_MS = 100
-/** A notice may be lost, so who waits for one also looks. */
-const LOOK_MS = 50
-/** Shorter than the idle time after which an actor is put away. */
-const IDLE_MS = 60_000
-/** A purse used within this time keeps half of what it has when a neighbour is short of less. */
-const IN_USE_MS = 1_000
-const RETURN_AGAIN_MS = 500
-const RECOUNT_MS = 500
-/** How many calls may wait for one growth. */
-const WAITING_LIMIT = 10_000
-
-export class LeasedPurse {
-  readonly #ports: LeasePorts
-  readonly #clock: Clock
-  #purse: Purse
-  /** The lease's, as far as is known. */
-  #version: number
-  #opened: boolean
-  #waiting: Waiting[] = []
-  #underWay: "growth" | "return" | "recount" | undefined
-  #wantsGrowth = false
-  /** What has been settled may be more or less than is known here; until it is recounted. */
-  #doubtful = false
-  #wantsRecount = false
-  /** How often a charge was made or taken back, and how often when the recount under way began. */
-  #charges = 0
-  #chargesBefore = 0
-  #unreturned = false
-  /** A growth has no outcome: until another statement has one, more may be granted than we know of. */
-  #unsure = false
-  /** The terms have changed since the statement under way was begun: what it grants is given back. */
-  #stale = false
-  #askedAt: number
-  #usedAt: number
-  #looksForIdleness = false
-  #looksForMore = false
-  #draining = false
-  /** What a neighbour still waits for, and until when. */
-  #owed: Micro = zero
-  #owedUntil = -Infinity
-  #yieldsUntil = -Infinity
-
-  /** Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. */
-  constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean) {
-    this.#ports = ports
-    this.#clock = ports.clock
-    this.#purse = new Purse(lease ?? { granted: zero, returned: zero, settled: zero })
-    this.#version = lease?.version ?? 0
-    this.#opened = lease !== undefined
-    this.#usedAt = ports.clock.monotonic()
-    this.#askedAt = more ? -Infinity : this.#usedAt
-    if (this.#opened) this.#lookForIdleness()
-  }
-
-  get held(): Micro {
-    return this.#purse.held
-  }
-  get settled(): Micro {
-    return this.#purse.settled
-  }
-  get available(): Micro {
-    return this.#purse.available
-  }
-  /** Nothing is held or under way, and nothing is kept from others. */
-  get isIdle(): boolean {
-    const atWork = this.#waiting.length > 0 || this.#underWay !== undefined || this.#unreturned
-    return !atWork && !this.#unsure && !this.#doubtful && this.#purse.isEmpty && this.#purse.available === 0n
-  }
-
-  /** Answers at once where it can. A release of the request id ends the wait. */
-  hold(terms: HoldTerms, answer: (outcome: HoldOutcome) => void): void {
-    this.#usedAt = this.#clock.monotonic()
-    this.#lookForIdleness()
-    const inDoubt = this.#underWay !== undefined || this.#usedAt - this.#askedAt >= ASK_AGAIN_MS
-    const request = { terms, answer, since: this.#usedAt }
-    if ((this.#holdsInFull(terms) || !inDoubt) && this.#tryHold(request)) return
-    if (!inDoubt && this.#waiting.length === 0) return answer("insufficient")
-    if (this.#waiting.length >= WAITING_LIMIT) return answer("unavailable")
-    this.#waiting.push(request)
-    if (this.#underWay !== "growth") this.#grow()
-  }
-
-  trim(requestId: string, amount: Micro): void {
-    this.#purse.trim(requestId, amount)
-    this.#share()
-  }
-
-  release(requestId: string): void {
-    this.#purse.release(requestId)
-    const index = this.#waiting.findIndex(({ terms }) => terms.requestId === requestId)
-    if (index >= 0) this.#waiting.splice(index, 1)[0]?.answer("insufficient")
-    this.#share()
-  }
-
-  settle(requestId: string, actual: Micro): Settled {
-    this.#charges++
-    const settled = this.#purse.settle(requestId, actual)
-    this.#share()
-    return settled
-  }
-
-  unsettle(charge: Micro): void {
-    this.#charges++
-    this.#purse.unsettle(charge)
-    this.#share()
-  }
-
-  /** A charge of this lease was made or taken back, and it is not known whether the purse counts it. */
-  doubt(): void {
-    if (this.#doubtful) return
-    this.#doubtful = true
-    this.#lookLater("doubt", RECOUNT_MS)
-  }
-
-  receive(news: LeaseNews): void {
-    switch (news.type) {
-      case "grown":
-        return this.#onGrown(news.lease, news.more)
-      case "not-grown":
-        this.#underWay = undefined
-        this.#unsure = true
-        this.#serve((waiting) => (this.#tryHold(waiting) ? undefined : "unavailable"))
-        return this.#next()
-      case "returned":
-        return this.#onReturned(news.lease)
-      case "not-returned":
-        return this.#onNotReturned()
-      case "freed":
-        return this.#onFreed()
-      case "recalled":
-        return this.#onRecalled(news.amount, news.yields)
-      case "drain":
-        return this.drain(true)
-      case "look":
-        return this.#onLook(news.at)
-      default:
-        return unreachable(news)
-    }
-  }
-
-  drain(draining: boolean): void {
-    this.#draining = draining
-    this.#share()
-  }
-
-  /** Gives back all that is not held, and asks anew when it is needed: the terms of the whole may have changed. */
-  reconsider(): void {
-    this.#stale = this.#underWay !== undefined || this.#unsure
-    this.#giveBack(this.#purse.available)
-    this.#onFreed()
-  }
-
-  #holdsInFull({ target }: HoldTerms): boolean {
-    return target <= this.#purse.available / 2n
-  }
-
-  #tryHold({ terms, answer }: Waiting): boolean {
-    const hold = holdFrom(this.#purse.available, terms.target, terms.least)
-    if (hold === undefined) return false
-    this.#purse.hold(terms.requestId, hold)
-    answer(hold)
-    return true
-  }
-
-  #grow(): void {
-    this.#wantsGrowth = true
-    this.#next()
-  }
-
-  #next(): void {
-    if (this.#underWay !== undefined) return
-    if (this.#unreturned || this.#wantsRecount) {
-      this.#underWay = this.#wantsRecount ? "recount" : "return"
-      this.#unreturned = false
-      this.#wantsRecount = false
-      this.#chargesBefore = this.#charges
-      this.#ports.giveBack(this.#purse.returned, this.#underWay === "recount")
-    } else if (this.#wantsGrowth) {
-      this.#underWay = "growth"
-      this.#wantsGrowth = false
-      this.#ports.grow(this.#short(), this.#version)
-    }
-  }
-
-  /** So that all who wait can be held, and one of them in full. */
-  #short(): Micro {
-    const sum = this.#waiting.reduce((total, { terms }) => plus(total, terms.least), zero)
-    const full = this.#waiting.reduce((most, { terms }) => larger(most, micro(2n * terms.target)), zero)
-    return notNegative(minus(larger(sum, full), this.#purse.available))
-  }
-
-  #onGrown(lease: VersionedLease, more: boolean): void {
-    const now = this.#clock.monotonic()
-    const overtaken = lease.version !== this.#version + 1
-    this.#version = lease.version
-    this.#underWay = undefined
-    this.#unsure = false
-    if (this.#opened) this.#purse.grantedIs(lease.granted)
-    else this.#purse = new Purse(lease)
-    this.#opened = true
-    if (this.#giveBackStale()) return
-    // What was asked for in vain is not asked for again at once.
-    let inVain = !more && !overtaken
-    this.#serve((waiting) => {
-      const waitedMs = now - waiting.since
-      const hopes = more || this.#wantsGrowth
-      const isFull = this.#holdsInFull(waiting.terms)
-      const takesLess = !overtaken && (!hopes || waitedMs >= WAIT_FOR_FULL_MS)
-      if ((isFull || takesLess) && this.#tryHold(waiting)) {
-        inVain ||= !isFull
-        return undefined
-      }
-      if (overtaken || (hopes && waitedMs < WAIT_MS)) return "waits"
-      inVain = true
-      return "insufficient"
-    })
-    this.#askedAt = inVain ? now : -Infinity
-    // Nothing was granted, and nobody else asked, by a growth that was overtaken.
-    this.#wantsGrowth ||= overtaken && this.#waiting.length > 0
-    this.#lookForMore()
-    this.#share()
-    this.#next()
-  }
-
-  /** Who waits is served of what is granted under the terms that hold now. */
-  #giveBackStale(): boolean {
-    if (!this.#stale) return false
-    this.#stale = false
-    this.#wantsGrowth ||= this.#waiting.length > 0
-    this.#giveBack(this.#purse.available)
-    this.#next()
-    return true
-  }
-
-  /** Asks of everyone who waits whether they were served (undefined), go on waiting, or are told why not. */
-  #serve(decide: (waiting: Waiting) => "waits" | "insufficient" | "unavailable" | undefined): void {
-    const all = this.#waiting
-    this.#waiting = []
-    const still: Waiting[] = []
-    for (const waiting of all) {
-      const outcome = decide(waiting)
-      if (outcome === "waits") still.push(waiting)
-      else if (outcome !== undefined) waiting.answer(outcome)
-    }
-    this.#waiting = [...still, ...this.#waiting]
-  }
-
-  #onReturned(lease: VersionedLease): void {
-    const isRecount = this.#underWay === "recount"
-    this.#version = lease.version
-    this.#underWay = undefined
-    this.#unsure = false
-    this.#purse.grantedIs(lease.granted)
-    if (isRecount && this.#charges === this.#chargesBefore) {
-      this.#doubtful = false
-      if (!this.#unreturned) this.#purse.returnedIs(lease.returned)
-      this.#purse.settledIs(lease.settled)
-    } else if (isRecount) this.#lookLater("doubt", RECOUNT_MS)
-    // A charge is there that was taken back here, or one that was made elsewhere.
-    else if (!this.#unreturned && lease.returned < this.#purse.returned) this.doubt()
-    if (this.#giveBackStale()) return
-    this.#share()
-    this.#next()
-  }
-
-  /** It may have been given back or not; it is not ours any more, and is offered until that is known. */
-  #onNotReturned(): void {
-    if (this.#underWay === "recount") this.#lookLater("doubt", RECOUNT_MS)
-    this.#underWay = undefined
-    this.#unreturned = true
-    this.#wantsGrowth = false
-    this.#serve((waiting) => (this.#tryHold(waiting) ? undefined : "unavailable"))
-    this.#lookLater("unreturned", RETURN_AGAIN_MS)
-  }
-
-  #onFreed(): void {
-    this.#askedAt = -Infinity
-    if (this.#underWay !== undefined) this.#wantsGrowth ||= this.#waiting.length > 0
-    else if (this.#waiting.length > 0 && this.#clock.monotonic() >= this.#yieldsUntil) this.#grow()
-  }
-
-  #onRecalled(amount: Micro, yields: boolean): void {
-    const now = this.#clock.monotonic()
-    if (this.#waiting.length > 0 && !yields) return
-    if (this.#waiting.length > 0) this.#yieldsUntil = now + 2 * LOOK_MS
-    const inUse = now - this.#usedAt < IN_USE_MS
-    const spare = inUse ? micro(this.#purse.available / 2n) : this.#purse.available
-    this.#owed = amount
-    this.#owedUntil = now + WAIT_MS
-    this.#giveBack(larger(amount, spare))
-    this.#findOut()
-  }
-
-  /** Giving back nothing tells what there is, and ends what is on its way; of a lease that was never seen only a growth does. */
-  #findOut(): void {
-    if (!this.#unsure || this.#underWay === "return" || this.#underWay === "recount") return
-    if (!this.#opened) return this.#grow()
-    this.#unreturned = true
-    this.#next()
-  }
-
-  /** Passes on what became free just now, where somebody waits for it. */
-  #share(): void {
-    if (this.#draining && this.#waiting.length === 0) return this.#giveBack(this.#purse.available)
-    if (this.#owed > 0n && this.#clock.monotonic() < this.#owedUntil) this.#giveBack(this.#owed)
-  }
-
-  #giveBack(wanted: Micro): void {
-    const amount = smaller(wanted, this.#purse.available)
-    if (amount <= 0n) return
-    this.#purse.giveBack(amount)
-    this.#owed = notNegative(minus(this.#owed, amount))
-    this.#unreturned = true
-    this.#next()
-  }
-
-  #onLook(at: LookAt): void {
-    if (at === "doubt") this.#wantsRecount = true
-    if (at === "doubt" || at === "unreturned") return this.#next()
-    if (at === "waiting") {
-      this.#looksForMore = false
-      if (this.#waiting.length > 0 && this.#underWay === undefined) this.#grow()
-      return this.#lookForMore()
-    }
-    this.#looksForIdleness = false
-    const idleMs = this.#clock.monotonic() - this.#usedAt
-    if (idleMs >= IDLE_MS) {
-      this.#giveBack(this.#purse.available)
-      this.#findOut()
-    }
-    if (!this.isIdle) this.#lookForIdleness()
-  }
-
-  #lookForMore(): void {
-    if (this.#looksForMore || this.#waiting.length === 0) return
-    this.#looksForMore = true
-    this.#lookLater("waiting", LOOK_MS)
-  }
-
-  #lookForIdleness(): void {
-    if (this.#looksForIdleness) return
-    this.#looksForIdleness = true
-    this.#lookLater("idleness", IDLE_MS)
-  }
-
-  #lookLater(at: LookAt, ms: number): void {
-    this.#clock.after(ms, () => this.#ports.self({ type: "look", at }))
-  }
+export interface LeasePorts extends LeaseDriver {
+  readonly clock: Clock
+  readonly self: (news: LeaseNews) => void
 }

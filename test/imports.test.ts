@@ -11,8 +11,15 @@ import { parseSync } from "oxc-parser"
 /** From the bottom up. Rooms on one line know nothing of each other. */
 const ranks: readonly (readonly string[])[] = [
   ["actors/unreachable.ts", "actors/kernel", "actors/money"],
-  ["actors/period.ts", "actors/share.ts", "actors/lease.ts", "actors/presence.ts", "actors/turns.ts"],
-  ["actors/window.ts"],
+  [
+    "actors/period.ts",
+    "actors/share.ts",
+    "actors/lease.ts",
+    "actors/waiting-holds.ts",
+    "actors/presence.ts",
+    "actors/turns.ts",
+  ],
+  ["actors/window.ts", "actors/leased-purse.ts"],
   ["actors/budget.ts", "actors/key-windows.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
   ["src/failure", "src/config.ts", "src/every.ts", "src/log.ts", "src/request-limit.ts"],

@@ -48,18 +48,18 @@ class Leases {
     this.#rows.set(name, row)
     return row
   }
-  grow(budget: Budget): { news: LeaseNews; elsewhere: Micro } {
+  grow(budget: Budget): LeaseNews {
     const row = this.#row(budget)
     const free = this.limit - row.elsewhere - row.granted + row.returned
     if (free > 0n) row.granted += free
     row.version++
-    return { news: { type: "grown", lease: this.#lease(row), more: false }, elsewhere: micro(row.elsewhere) }
+    return { type: "grown", lease: this.#lease(row), more: false, elsewhere: micro(row.elsewhere) }
   }
-  giveBack(budget: Budget, returned: bigint): { news: LeaseNews } {
+  giveBack(budget: Budget, returned: bigint): LeaseNews {
     const row = this.#row(budget)
     row.returned = returned
     row.version++
-    return { news: { type: "returned", lease: this.#lease(row) } }
+    return { type: "returned", lease: this.#lease(row) }
   }
   #lease = ({ granted, returned, settled, version }: Row) => ({
     granted: micro(granted),
@@ -100,9 +100,10 @@ function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 
       clock,
       self: (command) => send(command),
       load: () => loads++,
-      growBudget: (budget) => void pending.push({ type: "budget", budget, ...leases.grow(budget) }),
-      returnBudget: (budget, returned) =>
-        void pending.push({ type: "budget", budget, ...leases.giveBack(budget, returned) }),
+      driverOf: (budget) => ({
+        grow: () => void pending.push({ type: "budget", budget, news: leases.grow(budget) }),
+        giveBack: (returned) => void pending.push({ type: "budget", budget, news: leases.giveBack(budget, returned) }),
+      }),
     },
     loaded({}, spent),
     share,
@@ -393,7 +394,12 @@ describe("a key's budget", () => {
     const starts = { daily: 0, monthly: 0, total: 0 }
     let asked: Budget | undefined
     const behaviour = new Key(
-      { clock, self: () => {}, load: () => {}, growBudget: (budget) => (asked = budget), returnBudget: () => {} },
+      {
+        clock,
+        self: () => {},
+        load: () => {},
+        driverOf: (budget) => ({ grow: () => (asked = budget), giveBack: () => {} }),
+      },
       { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
       whole,
     )

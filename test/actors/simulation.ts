@@ -17,7 +17,7 @@ import {
   type Settlement,
 } from "../../actors/ledger.ts"
 import type { Budget } from "../../actors/budget.ts"
-import type { LeaseNews, VersionedLease } from "../../actors/lease.ts"
+import type { LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { calendarAt } from "../../actors/period.ts"
@@ -140,20 +140,15 @@ class Simulation {
         const total = micro(this.#store.settledBy(account))
         const loaded = { record: record(id), starts, spent: { daily: zero, monthly: zero, total } }
         const load = () => self({ type: "loaded", loaded })
-        const growBudget = (budget: Budget, _: Micro, version: number) =>
-          void this.#pause(20).then(() =>
-            self(
-              this.#random() < 0.2
-                ? { type: "budget", budget, news: { type: "not-grown" } }
-                : {
-                    type: "budget",
-                    budget,
-                    news: { type: "grown", lease: this.#lease(BUDGET, account, version + 1), more: false },
-                    elsewhere: zero,
-                  },
-            ),
-          )
-        return new Key({ clock: on.clock, self, load, growBudget, returnBudget: () => {} }, loaded, whole)
+        const grown = (version: number): LeaseNews =>
+          this.#random() < 0.2
+            ? { type: "not-grown" }
+            : { type: "grown", lease: this.#lease(BUDGET, account, version + 1), more: false, elsewhere: zero }
+        const driverOf = (budget: Budget): LeaseDriver => ({
+          grow: (_, version) => void this.#pause(20).then(() => self({ type: "budget", budget, news: grown(version) })),
+          giveBack: () => {},
+        })
+        return new Key({ clock: on.clock, self, load, driverOf }, loaded, whole)
       },
     })
   }
