@@ -42,6 +42,8 @@ export const simulated = (
 export async function startGateway(
   models: Readonly<Record<string, BenchModel>>,
   env: Readonly<Record<string, string>> = {},
+  /** Of Bun. */
+  flags: readonly string[] = [],
 ): Promise<Child> {
   const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
   const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
@@ -64,7 +66,7 @@ export async function startGateway(
   writeFileSync(join(files, "catalogue.json"), JSON.stringify({ models: offered }))
   writeFileSync(join(files, "providers.json"), JSON.stringify({ providers }))
   const child = await startChild(
-    ["bun", join(root, "src/main.ts"), "start"],
+    ["bun", ...flags, join(root, "src/main.ts"), "start"],
     {
       PORT: "0",
       DATA_DIR: join(files, "data"),

@@ -11,6 +11,8 @@ export interface Load {
   readonly clients: number
   /** No call begins later; those that are under way are waited for. */
   readonly durationMs: number
+  /** No more begin than so many. */
+  readonly calls?: number
   /** Over which the clients begin, evenly. */
   readonly rampMs?: number
   /** The last bytes of each answer must hold it. */
@@ -60,12 +62,15 @@ export function run(load: Load): Promise<Measured> {
   const totalMs: number[] = []
   let failed = 0
   let problem: string | undefined
+  const { calls = Number.POSITIVE_INFINITY } = load
+  let begun = 0
   let running = load.clients
   const startedAt = performance.now()
   const until = startedAt + load.durationMs
   const { promise, resolve, reject } = Promise.withResolvers<Measured>()
 
   const begin = (socket: Socket<Client>) => {
+    begun++
     socket.data = {
       held: undefined,
       left: undefined,
@@ -87,10 +92,11 @@ export function run(load: Load): Promise<Measured> {
       failed++
       problem ??= `${data.refusal ?? (broken ? "connection lost" : "not whole")}: …${data.tail}`
     }
-    if (endedAt < until && !data.closes) return begin(socket)
+    const goesOn = endedAt < until && begun < calls
+    if (goesOn && !data.closes) return begin(socket)
     data.sentAt = 0
     socket.end()
-    if (endedAt < until) return connect()
+    if (goesOn) return connect()
     if (--running > 0) return
     const seconds = (endedAt - startedAt) / 1_000
     resolve({

@@ -29,6 +29,8 @@ export interface TargetOptions {
   /** Names of the backend's answers. */
   readonly answers: readonly string[]
   readonly postgres: Postgres | undefined
+  /** Of Bun, for Loket. */
+  readonly flags?: readonly string[]
 }
 
 /** A target, or why there is none. */
@@ -142,7 +144,7 @@ function loket(title: string, child: Child, key: string, database: Postgres | un
 const fresh: Start = async (options) => {
   const { postgres } = options
   if (postgres === undefined) return NO_POSTGRES
-  const child = await startGateway(models(options), { DATABASE_URL: await postgres.create() })
+  const child = await startGateway(models(options), { DATABASE_URL: await postgres.create() }, options.flags)
   return loket("Loket, PostgreSQL", child, await benchKey(child.url), postgres)
 }
 
