@@ -51,15 +51,10 @@ export class LargeBodies {
         const terms = { backend: { format, model }, takes }
         const told = await ask({ type: "meet", id, terms })
         if (told instanceof Failure) return told
-        return distantExchange(
-          request,
-          terms.backend,
-          told.met.prompt,
-          async (maxOutputTokens, anthropicBeta, said) => {
-            const found = await ask({ type: "write", id, terms: { ...terms, maxOutputTokens, anthropicBeta, said } })
-            return found instanceof Failure ? found : found.written
-          },
-        )
+        return distantExchange(request, terms.backend, told.met.prompt, async (encoding) => {
+          const found = await ask({ type: "write", id, terms: { ...terms, ...encoding } })
+          return found instanceof Failure ? found : found.written
+        })
       },
       [Symbol.dispose]: () => this.#clerk.free(id),
     }

@@ -11,7 +11,14 @@ import { invokeBody } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel } from "../wire/body.ts"
 import { withNames } from "../wire/dropped-fields.ts"
 import { endUser } from "../wire/end-user.ts"
-import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../wire/exchange.ts"
+import {
+  type BackendModel,
+  type DirectExchange,
+  type EncodingTerms,
+  exchange,
+  formats,
+  type WrittenBody,
+} from "../wire/exchange.ts"
 import type { Allowance } from "../wire/fields.ts"
 import { untold } from "../wire/untold.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
@@ -63,12 +70,7 @@ export interface Met {
   readonly prompt: Prompt | undefined
 }
 
-export interface WriteTerms extends MeetTerms {
-  readonly maxOutputTokens: number
-  readonly anthropicBeta: string | null
-  /** What the assistant said since. */
-  readonly said: JsonObject | undefined
-}
+export type WriteTerms = MeetTerms & EncodingTerms
 
 interface Body {
   readonly endpoint: Endpoint
@@ -109,8 +111,9 @@ export class Desk {
   write(id: number, terms: WriteTerms): WrittenBody | Failure {
     const met = this.#exchange(id, terms)
     if (met instanceof Failure) return met
-    const { said, maxOutputTokens, anthropicBeta } = terms
-    const body = (said === undefined ? met : met.continued(said)).encodeRequest(maxOutputTokens)
+    const { said, maxOutputTokens, anthropicBeta, stream } = terms
+    const asked = stream ? met.asStream() : met
+    const body = (said === undefined ? asked : asked.continued(said)).encodeRequest(maxOutputTokens)
     const text = JSON.stringify(met.backend === "bedrock-invoke" ? invokeBody(body, anthropicBeta) : body)
     const sha256 = met.backend.startsWith("bedrock") ? new Bun.CryptoHasher("sha256").update(text).digest("hex") : ""
     return { blob: new Blob([text]), sha256 }

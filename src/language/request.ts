@@ -90,6 +90,8 @@ export interface Target {
 export interface Forwarding extends Target {
   /** The answer limit to forward, per choice. It is always written, so that no answer can cost more than is held. */
   readonly maxOutputTokens: number
+  /** The answer is asked for as a stream, whatever the client asked for. */
+  readonly stream: boolean
 }
 
 /** The limit to write: what the gateway allows, and never more than the client asked for. */
@@ -114,7 +116,7 @@ export function forwardedBody(
     if (!isKnown(name) && forwarding.pass?.includes(name) !== true) delete body[name]
   for (const parameter of forwarding.strip) delete body[parameter]
   body["model"] = forwarding.model
-  if (request.stream) body["stream"] = true
+  if (forwarding.stream) body["stream"] = true
   else delete body["stream"]
   if (present(body["store"])) body["store"] = false
   return body

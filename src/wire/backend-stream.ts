@@ -4,9 +4,10 @@
  */
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { ModelEvent } from "../language/event.ts"
+import type { JsonObject } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import type { EventDecoder, EventEncoder } from "./codec.ts"
-import type { BackendEvents, SentStep, StreamPosition, StreamReader, StreamStep } from "./format.ts"
+import type { BackendEvents, Gatherer, SentStep, StreamPosition, StreamReader, StreamStep } from "./format.ts"
 import { EventTemplate } from "./shared/event-template.ts"
 import { encodeSse, eventObject, type SseEvent } from "./sse.ts"
 import { Steps } from "./steps.ts"
@@ -132,3 +133,49 @@ export class TranslatedStream implements StreamReader {
 }
 
 const RANK = { preamble: 0, trailer: 1, content: 2, terminal: 3 } as const
+
+/** What reading one event of an answer that is gathered came to. */
+export type Gathering = "more" | "whole" | "overlong" | Failure
+
+/** For a client that is told the answer whole. What is held is bounded, by its length in JSON, in UTF-16 units. */
+export class GatheredStream {
+  readonly #events: BackendEvents
+  readonly #gatherer: Gatherer
+  readonly #mostLength: number
+  /** What has come since the length was last looked at. */
+  #unmeasured = 0
+  #hasContent = false
+
+  constructor(events: BackendEvents, gatherer: Gatherer, mostLength: number) {
+    this.#events = events
+    this.#gatherer = gatherer
+    this.#mostLength = mostLength
+  }
+
+  /** Usable output has come. */
+  get hasContent(): boolean {
+    return this.#hasContent
+  }
+
+  /** Not to be asked after the end. */
+  read(event: SseEvent): Gathering {
+    if (event.data === "") return "more"
+    const isEndMark = event.data === this.#events.endMark
+    const body = isEndMark ? undefined : eventObject(event)
+    const meaning = isEndMark ? "terminal" : body === undefined ? broken() : this.#events.meaning(event, body)
+    if (meaning instanceof Failure) return meaning
+    if (meaning === "content") this.#hasContent = true
+    this.#gatherer.take(event, body)
+    this.#unmeasured += event.data.length
+    if (this.#unmeasured > this.#mostLength) {
+      this.#unmeasured = 0
+      if (JSON.stringify(this.#gatherer.reply()).length > this.#mostLength) return "overlong"
+    }
+    return meaning === "terminal" ? "whole" : "more"
+  }
+
+  /** The body as the backend would have sent it in one piece. */
+  reply(): JsonObject {
+    return this.#gatherer.reply()
+  }
+}

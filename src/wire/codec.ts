@@ -5,7 +5,7 @@
 import type { ModelEvent, ModelReply } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
-import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
+import type { ModelRequest, Endpoint, Forwarding, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { ClientView, Reply, SentStep, StreamPosition } from "./format.ts"
 import type { SseEvent } from "./sse.ts"
@@ -41,7 +41,7 @@ export interface WireCodec {
  * A body but for its answer limit, which is known only when money is held. The conversation is written once, however
  * often the body is sent.
  */
-export type EncodedPrompt = (maxOutputTokens: number) => JsonObject
+export type EncodedPrompt = (forwarding: Pick<Forwarding, "maxOutputTokens" | "stream">) => JsonObject
 
 /** The backend's side of a codec: all that a format needs which no client speaks. */
 export type BackendCodec = Pick<WireCodec, "leastAnswerTokens" | "encodePrompt" | "eventDecoder" | "decodeReply">

@@ -7,7 +7,7 @@ import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { RelayedStream, TranslatedStream } from "./backend-stream.ts"
+import { GatheredStream, RelayedStream, TranslatedStream } from "./backend-stream.ts"
 import { converseCodec, converseReader } from "./bedrock/codec.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, bedrockPath } from "./bedrock/model.ts"
@@ -43,8 +43,12 @@ export interface Exchange {
   encodeRequest(maxOutputTokens: number, anthropicBeta: string | null): JsonObject | Promise<WrittenBody | Failure>
   /** The same call gone on with, after what the assistant said: for a backend of the client's own format. */
   continued(said: JsonObject): Exchange
+  /** The same call asked for as a stream, whatever the client asked for: its answer is to be gathered. */
+  asStream(): Exchange
   readReply(body: JsonObject, view: AnswerView): Reply | Failure
   streamReader(view: AnswerView): StreamReader
+  /** Puts a stream together into a body for `readReply`, of at most so many UTF-16 units. */
+  gather(mostLength: number): GatheredStream
 }
 
 /** A body in bytes, that somebody else wrote. */
@@ -60,6 +64,7 @@ export interface DirectExchange extends Exchange {
   readonly prompt: Prompt | undefined
   encodeRequest(maxOutputTokens: number): JsonObject
   continued(said: JsonObject): DirectExchange
+  asStream(): DirectExchange
 }
 
 export const formats: Readonly<Record<Endpoint, WireFormat>> = {
@@ -76,7 +81,7 @@ const codecs: Readonly<Record<Endpoint, WireCodec>> = {
 /** The backend's side of an exchange. */
 interface Side {
   readonly manner: Manner
-  readonly path: string
+  readonly path: (stream: boolean) => string
   /** The format that it speaks, where clients speak it too. */
   readonly native: WireFormat | undefined
   readonly reader: BackendReader
@@ -94,27 +99,36 @@ export function exchange(
   backend: BackendModel,
   takes: Omit<Target, "model"> = { strip: [] },
 ): DirectExchange | Failure {
-  const side = sideOf(backend, request.stream)
+  const side = sideOf(backend)
   const target = { model: backend.model, ...takes }
   const { native: format } = side
   if (format?.endpoint === request.endpoint) {
     const refusal = side.refuse?.(request.body)
     if (refusal) return refusal
-    const direct = (asked: ModelRequest): DirectExchange => ({
-      ...native(side, format),
+    const direct = (asked: ModelRequest, stream: boolean): DirectExchange => ({
+      ...native(side, format, stream),
       prompt: undefined,
-      encodeRequest: (maxOutputTokens) => format.encodeRequest(asked, { ...target, maxOutputTokens }),
-      continued: (said) => direct({ ...asked, body: continuedBody(request.body, said) }),
+      encodeRequest: (maxOutputTokens) => format.encodeRequest(asked, { ...target, maxOutputTokens, stream }),
+      continued: (said) => direct({ ...asked, body: continuedBody(request.body, said) }, stream),
+      asStream: () => direct(asked, true),
     })
-    return direct(request)
+    return direct(request, request.stream)
   }
   const client = codecs[request.endpoint]
   const prompt = client.decodePrompt(request)
   if (prompt instanceof Failure) return prompt
-  const encodeRequest = side.codec.encodePrompt(prompt, request, target)
-  if (encodeRequest instanceof Failure) return encodeRequest
-  const refusal = side.refuse?.(encodeRequest(request.maxOutputTokens ?? 1))
-  return refusal ?? { ...translated(prompt, client, side), prompt, encodeRequest, continued: notContinued }
+  const encode = side.codec.encodePrompt(prompt, request, target)
+  if (encode instanceof Failure) return encode
+  const refusal = side.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
+  if (refusal) return refusal
+  const direct = (stream: boolean): DirectExchange => ({
+    ...translated(prompt, client, side, stream),
+    prompt,
+    encodeRequest: (maxOutputTokens) => encode({ maxOutputTokens, stream }),
+    continued: notContinued,
+    asStream: () => direct(true),
+  })
+  return direct(request.stream)
 }
 
 /**
@@ -125,19 +139,31 @@ export function distantExchange(
   request: ModelRequest,
   backend: BackendModel,
   prompt: Prompt | undefined,
-  encode: (maxOutputTokens: number, anthropicBeta: string | null, said?: JsonObject) => Promise<WrittenBody | Failure>,
+  encode: (terms: EncodingTerms) => Promise<WrittenBody | Failure>,
 ): Exchange {
-  const side = sideOf(backend, request.stream)
-  const format = side.native
-  if (prompt !== undefined)
-    return { ...translated(prompt, codecs[request.endpoint], side), encodeRequest: encode, continued: notContinued }
-  if (format === undefined) throw new Error("a backend of a format that no client speaks needs a prompt")
-  const distant = (said?: JsonObject): Exchange => ({
-    ...native(side, format),
-    encodeRequest: (maxOutputTokens, anthropicBeta) => encode(maxOutputTokens, anthropicBeta, said),
-    continued: distant,
+  const side = sideOf(backend)
+  const { native: format } = side
+  const reading = (stream: boolean): Reading => {
+    if (prompt !== undefined) return translated(prompt, codecs[request.endpoint], side, stream)
+    if (format === undefined) throw new Error("a backend of a format that no client speaks needs a prompt")
+    return native(side, format, stream)
+  }
+  const distant = (stream: boolean, said?: JsonObject): Exchange => ({
+    ...reading(stream),
+    encodeRequest: (maxOutputTokens, anthropicBeta) => encode({ maxOutputTokens, anthropicBeta, stream, said }),
+    continued: (next) => (prompt === undefined ? distant(stream, next) : notContinued()),
+    asStream: () => distant(true, said),
   })
-  return distant()
+  return distant(request.stream)
+}
+
+/** What a body that is worked on elsewhere is written with. */
+export interface EncodingTerms {
+  readonly maxOutputTokens: number
+  readonly anthropicBeta: string | null
+  readonly stream: boolean
+  /** What the assistant said since. */
+  readonly said: JsonObject | undefined
 }
 
 function notContinued(): never {
@@ -154,12 +180,12 @@ export function backendSpeaks(backend: BackendModel): Endpoint | undefined {
   return backend.format === "bedrock" ? undefined : backend.format
 }
 
-function sideOf(backend: BackendModel, stream: boolean): Side {
+function sideOf(backend: BackendModel): Side {
   if (backend.format !== "bedrock") return sideOfFormat(backend.format)
   if (!speaksMessages(backend))
     return {
       manner: "bedrock-converse",
-      path: bedrockPath(backend.model, "converse", stream),
+      path: (stream) => bedrockPath(backend.model, "converse", stream),
       native: undefined,
       reader: converseReader,
       codec: converseCodec,
@@ -167,34 +193,35 @@ function sideOf(backend: BackendModel, stream: boolean): Side {
   return {
     ...sideOfFormat("messages"),
     manner: "bedrock-invoke",
-    path: bedrockPath(backend.model, "invoke", stream),
+    path: (stream) => bedrockPath(backend.model, "invoke", stream),
     refuse: refuseInvoke,
   }
 }
 
 const sideOfFormat = (endpoint: Endpoint): Side => {
   const format = formats[endpoint]
-  return { manner: endpoint, path: format.path, native: format, reader: format, codec: codecs[endpoint] }
+  return { manner: endpoint, path: () => format.path, native: format, reader: format, codec: codecs[endpoint] }
 }
 
 /** Where a backend is, and how its answers are read: all of an exchange that does not need the whole request. */
-type Reading = Pick<Exchange, "backend" | "path" | "leastAnswerTokens" | "readReply" | "streamReader">
+type Reading = Pick<Exchange, "backend" | "path" | "leastAnswerTokens" | "readReply" | "streamReader" | "gather">
 
-const native = (side: Side, format: WireFormat): Reading => ({
+const native = (side: Side, format: WireFormat, stream: boolean): Reading => ({
   backend: side.manner,
-  path: side.path,
+  path: side.path(stream),
   leastAnswerTokens: 1,
   readReply: (body, view) => format.readReply(body, view),
   streamReader: (view) => new RelayedStream(format.backendEvents(view)),
+  gather: (mostLength) => gathered(format, mostLength),
 })
 
 /**
  * The backend format's own reader comes first: it knows what was used, what failed and where the end is. What it lets
  * through is said again in the client's format.
  */
-const translated = (prompt: Prompt, client: WireCodec, side: Side): Reading => ({
+const translated = (prompt: Prompt, client: WireCodec, side: Side, stream: boolean): Reading => ({
   backend: side.manner,
-  path: side.path,
+  path: side.path(stream),
   leastAnswerTokens: side.codec.leastAnswerTokens ?? 1,
   readReply(body, view) {
     const reply = side.reader.readReply(body, view)
@@ -208,4 +235,8 @@ const translated = (prompt: Prompt, client: WireCodec, side: Side): Reading => (
       side.codec.eventDecoder(prompt),
       client.eventEncoder(view),
     ),
+  gather: (mostLength) => gathered(side.reader, mostLength),
 })
+
+const gathered = (format: BackendReader, mostLength: number): GatheredStream =>
+  new GatheredStream(format.backendEvents({ model: "", includeUsage: true }), format.gatherer(), mostLength)

@@ -25,6 +25,7 @@ export interface WireFormat {
   readReply(body: JsonObject, view: ClientView): Reply | Failure
   /** A reader for the events of one stream. */
   backendEvents(view: ClientView): BackendEvents
+  gatherer(): Gatherer
   /**
    * The in-stream report of a failure with whatever must surround it in this format (decisions §6), as bytes to send.
    * `started` says whether this stream's first event (message_start, response.created) has been sent to the client.
@@ -38,7 +39,7 @@ export interface WireFormat {
 }
 
 /** What of a format reads a backend's answers: all that a format needs which no client speaks. */
-export type BackendReader = Pick<WireFormat, "readReply" | "backendEvents">
+export type BackendReader = Pick<WireFormat, "readReply" | "backendEvents" | "gatherer">
 
 /** What a report of a failure inside an answer says beside the failure. */
 export interface FailureContext {
@@ -61,6 +62,14 @@ export interface StreamPosition {
   readonly id: string | undefined
   /** Unix seconds. */
   readonly createdAt: number | undefined
+}
+
+/** Puts the events of a stream together into the body that a call without a stream would have got. */
+export interface Gatherer {
+  /** One event that is no failure; `body` is its data, undefined for data that is no JSON. */
+  take(event: SseEvent, body: JsonObject | undefined): void
+  /** What has come so far; all of it after the terminal event. */
+  reply(): JsonObject
 }
 
 /** What the client is to see of an answer. */

@@ -147,7 +147,13 @@ describe.each(rows)("a %s client on %s", (client, _, backend) => {
     const { backend: manner, path, leastAnswerTokens } = here
     expect(there).toMatchObject({ backend: manner, path, leastAnswerTokens })
     // The envelope is put around it there already.
-    if (manner !== "bedrock-invoke") expect(await textOf(there.encodeRequest(1_000, null))).toBe(JSON.stringify(asked))
+    if (manner !== "bedrock-invoke") {
+      expect(await textOf(there.encodeRequest(1_000, null))).toBe(JSON.stringify(asked))
+      expect(await textOf(there.asStream().encodeRequest(1_000, null))).toBe(
+        JSON.stringify(here.asStream().encodeRequest(1_000)),
+      )
+    }
+    expect(there.asStream().path).toBe(here.asStream().path)
     for (const name of [...namesIn(asked), "invented"]) {
       const answer = answerOf(backend, name)
       expect(there.readReply(answer, view(large.request))).toEqual(here.readReply(answer, view(request)))

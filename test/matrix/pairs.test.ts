@@ -210,7 +210,10 @@ describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
   test("what both can ask for is asked for", () => {
     fc.assert(
       fc.property(common, (prompt) => {
-        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), target))(limit)
+        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), target))({
+          maxOutputTokens: limit,
+          stream: false,
+        })
         const request = must(formats[client].decodeRequest(travelled(written)))
         const heard = meets(request, backend).encodeRequest(limit)
         const asked = must(formats[backend].decodeRequest(travelled(heard)))

@@ -190,7 +190,12 @@ describe("a failure's message", () => {
 const send = (fields: JsonObject, maxOutputTokens = 100): JsonObject => {
   const request = decodeRequest(ask(fields))
   if (request instanceof Failure) throw new Error(request.message)
-  return encodeRequest(request, { model: "vendor/m-1", maxOutputTokens, strip: ["temperature"] })
+  return encodeRequest(request, {
+    model: "vendor/m-1",
+    maxOutputTokens,
+    stream: request.stream,
+    strip: ["temperature"],
+  })
 }
 
 describe("what a chat backend is sent", () => {

@@ -93,7 +93,7 @@ describe.each(formats)("of a %s request", (format) => {
 
   test("another model of the chain gets only what it takes itself", () => {
     const request = understood(format, { ...hello[format], x_new: 1, y_new: 2 }, { pass: ["x_new", "y_new"] })
-    const forwarding = { model: "vendor", maxOutputTokens: 9, strip: [] }
+    const forwarding = { model: "vendor", maxOutputTokens: 9, stream: false, strip: [] }
     expect(codecs[format].encodeRequest(request, { ...forwarding, pass: ["y_new"] })).toContainKey("y_new")
     expect(codecs[format].encodeRequest(request, { ...forwarding, pass: ["y_new"] })).not.toContainKey("x_new")
     expect(codecs[format].encodeRequest(request, forwarding)).not.toContainAnyKeys(["x_new", "y_new"])
@@ -103,7 +103,12 @@ describe.each(formats)("of a %s request", (format) => {
     "the service tier %p is the standard one, or flex",
     (tier) => {
       const request = understood(format, { ...hello[format], ...(tier !== undefined && { service_tier: tier }) })
-      const sent = codecs[format].encodeRequest(request, { model: "vendor", maxOutputTokens: 9, strip: [] })
+      const sent = codecs[format].encodeRequest(request, {
+        model: "vendor",
+        maxOutputTokens: 9,
+        stream: false,
+        strip: [],
+      })
       const standard = format === "messages" ? "standard_only" : "default"
       expect(sent["service_tier"]).toBe(tier === "flex" ? "flex" : standard)
     },
@@ -126,7 +131,9 @@ describe.each(formats)("of a %s request", (format) => {
     expect(request.ownEndUser).toBe("raw")
     for (const endUser of ["opaque", undefined]) {
       const asked: ModelRequest = { ...request, ...(endUser !== undefined && { endUser }) }
-      const sent = JSON.stringify(codecs[format].encodeRequest(asked, { model: "v", maxOutputTokens: 9, strip: [] }))
+      const sent = JSON.stringify(
+        codecs[format].encodeRequest(asked, { model: "v", maxOutputTokens: 9, stream: false, strip: [] }),
+      )
       expect(sent).not.toContain("raw")
       expect(sent.includes("opaque")).toBe(endUser !== undefined)
     }
@@ -150,6 +157,7 @@ const searches = (fields: JsonObject) =>
   responses.encodeRequest(understood("responses", { ...hello.responses, ...fields }), {
     model: "v",
     maxOutputTokens: 9,
+    stream: false,
     strip: [],
   })["max_tool_calls"]
 

@@ -190,7 +190,12 @@ describe("counting tokens", () => {
 const send = (fields: JsonObject, maxOutputTokens: number): JsonObject => {
   const request = decodeRequest(ask(fields), { pass: [], betas: ["context-management-2025-06-27"] })
   if (request instanceof Failure) throw new Error(request.message)
-  return encodeRequest(request, { model: "vendor-m", maxOutputTokens, strip: ["temperature", "top_p", "top_k"] })
+  return encodeRequest(request, {
+    model: "vendor-m",
+    maxOutputTokens,
+    stream: request.stream,
+    strip: ["temperature", "top_p", "top_k"],
+  })
 }
 
 const thinking = (budget: number): JsonObject => ({
@@ -204,7 +209,7 @@ describe("what a messages backend is sent", () => {
     if (request instanceof Failure) throw new Error(request.message)
     expect(request.dropped).toEqual({ names: [], more: false })
     const asked = { ...request, endUser: "opaque" }
-    const sent = encodeRequest(asked, { model: "vendor-m", maxOutputTokens: 128000, strip: [] })
+    const sent = encodeRequest(asked, { model: "vendor-m", maxOutputTokens: 128000, stream: request.stream, strip: [] })
     const system = claudeCode["system"] as JsonObject[]
     expect(sent).toEqual({
       ...claudeCode,

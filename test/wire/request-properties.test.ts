@@ -78,7 +78,7 @@ for (const { name, codec, prompt, limits } of formats) {
           const before = JSON.stringify(body)
           const request = codec.decodeRequest(body)
           if (request instanceof Failure) throw new Error(request.message)
-          const sent = codec.encodeRequest(request, { model: "vendor", maxOutputTokens, strip })
+          const sent = codec.encodeRequest(request, { model: "vendor", maxOutputTokens, stream: request.stream, strip })
           expect(JSON.stringify(body)).toBe(before)
           expect(sent["model"]).toBe("vendor")
 
@@ -136,7 +136,12 @@ test("a lowered thinking budget is one that the backend takes, or thinking is of
           thinking,
         })
         if (request instanceof Failure) throw new Error(request.message)
-        const sent = messages.encodeRequest(request, { model: "m", maxOutputTokens: allowed, strip: [] })["thinking"]
+        const sent = messages.encodeRequest(request, {
+          model: "m",
+          maxOutputTokens: allowed,
+          stream: false,
+          strip: [],
+        })["thinking"]
         if (allowed <= 1024) return expect(sent).toEqual({ type: "disabled" })
         const lowered = (sent as { budget_tokens: number }).budget_tokens
         expect(Number.isInteger(lowered) && lowered >= 1024 && lowered < allowed).toBe(true)

@@ -191,7 +191,7 @@ describe("a responses request is understood:", () => {
 const send = (fields: JsonObject): JsonObject => {
   const request = decodeRequest(ask(fields))
   if (request instanceof Failure) throw new Error(request.message)
-  return encodeRequest(request, { model: "vendor-m", maxOutputTokens: 200, strip: [] })
+  return encodeRequest(request, { model: "vendor-m", maxOutputTokens: 200, stream: request.stream, strip: [] })
 }
 
 describe("what a responses backend is sent", () => {

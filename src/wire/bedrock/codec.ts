@@ -2,10 +2,11 @@
 import type { BackendCodec } from "../codec.ts"
 import type { BackendReader } from "../format.ts"
 import { backendEvents, eventDecoder } from "./events-in.ts"
+import { gatherer } from "./gather.ts"
 import { encodePrompt } from "./prompt-encode.ts"
 import { decodeReply } from "./reply-decode.ts"
 import { readReply } from "./reply.ts"
 
 export const converseCodec: BackendCodec = { encodePrompt, eventDecoder, decodeReply }
 
-export const converseReader: BackendReader = { readReply, backendEvents }
+export const converseReader: BackendReader = { readReply, backendEvents, gatherer }

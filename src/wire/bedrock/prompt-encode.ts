@@ -37,7 +37,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   )
   if (prompt.output?.kind === "json") system.push({ text: JSON_ONLY })
   const fields = traits.fields(prompt.reasoning, { topK: kept("top_k") ? topK : undefined })
-  return (maxOutputTokens) => ({
+  return ({ maxOutputTokens }) => ({
     messages,
     ...(system.length > 0 && { system }),
     inferenceConfig: { maxTokens: answerLimit(request, { maxOutputTokens }), ...inferenceConfig },

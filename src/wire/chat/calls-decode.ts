@@ -1,10 +1,7 @@
-/**
- * The tool calls of one chat stream, put together from pieces. Backends are sloppy here, each in its own way: an index
- * that is missing, or 0 for every call; an id that is missing, repeated, or new with every piece; a name that comes
- * after the first arguments.
- */
+/** The tool calls of one chat stream as neutral events: a call is told when its name is known. */
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { OpenCalls } from "./open-calls.ts"
 import type { ToolNames } from "./tool-names.ts"
 import { customInput } from "./tools-encode.ts"
 
@@ -22,8 +19,14 @@ interface Call {
 
 export class CallReader {
   readonly #names: ToolNames
-  readonly #calls: Call[] = []
-  readonly #byIndex = new Map<number, Call>()
+  readonly #calls = new OpenCalls<Call>(() => ({
+    id: "",
+    name: "",
+    index: undefined,
+    custom: false,
+    waiting: "",
+    toldArguments: false,
+  }))
   #told = 0
 
   constructor(names: ToolNames) {
@@ -39,7 +42,7 @@ export class CallReader {
     const said: JsonObject = isObject(piece.function) ? piece.function : {}
     const id = textOr(piece.id, "")
     const name = textOr(said.name, "")
-    const call = this.#find(piece.index, id, name)
+    const call = this.#calls.find(piece.index, id, name)
     if (call.id === "") call.id = id
     if (call.name === "") call.name = name
     call.waiting += isObject(said.arguments) ? JSON.stringify(said.arguments) : textOr(said.arguments, "")
@@ -49,26 +52,13 @@ export class CallReader {
   /** The answer is over, and this is asked once: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
   close(): ModelEvent[] {
     const events: ModelEvent[] = []
-    for (const call of this.#calls) {
+    for (const call of this.#calls.all) {
       const { index } = call
       if (index === undefined) continue
       const last = call.custom ? customInput(call.waiting) : call.toldArguments ? "" : "{}"
       if (last !== "") events.push({ type: "tool-call-delta", index, arguments: last })
     }
     return events
-  }
-
-  #find(index: Json | undefined, id: string, name: string): Call {
-    const known = id === "" ? undefined : this.#calls.find((call) => call.id === id)
-    if (known !== undefined) return known
-    const here = typeof index === "number" ? this.#byIndex.get(index) : undefined
-    if (here !== undefined && !isAnother(here, id, name)) return here
-    const last = this.#calls.at(-1)
-    if (last !== undefined && name === "" && id === "") return last
-    const call = { id: "", name: "", index: undefined, custom: false, waiting: "", toldArguments: false }
-    this.#calls.push(call)
-    if (typeof index === "number") this.#byIndex.set(index, call)
-    return call
   }
 
   #announce(call: Call, answerId: string): ModelEvent[] {
@@ -81,10 +71,6 @@ export class CallReader {
     return [{ type: "tool-call-start", index, id: call.id, name, custom: call.custom }]
   }
 }
-
-/** A piece at a call's index is of another call when it has a name again, and another name or another id. */
-const isAnother = (call: Call, id: string, name: string): boolean =>
-  call.name !== "" && name !== "" && (name !== call.name || (id !== "" && call.id !== ""))
 
 /** A custom tool's text is wrapped in JSON, and can be unwrapped only when it is whole. */
 function tell(call: Call): ModelEvent[] {

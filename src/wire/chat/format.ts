@@ -1,5 +1,6 @@
 /** Chat completions, assembled. */
 import type { WireFormat } from "../format.ts"
+import { gatherer } from "./gather.ts"
 import { readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 import { streamFailure } from "./stream-failure.ts"
@@ -12,6 +13,7 @@ export const chatFormat: WireFormat = {
   encodeRequest,
   readReply,
   backendEvents,
+  gatherer,
   streamFailure,
   failedReply: undefined,
 }

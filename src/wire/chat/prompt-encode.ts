@@ -31,12 +31,12 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   }
   for (const parameter of target.strip) delete parameters[parameter]
   const said = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== undefined))
-  return (maxOutputTokens) => ({
+  return ({ maxOutputTokens, stream }) => ({
     model: target.model,
     messages,
     max_tokens: answerLimit(request, { maxOutputTokens }),
     ...said,
-    ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
+    ...(stream && { stream: true, stream_options: { include_usage: true } }),
   })
 }
 

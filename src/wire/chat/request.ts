@@ -95,7 +95,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   const fields = ["max_completion_tokens", "max_tokens"].filter((field) => present(request.body[field]))
   for (const field of ["max_completion_tokens", "max_tokens"]) delete body[field]
   for (const field of fields.length > 0 ? fields : ["max_tokens"]) body[field] = answerLimit(request, forwarding)
-  if (request.stream) {
+  if (forwarding.stream) {
     const options = request.body["stream_options"]
     body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
   } else delete body["stream_options"]

@@ -24,7 +24,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   const toolUse = toolsTold(prompt)
   const tools = encodeTools(toolUse.tools)
   const system = encodeSystem(prompt)
-  return (maxOutputTokens) => {
+  return ({ maxOutputTokens, stream }) => {
     const limit = answerLimit(request, { maxOutputTokens })
     const limits = { asked: request.maxOutputTokens ?? limit, limit }
     const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
@@ -46,7 +46,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
       max_tokens: limit,
       ...body,
       messages,
-      ...(request.stream && { stream: true }),
+      ...(stream && { stream: true }),
     }
   }
 }

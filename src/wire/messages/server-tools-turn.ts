@@ -7,6 +7,7 @@ import type { StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { Steps } from "../steps.ts"
 import { readText } from "./blocks-decode.ts"
+import { GrowingBlocks } from "./gather.ts"
 import { SEARCH_TOOL, webCitation } from "./server-tools-blocks.ts"
 
 export interface Turn {
@@ -61,21 +62,16 @@ const citationFor = (citation: Json, clientSources: ReadonlySet<string>): Json =
     ? webCitation(citation)
     : citation
 
-interface OpenBlock {
-  readonly block: JsonObject
-  /** The place in the client's answer; undefined for a search, which is told by the gateway itself. */
-  readonly index: number | undefined
-  /** The pieces of a tool's input. */
-  json: string
-}
-
 /** Reads a stream's turn through the format's own reader, which knows usage, failures and the model's name. */
 export class TurnReader implements StreamReader {
   readonly #inner: StreamReader
   readonly #terms: TurnTerms
   readonly #steps = new Steps()
-  readonly #open = new Map<Json | undefined, OpenBlock>()
-  readonly #blocks: OpenBlock[] = []
+  readonly #blocks = new GrowingBlocks()
+  /** Places in the client's answer, of the blocks in their order; undefined for a search, which the gateway itself tells of. */
+  readonly #places: (number | undefined)[] = []
+  /** The same by the stream's own index. */
+  readonly #open = new Map<Json | undefined, number | undefined>()
   #index: number
   #message: JsonObject = {}
   #end: JsonObject = {}
@@ -96,12 +92,13 @@ export class TurnReader implements StreamReader {
 
   /** All of it; to be asked once the stream has come to its end. */
   turn(): Turn {
-    const whole = this.#blocks.map((open) => ({ ...open, block: withInput(open) }))
+    const whole = this.#blocks.whole()
+    const isTold = (_: JsonObject, place: number) => this.#places[place] !== undefined
     return {
-      blocks: whole.filter(({ index }) => index !== undefined).map(({ block }) => block),
-      searches: whole.flatMap(({ index, block }) =>
-        index === undefined && isObject(block["input"]) ? [block["input"]] : [],
-      ),
+      blocks: whole.filter(isTold),
+      searches: whole
+        .filter((block, place) => !isTold(block, place))
+        .flatMap(({ input }) => (isObject(input) ? [input] : [])),
       message: this.#message,
       end: this.#end,
       usage: this.#usage,
@@ -136,55 +133,27 @@ export class TurnReader implements StreamReader {
   }
 
   #begin(body: JsonObject, has: boolean): StreamStep {
-    const block: JsonObject = isObject(body["content_block"]) ? { ...body["content_block"] } : {}
-    const open = { block, index: isSearchCall(block) ? undefined : this.#index++, json: "" }
-    this.#open.set(body["index"], open)
-    this.#blocks.push(open)
+    const block: JsonObject = isObject(body["content_block"]) ? body["content_block"] : {}
+    const place = isSearchCall(block) ? undefined : this.#index++
+    this.#open.set(body["index"], place)
+    this.#places.push(place)
+    this.#blocks.begin(body["index"], block)
     return this.#pass(body, has)
   }
 
   #grow(body: JsonObject, has: boolean): StreamStep {
-    const open = this.#open.get(body["index"])
-    const delta = isObject(body["delta"]) ? body["delta"] : {}
-    if (open === undefined) return this.#steps.nothing()
-    const { block } = open
-    switch (readText(delta["type"])) {
-      case "text_delta":
-        block["text"] = readText(block["text"]) + readText(delta["text"])
-        break
-      case "thinking_delta":
-        block["thinking"] = readText(block["thinking"]) + readText(delta["thinking"])
-        break
-      case "signature_delta":
-        block["signature"] = readText(delta["signature"])
-        break
-      case "input_json_delta":
-        open.json += readText(delta["partial_json"])
-        break
-      case "citations_delta": {
-        const citation = citationFor(delta["citation"] ?? null, this.#terms.clientSources)
-        block["citations"] = [...(Array.isArray(block["citations"]) ? block["citations"] : []), citation]
-        return this.#pass({ ...body, delta: { ...delta, citation } }, has)
-      }
-    }
-    return this.#pass(body, has)
+    if (!isObject(body["delta"])) return this.#pass(body, has)
+    const { citation, ...others } = body["delta"]
+    const delta: JsonObject =
+      citation === undefined ? others : { ...others, citation: citationFor(citation, this.#terms.clientSources) }
+    this.#blocks.grow(body["index"], delta)
+    return this.#pass({ ...body, delta }, has)
   }
 
   /** The event with the block's place in the whole answer; nothing of a search. */
   #pass(body: JsonObject, has: boolean): StreamStep {
-    const index = this.#open.get(body["index"])?.index
+    const index = this.#open.get(body["index"])
     if (index === undefined) return this.#steps.nothing()
     return this.#steps.step(has, encodeSse(readText(body["type"]), JSON.stringify({ ...body, index })))
-  }
-}
-
-function withInput({ block, json }: OpenBlock): JsonObject {
-  if (json === "") return block
-  try {
-    const input: unknown = JSON.parse(json)
-    return { ...block, input: isObject(input) ? input : {} }
-  } catch {
-    // Cut off by the limit.
-    return { ...block, input: {} }
   }
 }

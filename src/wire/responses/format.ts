@@ -1,5 +1,6 @@
 /** The responses format, assembled. */
 import type { WireFormat } from "../format.ts"
+import { gatherer } from "./gather.ts"
 import { readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 import { failedReply, streamFailure } from "./stream-failure.ts"
@@ -12,6 +13,7 @@ export const responsesFormat: WireFormat = {
   encodeRequest,
   readReply,
   backendEvents,
+  gatherer,
   streamFailure,
   failedReply,
 }

@@ -48,11 +48,11 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
     ...(request.endUser === undefined ? {} : { safety_identifier: request.endUser }),
   }
   for (const parameter of target.strip) delete body[parameter]
-  return (maxOutputTokens) => ({
+  return ({ maxOutputTokens, stream }) => ({
     ...body,
     max_output_tokens: Math.max(LEAST_ANSWER_TOKENS, answerLimit(request, { maxOutputTokens })),
     store: false,
-    ...(request.stream && { stream: true }),
+    ...(stream && { stream: true }),
   })
 }
 

@@ -21,7 +21,8 @@ interface Asked {
 }
 const encode = (prompt: Partial<Prompt>, { model = LLAMA, strip = [], from = request }: Asked = {}) =>
   converseCodec.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, { model, strip })
-const encoded = (prompt: Partial<Prompt>, asked?: Asked): JsonObject => must(encode(prompt, asked))(200)
+const encoded = (prompt: Partial<Prompt>, asked?: Asked): JsonObject =>
+  must(encode(prompt, asked))({ maxOutputTokens: 200, stream: false })
 const refusal = (prompt: Partial<Prompt>) => {
   const found = encode(prompt)
   return found instanceof Failure ? found.code : undefined

@@ -43,7 +43,7 @@ export const emptyPrompt: Prompt = {
   reasoning: undefined,
 }
 
-export const forwarding: Forwarding = { model: "vendor-model", maxOutputTokens: 4_096, strip: [] }
+export const forwarding: Forwarding = { model: "vendor-model", maxOutputTokens: 4_096, stream: false, strip: [] }
 
 /** A request of a client of another format, of which an encoder for chat needs next to nothing. */
 export const otherRequest: ModelRequest = { ...understood({}), endpoint: "messages", body: {} }
@@ -55,8 +55,8 @@ export const encoded = (
   request: Partial<ModelRequest> = {},
   changes: Partial<Forwarding> = {},
 ): JsonObject => {
-  const asked = { ...forwarding, ...changes }
-  return must(chatCodec.encodePrompt(prompt(fields), { ...otherRequest, ...request }, asked))(asked.maxOutputTokens)
+  const asked = { ...forwarding, stream: request.stream ?? false, ...changes }
+  return must(chatCodec.encodePrompt(prompt(fields), { ...otherRequest, ...request }, asked))(asked)
 }
 
 export const answerView = (fields: JsonObject = {}, changes: Partial<AnswerView> = {}): AnswerView => ({

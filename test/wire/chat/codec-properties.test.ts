@@ -235,7 +235,7 @@ const anyPrompt: fc.Arbitrary<Prompt> = fc.record({
 
 /** Out to a chat backend, and in again as that backend would understand it. */
 const round = (asked: Prompt): { body: string; understood: Prompt } => {
-  const body = must(chatCodec.encodePrompt(asked, otherRequest, forwarding))(forwarding.maxOutputTokens)
+  const body = must(chatCodec.encodePrompt(asked, otherRequest, forwarding))(forwarding)
   const request = decodeRequest(structuredClone(body))
   if (request instanceof Failure) throw new Error(`${request.message} in ${JSON.stringify(body)}`)
   return { body: JSON.stringify(body), understood: must(chatCodec.decodePrompt(request)) }

@@ -283,7 +283,7 @@ test("every prompt makes a body that this format takes, and a second round chang
         const target = forwarding({ model, maxOutputTokens: 30_000 })
         const encoded = messagesCodec.encodePrompt(asked, request({ maxOutputTokens: mostTokens }), target)
         if (encoded instanceof Failure) throw new Error(encoded.message)
-        const body = encoded(target.maxOutputTokens)
+        const body = encoded(target)
         const taken = decodeRequest(JSON.parse(JSON.stringify(body)))
         if (taken instanceof Failure) throw new Error(`not taken: ${taken.message}`)
         const next = messagesCodec.decodePrompt(taken)

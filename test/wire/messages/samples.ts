@@ -52,16 +52,17 @@ export const request = (changes: Partial<ModelRequest> = {}): ModelRequest => ({
 export const forwarding = (changes: Partial<Forwarding> = {}): Forwarding => ({
   model: "anthropic.claude-haiku-4-5-20251001-v1:0",
   maxOutputTokens: 4000,
+  stream: false,
   strip: [],
   ...changes,
 })
 
 /** The body for a backend; a refusal fails the test. */
 export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwarding; request?: ModelRequest } = {}) {
-  const target = terms.forwarding ?? forwarding()
+  const target = terms.forwarding ?? forwarding({ stream: terms.request?.stream ?? false })
   const body = messagesCodec.encodePrompt(prompt(changes), terms.request ?? request(), target)
   if (body instanceof Failure) throw new Error(`refused: ${body.message}`)
-  return body(target.maxOutputTokens)
+  return body(target)
 }
 
 /** The prompt of a client's body, which must pass the format's own check first. */

@@ -31,7 +31,7 @@ export const emptyPrompt: Prompt = {
   reasoning: undefined,
 }
 
-export const forwarding: Forwarding = { model: "vendor-m", maxOutputTokens: 4_000, strip: [] }
+export const forwarding: Forwarding = { model: "vendor-m", maxOutputTokens: 4_000, stream: false, strip: [] }
 
 export const answerView = (fields: JsonObject = {}): AnswerView => ({
   ...view,

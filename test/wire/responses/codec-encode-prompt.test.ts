@@ -7,9 +7,9 @@ import { responsesCodec } from "../../../src/wire/responses/codec.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"
 
 const encode = (prompt: Partial<Prompt>, asked: Partial<ModelRequest> = {}, changes: Partial<Forwarding> = {}) => {
-  const target = { ...forwarding, ...changes }
+  const target = { ...forwarding, stream: asked.stream ?? false, ...changes }
   const written = responsesCodec.encodePrompt({ ...emptyPrompt, ...prompt }, { ...request(), ...asked }, target)
-  return must(written)(target.maxOutputTokens)
+  return must(written)(target)
 }
 const says = (...parts: AssistantPart[]): Partial<Prompt> => ({ turns: [{ role: "assistant", parts }] })
 const gives = (...parts: UserPart[]): Partial<Prompt> => ({ turns: [{ role: "user", parts }] })

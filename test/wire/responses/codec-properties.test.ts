@@ -203,7 +203,7 @@ const prompt: fc.Arbitrary<Prompt> = fc.record({
 
 /** Written for a backend, and read as if a client had sent it. */
 const around = (prompt: Prompt): Prompt => {
-  const body = must(responsesCodec.encodePrompt(prompt, request(), forwarding))(forwarding.maxOutputTokens)
+  const body = must(responsesCodec.encodePrompt(prompt, request(), forwarding))(forwarding)
   return must(responsesCodec.decodePrompt(must(decodeRequest(body))))
 }
 
