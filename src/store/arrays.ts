@@ -39,7 +39,7 @@ export function teachArrays(sql: Sql): void {
 }
 
 /** `{"a","b",NULL}`: every element is quoted, which Postgres accepts for every type. */
-export function arrayLiteral(values: readonly unknown[], serialize: (value: unknown) => unknown): string {
+export function arrayLiteral<T>(values: readonly (T | null)[], serialize: (value: T) => unknown): string {
   const elements = values.map((value) =>
     value === null ? "NULL" : `"${String(serialize(value)).replace(/["\\]/g, String.raw`\$&`)}"`,
   )
@@ -54,4 +54,15 @@ export function arrayElements(literal: string): (string | null)[] {
     else if (bare !== undefined) elements.push(bare === "NULL" ? null : bare)
   }
   return elements
+}
+
+/** `(a,"b c",,t)`: a row of a composite type. What is undefined is null. */
+export function rowLiteral(values: readonly (string | number | bigint | boolean | undefined)[]): string {
+  return `(${values.map(fieldLiteral).join(",")})`
+}
+
+function fieldLiteral(value: string | number | bigint | boolean | undefined): string {
+  if (value === undefined) return ""
+  if (typeof value !== "string") return String(value)
+  return /^[\w.:-]+$/.test(value) ? value : `"${value.replace(/["\\]/g, String.raw`$&$&`)}"`
 }

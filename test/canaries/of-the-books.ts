@@ -1,7 +1,7 @@
 /** Faults in the statements that money is moved by. */
 import type { Canary } from "./canary.ts"
 
-const ledger = { file: "src/store/ledger.ts", detector: "books" } as const
+const ledger = { file: "src/store/migrations/0020_book.sql", detector: "books" } as const
 const processes = { file: "src/store/process-statements.ts", detector: "books" } as const
 
 export const booksCanaries: readonly Canary[] = [
@@ -9,64 +9,66 @@ export const booksCanaries: readonly Canary[] = [
     ...ledger,
     name: "a batch sent twice charges twice",
     means: "A commit whose answer was lost is sent again, and the customer pays the same call a second time.",
-    find: "charge_micro as amount from fresh where charge_micro > 0",
-    replace: "due_micro as amount from due where due_micro > 0",
+    find: "select r.payer, r.charge_micro as amount from unnest(fresh) r",
+    replace: "select r.payer, r.charge_micro as amount from unnest(ended) r",
     reason: /"settled"|balances|a balance is the sum/,
   },
   {
     ...ledger,
     name: "the epoch of a lease is not checked",
     means: "A process that was taken for dead goes on charging, out of money that others have leased since.",
-    find: "select id, closed_at is null as open from leases",
-    replace: "select id, true as open from leases",
+    find: "all_open := payers = coalesce(cardinality(open_leases), 0)",
+    replace: "all_open := true",
     reason: /"commit/,
   },
   {
     ...ledger,
     name: "a void is dropped",
     means: "A client was told 503 and that nothing is charged, and is charged.",
-    find: "where voided and part = 0)) and u.part = 0",
-    replace: "where false and voided and part = 0)) and u.part = 0",
+    find: "if e.voided and (was.charge_micro > 0",
+    replace: "if false and e.voided and (was.charge_micro > 0",
     reason: /"settled"|"move": "commit/,
   },
   {
     ...ledger,
     name: "a void gives a budget's lease more than it settled",
     means: "A lease of a budget has settled less than nothing, and more can be spent of the budget than its limit.",
-    find: "greatest(-b.settled_micro, least(b.left_micro, c.amount)) as amount",
-    replace: "c.amount as amount",
+    find: "greatest(-b.settled_micro, least(b.granted_micro - b.returned_micro - b.settled_micro, c.amount_micro)) as amount",
+    replace: "c.amount_micro as amount",
     reason: /"settled": -|not true that a lease has settled and given back no more than it was granted/,
   },
   {
     ...ledger,
     name: "a charge counts in the period of its settlement",
     means: "A call admitted before midnight takes from the budget of the day after.",
-    find: "('daily', to_timestamp(s.daily_ms / 1000))",
-    replace: "('daily', date_trunc('day', now()))",
+    find: "p.period, to_timestamp(p.period_start_ms / 1000), sum(",
+    replace:
+      "p.period, case p.period when 'daily' then date_trunc('day', now()) else to_timestamp(p.period_start_ms / 1000) end, sum(",
     reason: /keySpend|budget/,
   },
   {
     ...ledger,
     name: "an opening stays when its call ends",
     means: "Money of calls that ended long ago is shown as held, and each is ended again when the process dies.",
-    find: "delete from openings where request_id in (select request_id from settled_rows where part = 0)",
-    replace: "delete from openings where request_id in (select request_id from settled_rows where part = 99)",
+    find: "delete from openings where request_id = any (array(select r.request_id from unnest(ended) r where r.part = 0))",
+    replace:
+      "delete from openings where request_id = any (array(select r.request_id from unnest(ended) r where r.part = 99))",
     reason: /not true that an ended call is not open/,
   },
   {
     ...ledger,
     name: "an opening that comes late opens an ended call",
     means: "A statement that was sent again opens a call that has its final record, for ever.",
-    find: "where u.request_id = o.request_id and u.part = 0) = 0",
-    replace: "where u.request_id = o.request_id and u.part = 0) >= 0",
+    find: "where u.request_id = o.request_id and u.part = final_part) = 0",
+    replace: "where u.request_id = o.request_id and u.part = final_part) >= 0",
     reason: /not true that an ended call is not open/,
   },
   {
     ...ledger,
     name: "what the house has had taken back is borne again",
     means: "The record of a call says that the house has paid for it, and the house's account does not.",
-    find: "where t.idempotency_key = 'absorb:' || u.request_id) = 0",
-    replace: "where t.idempotency_key = 'absorb:' || u.request_id) >= 0",
+    find: "and not exists (select from transfers t where t.idempotency_key = any (array['absorb:' || e.request_id]))",
+    replace: "",
     reason: /not true that the transfers of a call are its charge/,
   },
   {

@@ -1,14 +1,13 @@
 /**
- * A batch, committed to the books in memory as the statement of `src/store/ledger.ts` does it, clause by clause: all of it
- * reads the tables as they were, then all is checked as the tables' constraints would, then all is changed or nothing.
+ * A batch, committed to the books in memory in the steps of `book_1` (src/store/migrations/0020_book.sql), each of which
+ * sees what the one before it has done. A constraint that does not hold undoes all of them.
  */
 import { type Batch, BatchRefused, type Opening, type Settlement, type UsageRecord } from "../../actors/ledger.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import type { TransferRow } from "./dump.ts"
 import { type ModelUsage, spendId, type Tables, usageId } from "./model-tables.ts"
 
-/** A record of the batch, and what the customer owes of it. */
-interface Due {
+/** A record of a call that ends, and what the customer owes of it. */
+interface Ended {
   readonly opening: Opening
   readonly record: UsageRecord
   readonly voided: boolean
@@ -16,149 +15,205 @@ interface Due {
   readonly due: bigint
 }
 
-/** What one call changes of its customer's money. */
+/** What the purses of a call pay; negative when they are given back. */
 interface Change {
   readonly opening: Opening
-  readonly accountId: string
-  readonly keyId: string
-  readonly leaseId: bigint
   readonly amount: bigint
 }
 
-interface SpendChange {
+interface Spending {
   readonly keyId: string
   readonly period: SpendingPeriod
   readonly start: number
-  amount: bigint
+  readonly amount: bigint
 }
 
 export function commitBatch(tables: Tables, processId: string, batch: Batch): readonly string[] {
-  const due = batch.settlements.flatMap((settlement) => dueOf(tables, settlement))
-  const charged = new Set(
-    due.map(({ opening }) => opening.requestId).filter((id) => (tables.usage.get(usageId(id, 0))?.charge ?? 0n) > 0n),
-  )
-  const fresh = due.filter(({ opening, record }) => !tables.usage.has(usageId(opening.requestId, record.part)))
-  const booked = due.flatMap((each) => bookedOf(tables, each))
-  const late = due.flatMap((each) => lateOf(tables, each))
-  const changes = [
-    ...fresh.filter((each) => each.due > 0n).map((each) => changeOf(each.opening, each.opening, each.due)),
-    ...booked.filter(({ row }) => row.charge > 0n).map(({ opening, row }) => changeOf(opening, row, -row.charge)),
-  ]
-  const opened = batch.openings.filter(({ requestId }) => !tables.usage.has(usageId(requestId, 0)))
+  const booking = new Booking(tables, processId)
+  try {
+    return booking.book(batch)
+  } catch (error) {
+    booking.undo()
+    throw error
+  }
+}
 
-  due.forEach(checkRecord)
-  for (const { hold } of opened) refuseUnless(hold >= 0n, "openings: hold_micro")
-  const leases = leaseChanges(tables, changes)
-  const balances = balanceChanges(tables, changes)
-  const spending = spendChanges(changes)
-  for (const [id, { keyId }] of spending) {
-    refuseUnless(tables.keySpend.has(id) || tables.keys.has(keyId), "key_spend: key_id")
+class Booking {
+  readonly #tables: Tables
+  readonly #processId: string
+  readonly #undo: (() => void)[] = []
+  /** Told when all is done. */
+  readonly #notices: (() => void)[] = []
+  readonly #fenced: string[] = []
+
+  constructor(tables: Tables, processId: string) {
+    this.#tables = tables
+    this.#processId = processId
   }
 
-  const moved = transfersOf(fresh, booked, late)
-  for (const each of fresh) tables.usage.set(usageId(each.opening.requestId, each.record.part), usageOf(each))
-  for (const { row } of booked) {
-    Object.assign(row, {
-      status: "billing_error",
-      charge: 0n,
-      absorbed: 0n,
-      excess: 0n,
-      flagged: true,
-    } satisfies Partial<ModelUsage>)
+  undo(): void {
+    for (const back of this.#undo.reverse()) back()
   }
-  for (const { row, record } of late) {
-    row.absorbed = record.charge + record.absorbed
-    row.excess = record.excess
-    const { tokens, model, priceId, turns, attempts } = record
-    Object.assign(row, { tokens, model, priceId, turns, attempts } satisfies Partial<ModelUsage>)
-  }
-  for (const transfer of moved) {
-    if (!tables.transfers.has(transfer.idempotencyKey)) tables.transfers.set(transfer.idempotencyKey, transfer)
-  }
-  for (const { lease, settled } of leases) lease.settled = settled
-  for (const { balance, posted, leased } of balances) {
-    if (posted - leased > balance.posted - balance.leased) {
-      tables.tell({ what: "freed", about: "account", id: balance.accountId })
+
+  book({ openings, settlements }: Batch): readonly string[] {
+    const ended = settlements.flatMap((settlement) => this.#endedOf(settlement))
+    const fresh = ended.filter((each) => this.#record(each))
+    for (const { opening, record, due } of fresh) {
+      this.#transfer("charge", opening.requestId, [opening.accountId, "house:revenue"], due)
+      this.#transfer("absorb", opening.requestId, ABSORBED, record.absorbed + record.charge - due)
     }
-    balance.posted = posted
-    balance.leased = leased
+    const charges = fresh.filter(({ due }) => due > 0n).map(({ opening, due }) => ({ opening, amount: due }))
+    this.#apply([...charges, ...ended.flatMap((each) => this.#correct(each))])
+    for (const opening of openings) this.#open(opening)
+    for (const { opening } of settlements) this.#delete(this.#tables.openings, opening.requestId)
+    for (const notice of this.#notices) notice()
+    return this.#fenced
   }
-  const freed = [...spending].filter(([id, change]) => spend(tables, processId, id, change))
-  for (const keyId of new Set(freed.map(([, change]) => change.keyId))) tables.tellKey(keyId, "freed")
-  for (const opening of opened) {
-    if (!tables.openings.has(opening.requestId)) tables.openings.set(opening.requestId, openingOf(processId, opening))
+
+  /** The customer pays only under an open lease. */
+  #endedOf({ opening, records, voided }: Settlement): Ended[] {
+    const open = this.#tables.leases.get(opening.leaseId)?.closed === false
+    return records.map((record) => ({ opening, record, voided, open, due: open ? record.charge : 0n }))
   }
-  for (const { opening } of batch.settlements) tables.openings.delete(opening.requestId)
-  // What an earlier sending has charged, while the lease was open, is charged.
-  return due
-    .filter(({ open, record }) => !open && record.part === 0 && record.charge > 0n)
-    .filter(({ opening }) => !charged.has(opening.requestId))
-    .map(({ opening }) => opening.requestId)
+
+  /** Whether the record is new. */
+  #record({ opening, record, open, due }: Ended): boolean {
+    const absorbed = record.absorbed + record.charge - due
+    const { tokens, excess, turns, attempts } = record
+    const counts = [tokens.input, tokens.output, tokens.cacheRead, tokens.cacheWrite, attempts, turns - 1]
+    refuseUnless(Math.min(...counts) >= 0, "usage: counts")
+    refuseUnless(due >= 0n && absorbed >= 0n && excess >= 0n && excess <= absorbed, "usage: amounts")
+    refuseUnless(record.status === "ok" || due === 0n, "usage: status")
+    const id = usageId(opening.requestId, record.part)
+    if (this.#tables.usage.has(id)) return false
+    const { part, model, priceId, errorCode } = record
+    this.#put(this.#tables.usage, id, {
+      ...callOf(opening),
+      part,
+      model,
+      priceId,
+      tokens,
+      excess,
+      turns,
+      attempts,
+      errorCode,
+      absorbed,
+      status: due < record.charge ? "billing_error" : record.status,
+      charge: due,
+      flagged: record.flagged || !open,
+    })
+    return true
+  }
+
+  /** Takes back what was booked of a voided call; gives a late one its costs. */
+  #correct({ opening, record, voided, open }: Ended): Change[] {
+    if (record.part !== 0 || (open && !voided)) return []
+    const { requestId } = opening
+    const row = this.#tables.usage.get(usageId(requestId, 0))!
+    const { charge, absorbed } = row
+    if (voided && (charge > 0n || absorbed > 0n)) {
+      this.#update(row, { status: "billing_error", charge: 0n, absorbed: 0n, excess: 0n, flagged: true })
+      this.#transfer("void", requestId, ["house:revenue", row.accountId], charge)
+      this.#transfer("void-absorb", requestId, ["house:revenue", "house:absorbed"], absorbed)
+      return charge > 0n ? [{ opening, amount: -charge }] : []
+    }
+    if (open) return []
+    const costs = record.charge + record.absorbed
+    const borneBefore = this.#tables.transfers.has(`absorb:${requestId}`)
+    if (costs > 0n && row.status === "billing_error" && absorbed === 0n && !borneBefore) {
+      const { tokens, model, priceId, turns, attempts, excess } = record
+      this.#update<ModelUsage>(row, { absorbed: costs, tokens, model, priceId, turns, attempts, excess })
+      this.#transfer("absorb", requestId, ABSORBED, costs)
+    }
+    // What an earlier sending has charged, while the lease was open, is charged.
+    if (record.charge > 0n && charge === 0n) this.#fenced.push(requestId)
+    return []
+  }
+
+  #transfer(kind: string, requestId: string, [debit, credit]: readonly [string, string], amount: bigint): void {
+    if (amount === 0n) return
+    const idempotencyKey = `${kind}:${requestId}`
+    refuseUnless(!this.#tables.transfers.has(idempotencyKey), "transfers: idempotency_key")
+    const reason = { charge: "charge", absorb: "absorbed" }[kind] ?? "void"
+    this.#put(this.#tables.transfers, idempotencyKey, { idempotencyKey, debit, credit, amount, reason })
+  }
+
+  /** As `apply_1`: the one place that changes sums of money. */
+  #apply(changes: readonly Change[]): void {
+    const isOpen = ({ opening }: Change) => this.#tables.leases.get(opening.leaseId)?.closed === false
+    for (const [leaseId, amount] of sums(changes.filter(isOpen), ({ opening }) => opening.leaseId)) {
+      const lease = this.#tables.leases.get(leaseId)!
+      const settled = lease.settled + amount
+      refuseUnless(settled >= 0n && settled + lease.returned <= lease.granted, "leases: sums")
+      this.#update(lease, { settled })
+    }
+    const ofLeases = sums(changes.filter(isOpen), ({ opening }) => opening.accountId)
+    for (const [accountId, amount] of sums(changes, ({ opening }) => opening.accountId)) {
+      const balance = this.#tables.balances.get(accountId)
+      if (balance === undefined) continue
+      const free = balance.posted - balance.leased
+      const [posted, leased] = [balance.posted - amount, balance.leased - (ofLeases.get(accountId) ?? 0n)]
+      refuseUnless(leased >= 0n && leased <= posted, "balances: leased_micro")
+      this.#update(balance, { posted, leased })
+      if (posted - leased > free) {
+        this.#notices.push(() => this.#tables.tell({ what: "freed", about: "account", id: accountId }))
+      }
+    }
+    const freed = [...spending(changes)].filter(([id, change]) => this.#spend(id, change)).map(([, { keyId }]) => keyId)
+    for (const keyId of new Set(freed)) this.#notices.push(() => this.#tables.tellKey(keyId, "freed"))
+  }
+
+  /** Whether more of the budget is free then. */
+  #spend(id: string, { keyId, period, start, amount }: Spending): boolean {
+    const lease = this.#tables.budgetLeases.get(id)?.get(this.#processId)
+    let ofBudget = 0n
+    if (lease !== undefined) {
+      const left = lease.granted - lease.returned - lease.settled
+      ofBudget = left < amount ? left : amount
+      if (ofBudget < -lease.settled) ofBudget = -lease.settled
+      this.#update(lease, { settled: lease.settled + ofBudget })
+    }
+    const row = this.#tables.keySpend.get(id)
+    if (row === undefined) {
+      refuseUnless(this.#tables.keys.has(keyId), "key_spend: key_id")
+      this.#put(this.#tables.keySpend, id, { keyId, period, start, spent: amount, leased: -ofBudget })
+      return false
+    }
+    this.#update(row, { spent: row.spent + amount, leased: row.leased - ofBudget })
+    return amount < ofBudget
+  }
+
+  #open(opening: Opening): void {
+    const { requestId, model, priceId, hold } = opening
+    if (this.#tables.usage.has(usageId(requestId, 0))) return
+    refuseUnless(hold >= 0n, "openings: hold_micro")
+    if (this.#tables.openings.has(requestId)) return
+    const row = { ...callOf(opening), model, priceId, hold, processId: this.#processId }
+    this.#put(this.#tables.openings, requestId, row)
+  }
+
+  #put<Row>(table: Map<string, Row>, id: string, row: Row): void {
+    table.set(id, row)
+    this.#undo.push(() => table.delete(id))
+  }
+
+  #delete<Row>(table: Map<string, Row>, id: string): void {
+    const row = table.get(id)
+    table.delete(id)
+    if (row !== undefined) this.#undo.push(() => table.set(id, row))
+  }
+
+  #update<Row extends object>(row: Row, columns: Partial<Row>): void {
+    const before = { ...row }
+    Object.assign(row, columns)
+    this.#undo.push(() => Object.assign(row, before))
+  }
 }
 
-/** The customer pays only under an open lease. */
-function dueOf(tables: Tables, { opening, records, voided }: Settlement): Due[] {
-  const open = tables.leases.get(opening.leaseId)?.closed === false
-  return records.map((record) => ({ opening, record, voided, open, due: open ? record.charge : 0n }))
-}
-
-function bookedOf(tables: Tables, { opening, record, voided }: Due) {
-  if (!voided || record.part !== 0) return []
-  const row = tables.usage.get(usageId(opening.requestId, 0))
-  if (row === undefined || (row.charge === 0n && row.absorbed === 0n)) return []
-  return [{ opening, row, charge: row.charge, absorbed: row.absorbed }]
-}
-
-function lateOf(tables: Tables, { opening, record, open }: Due) {
-  if (open || record.part !== 0 || record.charge + record.absorbed <= 0n) return []
-  const row = tables.usage.get(usageId(opening.requestId, 0))
-  if (row?.status !== "billing_error" || row.absorbed > 0n || tables.transfers.has(`absorb:${row.requestId}`)) return []
-  return [{ row, record }]
-}
-
-const changeOf = (
-  opening: Opening,
-  { accountId, keyId, leaseId }: Omit<Change, "opening" | "amount">,
-  amount: bigint,
-): Change => ({ opening, accountId, keyId, leaseId, amount })
+const ABSORBED = ["house:absorbed", "house:revenue"] as const
 
 function refuseUnless(holds: boolean, constraint: string): void {
   if (!holds) throw new BatchRefused(`violates ${constraint}`)
-}
-
-function checkRecord({ record, due }: Due): void {
-  const { tokens, charge, absorbed, excess, status, turns, attempts } = record
-  const counts = [tokens.input, tokens.output, tokens.cacheRead, tokens.cacheWrite, attempts, turns - 1]
-  refuseUnless(
-    counts.every((count) => count >= 0),
-    "usage: counts",
-  )
-  refuseUnless(due >= 0n && absorbed + charge - due >= 0n, "usage: amounts")
-  refuseUnless(excess >= 0n && excess <= absorbed + charge - due, "usage: excess_micro")
-  refuseUnless(status === "ok" || due === 0n, "usage: status")
-}
-
-function leaseChanges(tables: Tables, changes: readonly Change[]) {
-  return [...sums(changes, ({ leaseId }) => leaseId)].flatMap(([leaseId, amount]) => {
-    const lease = tables.leases.get(leaseId)
-    if (lease === undefined || lease.closed) return []
-    const settled = lease.settled + amount
-    refuseUnless(settled >= 0n && settled + lease.returned <= lease.granted, "leases: sums")
-    return [{ lease, settled }]
-  })
-}
-
-function balanceChanges(tables: Tables, changes: readonly Change[]) {
-  const underOpen = changes.filter(({ leaseId }) => tables.leases.get(leaseId)?.closed === false)
-  const leasedSums = sums(underOpen, ({ accountId }) => accountId)
-  return [...sums(changes, ({ accountId }) => accountId)].flatMap(([accountId, amount]) => {
-    const balance = tables.balances.get(accountId)
-    if (balance === undefined) return []
-    const posted = balance.posted - amount
-    const leased = balance.leased - (leasedSums.get(accountId) ?? 0n)
-    refuseUnless(leased >= 0n && leased <= posted, "balances: leased_micro")
-    return [{ balance, posted, leased }]
-  })
 }
 
 function sums<By>(changes: readonly Change[], by: (change: Change) => By): Map<By, bigint> {
@@ -167,68 +222,17 @@ function sums<By>(changes: readonly Change[], by: (change: Change) => By): Map<B
   return found
 }
 
-/** By `spendId`: each charge counts in a period of each kind. */
-function spendChanges(changes: readonly Change[]): Map<string, SpendChange> {
-  const found = new Map<string, SpendChange>()
-  for (const { keyId, opening, amount } of changes) {
-    const starts = { ...opening.starts, total: 0 }
+/** By `spendId`: each change counts in a period of each kind. */
+function spending(changes: readonly Change[]): Map<string, Spending> {
+  const found = new Map<string, Spending>()
+  for (const { opening, amount } of changes) {
     for (const period of ["daily", "monthly", "total"] as const) {
-      const start = starts[period]
+      const [keyId, start] = [opening.keyId, opening.starts[period]]
       const id = spendId(keyId, period, start)
-      const change = found.get(id)
-      if (change === undefined) found.set(id, { keyId, period, start, amount })
-      else change.amount += amount
+      found.set(id, { keyId, period, start, amount: (found.get(id)?.amount ?? 0n) + amount })
     }
   }
   return found
-}
-
-/** Whether more of the budget is free then. */
-function spend(tables: Tables, processId: string, id: string, change: SpendChange): boolean {
-  const { keyId, period, start, amount } = change
-  const lease = tables.budgetLeases.get(id)?.get(processId)
-  let ofBudget = 0n
-  if (lease !== undefined) {
-    const left = lease.granted - lease.returned - lease.settled
-    ofBudget = left < amount ? left : amount
-    if (ofBudget < -lease.settled) ofBudget = -lease.settled
-    lease.settled += ofBudget
-  }
-  const row = tables.keySpend.get(id)
-  if (row === undefined) {
-    tables.keySpend.set(id, { keyId, period, start, spent: amount, leased: -ofBudget })
-    return false
-  }
-  row.spent += amount
-  row.leased -= ofBudget
-  return amount < ofBudget
-}
-
-function transfersOf(
-  fresh: readonly Due[],
-  booked: readonly ReturnType<typeof bookedOf>[number][],
-  late: readonly ReturnType<typeof lateOf>[number][],
-): TransferRow[] {
-  const revenue = "house:revenue"
-  const house = "house:absorbed"
-  const rows: TransferRow[] = []
-  const move = (kind: string, requestId: string, way: readonly [string, string], amount: bigint, reason: string) => {
-    if (amount > 0n) {
-      rows.push({ idempotencyKey: `${kind}:${requestId}`, debit: way[0], credit: way[1], amount, reason })
-    }
-  }
-  for (const { opening, record, due } of fresh) {
-    move("charge", opening.requestId, [opening.accountId, revenue], due, "charge")
-    move("absorb", opening.requestId, [house, revenue], record.absorbed + record.charge - due, "absorbed")
-  }
-  for (const { row, record } of late) {
-    move("absorb", row.requestId, [house, revenue], record.charge + record.absorbed, "absorbed")
-  }
-  for (const { row, charge, absorbed } of booked) {
-    move("void", row.requestId, [revenue, row.accountId], charge, "void")
-    move("void-absorb", row.requestId, [revenue, house], absorbed, "void")
-  }
-  return rows
 }
 
 const callOf = ({ requestId, accountId, keyId, leaseId, openedAt }: Opening) => ({
@@ -237,28 +241,4 @@ const callOf = ({ requestId, accountId, keyId, leaseId, openedAt }: Opening) => 
   keyId,
   leaseId,
   openedAt,
-})
-
-const usageOf = ({ opening, record, open, due }: Due): ModelUsage => ({
-  ...callOf(opening),
-  part: record.part,
-  model: record.model,
-  priceId: record.priceId,
-  status: due < record.charge ? "billing_error" : record.status,
-  tokens: record.tokens,
-  charge: due,
-  absorbed: record.absorbed + record.charge - due,
-  excess: record.excess,
-  turns: record.turns,
-  attempts: record.attempts,
-  errorCode: record.errorCode,
-  flagged: record.flagged || !open,
-})
-
-const openingOf = (processId: string, opening: Opening) => ({
-  ...callOf(opening),
-  model: opening.model,
-  priceId: opening.priceId,
-  processId,
-  hold: opening.hold,
 })

@@ -20,6 +20,7 @@ import boundedAccounts from "./0015_bounded_accounts.sql" with { type: "text" }
 import excessCounts from "./0016_excess_counts.sql" with { type: "text" }
 import requestFields from "./0018_request_fields.sql" with { type: "text" }
 import estimateFactors from "./0019_estimate_factors.sql" with { type: "text" }
+import book from "./0020_book.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -45,4 +46,5 @@ export const migrations: readonly Migration[] = [
   { name: "0016_excess_counts.sql", sql: excessCounts },
   { name: "0018_request_fields.sql", sql: requestFields },
   { name: "0019_estimate_factors.sql", sql: estimateFactors },
+  { name: "0020_book.sql", sql: book },
 ]
