@@ -8,7 +8,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { Config } from "./config.ts"
 import { Failure } from "./failure/failure.ts"
-import type { Server } from "./server.ts"
+import type { Server } from "./server/server.ts"
 
 const Demo = Type.Object({ email: Type.String(), password: Type.String(), key: Type.String() })
 type Demo = Static<typeof Demo>

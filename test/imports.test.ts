@@ -32,7 +32,7 @@ const ranks: readonly (readonly string[])[] = [
   ["src/gateway"],
   ["src/http"],
   ["src/reconcile.ts", "src/dashboard"],
-  ["src/build.ts", "src/server.ts"],
+  ["src/build.ts", "src/server"],
   ["src/demo.ts"],
   ["src/main.ts"],
 ]

@@ -16,7 +16,7 @@ import type { Descriptors } from "./descriptors.ts"
 /** From a short answer's first token to a long agent turn. */
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
-export interface MetricsParts {
+export interface Gauged {
   readonly actors: Actors
   /** Ids of the models on sale. */
   readonly models: () => readonly string[]
@@ -42,7 +42,8 @@ export class Metrics {
   readonly #firstToken = this.#seconds("first_token_seconds", "From the call's arrival to its first content.")
   readonly #duration = this.#seconds("duration_seconds", "From the call's arrival to its end.")
 
-  constructor({ actors, models, underWay, reconciled, descriptors, bodies }: MetricsParts) {
+  /** From now on tells what these have at the moment that it is asked. */
+  watch({ actors, models, underWay, reconciled, descriptors, bodies }: Gauged): void {
     this.#gauge("in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
     this.#gauge(
       "slots",

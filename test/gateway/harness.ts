@@ -7,7 +7,8 @@ import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
 import type { Provider } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
 import { createLog } from "../../src/log.ts"
-import { type Server, type ServerParts, startServer } from "../../src/server.ts"
+import type { ServerOptions } from "../../src/server/gateway.ts"
+import { type Server, startServer } from "../../src/server/server.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import { seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
@@ -20,7 +21,7 @@ export interface GatewayOptions {
   /** Variables of the configuration. */
   readonly env?: Readonly<Record<string, string>>
   /** Waits that no variable sets. */
-  readonly limits?: ServerParts["limits"]
+  readonly limits?: ServerOptions["limits"]
   /** Providers beside `simulated`; one without a key stays unconfigured. */
   readonly backends?: readonly Backend[]
   /** For tests that put a proxy between the gateway and its database. */

@@ -1,5 +1,5 @@
 /**
- * One gateway process of a simulated world: the product's own `Gateway`, begun and ended as `src/server.ts` and
+ * One gateway process of a simulated world: the product's own `Gateway`, begun and ended as `src/server` and
  * `src/store` do it, on a clock that stops with the process. Times in milliseconds.
  */
 import { sleep } from "../../actors/kernel/clock.ts"

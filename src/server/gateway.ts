@@ -1,0 +1,140 @@
+/** The gateway of a process, with what it needs of the machine: threads, memory, the disk and the configuration's limits. */
+import { availableParallelism, totalmem } from "node:os"
+import { join } from "node:path"
+import type { Runtime } from "../../actors/kernel/actor.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { InlineScheduler } from "../../actors/kernel/scheduler.ts"
+import { LargeBodies } from "../bodies/bodies.ts"
+import { BodyWorkers } from "../bodies/workers.ts"
+import type { LiveCatalogue } from "../catalogue/live.ts"
+import type { CatalogueFile } from "../catalogue/schema.ts"
+import type { Config } from "../config.ts"
+import { Gateway, type GatewayParts } from "../gateway/gateway.ts"
+import type { CallLimits, GatewayPorts } from "../gateway/ports.ts"
+import type { Log } from "../log.ts"
+import { PdfWorker } from "../pdf/reader.ts"
+import { searx } from "../search/searx.ts"
+import { actorStore } from "../store/actor-store.ts"
+import { estimateFactorStore } from "../store/estimate-factors.ts"
+import { endUserSecret } from "../store/installation.ts"
+import { ledgerStore } from "../store/ledger.ts"
+import type { Store } from "../store/open.ts"
+import { WithdrawalFiles } from "../store/withdrawals.ts"
+import type { Backend } from "../upstream/providers.ts"
+
+export interface ServerOptions {
+  readonly config: Config
+  readonly log: Log
+  /** What an empty database is filled with. */
+  readonly catalogueFile: CatalogueFile
+  readonly backends: ReadonlyMap<string, Backend>
+  /** The process cannot go on: something that restarts do not mend. */
+  readonly fatal: (reason: string) => void
+  /** Waits that are nobody's to configure, shorter: for tests. */
+  readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
+}
+
+/** Long enough for a laptop's nap (decisions §6). */
+const READER_STALL_MS = 300_000
+const MOST_BODY_WORKERS = 2
+const LEAST_BODY_MEMORY_BYTES = 256 * 1024 * 1024
+/** Longer than a window of 60 s, which must be empty before a key is put away. */
+const IDLE_MS = 90_000
+
+/** A gateway that has taken back what processes before it could not, and is ready for its first call. */
+export async function openGateway(
+  options: ServerOptions,
+  store: Store,
+  catalogue: LiveCatalogue,
+  told: Pick<GatewayPorts, "finished" | "alerted">,
+): Promise<{ readonly gateway: Gateway; readonly stop: () => Promise<void> }> {
+  const { config, log, backends, fatal } = options
+  const { database, process } = store
+  const pdfs = new PdfWorker(systemClock)
+  const bodyWorkers = new BodyWorkers({
+    log,
+    workers: Math.min(MOST_BODY_WORKERS, Math.max(1, availableParallelism() - 1)),
+    waitMs: config.CAPACITY_WAIT_MS,
+  })
+  const runtime: Runtime = {
+    clock: systemClock,
+    random: Math.random,
+    scheduler: new InlineScheduler(),
+    fatal: (actor, cause) => fatal(`the ${actor} actor does not recover: ${String(cause)}`),
+    crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
+  }
+  const gateway = new Gateway({
+    largeBodies: new LargeBodies(bodyWorkers),
+    runtime,
+    processId: process.id,
+    store: actorStore(database, process.id),
+    // The embedded database has one process, which shares with nobody.
+    ...(config.DATABASE_URL !== undefined && { share: () => process.share() }),
+    ledgerStore: ledgerStore({
+      database: store.ledgerDatabase,
+      processId: process.id,
+      fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
+    }),
+    withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), log),
+    catalogue,
+    backends,
+    fetch,
+    endUserSecret: await endUserSecret(database),
+    pdfs,
+    factorStore: estimateFactorStore(database),
+    search:
+      config.SEARCH_URL === undefined
+        ? undefined
+        : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
+    limits: { ...limitsOf(config), ...options.limits },
+    log,
+    ...told,
+    crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
+  })
+  const withdrawn = await gateway.recover()
+  if (withdrawn > 0) log.warn("took back calls of a dead process", { calls: withdrawn })
+  return {
+    gateway,
+    async stop() {
+      await gateway.stop()
+      pdfs[Symbol.dispose]()
+      bodyWorkers.stop()
+    },
+  }
+}
+
+function limitsOf(config: Config): GatewayParts["limits"] {
+  const memory = memoryBytes()
+  return {
+    maxBodyBytes: config.MAX_BODY_BYTES,
+    bodyIdleMs: config.BODY_IDLE_TIMEOUT_MS,
+    bodyBytes: config.BODY_MEMORY_BYTES ?? bodyBytesOf(memory, config.MAX_BODY_BYTES),
+    maxConcurrency: config.MAX_CONCURRENCY,
+    capacityWaitMs: config.CAPACITY_WAIT_MS,
+    heartbeatMs: config.HEARTBEAT_MS,
+    settleDeadlineMs: config.SETTLE_DEADLINE_MS,
+    upstreamStartMs: config.UPSTREAM_START_TIMEOUT_MS,
+    upstreamIdleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
+    drainMs: config.DRAIN_MS,
+    idleMs: IDLE_MS,
+    upstreamAnswerMs: config.UPSTREAM_ANSWER_TIMEOUT_MS,
+    drainLeftMs: config.DRAIN_LEFT_MS,
+    unreadBytes: config.MAX_UNREAD_BYTES ?? unreadBytesOf(memory),
+    readerStallMs: READER_STALL_MS,
+  }
+}
+
+/** Unread answers may take an eighth of the memory there is, and 64 MiB in any case. */
+const unreadBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 8))
+
+/** Another eighth is for request bodies; what is made of one takes more than its bytes. */
+const bodyBytesOf = (memory: number, largest: number): number =>
+  Math.max(LEAST_BODY_MEMORY_BYTES, 4 * largest, Math.floor(memory / 8))
+
+/** Of the machine, or what a container may have of it. */
+const memoryBytes = (): number => {
+  const constrained = process.constrainedMemory()
+  return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
+}
+
+const stackOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))

@@ -1,0 +1,164 @@
+/** What a running gateway is made of, opened in order; `server.ts` closes it in reverse. */
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { Accounts } from "../accounts/accounts.ts"
+import { Keys } from "../accounts/keys.ts"
+import { Passwords } from "../accounts/password.ts"
+import { SignUps } from "../accounts/sign-ups.ts"
+import { SlowDown } from "../accounts/slow-down.ts"
+import { LiveCatalogue } from "../catalogue/live.ts"
+import type { Config } from "../config.ts"
+import { callFields } from "../gateway/call-fields.ts"
+import type { Gateway } from "../gateway/gateway.ts"
+import { Descriptors } from "../http/descriptors.ts"
+import { Events } from "../http/events.ts"
+import { Metrics } from "../http/metrics.ts"
+import type { Log } from "../log.ts"
+import { openPayments, type Payments } from "../payments/open.ts"
+import { dailyReconciliation } from "../reconcile.ts"
+import type { Daily } from "../reconciliation/daily.ts"
+import { accountStore, type OwnedKey } from "../store/accounts.ts"
+import { apiKeyStore } from "../store/api-keys.ts"
+import { loadCatalogue } from "../store/catalogue.ts"
+import type { Database } from "../store/database.ts"
+import { Notices } from "../store/notices.ts"
+import { openStore, type Store } from "../store/open.ts"
+import { sessionStore } from "../store/sessions.ts"
+import { signUpStore } from "../store/sign-ups.ts"
+import { storedCatalogue } from "../store/stored-catalogue.ts"
+import { openGateway, type ServerOptions } from "./gateway.ts"
+
+export interface Parts {
+  readonly config: Config
+  readonly log: Log
+  readonly store: Store
+  readonly gateway: Gateway
+  readonly accounts: Accounts
+  readonly keys: Keys
+  readonly payments: Payments
+  readonly daily: Daily
+  readonly events: Events
+  readonly metrics: Metrics
+  readonly descriptors: Descriptors
+  readonly refreshCatalogue: () => Promise<void>
+  /** After the last call has ended. */
+  close(): Promise<void>
+}
+
+export async function openParts(options: ServerOptions): Promise<Parts> {
+  const { config, log } = options
+  const store = await openStore(options)
+  const { database } = store
+  const catalogue = new LiveCatalogue(await storedCatalogue(database, options.catalogueFile))
+  const events = new Events()
+  const metrics = new Metrics()
+  const { gateway, stop: stopGateway } = await openGateway(options, store, catalogue, {
+    finished(call) {
+      log.info("call", callFields(call))
+      metrics.finished(call)
+      events.finished(call)
+    },
+    alerted({ requestId, ...alert }) {
+      log.error("backend needs attention", { request_id: requestId, ...alert })
+      metrics.alerted(alert)
+    },
+  })
+  const { actors, bodies, underWay } = gateway.ports
+  const refreshCatalogue = catalogueReader(database, gateway)
+  const notices = await hearNotices(config, { gateway, events, refreshCatalogue })
+  const { accounts, keys } = openAccounts(config, database, gateway)
+  const payments = openPayments(config, database, (accountId, topUpId) => {
+    actors.accounts.freed(accountId)
+    events.credited(accountId, topUpId)
+  })
+  const daily = dailyReconciliation({
+    config,
+    url: store.url,
+    database,
+    payments,
+    freeze: (accountId, reason) => accounts.freeze(accountId, reason),
+    processId: store.process.id,
+    log,
+  })
+  const descriptors = new Descriptors()
+  metrics.watch({
+    actors,
+    models: () => catalogue.offers(systemClock.now()).map(({ model }) => model.id),
+    underWay: () => underWay.size,
+    reconciled: () => daily.last,
+    descriptors,
+    bodies,
+  })
+  return {
+    config,
+    log,
+    store,
+    gateway,
+    accounts,
+    keys,
+    payments,
+    daily,
+    events,
+    metrics,
+    descriptors,
+    refreshCatalogue,
+    async close() {
+      await stopGateway()
+      await notices?.stop()
+    },
+  }
+}
+
+/** Reads the catalogue again. One reading after the other: an older one that ended later would put back old prices. */
+function catalogueReader(database: Database, gateway: Gateway): () => Promise<void> {
+  const read = async () => gateway.replaceCatalogue(await database.run((sql) => loadCatalogue(sql)))
+  let reading = Promise.resolve()
+  return () => {
+    const next = reading.then(read)
+    reading = next.catch(() => {})
+    return next
+  }
+}
+
+/** What other processes on the same database say. The embedded database has none. */
+async function hearNotices(
+  { DATABASE_URL: url }: Config,
+  { gateway, events, refreshCatalogue }: Pick<Parts, "gateway" | "events" | "refreshCatalogue">,
+): Promise<Notices | undefined> {
+  if (url === undefined) return undefined
+  return await Notices.listen({
+    url,
+    heard: (notice) => {
+      if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
+      if (notice.about !== "catalogue") gateway.hear(notice)
+      // A reading that fails here is repeated by the chore, which logs it.
+      else refreshCatalogue().catch(() => {})
+    },
+    missed: () => gateway.hearAll(),
+  })
+}
+
+const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
+
+function openAccounts(config: Config, database: Database, gateway: Gateway): Pick<Parts, "accounts" | "keys"> {
+  const { actors } = gateway.ports
+  const keysChanged = (changed: readonly OwnedKey[]) => actors.keys.inForce(changed.map(({ keyHash }) => hex(keyHash)))
+  return {
+    accounts: new Accounts({
+      accounts: accountStore(database),
+      sessions: sessionStore(database),
+      passwords: new Passwords(),
+      slowDown: new SlowDown(),
+      signUps: new SignUps(signUpStore(database), {
+        perHour: config.SIGN_UPS_PER_HOUR,
+        perDay: config.SIGN_UPS_PER_DAY,
+      }),
+      keysChanged,
+    }),
+    keys: new Keys({
+      store: apiKeyStore(database),
+      keysChanged,
+      mostKeys: config.MAX_KEYS_PER_ACCOUNT,
+      live: (keyHash) => actors.keys.viewIfActive(hex(keyHash)),
+    }),
+  }
+}

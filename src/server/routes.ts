@@ -1,0 +1,74 @@
+/** All that is served: one mount line a controller. */
+import { Elysia } from "elysia"
+import { dashboardController } from "../dashboard/serve/controller.ts"
+import { Failure } from "../failure/failure.ts"
+import { callController, countTokensController } from "../http/calls.ts"
+import { dashboardApi } from "../http/dashboard/api.ts"
+import { authenticator } from "../http/dashboard/session.ts"
+import { simulatedPayController } from "../http/dashboard/simulated-pay.ts"
+import { webhooksController } from "../http/dashboard/webhooks.ts"
+import { contextOf, failureOf } from "../http/edge.ts"
+import { failureResponse } from "../http/errors.ts"
+import { eventsController } from "../http/events.ts"
+import { healthController } from "../http/health.ts"
+import { openapiController } from "../http/openapi.ts"
+import { usageSumStore } from "../store/usage-sums.ts"
+import { usageStore } from "../store/usage.ts"
+import { chatFormat } from "../wire/chat/format.ts"
+import { messagesFormat } from "../wire/messages/format.ts"
+import { responsesFormat } from "../wire/responses/format.ts"
+import type { Parts } from "./parts.ts"
+
+export function routes({ config, log, store, gateway, accounts, keys, payments, events, refreshCatalogue }: Parts) {
+  const { database } = store
+  const { ports } = gateway
+  const authenticate = authenticator(accounts)
+  // Without this option a host of fewer than four characters, such as `gw`, is taken for a part of the path.
+  return new Elysia({ handler: { standardHostname: false } })
+    .onError({ as: "global" }, ({ error, request }) => {
+      const { requestId } = contextOf(request)
+      return failureResponse(failureOf(error, requestId, log), requestId)
+    })
+    .use(callController(ports, chatFormat))
+    .use(callController(ports, messagesFormat))
+    .use(callController(ports, responsesFormat))
+    .use(countTokensController(ports, messagesFormat))
+    .use(
+      dashboardApi({
+        ports,
+        authenticate,
+        accounts,
+        keys,
+        topUps: payments.topUps,
+        topUpStore: payments.store,
+        usage: usageStore(database),
+        sums: usageSumStore(database),
+        database,
+        processId: store.process.id,
+        refreshCatalogue,
+        about: { supportContact: config.SUPPORT_CONTACT, sendsMail: config.SMTP_URL !== undefined },
+      }),
+    )
+    .use(webhooksController(payments))
+    .use(
+      simulatedPayController({
+        topUps: payments.topUps,
+        store: payments.store,
+        secret: config.PAYMENT_SIMULATED_SECRET,
+        charges: payments.provider.id === "simulated",
+      }),
+    )
+    .use(eventsController({ events, accounts, authenticate }))
+    .use(openapiController())
+    .use(dashboardController())
+    .use(
+      healthController({
+        draining: () => gateway.isDraining,
+        database: () => database.ping(),
+        async ledgerLagMs() {
+          const view = await ports.actors.ledger.view()
+          return view instanceof Failure ? Infinity : view.lagMs
+        },
+      }),
+    )
+}
