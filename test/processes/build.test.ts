@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import manifest from "../package.json" with { type: "json" }
-import { pagesOf } from "./pdf/files.ts"
+import manifest from "../../package.json" with { type: "json" }
+import { pagesOf } from "../pdf/files.ts"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
-const root = join(import.meta.dir, "..")
+const root = join(import.meta.dir, "../..")
 
 const threePages = {
   type: "document",

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs
 import { join } from "node:path"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
-const root = join(import.meta.dir, "..")
+const root = join(import.meta.dir, "../..")
 const start = (dataDir: string) => DevProcess.start([process.execPath, "src/main.ts"], root, dataDir)
 
 /** The text that a chat stream adds up to. */

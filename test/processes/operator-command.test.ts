@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
-const root = join(import.meta.dir, "..")
+const root = join(import.meta.dir, "../..")
 
 async function command(dataDir: string, ...args: string[]) {
   const child = Bun.spawn([process.execPath, "src/main.ts", ...args], {

@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { eventually } from "../contract/calling.ts"
-import { DevProcess, scratchDirectory } from "../dev-process.ts"
+import { DevProcess, scratchDirectory } from "./dev-process.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 import { embeddedAddress } from "../../src/store/embedded/open.ts"
 import { directConnection } from "../store/harness.ts"
-import { openBooks } from "./world.ts"
+import { openBooks } from "../reconciliation/world.ts"
 
 const root = join(import.meta.dir, "../..")
 
