@@ -138,23 +138,24 @@ export function topUpStore(database: Database): TopUpStore {
       await database.run(
         (sql) => sql`
           with top_up as (
-            select id, account_id, balance_purchased_micro, service_fee_micro from top_ups where id = ${id}
+            select t.id, account_id, t.balance_purchased_micro, t.service_fee_micro
+            from top_ups t join balances using (account_id) where t.id = ${id}
           ), fresh as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
             select ${key}, 'house:cash_clearing', account_id, balance_purchased_micro, 'top_up' from top_up
             on conflict (idempotency_key) do nothing
             returning credit_account, amount_micro
-          ), credited as (
-            insert into balances (account_id, posted_micro) select credit_account, amount_micro from fresh
-            on conflict (account_id) do update set posted_micro = balances.posted_micro + excluded.posted_micro
           ), fee as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
             select ${`${key}:service_fee`}, 'house:cash_clearing', 'house:revenue', service_fee_micro,
               'service_fee'
             from top_up where service_fee_micro > 0 and exists (select from fresh)
+          ), paid as (
+            update top_ups set status = 'paid', paid_at = now(), reference = ${reference}
+            where id = ${id} and exists (select from fresh)
           )
-          update top_ups set status = 'paid', paid_at = now(), reference = ${reference}
-          where id = ${id} and exists (select from fresh)`,
+          select apply_1(null, array(
+            select ('account', credit_account, null, null, null, -amount_micro)::change_1 from fresh))`,
         once,
       )
     },

@@ -41,11 +41,6 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
         from allowed
         on conflict (idempotency_key) do nothing
         returning 1
-      ), moved as (
-        -- Bounded for the row as it was when the statement began, whose constraint Postgres checks too, before it finds
-        -- that there is a newer one.
-        update balances b set posted_micro = b.posted_micro + greatest(${amount}::bigint, b.leased_micro - b.posted_micro)
-        from allowed a where b.account_id = a.account_id and exists (select from fresh)
       ), logged as (
         insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
         select ${signature(sql, act)}, 'account.adjusted', a.account_id,
@@ -55,7 +50,9 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
           ${reason}
         from allowed a where exists (select from fresh)
       )
-      select t.posted_micro, t.leased_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
+      select apply_1(null, array(
+          select ('account', t.account_id, null, null, null, -${amount}::bigint)::change_1 from fresh)),
+        t.posted_micro, t.leased_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
         (select case when x.credit_account = ${accountId} then x.amount_micro else -x.amount_micro end
           from transfers x where x.idempotency_key = ${transfer}) as earlier,
         (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
