@@ -1,8 +1,7 @@
 import { StrictMode } from "react"
 import { createRoot } from "react-dom/client"
 import { App } from "./app.tsx"
-import { addFonts } from "./fonts.ts"
-import { applyTheme } from "./theme.ts"
+import { addFonts, applyTheme } from "./appearance.tsx"
 
 applyTheme()
 addFonts()

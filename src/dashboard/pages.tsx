@@ -32,15 +32,15 @@ export interface DashboardPage {
 
 /** Reached from the operator's overview, and shown under its place in the navigation. */
 const operatorPages = [
-  ["/operator/accounts", () => import("./pages/operator/accounts/page.tsx")],
-  ["/operator/accounts/:id", () => import("./pages/operator/account/page.tsx")],
-  ["/operator/top-ups", () => import("./pages/operator/top-ups/page.tsx")],
-  ["/operator/payment-problems", () => import("./pages/operator/payment-problems/page.tsx")],
-  ["/operator/models", () => import("./pages/operator/models/page.tsx")],
-  ["/operator/models/:model", () => import("./pages/operator/model/page.tsx")],
-  ["/operator/backends", () => import("./pages/operator/backends/page.tsx")],
-  ["/operator/billing", () => import("./pages/operator/billing/page.tsx")],
-  ["/operator/audit", () => import("./pages/operator/audit/page.tsx")],
+  ["/operator/accounts", () => import("./pages/operator/accounts.tsx")],
+  ["/operator/accounts/:id", () => import("./pages/operator/account.tsx")],
+  ["/operator/top-ups", () => import("./pages/operator/top-ups.tsx")],
+  ["/operator/payment-problems", () => import("./pages/operator/payment-problems.tsx")],
+  ["/operator/models", () => import("./pages/operator/models.tsx")],
+  ["/operator/models/:model", () => import("./pages/operator/model.tsx")],
+  ["/operator/backends", () => import("./pages/operator/backends.tsx")],
+  ["/operator/billing", () => import("./pages/operator/billing.tsx")],
+  ["/operator/audit", () => import("./pages/operator/audit.tsx")],
 ] as const
 
 export const pages: readonly DashboardPage[] = [
@@ -97,10 +97,10 @@ export const pages: readonly DashboardPage[] = [
   {
     path: "/operator",
     access: "operator",
-    component: lazy(() => import("./pages/operator/overview/page.tsx")),
+    component: lazy(() => import("./pages/operator/overview.tsx")),
     navigation: { label: "operator", icon: <ShieldCheck /> },
   },
   ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: lazy(load) })),
-  { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/sign-in/page.tsx")) },
-  { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/sign-up/page.tsx")) },
+  { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/auth/sign-in.tsx")) },
+  { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/auth/sign-up.tsx")) },
 ]

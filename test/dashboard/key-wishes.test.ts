@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { noWishes, read, wishedOf, type WrittenWishes, type WrongField } from "../../src/dashboard/pages/keys/wishes.ts"
+import { noWishes, read, wishedOf, type WrittenWishes, type WrongField } from "../../src/dashboard/pages/keys/draft.ts"
 
 const written = (change: Partial<WrittenWishes>): WrittenWishes => ({ ...noWishes, name: "Produksi", ...change })
 

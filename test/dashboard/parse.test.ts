@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, constantFrom, property } from "fast-check"
-import { parseRupiah, parseWhole } from "../../src/dashboard/i18n/parse.ts"
-import { formatRupiah } from "../../src/dashboard/i18n/rupiah.ts"
+import { formatRupiah, parseRupiah, parseWhole } from "../../src/dashboard/i18n/amounts.ts"
 
 test.each([
   ["50000", 50_000_000_000n, 50_000_000_000n],

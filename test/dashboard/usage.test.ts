@@ -51,12 +51,12 @@ describe("the address", () => {
 
 const call = (n: number): Call => ({ request_id: `req_${n}`, status: "ok", model: "m" }) as Call
 const calls = (...numbers: number[]) => numbers.map(call)
-const list = (numbers: number[], nextCursor: string | null): CallList => ({
+const list = (numbers: number[], nextCursor: string | null): CallList<Call> => ({
   calls: calls(...numbers),
   nextCursor,
   arrived: new Set(),
 })
-const numbers = ({ calls: rows }: CallList) => rows.map(({ request_id: id }) => Number(id.slice(4)))
+const numbers = ({ calls: rows }: CallList<Call>) => rows.map(({ request_id: id }) => Number(id.slice(4)))
 
 describe("the list", () => {
   test("keeps older pages below a first page that has moved on", () => {

@@ -4,6 +4,24 @@
  */
 import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
+import { ApiFailure, errorBody, retryAfterS } from "./failure.ts"
 
 /** Times stay the text that the API sends; the page reads them where it shows them. */
 export const api = treaty<DashboardApi>(location.origin, { parseDate: false })
+
+interface Answered {
+  readonly data: unknown
+  readonly error: { readonly value: unknown } | null
+  readonly status: number
+  readonly response: Response
+}
+type Data<A> = A extends { readonly error: null; readonly data: infer T } ? T : never
+
+/** The data that a call of the client returns. Throws an ApiFailure, as queries and mutations expect it. */
+export async function unwrap<A extends Answered>(call: Promise<A>): Promise<Data<A>> {
+  const { data, error, status, response } = await call.catch(() => {
+    throw new ApiFailure(undefined, 0)
+  })
+  if (error === null) return data as Data<A>
+  throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
+}

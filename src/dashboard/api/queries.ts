@@ -3,18 +3,17 @@
  * make them stale: `account`, `summary`, `usage`, `keys`, `top-ups`, `models`.
  */
 import { queryOptions } from "@tanstack/react-query"
-import { api } from "./client.ts"
-import { told } from "./failure.ts"
+import { api, unwrap } from "./client.ts"
 
 export const accountQuery = queryOptions({
   queryKey: ["account"],
-  queryFn: () => told(api.account.get()),
+  queryFn: () => unwrap(api.account.get()),
 })
 export type Account = Awaited<ReturnType<NonNullable<typeof accountQuery.queryFn>>>
 
 /** Those that work come first. */
 export const keysPage = (cursor: string | undefined) =>
-  told(api.keys.get({ query: { limit: "100", ...(cursor !== undefined && { cursor }) } }))
+  unwrap(api.keys.get({ query: { limit: "100", ...(cursor !== undefined && { cursor }) } }))
 type KeysPage = Awaited<ReturnType<typeof keysPage>>
 export type ApiKey = KeysPage["data"][number]
 
@@ -47,7 +46,7 @@ export const namedKeysQuery = queryOptions({
 
 export const modelsQuery = queryOptions({
   queryKey: ["models"],
-  queryFn: async () => (await told(api.models.get())).data,
+  queryFn: async () => (await unwrap(api.models.get())).data,
   staleTime: 60_000,
 })
 export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
@@ -55,6 +54,6 @@ export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.q
 /** What does not change while the gateway runs. */
 export const aboutQuery = queryOptions({
   queryKey: ["about"],
-  queryFn: () => told(api.about.get()),
+  queryFn: () => unwrap(api.about.get()),
   staleTime: Number.POSITIVE_INFINITY,
 })

@@ -1,9 +1,10 @@
 /** Things to press. One `primary` a view; `danger` for what cannot be undone. */
-import type { ButtonHTMLAttributes, ReactNode } from "react"
+import { Check, Copy, LoaderCircle, X } from "lucide-react"
+import { type ButtonHTMLAttributes, type ReactNode, useEffect, useId, useRef, useState } from "react"
 import { Link } from "wouter"
-import { Spinner } from "./spinner.tsx"
+import { useComponentText } from "./text.ts"
 
-export type ButtonKind = "primary" | "secondary" | "quiet" | "danger"
+type ButtonKind = "primary" | "secondary" | "quiet" | "danger"
 
 interface Look {
   readonly kind?: ButtonKind
@@ -14,7 +15,7 @@ interface Look {
 const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
   `button button-${kind} button-${size} ${extra}`.trimEnd()
 
-export type ButtonProps = Look & { readonly busy?: boolean } & ButtonHTMLAttributes<HTMLButtonElement>
+type ButtonProps = Look & { readonly busy?: boolean } & ButtonHTMLAttributes<HTMLButtonElement>
 
 /** `busy`: it has been pressed and is at work; it keeps its focus and takes no second press. */
 export function Button({ kind, size, icon, busy = false, children, onClick, className, ...rest }: ButtonProps) {
@@ -74,3 +75,102 @@ export const ButtonLink = ({ to, children, icon, ...look }: ButtonLinkProps) => 
     {children}
   </Link>
 )
+
+/** Something is at work; what, its place says. */
+export const Spinner = () => <LoaderCircle className="spinner" aria-hidden="true" />
+
+const SHOWN_MS = 2_000
+
+interface CopyButtonProps {
+  readonly text: string
+  /** What is copied, for the button's name: "API key". */
+  readonly what: string
+}
+
+/** Copies a text, and says so where it was pressed and to a screen reader. */
+export function CopyButton({ text: copied, what }: CopyButtonProps) {
+  const text = useComponentText()
+  const [outcome, setOutcome] = useState<"copied" | "failed">()
+  useEffect(() => {
+    if (outcome === undefined) return undefined
+    const timer = setTimeout(() => setOutcome(undefined), SHOWN_MS)
+    return () => clearTimeout(timer)
+  }, [outcome])
+  const copy = () =>
+    navigator.clipboard.writeText(copied).then(
+      () => setOutcome("copied"),
+      () => setOutcome("failed"),
+    )
+  return (
+    <>
+      <IconButton
+        size="small"
+        label={outcome === "copied" ? text.copied : `${text.copy} ${what}`}
+        onClick={() => void copy()}
+      >
+        {outcome === undefined ? (
+          <Copy />
+        ) : outcome === "copied" ? (
+          <Check className="is-good" />
+        ) : (
+          <X className="is-bad" />
+        )}
+      </IconButton>
+      <span className="visually-hidden" role="status">
+        {outcome === "copied" ? text.copied : outcome === "failed" ? text.copyFailed : ""}
+      </span>
+    </>
+  )
+}
+
+interface ContactLinkProps {
+  /** An e-mail address, or one that begins with https://. */
+  readonly contact: string
+  readonly children: ReactNode
+}
+
+/** Leads to the operator: to their mailbox, or to the page that they named. */
+export const ContactLink = ({ contact, children }: ContactLinkProps) =>
+  contact.startsWith("https://") ? (
+    <a href={contact} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  ) : (
+    <a href={`mailto:${contact}`}>{children}</a>
+  )
+
+interface MenuProps {
+  readonly label: string
+  readonly trigger: ReactNode
+  readonly children: ReactNode
+  readonly className?: string
+}
+
+/**
+ * A button with a small panel of links and buttons below it, on the browser's own popover: it closes with Escape, a press
+ * outside, and whatever is chosen in it.
+ */
+export function Menu({ label, trigger, children, className = "" }: MenuProps) {
+  const id = useId()
+  const panel = useRef<HTMLDivElement>(null)
+  return (
+    <div className={`menu ${className}`.trimEnd()}>
+      <button type="button" className="menu-trigger" popoverTarget={id} aria-label={label}>
+        {trigger}
+      </button>
+      {/* oxlint-disable-next-line jsx-a11y/no-static-element-interactions, jsx-a11y/click-events-have-key-events -- the press is its children's */}
+      <div
+        id={id}
+        ref={panel}
+        popover="auto"
+        className="menu-panel"
+        onClick={(event) => {
+          if (event.target instanceof Element && event.target.closest("a, button[data-closes]"))
+            panel.current?.hidePopover()
+        }}
+      >
+        {children}
+      </div>
+    </div>
+  )
+}

@@ -4,8 +4,6 @@
  */
 import { useEffect, useMemo, useRef, useState } from "react"
 import UPlot from "uplot"
-import { ChartTable } from "./chart-table.tsx"
-import type { ChartProps, Series } from "./chart-props.ts"
 import { chartOptions, type Pointed } from "./chart-options.ts"
 
 const HEIGHT = 220
@@ -106,4 +104,52 @@ function useLooks(): number {
     }
   }, [])
   return looks
+}
+
+/** A chart's numbers as a table: seen by screen readers alone. */
+const ChartTable = ({ caption, labels, series, format }: ChartProps) => (
+  <div className="visually-hidden">
+    <table>
+      <caption>{caption}</caption>
+      <thead>
+        <tr>
+          <td />
+          {series.map(({ name }) => (
+            <th key={name} scope="col">
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {labels.map((label, step) => (
+          <tr key={label}>
+            <th scope="row">{label}</th>
+            {series.map(({ name, values }) => {
+              const value = values[step]
+              return <td key={name}>{value === null || value === undefined ? "" : format(value)}</td>
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
+)
+
+/** What a chart is given. */
+export interface Series {
+  readonly name: string
+  /** One for each label; null where there is none. */
+  readonly values: readonly (number | null)[]
+}
+
+interface ChartProps {
+  readonly caption: string
+  readonly kind: "bars" | "lines"
+  /** Of the steps, as they are shown: "21 Nov". */
+  readonly labels: readonly string[]
+  readonly series: readonly Series[]
+  readonly format: (value: number) => string
+  /** Pixels. */
+  readonly height?: number
 }

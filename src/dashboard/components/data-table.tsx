@@ -5,9 +5,7 @@
 import { ArrowDown, ArrowUp } from "lucide-react"
 import type { ReactNode } from "react"
 import { Button } from "./button.tsx"
-import { EmptyState } from "./empty-state.tsx"
-import { ErrorState } from "./error-state.tsx"
-import { Skeleton } from "./skeleton.tsx"
+import { EmptyState, ErrorState, Skeleton } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
 
 export interface Column<Row> {

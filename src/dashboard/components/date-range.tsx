@@ -1,6 +1,9 @@
-/** From one day to another, both included, by a few usual spans or by hand. Days are the account's, such as 2026-11-21. */
+/**
+ * A range of days, both ends included: a usual span up to today, or two dates. Days are those of the account's time zone,
+ * such as 2026-11-21.
+ */
 import { useId } from "react"
-import { type Days, lastDays } from "../i18n/days.ts"
+import { type Days, lastDays } from "../i18n/time.ts"
 import { Choice } from "./choice.tsx"
 import { useComponentText } from "./text.ts"
 
@@ -11,7 +14,9 @@ interface DateRangeProps {
   readonly onChange: (days: Days) => void
 }
 
+/** Days, today among them. */
 const SPANS = [1, 7, 30, 90] as const
+
 export function DateRange({ value, today, onChange }: DateRangeProps) {
   const text = useComponentText()
   const fromId = useId()

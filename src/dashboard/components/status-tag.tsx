@@ -1,6 +1,6 @@
-/** A call's outcome, in a word (gateway-api.md, "Usage record status"). */
+/** The status of a call (specification, "Usage record status"): its names, and the tag that shows it. */
 import { texts } from "../i18n/language.tsx"
-import { Tag, type Tone } from "./tag.tsx"
+import { Tag, type Tone } from "./values.tsx"
 
 export const useStatusText = texts({
   id: {

@@ -28,9 +28,6 @@ export const useComponentText = texts({
     range: "Rentang waktu",
     today: "Hari ini",
     days: (count: number) => `${count} hari`,
-    custom: "Pilih tanggal",
-    apply: "Terapkan",
-    dataTable: "Data sebagai tabel",
     sortBy: (column: string) => `Urutkan menurut ${column}`,
   },
   en: {
@@ -59,9 +56,6 @@ export const useComponentText = texts({
     range: "Time range",
     today: "Today",
     days: (count: number) => `${count} days`,
-    custom: "Choose dates",
-    apply: "Apply",
-    dataTable: "Data as a table",
     sortBy: (column: string) => `Sort by ${column}`,
   },
 })

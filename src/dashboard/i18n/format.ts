@@ -1,8 +1,8 @@
 /** Numbers, times and money in the page's language and the account's time zone. */
 import { useMemo } from "react"
+import { formatRupiah, type RupiahForm } from "./amounts.ts"
 import { type Language, useLanguage } from "./language.tsx"
-import { formatRupiah, type RupiahForm } from "./rupiah.ts"
-import { useTimeZone } from "./time-zone.ts"
+import { useTimeZone } from "./time.ts"
 
 export interface Format {
   readonly rupiah: (micro: number | bigint, form?: RupiahForm) => string

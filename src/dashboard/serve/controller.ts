@@ -5,8 +5,7 @@
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { edge } from "../../http/edge.ts"
-import { type Asset, type Assets, assetsOf, encodedFor } from "./assets.ts"
-import { bundlePage } from "./bundle.ts"
+import { type Asset, type Assets, assetsOf, bundlePage, encodedFor } from "./bundle.ts"
 import { embedded } from "./embedded.ts"
 
 /** Nothing from elsewhere, nothing inline, nowhere framed. QR codes are drawn by the server, as data. */

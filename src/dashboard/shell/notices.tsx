@@ -1,14 +1,16 @@
-/** What the account's owner must know on whatever page they are. */
+/** What is shown whatever the page: notices about the account, and that a page has crashed. */
 import { useQuery } from "@tanstack/react-query"
 import { CircleAlert } from "lucide-react"
-import type { ReactNode } from "react"
+import { Component, type ReactNode } from "react"
 import { Link } from "wouter"
 import { aboutQuery } from "../api/queries.ts"
-import { ContactLink } from "../components/contact-link.tsx"
+import { Button, ContactLink } from "../components/button.tsx"
+import { EmptyState } from "../components/feedback.tsx"
 import { useFormat } from "../i18n/format.ts"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
+/** What the account's owner must know on whatever page they are. */
 export function Notices() {
   const text = useShellText()
   const format = useFormat()
@@ -43,3 +45,38 @@ const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; readonly ch
     <span>{children}</span>
   </p>
 )
+
+interface CrashBoundaryProps {
+  /** Where it happened: another page is another try. */
+  readonly place: string
+  readonly children: ReactNode
+}
+
+/** A page that throws leaves the frame standing, and says so. */
+export class CrashBoundary extends Component<CrashBoundaryProps, { readonly crashedAt: string | undefined }> {
+  override state: { readonly crashedAt: string | undefined } = { crashedAt: undefined }
+
+  static getDerivedStateFromError() {
+    return { crashedAt: location.pathname }
+  }
+
+  override render() {
+    return this.state.crashedAt === location.pathname ? <Crashed /> : this.props.children
+  }
+}
+
+function Crashed() {
+  const text = useShellText()
+  return (
+    <EmptyState
+      title={text.crashed}
+      action={
+        <Button kind="primary" onClick={() => location.reload()}>
+          {text.reload}
+        </Button>
+      }
+    >
+      {text.crashedHint}
+    </EmptyState>
+  )
+}

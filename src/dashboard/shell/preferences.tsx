@@ -1,11 +1,17 @@
-/** Language and theme, each one press away. */
+/** Language and theme: what was chosen, and the switches that choose. */
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { type ReactNode, useCallback, useState } from "react"
+import { api, unwrap } from "../api/client.ts"
+import { isSignedOut } from "../api/failure.ts"
+import { accountQuery } from "../api/queries.ts"
+import { themes, useTheme } from "../appearance.tsx"
 import { Choice } from "../components/choice.tsx"
-import { type Language, languages, useLanguage } from "../i18n/language.tsx"
-import { themes, useTheme } from "../theme.ts"
+import { type Language, LanguageProvider, languages, preferredLanguage, useLanguage } from "../i18n/language.tsx"
 import { useShellText } from "./text.ts"
 
 const NAMES: Readonly<Record<Language, string>> = { id: "Indonesia", en: "English" }
 
+/** Language and theme, each one press away. */
 export function LanguageSwitch() {
   const text = useShellText()
   const { language, choose } = useLanguage()
@@ -31,5 +37,34 @@ export function ThemeSwitch() {
       nameOf={(value) => text.themes[value]}
       onChoose={choose}
     />
+  )
+}
+
+const STORED = "loket.language"
+
+/** The language that the page is in: the account's; a visitor's own choice; the browser's. */
+export function PreferredLanguage({ children }: { readonly children: ReactNode }) {
+  const client = useQueryClient()
+  const { data, error } = useQuery(accountQuery)
+  const [visitors, setVisitors] = useState(() => preferredLanguage(localStorage.getItem(STORED), navigator.languages))
+  const account = isSignedOut(error) ? undefined : data
+  const signedIn = account !== undefined
+  const choose = useCallback(
+    (language: Language) => {
+      localStorage.setItem(STORED, language)
+      setVisitors(language)
+      if (!signedIn) return
+      client.setQueryData(accountQuery.queryKey, (known) => known && { ...known, language })
+      // What the account then has is what it shows, also when it could not be changed.
+      void unwrap(api.account.patch({ language }))
+        .catch(() => {})
+        .then(() => client.invalidateQueries(accountQuery))
+    },
+    [client, signedIn],
+  )
+  return (
+    <LanguageProvider language={account?.language ?? visitors} choose={choose}>
+      {children}
+    </LanguageProvider>
   )
 }

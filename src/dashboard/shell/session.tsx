@@ -1,11 +1,11 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react"
+import { api, unwrap } from "../api/client.ts"
+import { isSignedOut } from "../api/failure.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
-import { api } from "../api/client.ts"
-import { isSignedOut, told } from "../api/failure.ts"
 
-export interface Session {
+interface Session {
   /** Undefined for a visitor. */
   readonly account: Account | undefined
   /** After a sign-in or sign-up. */
@@ -56,7 +56,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     await client.refetchQueries(accountQuery)
   }, [client])
   const signOut = useCallback(async () => {
-    await told(api.auth["sign-out"].post()).catch((error: unknown) => {
+    await unwrap(api.auth["sign-out"].post()).catch((error: unknown) => {
       if (!isSignedOut(error)) throw error
     })
     await ended()

@@ -1,17 +1,17 @@
-/** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
+/** The frames around every page: one with navigation, balance and account; a bare one for visitors. */
 import { CircleUser, Ellipsis, FileCode, LogOut, Wallet } from "lucide-react"
 import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useRoute } from "wouter"
-import { ButtonLink } from "../components/button.tsx"
-import { Menu } from "../components/menu.tsx"
-import { Money } from "../components/money.tsx"
+import { ButtonLink, Menu } from "../components/button.tsx"
+import { Logo } from "../appearance.tsx"
+import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
-import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
-import { Logo } from "./logo.tsx"
 import { Notices } from "./notices.tsx"
+import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
+/** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const text = useShellText()
   const main = useRef<HTMLElement>(null)
@@ -219,6 +219,29 @@ function AccountPanel() {
           {text.signOut}
         </button>
       )}
+    </div>
+  )
+}
+
+/** The frame of pages for visitors: no navigation, just the one thing to do. */
+export function BareFrame({ children }: { readonly children: ReactNode }) {
+  const text = useShellText()
+  return (
+    <div className="bare">
+      <header className="bare-head">
+        <Link href="/" className="brand">
+          <Logo />
+          {text.product}
+        </Link>
+        <nav className="bare-links" aria-label={text.mainNavigation}>
+          <Link href="/models">{text.navigation.models}</Link>
+          <a href="/docs">{text.apiReference}</a>
+        </nav>
+      </header>
+      <main>{children}</main>
+      <footer className="bare-foot">
+        <LanguageSwitch />
+      </footer>
     </div>
   )
 }

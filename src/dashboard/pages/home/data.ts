@@ -1,20 +1,19 @@
 /** What the home page asks. */
 import { queryOptions } from "@tanstack/react-query"
-import { api } from "../../api/client.ts"
-import { told } from "../../api/failure.ts"
-import { daysOf, lastDays } from "../../i18n/days.ts"
+import { api, unwrap } from "../../api/client.ts"
+import { daysOf, lastDays } from "../../i18n/time.ts"
 
 const RECENT = 8
 const CHART_DAYS = 30
 
 export const summaryQuery = queryOptions({
   queryKey: ["summary"],
-  queryFn: () => told(api.account.summary.get()),
+  queryFn: () => unwrap(api.account.summary.get()),
 })
 
 export const recentCallsQuery = queryOptions({
   queryKey: ["usage", "recent"],
-  queryFn: async () => (await told(api.usage.get({ query: { limit: RECENT } }))).data,
+  queryFn: async () => (await unwrap(api.usage.get({ query: { limit: RECENT } }))).data,
 })
 export type Call = Awaited<ReturnType<NonNullable<typeof recentCallsQuery.queryFn>>>[number]
 
@@ -30,7 +29,7 @@ export const daysQuery = (today: string) =>
     queryKey: ["usage", "days", today],
     queryFn: async (): Promise<readonly Day[]> => {
       const { from } = lastDays(today, CHART_DAYS)
-      const { data } = await told(api.usage.summary.get({ query: { from, to: today, group_by: "day" } }))
+      const { data } = await unwrap(api.usage.summary.get({ query: { from, to: today, group_by: "day" } }))
       const charges = new Map(data.map((row) => [row.group, row.charge_micro]))
       return daysOf(from, CHART_DAYS).map((day) => ({ day, chargeMicro: charges.get(day) ?? 0 }))
     },

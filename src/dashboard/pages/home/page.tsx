@@ -1,20 +1,18 @@
 /** Where somebody lands: what there is, what it goes to, and what to do next. Follows the account live. */
 import { useQuery } from "@tanstack/react-query"
-import { Activity } from "lucide-react"
+import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
 import { lazy, Suspense } from "react"
+import { Link } from "wouter"
 import { ButtonLink } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
-import { Page } from "../../components/page.tsx"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
-import { dayIn } from "../../i18n/days.ts"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { StatusTag } from "../../components/status-tag.tsx"
 import { useFormat } from "../../i18n/format.ts"
+import { dayIn } from "../../i18n/time.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { type Day, daysQuery } from "./data.ts"
-import { FirstSteps } from "./first-steps.tsx"
-import { Numbers } from "./numbers.tsx"
-import { RecentCalls } from "./recent-calls.tsx"
+import { type Call, type Day, daysQuery, recentCallsQuery, summaryQuery } from "./data.ts"
 import { useHomeText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
@@ -64,5 +62,135 @@ function SpendChart({ days }: { readonly days: readonly Day[] }) {
         format={(micro) => format.rupiah(Math.round(micro))}
       />
     </Suspense>
+  )
+}
+
+/** What a new account still has to do, until all of it is done. */
+function FirstSteps() {
+  const text = useHomeText()
+  const { data: summary } = useQuery(summaryQuery)
+  if (summary === undefined) return null
+  const { topped_up: toppedUp, key_made: keyMade, call_made: callMade } = summary.first_steps
+  const steps = [
+    { to: "/wallet", title: text.steps.topUp, hint: text.steps.topUpHint, done: toppedUp },
+    { to: "/keys", title: text.steps.key, hint: text.steps.keyHint, done: keyMade },
+    { to: "/quick-start", title: text.steps.call, hint: text.steps.callHint, done: callMade },
+  ]
+  if (steps.every(({ done }) => done)) return null
+  return (
+    <Card title={text.firstSteps} flush>
+      <ol className="first-steps">
+        {steps.map(({ to, title, hint, done }) => (
+          <li key={to} className={done ? "is-done" : undefined}>
+            <Link href={to}>
+              {done ? <CircleCheck aria-hidden="true" /> : <Circle aria-hidden="true" />}
+              <span className="first-step-words">
+                <span>
+                  {title}
+                  {done && <span className="visually-hidden"> ({text.done})</span>}
+                </span>
+                <span className="first-step-hint">{hint}</span>
+              </span>
+              <ChevronRight aria-hidden="true" />
+            </Link>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  )
+}
+
+/** Longer than this nobody plans. */
+const LONGEST_DAYS = 365
+
+/** The account in four numbers. */
+function Numbers() {
+  const text = useHomeText()
+  const format = useFormat()
+  // The balance follows each event; the sums are asked again.
+  const { balance_micro: balance, held_micro: held } = useAccount()
+  const { data: summary, error, refetch } = useQuery(summaryQuery)
+  if (summary === undefined && error) return <ErrorState error={error} retry={refetch} />
+  return (
+    <Stats>
+      <Stat label={text.available} note={held === 0 ? text.nothingHeld : text.held(format.rupiah(held))}>
+        <Money micro={BigInt(balance) - BigInt(held)} />
+      </Stat>
+      <Stat
+        label={text.today}
+        note={summary && text.calls(format.number(summary.calls_today), summary.calls_today === 1)}
+      >
+        {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_today_micro} />}
+      </Stat>
+      <Stat label={text.month} note={format.month(Date.now())}>
+        {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_month_micro} />}
+      </Stat>
+      {summary === undefined ? (
+        <Stat label={text.daysLeft}>
+          <Skeleton />
+        </Stat>
+      ) : (
+        <DaysLeft days={summary.days_left} />
+      )}
+    </Stats>
+  )
+}
+
+function DaysLeft({ days }: { readonly days: number | null }) {
+  const text = useHomeText()
+  const format = useFormat()
+  if (days === null) {
+    return (
+      <Stat label={text.daysLeft} note={text.noPace}>
+        –
+      </Stat>
+    )
+  }
+  const whole = Math.floor(days)
+  return (
+    <Stat label={text.daysLeft} note={text.pace}>
+      {whole > LONGEST_DAYS ? text.longer : text.days(whole === 0 ? text.underOne : format.number(whole), whole <= 1)}
+    </Stat>
+  )
+}
+
+/** The last few calls; new ones come in by themselves. */
+function RecentCalls() {
+  const text = useHomeText()
+  const format = useFormat()
+  const calls = useQuery(recentCallsQuery)
+  const columns: Column<Call>[] = [
+    { id: "model", head: text.columns.model, names: true, cell: ({ model }) => <code>{model}</code> },
+    { id: "time", head: text.columns.time, cell: (call) => format.dateTime(call.created_at) },
+    { id: "status", head: text.columns.status, cell: ({ status }) => <StatusTag status={status} /> },
+    {
+      id: "tokens",
+      head: text.columns.tokens,
+      numeric: true,
+      cell: (call) =>
+        text.tokens(
+          format.compact(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens),
+          format.compact(call.output_tokens),
+        ),
+    },
+    { id: "duration", head: text.columns.duration, numeric: true, cell: (call) => format.duration(call.duration_ms) },
+    { id: "charge", head: text.columns.charge, numeric: true, cell: (call) => <Money micro={call.charge_micro} /> },
+  ]
+  return (
+    <Card title={text.recent} flush action={<Link href="/usage">{text.allCalls}</Link>}>
+      <DataTable
+        caption={text.recent}
+        columns={columns}
+        rows={calls.data}
+        rowKey={(call) => call.request_id}
+        error={calls.error}
+        retry={calls.refetch}
+        empty={
+          <EmptyState icon={<Zap />} title={text.noCalls}>
+            {text.noCallsHint}
+          </EmptyState>
+        }
+      />
+    </Card>
   )
 }

@@ -3,10 +3,8 @@ import { Code, Pencil, RefreshCw, Trash2 } from "lucide-react"
 import { useId } from "react"
 import type { ApiKey } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { Tag } from "../../components/tag.tsx"
+import { Tag, UsageBar } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { hintOf } from "./hint.ts"
-import { Limits } from "./limits.tsx"
 import { useKeysText } from "./text.ts"
 
 export type KeyAction = "try" | "edit" | "rotate" | "revoke"
@@ -68,4 +66,55 @@ function State({ apiKey: { usage } }: { readonly apiKey: ApiKey }) {
   const text = useKeysText()
   const spent = usage.budget !== null && usage.budget.used_micro >= usage.budget.limit_micro
   return spent ? <Tag tone="bad">{text.exhausted}</Tag> : <Tag tone="good">{text.active}</Tag>
+}
+
+/** What may be shown of a key that is there: enough to find it again in a file of settings. */
+export const hintOf = ({ prefix, last4 }: Pick<ApiKey, "prefix" | "last4">): string => `${prefix}…${last4}`
+
+interface LimitsProps {
+  readonly apiKey: ApiKey
+  /** Its limits are to be set. */
+  readonly onEdit: () => void
+}
+
+/** What a key has used of each of its limits, and when that starts again. */
+function Limits({ apiKey: { usage, spending_period: period }, onEdit }: LimitsProps) {
+  const text = useKeysText()
+  const format = useFormat()
+  if (usage.budget === null && usage.requests === null && usage.tokens === null) {
+    return (
+      <p className="key-unlimited">
+        {text.unlimited}
+        <Button size="small" onClick={onEdit}>
+          {text.setLimits}
+        </Button>
+      </p>
+    )
+  }
+  const window = (label: string, { limit, used, resets_in_s: left }: NonNullable<ApiKey["usage"]["requests"]>) => (
+    <UsageBar
+      label={label}
+      used={used}
+      limit={limit}
+      format={format.number}
+      note={used === 0 ? text.empty : text.emptiesIn(format.number(left))}
+    />
+  )
+  return (
+    <div className="key-limits">
+      {usage.budget !== null && (
+        <UsageBar
+          label={text.budgets[period ?? "total"]}
+          used={usage.budget.used_micro}
+          limit={usage.budget.limit_micro}
+          format={format.rupiah}
+          note={
+            usage.budget.resets_at === null ? text.neverResets : text.resetsAt(format.dateTime(usage.budget.resets_at))
+          }
+        />
+      )}
+      {usage.requests !== null && window(text.requests, usage.requests)}
+      {usage.tokens !== null && window(text.tokens, usage.tokens)}
+    </div>
+  )
 }

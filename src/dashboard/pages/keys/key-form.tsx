@@ -1,11 +1,155 @@
-/** The fields of a key: its name and its limits, with values to choose from that suit most. */
+/** The dialogs in which a key is created and edited: one form for both. */
+import { useMutation, useQueryClient } from "@tanstack/react-query"
+import { type FormEvent, useId, useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
-import { TextField } from "../../components/field.tsx"
+import { Dialog } from "../../components/dialog.tsx"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
+import type { Secret } from "./dialogs.tsx"
+import {
+  fallbacks,
+  noWishes,
+  periods,
+  read,
+  wishedOf,
+  type Wishes,
+  writtenAmount,
+  writtenOf,
+  writtenWhole,
+  type WrittenWishes,
+  type WrongField,
+} from "./draft.ts"
 import { useKeysText } from "./text.ts"
-import { fallbacks, periods, type WrittenWishes, writtenAmount, writtenWhole, type WrongField } from "./wishes.ts"
+
+interface CreateDialogProps {
+  readonly open: boolean
+  readonly onClose: () => void
+  readonly onCreated: (secret: Secret) => void
+}
+
+/** A new key. */
+export function CreateDialog({ open, onClose, onCreated }: CreateDialogProps) {
+  const text = useKeysText()
+  const client = useQueryClient()
+  const create = useMutation({
+    mutationFn: (wishes: Wishes) => unwrap(api.keys.post(wishedOf(wishes))),
+    onSuccess: ({ key, name }) => {
+      void client.invalidateQueries(keysQuery)
+      onCreated({ key, name })
+    },
+  })
+  return (
+    <KeyDialog
+      open={open}
+      title={text.createTitle}
+      submit={text.create}
+      begin={noWishes}
+      busy={create.isPending}
+      error={create.error}
+      onSubmit={create.mutate}
+      onClose={() => {
+        create.reset()
+        onClose()
+      }}
+    />
+  )
+}
+
+interface EditDialogProps {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+}
+
+/** Another name, other limits. A running application feels them with its next call. */
+export function EditDialog({ apiKey, onClose }: EditDialogProps) {
+  const text = useKeysText()
+  const { language } = useLanguage()
+  const toasts = useToasts()
+  const client = useQueryClient()
+  const change = useMutation({
+    mutationFn: (wishes: Wishes) => unwrap(api.keys({ id: apiKey.id }).patch(wishes)),
+    onSuccess: async ({ name }) => {
+      await client.invalidateQueries(keysQuery)
+      toasts.done(text.saved(name))
+      onClose()
+    },
+  })
+  return (
+    <KeyDialog
+      open
+      title={text.editTitle(apiKey.name)}
+      submit={text.save}
+      begin={writtenOf(apiKey, language)}
+      busy={change.isPending}
+      error={change.error}
+      onSubmit={change.mutate}
+      onClose={onClose}
+    />
+  )
+}
+
+interface KeyDialogProps {
+  readonly open: boolean
+  readonly title: string
+  /** The button's word. */
+  readonly submit: string
+  readonly begin: WrittenWishes
+  readonly busy: boolean
+  readonly error: Error | null
+  readonly onSubmit: (wishes: Wishes) => void
+  readonly onClose: () => void
+}
+
+/** The dialog in which a key's name and limits are written, for a new key and for one that is there. */
+function KeyDialog({ open, title, submit, busy, onClose, ...form }: KeyDialogProps) {
+  const text = useKeysText()
+  const id = useId()
+  return (
+    <Dialog
+      open={open}
+      title={title}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>{text.cancel}</Button>
+          <Button kind="primary" type="submit" form={id} busy={busy}>
+            {submit}
+          </Button>
+        </>
+      }
+    >
+      <KeyForm id={id} busy={busy} {...form} />
+    </Dialog>
+  )
+}
+
+type KeyFormProps = Pick<KeyDialogProps, "begin" | "busy" | "error" | "onSubmit"> & { readonly id: string }
+
+/** Begins anew each time that the dialog opens. */
+function KeyForm({ id, begin, busy, error, onSubmit }: KeyFormProps) {
+  const { language } = useLanguage()
+  const [written, setWritten] = useState(begin)
+  const [wrong, setWrong] = useState<ReadonlySet<WrongField>>(new Set())
+  const send = (event: FormEvent) => {
+    event.preventDefault()
+    if (busy) return
+    const wishes = read(written, language)
+    if (!("name" in wishes)) return setWrong(wishes)
+    setWrong(new Set())
+    onSubmit(wishes)
+  }
+  return (
+    <form id={id} className="key-form" onSubmit={send} noValidate>
+      {error !== null && <ErrorState error={error} />}
+      <KeyFields written={written} wrong={wrong} onChange={setWritten} />
+    </form>
+  )
+}
 
 /** Rupiah: from trying out to a team's month. */
 const AMOUNTS = [10_000n, 50_000n, 100_000n, 500_000n] as const
@@ -18,7 +162,8 @@ interface KeyFieldsProps {
   readonly onChange: (written: WrittenWishes) => void
 }
 
-export function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
+/** The fields of a key: its name and its limits, with values to choose from that suit most. */
+function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
   const text = useKeysText()
   const format = useFormat()
   const { language } = useLanguage()

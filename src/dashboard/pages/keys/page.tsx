@@ -1,23 +1,17 @@
 /** The account's keys: what each may spend and has used, live; making, changing, rotating and revoking them. */
-import { useQuery } from "@tanstack/react-query"
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { KeyRound, Plus } from "lucide-react"
 import { useState } from "react"
-import { type ApiKey, keysQuery } from "../../api/queries.ts"
+import { type ApiKey, keysPage, keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Page } from "../../components/page.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
-import { CreateDialog } from "./create-dialog.tsx"
-import { EditDialog } from "./edit-dialog.tsx"
-import { type KeyAction, KeyCard } from "./key-card.tsx"
-import { RevokeDialog } from "./revoke-dialog.tsx"
-import { Revoked } from "./revoked.tsx"
-import { RotateDialog } from "./rotate-dialog.tsx"
-import { type Secret, SecretDialog } from "./secret-dialog.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Card, Page } from "../../components/layout.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
+import { hintOf, type KeyAction, KeyCard } from "./key-card.tsx"
+import { CreateDialog, EditDialog } from "./key-form.tsx"
 import { useKeysText } from "./text.ts"
-import { TryDialog } from "./try-dialog.tsx"
 
 /** Windows empty by themselves, which no event tells. */
 const WINDOW_LOOK_MS = 3_000
@@ -96,4 +90,56 @@ function Acting({ action, apiKey, onClose, onRotated }: ActingProps) {
   if (action === "edit") return <EditDialog apiKey={apiKey} onClose={onClose} />
   if (action === "rotate") return <RotateDialog apiKey={apiKey} onClose={onClose} onRotated={onRotated} />
   return <RevokeDialog apiKey={apiKey} onClose={onClose} />
+}
+
+interface RevokedProps {
+  readonly latest: readonly ApiKey[]
+  /** Where older ones begin, if there are any. */
+  readonly next: string | null
+}
+
+/** Keys that no longer work, folded away. */
+function Revoked({ latest, next }: RevokedProps) {
+  const text = useKeysText()
+  const [asked, setAsked] = useState(false)
+  const older = useInfiniteQuery({
+    queryKey: ["keys", "older", next],
+    queryFn: ({ pageParam }) => keysPage(pageParam),
+    initialPageParam: next ?? undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    enabled: asked && next !== null,
+  })
+  const known = older.data?.pages.flatMap(({ data }) => data) ?? []
+  const keys = [...latest, ...known]
+  const hasMore = older.data === undefined ? next !== null : older.hasNextPage
+  const load = () => (older.data === undefined ? setAsked(true) : void older.fetchNextPage())
+  const format = useFormat()
+  if (keys.length === 0) return null
+  const columns: Column<ApiKey>[] = [
+    { id: "name", head: text.columns.name, names: true, cell: ({ name }) => <span className="key-name">{name}</span> },
+    { id: "key", head: text.columns.key, cell: (key) => <code>{hintOf(key)}</code> },
+    { id: "created", head: text.columns.created, cell: (key) => format.date(key.created_at) },
+    {
+      id: "revoked",
+      head: text.columns.revoked,
+      cell: ({ revoked_at: at }) => (at === null ? "–" : format.dateTime(at)),
+    },
+  ]
+  const count = `${format.number(keys.length)}${hasMore ? "+" : ""}`
+  const title = text.revokedKeys(count, keys.length === 1 && !hasMore)
+  return (
+    <details className="card card-flush keys-revoked">
+      <summary>{title}</summary>
+      <DataTable
+        caption={title}
+        columns={columns}
+        rows={keys}
+        error={older.error}
+        retry={older.refetch}
+        more={hasMore ? { load, busy: older.isFetching } : undefined}
+        rowKey={({ id }) => id}
+        empty={null}
+      />
+    </details>
+  )
 }

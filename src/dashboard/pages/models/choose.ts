@@ -2,8 +2,17 @@
 import type { CatalogueModel } from "../../api/queries.ts"
 
 export const sortings = ["name", "input", "output", "context"] as const
-export type ModelSorting = (typeof sortings)[number]
-export type ModelFormat = CatalogueModel["endpoints"][number]
+type ModelSorting = (typeof sortings)[number]
+type ModelFormat = CatalogueModel["endpoints"][number]
+
+/** As their makers name them. */
+const FORMATS: Readonly<Record<ModelFormat, string>> = {
+  chat: "Chat completions",
+  messages: "Messages",
+  responses: "Responses",
+}
+export const formats = Object.keys(FORMATS) as ModelFormat[]
+export const formatName = (format: ModelFormat): string => FORMATS[format]
 
 export interface Wish {
   readonly words: string
@@ -41,7 +50,7 @@ const orders: Readonly<Record<ModelSorting, Order>> = {
 /** A price of one token as the price of a million, in micro-rupiah. */
 export const perMillion = (micro: number): bigint => BigInt(micro) * 1_000_000n
 
-export interface Estimate {
+interface Estimate {
   /** Those read from the cache among them. */
   readonly inputTokens: number
   readonly cachedTokens: number

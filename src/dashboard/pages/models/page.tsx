@@ -1,18 +1,16 @@
 /** The catalogue: what there is, what it can do, and what it costs. For everybody, signed in or not. */
 import { useQuery } from "@tanstack/react-query"
-import { SearchX } from "lucide-react"
+import { Search, SearchX } from "lucide-react"
 import { useMemo, useState } from "react"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { Money } from "../../components/money.tsx"
-import { Page } from "../../components/page.tsx"
-import { Tag } from "../../components/tag.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { SelectField, TextField } from "../../components/form.tsx"
+import { Card, Page } from "../../components/layout.tsx"
+import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { anyModel, chosen, perMillion } from "./choose.ts"
-import { Filters } from "./filters.tsx"
+import { anyModel, chosen, formatName, formats, perMillion, sortings, type Wish } from "./choose.ts"
 import { ModelDrawer } from "./model-drawer.tsx"
 import { useModelsText } from "./text.ts"
 
@@ -101,3 +99,61 @@ const price = (id: string, head: string, of: (model: CatalogueModel) => number, 
   wide,
   cell: (model: CatalogueModel) => <Money micro={perMillion(of(model))} />,
 })
+
+interface FiltersProps {
+  readonly wish: Wish
+  readonly onChange: (wish: Wish) => void
+}
+
+/** What is searched for, wanted, and sorted by. */
+function Filters({ wish, onChange }: FiltersProps) {
+  const text = useModelsText()
+  return (
+    <search className="models-filters">
+      <TextField
+        label={text.search}
+        type="search"
+        placeholder={text.searchHint}
+        before={<Search aria-hidden="true" />}
+        value={wish.words}
+        onChange={({ target }) => onChange({ ...wish, words: target.value })}
+      />
+      <SelectField
+        label={text.format}
+        value={wish.format ?? ""}
+        options={[
+          { value: "", label: text.anyFormat },
+          ...formats.map((format) => ({ value: format, label: formatName(format) })),
+        ]}
+        onChange={({ target }) => onChange({ ...wish, format: formats.find((format) => format === target.value) })}
+      />
+      <SelectField
+        label={text.sort}
+        value={wish.sorting}
+        options={sortings.map((sorting) => ({ value: sorting, label: text.sorts[sorting] }))}
+        onChange={({ target }) =>
+          onChange({ ...wish, sorting: sortings.find((sorting) => sorting === target.value) ?? "name" })
+        }
+      />
+      <fieldset className="models-can">
+        <legend>{text.can}</legend>
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={wish.vision}
+            onChange={({ target }) => onChange({ ...wish, vision: target.checked })}
+          />
+          {text.vision}
+        </label>
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={wish.tools}
+            onChange={({ target }) => onChange({ ...wish, tools: target.checked })}
+          />
+          {text.tools}
+        </label>
+      </fieldset>
+    </search>
+  )
+}

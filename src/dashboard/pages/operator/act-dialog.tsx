@@ -3,12 +3,10 @@ import { useMutation } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useId, useState } from "react"
 import { Button } from "../../components/button.tsx"
 import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { TextField } from "../../components/field.tsx"
-import { formText } from "../../components/form-text.ts"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { formText, TextField } from "../../components/form.tsx"
 import { useComponentText } from "../../components/text.ts"
-import { useToasts } from "../../components/toast.tsx"
-import { useOutdate } from "./list.ts"
+import { useRefetchAll } from "./list.ts"
 import { useOperatorText } from "./text.ts"
 
 interface ActDialogProps {
@@ -30,13 +28,13 @@ export function ActDialog({ open, title, children, act, done, danger = false, re
   const text = useOperatorText()
   const components = useComponentText()
   const toasts = useToasts()
-  const outdate = useOutdate()
+  const refetchAll = useRefetchAll()
   const id = useId()
   const [wrong, setWrong] = useState(false)
   const acting = useMutation({
     mutationFn: run,
     onSuccess: async () => {
-      await outdate()
+      await refetchAll()
       toasts.done(done)
       close()
     },

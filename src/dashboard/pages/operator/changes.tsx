@@ -1,6 +1,6 @@
 /** What a thing was and what it is then, field by field: of a change before it is made, and of the audit log's rows. */
 import type { ReactNode } from "react"
-import { Money } from "../../components/money.tsx"
+import { Money } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/format.ts"
 import { useOperatorText } from "./text.ts"
 

@@ -1,6 +1,8 @@
-/** The operator's lists, a page at a time: what `DataTable` wants. Their keys begin with `operator`. */
+/** The operator's lists: a page at a time, narrowed by what the page's address says. */
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
-import { useCallback } from "react"
+import { useCallback, useMemo } from "react"
+import { useSearchParams } from "wouter"
+import { dayCount, dayIn, type Days, daysIn, useTimeZone } from "../../i18n/time.ts"
 
 interface ListPage<Row> {
   readonly data: readonly Row[]
@@ -10,6 +12,7 @@ interface ListPage<Row> {
 /** A query string with a cursor where there is one. */
 export const at = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
 
+/** A list as the props of a `DataTable`. Its query key begins with `operator`. */
 export function useList<Row, Page extends ListPage<Row>>(
   key: readonly unknown[],
   ask: (cursor: string | undefined) => Promise<Page & ListPage<Row>>,
@@ -31,10 +34,44 @@ export function useList<Row, Page extends ListPage<Row>>(
   }
 }
 
-/** After an act: whatever any of these pages shows may be another now, and so may the catalogue. */
-export function useOutdate(): () => Promise<void> {
+/** After an action: refetches what the operator's pages show, and the catalogue. */
+export function useRefetchAll(): () => Promise<void> {
   const client = useQueryClient()
   return useCallback(async () => {
     await Promise.all(["operator", "models"].map((key) => client.invalidateQueries({ queryKey: [key] })))
   }, [client])
+}
+
+/** One parameter of the page's address, empty when it is not there. A link shows the same list to everyone. */
+export function useParameter(name: string): readonly [string, (value: string) => void] {
+  const [query, setQuery] = useSearchParams()
+  const set = useCallback(
+    (value: string) =>
+      setQuery(
+        (now) => {
+          const next = new URLSearchParams(now)
+          if (value === "") next.delete(name)
+          else next.set(name, value)
+          return next
+        },
+        { replace: true },
+      ),
+    [setQuery, name],
+  )
+  return [query.get(name) ?? "", set]
+}
+
+/** The days in the page's address. A range up to today is written as a number of days, so that it moves with the calendar. */
+export function useDays(): { readonly days: Days; readonly today: string; readonly choose: (days: Days) => void } {
+  const [query, setQuery] = useSearchParams()
+  const today = dayIn(useTimeZone(), Date.now())
+  const days = useMemo(() => daysIn(query, today), [query, today])
+  const choose = useCallback(
+    (chosen: Days) => {
+      const { from, to } = chosen
+      setQuery(to === today ? { days: String(dayCount(chosen)) } : { from, to }, { replace: true })
+    },
+    [setQuery, today],
+  )
+  return { days, today, choose }
 }

@@ -19,7 +19,6 @@ export const useOperatorText = texts({
     search: "Cari",
     clear: "Hapus pencarian",
     back: "Kembali",
-    perMillion: "per satu juta token",
     rates: {
       input_micro: "Masukan",
       output_micro: "Keluaran",
@@ -66,7 +65,6 @@ export const useOperatorText = texts({
     search: "Search",
     clear: "Clear search",
     back: "Back",
-    perMillion: "per million tokens",
     rates: {
       input_micro: "Input",
       output_micro: "Output",

@@ -1,5 +1,8 @@
 /** A conversation: what was asked, what was answered, and how each answer ended. In this page's memory alone. */
+import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useCallback, useEffect, useReducer, useRef } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { ApiFailure, mayRetry } from "../../api/failure.ts"
 import { answerTo, type Piece, type Question } from "./stream.ts"
 
 export interface Exchange {
@@ -63,7 +66,7 @@ function messagesOf(system: string, before: readonly Exchange[], question: strin
   ]
 }
 
-export interface Asking extends Pick<Question, "key" | "model" | "limit"> {
+interface Asking extends Pick<Question, "key" | "model" | "limit"> {
   readonly system: string
   readonly question: string
   /** An exchange that this one takes the place of. */
@@ -114,5 +117,40 @@ async function listen(question: Question, heard: (piece: Piece) => void): Promis
   } catch (error) {
     if (question.signal.aborted) return "stopped"
     throw error
+  }
+}
+
+/** Usage records exist a moment after a stream has ended. A call that was stopped is read on to its end, at most a minute, and settled then (decisions §6). */
+const MAX_POLLS = 75
+const POLL_MS = 1_000
+
+const isMissing = (error: Error) => error instanceof ApiFailure && error.code === "usage.not_found"
+
+const receiptQuery = (requestId: string) =>
+  queryOptions({
+    queryKey: ["receipt", requestId],
+    queryFn: () => unwrap(api.usage({ request_id: requestId }).get()),
+    staleTime: Infinity,
+    retry: (failures, error) => (isMissing(error) ? failures < MAX_POLLS : mayRetry(failures, error)),
+    retryDelay: POLL_MS,
+  })
+export type Receipt = Awaited<ReturnType<NonNullable<ReturnType<typeof receiptQuery>["queryFn"]>>>
+
+export interface Receipts {
+  /** By request id; undefined while on its way. */
+  readonly of: ReadonlyMap<string, { readonly data: Receipt | undefined; readonly error: Error | null }>
+  readonly chargeMicro: bigint
+  readonly calls: number
+}
+
+/** Of the calls that were accepted and have ended. */
+export function useReceipts(exchanges: readonly Exchange[]): Receipts {
+  const ids = exchanges.flatMap(({ requestId, state }) => (requestId && state !== "asking" ? [requestId] : []))
+  const asked = useQueries({ queries: ids.map(receiptQuery) })
+  const found = asked.flatMap(({ data }) => data ?? [])
+  return {
+    of: new Map(ids.map((id, index) => [id, { data: asked[index]?.data, error: asked[index]?.error ?? null }])),
+    chargeMicro: found.reduce((sum, { charge_micro: charge }) => sum + BigInt(charge), 0n),
+    calls: found.length,
   }
 }

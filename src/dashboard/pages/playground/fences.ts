@@ -1,5 +1,5 @@
 /** The little of Markdown that matters while reading an answer: fenced blocks of code, and code within a line. */
-export interface TextPiece {
+interface TextPiece {
   readonly type: "text" | "code"
   /** Of code, as the fence names it; may be empty. */
   readonly language: string

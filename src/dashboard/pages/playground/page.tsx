@@ -1,14 +1,22 @@
 /** A conversation with a model through the gateway's own door, with what each answer cost. Text alone, no images. */
 import { useQuery } from "@tanstack/react-query"
-import { Boxes } from "lucide-react"
+import { Boxes, MessageSquare, Settings2 } from "lucide-react"
 import { useState } from "react"
 import { useSearchParams } from "wouter"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Page } from "../../components/page.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
-import { Talk } from "./talk.tsx"
+import { Button } from "../../components/button.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Field, SelectField, TextField } from "../../components/form.tsx"
+import { Page } from "../../components/layout.tsx"
+import { parseWhole } from "../../i18n/amounts.ts"
+import { useFormat } from "../../i18n/format.ts"
+import { useLanguage } from "../../i18n/language.tsx"
+import { perMillion } from "../models/choose.ts"
+import { firstModel } from "../quick-start/clients.ts"
+import { Composer } from "./composer.tsx"
+import { useConversation } from "./conversation.ts"
+import { Said } from "./exchanges.tsx"
+import { KeyChoice, KeyInUse, usePlaygroundKey } from "./key.tsx"
 import { usePlaygroundText } from "./text.ts"
 
 export default function PlaygroundPage() {
@@ -28,5 +36,170 @@ export default function PlaygroundPage() {
         <Skeleton lines={6} />
       )}
     </Page>
+  )
+}
+
+const LIMIT = "1024"
+
+interface TalkProps {
+  readonly models: readonly [CatalogueModel, ...CatalogueModel[]]
+  /** The model that the address asks for. */
+  readonly asked: string | undefined
+}
+
+/** The conversation with what belongs to it: its settings, its key, and where the next message is written. */
+function Talk({ models, asked }: TalkProps) {
+  const text = usePlaygroundText()
+  const format = useFormat()
+  const [written, setWritten] = useState<WrittenSettings>({ model: asked, system: "", limit: LIMIT })
+  const [message, setMessage] = useState("")
+  // Side by side there is room for the settings, on a phone they are in the way.
+  const [roomy] = useState(() => matchMedia("(width >= 64rem)").matches)
+  const { key, make, paste, end } = usePlaygroundKey()
+  const conversation = useConversation()
+  const { exchanges, busy, ask, stop } = conversation
+  const model = models.find((candidate) => candidate.model === written.model) ?? firstModel(models) ?? models[0]
+  const limit = useLimit(written, model)
+  const send = (question: string, instead?: number) => {
+    if (key === undefined || limit === undefined) return
+    ask({ key: key.secret, model: model.model, limit, system: written.system, question, ...(instead && { instead }) })
+  }
+  return (
+    <Page title={text.title} intro={text.intro}>
+      <div className="playground">
+        <details className="card playground-settings" open={roomy}>
+          <summary>
+            <Settings2 aria-hidden="true" />
+            {text.settings}
+            <span className="playground-model">{model.display_name}</span>
+          </summary>
+          <div className="playground-fields">
+            <Settings models={models} model={model} written={written} onChange={setWritten} />
+            {key !== undefined && (
+              <KeyInUse
+                playgroundKey={key}
+                onEnd={() => {
+                  stop()
+                  end()
+                }}
+              />
+            )}
+          </div>
+        </details>
+        <section className="card playground-talk" aria-label={text.conversation}>
+          {exchanges.length > 0 ? (
+            <Said conversation={conversation} retry={send} />
+          ) : key === undefined ? null : (
+            <Beginning ready={limit !== undefined} onChoose={send} />
+          )}
+          {key === undefined ? (
+            <KeyChoice making={{ busy: make.isPending, error: make.error }} onMake={make.mutate} onPaste={paste} />
+          ) : (
+            <Composer
+              value={message}
+              busy={busy}
+              problem={
+                limit === undefined
+                  ? `${text.limit}: ${text.limitWrong(format.number(model.max_output_tokens))}`
+                  : undefined
+              }
+              onChange={setMessage}
+              onSend={() => {
+                send(message.trim())
+                setMessage("")
+              }}
+              onStop={stop}
+            />
+          )}
+        </section>
+      </div>
+    </Page>
+  )
+}
+
+interface BeginningProps {
+  readonly ready: boolean
+  readonly onChoose: (question: string) => void
+}
+
+function Beginning({ ready, onChoose }: BeginningProps) {
+  const text = usePlaygroundText()
+  return (
+    <EmptyState
+      icon={<MessageSquare />}
+      title={text.empty}
+      action={
+        <div className="playground-samples">
+          {text.samples.map((sample) => (
+            <Button key={sample} size="small" disabled={!ready} onClick={() => onChoose(sample)}>
+              {sample}
+            </Button>
+          ))}
+        </div>
+      }
+    >
+      {text.emptyHint}
+    </EmptyState>
+  )
+}
+
+interface WrittenSettings {
+  /** Undefined for the first that there is. */
+  readonly model: string | undefined
+  readonly system: string
+  readonly limit: string
+}
+
+/** An answer limit as it is written, or undefined where it is none for this model. */
+function useLimit({ limit }: WrittenSettings, model: CatalogueModel): number | undefined {
+  const { language } = useLanguage()
+  const tokens = parseWhole(limit, language)
+  return tokens === undefined || tokens < 1 || tokens > model.max_output_tokens ? undefined : tokens
+}
+
+interface SettingsProps {
+  readonly models: readonly CatalogueModel[]
+  readonly model: CatalogueModel
+  readonly written: WrittenSettings
+  readonly onChange: (written: WrittenSettings) => void
+}
+
+function Settings({ models, model, written, onChange }: SettingsProps) {
+  const text = usePlaygroundText()
+  const format = useFormat()
+  const limit = useLimit(written, model)
+  const set = (change: Partial<WrittenSettings>) => onChange({ ...written, ...change })
+  return (
+    <>
+      <SelectField
+        label={text.model}
+        hint={text.price(format.rupiah(perMillion(model.input_micro)), format.rupiah(perMillion(model.output_micro)))}
+        value={model.model}
+        options={models.map((candidate) => ({ value: candidate.model, label: candidate.display_name }))}
+        onChange={({ target }) => set({ model: target.value })}
+      />
+      <Field label={text.system} optional>
+        {(attributes) => (
+          <span className="input">
+            <textarea
+              rows={3}
+              placeholder={text.systemPlaceholder}
+              value={written.system}
+              onChange={({ target }) => set({ system: target.value })}
+              {...attributes}
+            />
+          </span>
+        )}
+      </Field>
+      <TextField
+        label={text.limit}
+        inputMode="numeric"
+        autoComplete="off"
+        after={text.limitUnit}
+        error={limit === undefined ? text.limitWrong(format.number(model.max_output_tokens)) : undefined}
+        value={written.limit}
+        onChange={({ target }) => set({ limit: target.value })}
+      />
+    </>
   )
 }

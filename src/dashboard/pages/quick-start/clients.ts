@@ -5,7 +5,7 @@
 import type { CatalogueModel } from "../../api/queries.ts"
 import type { QuickStartText } from "./text.ts"
 
-export type Format = CatalogueModel["endpoints"][number]
+type Format = CatalogueModel["endpoints"][number]
 
 interface Snippet {
   /** Where it belongs: a file's name, or undefined for a terminal. */
@@ -13,7 +13,7 @@ interface Snippet {
   readonly code: string
 }
 
-export interface Setting {
+interface Setting {
   /** `https://gateway.example`, without a path. */
   readonly base: string
   readonly model: CatalogueModel

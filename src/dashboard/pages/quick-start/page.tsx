@@ -1,15 +1,13 @@
 /** From nothing to the first call: the set-up of each well-known client, to be copied. */
 import { useQuery } from "@tanstack/react-query"
-import { keysQuery, modelsQuery } from "../../api/queries.ts"
-import { ButtonLink } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
-import { CopyButton } from "../../components/copy-button.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Page } from "../../components/page.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
+import { useState } from "react"
+import { type CatalogueModel, keysQuery, modelsQuery } from "../../api/queries.ts"
+import { ButtonLink, CopyButton } from "../../components/button.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { SelectField } from "../../components/form.tsx"
+import { Card, CodeBlock, Page } from "../../components/layout.tsx"
 import { Tabs } from "../../components/tabs.tsx"
-import { clients } from "./clients.ts"
-import { ClientSetup } from "./client-setup.tsx"
+import { type Client, clients, firstModel } from "./clients.ts"
 import { useQuickStartText } from "./text.ts"
 
 export default function QuickStartPage() {
@@ -82,6 +80,38 @@ function OwnKey() {
         ))}
       </ul>
       <p className="quick-start-hint">{text.keyHint}</p>
+    </>
+  )
+}
+
+interface ClientSetupProps {
+  readonly client: Client
+  readonly base: string
+  readonly models: readonly CatalogueModel[]
+}
+
+/** One client's set-up, for a model of the person's choice among those that are served in its format. */
+function ClientSetup({ client, base, models }: ClientSetupProps) {
+  const text = useQuickStartText()
+  const served = models.filter(({ endpoints }) => endpoints.includes(client.format))
+  const [chosen, setChosen] = useState<string>()
+  const model = served.find((candidate) => candidate.model === chosen) ?? firstModel(served, client.likes)
+  if (model === undefined) return <EmptyState title={text.noModel} />
+  const note = text.notes[client.id]
+  return (
+    <>
+      <div className="quick-start-model">
+        <SelectField
+          label={text.model}
+          value={model.model}
+          options={served.map((candidate) => ({ value: candidate.model, label: candidate.display_name }))}
+          onChange={({ target }) => setChosen(target.value)}
+        />
+      </div>
+      {client.snippets({ base, model }).map(({ file, code }) => (
+        <CodeBlock key={code} title={file ?? text.terminal} code={code} />
+      ))}
+      {note !== "" && <p className="quick-start-hint">{note}</p>}
     </>
   )
 }

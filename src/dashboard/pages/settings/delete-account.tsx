@@ -2,18 +2,16 @@
 import { useMutation, useQuery } from "@tanstack/react-query"
 import { type FormEvent, useId, useState } from "react"
 import { useLocation } from "wouter"
-import { api } from "../../api/client.ts"
-import { told } from "../../api/failure.ts"
+import { api, unwrap } from "../../api/client.ts"
 import { keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
 import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { PasswordField, TextField } from "../../components/field.tsx"
-import { useToasts } from "../../components/toast.tsx"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { PasswordField, TextField } from "../../components/form.tsx"
+import { Card } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useAccount, useSession } from "../../shell/session.tsx"
-import { usePasswordError } from "./password-error.ts"
+import { usePasswordError } from "./security.tsx"
 import { useSettingsText } from "./text.ts"
 
 export function DeleteAccount() {
@@ -42,7 +40,7 @@ function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
   const [password, setPassword] = useState("")
   const [isUnlike, setUnlike] = useState(false)
   const deletion = useMutation({
-    mutationFn: () => told(api.account.delete({ password })),
+    mutationFn: () => unwrap(api.account.delete({ password })),
     onSuccess: async () => {
       await ended()
       navigate("/sign-in")

@@ -21,7 +21,7 @@ const SYSTEMS = [
   ["Linux", /\bLinux\b/],
 ] as const
 
-export interface Device {
+interface Device {
   readonly browser: string | undefined
   readonly system: string | undefined
 }

@@ -4,17 +4,15 @@
  */
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
-import type { CallStatus } from "../../components/status-tag.tsx"
-import { callStatuses } from "../../components/status-tag.tsx"
-import { dayCount, type Days, dayIn, daysIn, USUAL_DAYS } from "../../i18n/days.ts"
-import { useTimeZone } from "../../i18n/time-zone.ts"
+import { type CallStatus, callStatuses } from "../../components/status-tag.tsx"
+import { dayCount, dayIn, type Days, daysIn, useTimeZone, USUAL_DAYS } from "../../i18n/time.ts"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
 export type Show = (typeof shows)[number]
 export const splits = ["model", "key", "format"] as const
 export type Split = (typeof splits)[number]
 export const formats = ["chat", "messages", "responses"] as const
-export type CallFormat = (typeof formats)[number]
+type CallFormat = (typeof formats)[number]
 type Step = "hour" | "day"
 
 export interface View {

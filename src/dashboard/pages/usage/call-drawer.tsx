@@ -1,22 +1,17 @@
 /** One call, told from its final record: what it cost and why, and how it went. */
 import { useQuery } from "@tanstack/react-query"
-import { SearchX } from "lucide-react"
+import { CornerDownRight, Info, SearchX } from "lucide-react"
+import type { ReactNode } from "react"
 import { ApiFailure } from "../../api/failure.ts"
-import { Button } from "../../components/button.tsx"
-import { CopyButton } from "../../components/copy-button.tsx"
+import { Button, CopyButton } from "../../components/button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Facts } from "../../components/facts.tsx"
-import { Money } from "../../components/money.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Facts } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
 import { StatusTag } from "../../components/status-tag.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useCallText } from "./call-text.ts"
-import { type CallDetail, callQuery } from "./data.ts"
-import { useFormatName, useKeyName } from "./names.ts"
-import { Outcome, Route } from "./outcome.tsx"
-import { Receipt } from "./receipt.tsx"
+import { type CallDetail, callQuery, useFormatName, useKeyName } from "./data.ts"
 
 interface CallDrawerProps {
   readonly requestId: string | undefined
@@ -123,5 +118,166 @@ function Details({ call }: { readonly call: CallDetail }) {
         ]}
       />
     </>
+  )
+}
+
+type Of = { readonly call: CallDetail }
+
+/** Why a call cost nothing, or less than its tokens; and which models it went by. */
+function Outcome({ call }: Of) {
+  const text = useCallText()
+  const format = useFormat()
+  const { status, absorbed_micro: absorbed, charge_micro: charge } = call
+  const why = text.why[status as keyof typeof text.why] as string | undefined
+  if (status !== "ok") {
+    return (
+      <Notice title={text.uncharged} code={call.error_code}>
+        {why}
+      </Notice>
+    )
+  }
+  if (absorbed > 0) {
+    return <Notice title={text.absorbedTitle}>{text.absorbedWhy(format.rupiah(absorbed, "exact"))}</Notice>
+  }
+  return charge === 0 ? <Notice title={text.uncharged}>{text.why.free}</Notice> : null
+}
+
+interface NoticeProps {
+  readonly title: string
+  readonly code?: string | null
+  readonly children: ReactNode
+}
+
+function Notice({ title, code = null, children }: NoticeProps) {
+  const text = useCallText()
+  return (
+    <section className="call-notice">
+      <Info aria-hidden="true" />
+      <div>
+        <h3>{title}</h3>
+        <p>{children}</p>
+        {code !== null && (
+          <p className="call-notice-code">
+            {text.errorCode}: <code>{code}</code>
+          </p>
+        )}
+      </div>
+    </section>
+  )
+}
+
+/** Only of calls that were rerouted. */
+function Route({ call }: Of) {
+  const text = useCallText()
+  if (call.markers.length === 0) return null
+  return (
+    <section className="facts">
+      <h3>{text.route}</h3>
+      <ol className="call-route">
+        {call.markers.map(({ model, status }) => (
+          <li key={model}>
+            <code>{model}</code>
+            <span>{status === "fallback_oversize" ? text.rerouted.fallback_oversize : text.rerouted.fallback_429}</span>
+          </li>
+        ))}
+        <li>
+          <CornerDownRight aria-hidden="true" />
+          <code>{call.model}</code>
+          <span>{call.status === "ok" ? text.answered : text.triedLast}</span>
+        </li>
+      </ol>
+      {call.status === "ok" && <p className="usage-hint">{text.routeNote}</p>}
+    </section>
+  )
+}
+
+const buckets = [
+  { name: "input", tokens: "input_tokens", money: "input_micro" },
+  { name: "cacheRead", tokens: "cache_read_tokens", money: "cache_read_micro" },
+  { name: "cacheWrite", tokens: "cache_write_tokens", money: "cache_write_micro" },
+  { name: "output", tokens: "output_tokens", money: "output_micro" },
+] as const
+
+const MILLION = 1_000_000n
+
+/**
+ * A call's cost as a sum that can be checked by hand: tokens × rate of each bucket, less what the house bore. Every digit is
+ * shown. Of a call that cost nobody anything there are only the counts.
+ */
+function Receipt({ call }: { readonly call: CallDetail }) {
+  const text = useCallText()
+  const format = useFormat()
+  if (call.status !== "ok" && call.absorbed_micro === 0) return <Counts call={call} />
+  return (
+    <section className="facts">
+      <h3 id="call-sum-title">{text.sum}</h3>
+      <table className="call-sum" aria-labelledby="call-sum-title">
+        <thead>
+          <tr>
+            <th scope="col">{text.bucket}</th>
+            <th scope="col">
+              {text.rate}
+              <span>{text.rateOfOne}</span>
+            </th>
+            <th scope="col">{text.amount}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {buckets.map(({ name, tokens, money }) => (
+            <tr key={name} className={call[tokens] === 0 ? "is-nothing" : undefined}>
+              <th scope="row">
+                {text.buckets[name]}
+                <span>{text.tokens(format.number(call[tokens]), call[tokens] === 1)}</span>
+              </th>
+              <td>
+                <Money micro={BigInt(call.rates[money]) * MILLION} form="exact" />
+                <span>{format.rupiah(call.rates[money], "exact")}</span>
+              </td>
+              <td>
+                <Money micro={call.amounts[money]} form="exact" />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+        <tfoot>
+          {call.absorbed_micro > 0 && (
+            <>
+              <Line name={text.subtotal} micro={BigInt(call.charge_micro) + BigInt(call.absorbed_micro)} />
+              <Line name={text.absorbed} micro={-BigInt(call.absorbed_micro)} />
+            </>
+          )}
+          <Line name={text.total} micro={BigInt(call.charge_micro)} total />
+        </tfoot>
+      </table>
+    </section>
+  )
+}
+
+interface LineProps {
+  readonly name: string
+  readonly micro: bigint
+  readonly total?: boolean
+}
+
+const Line = ({ name, micro, total = false }: LineProps) => (
+  <tr className={total ? "is-total" : undefined}>
+    <th scope="row" colSpan={2}>
+      {name}
+    </th>
+    <td>
+      <Money micro={micro} form="exact" />
+    </td>
+  </tr>
+)
+
+function Counts({ call }: { readonly call: CallDetail }) {
+  const text = useCallText()
+  const format = useFormat()
+  if (buckets.every(({ tokens }) => call[tokens] === 0)) return null
+  return (
+    <Facts
+      title={text.tokensUncharged}
+      facts={buckets.map(({ name, tokens }) => ({ name: text.buckets[name], value: format.number(call[tokens]) }))}
+    />
   )
 }

@@ -1,23 +1,31 @@
 /** A list of calls that grows at both ends: newer ones as they end, older ones as they are asked for. */
-import type { Call } from "./data.ts"
 
-export interface CallPage {
+/** What tells calls apart: a reroute of a call has its id, and another model. */
+interface Identity {
+  readonly request_id: string
+  readonly status: string
+  readonly model: string
+}
+
+interface CallPage<Call> {
   readonly data: readonly Call[]
   readonly next_cursor: string | null
 }
 
-export interface CallList {
+export interface CallList<Call> {
   readonly calls: readonly Call[]
   readonly nextCursor: string | null
   /** By `callName`: those that came while the list was looked at. */
   readonly arrived: ReadonlySet<string>
 }
 
-/** A call, or one of its reroutes, which have its id. */
-export const callName = ({ request_id: id, status, model }: Call): string => `${id} ${status} ${model}`
+export const callName = ({ request_id: id, status, model }: Identity): string => `${id} ${status} ${model}`
 
 /** The newest calls on top of what is known. When they do not meet, the list begins anew. */
-export function joined(known: CallList | undefined, { data, next_cursor: nextCursor }: CallPage): CallList {
+export function joined<Call extends Identity>(
+  known: CallList<Call> | undefined,
+  { data, next_cursor: nextCursor }: CallPage<Call>,
+): CallList<Call> {
   if (known === undefined) return { calls: data, nextCursor, arrived: new Set() }
   const names = known.calls.map(callName)
   const knownNames = new Set(names)

@@ -1,8 +1,11 @@
 /** What the page asks: only what is in sight, narrowed as the address says. */
-import { queryOptions } from "@tanstack/react-query"
-import { api } from "../../api/client.ts"
-import { told } from "../../api/failure.ts"
-import type { Split, View } from "./address.ts"
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { useCallback, useMemo } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { namedKeysQuery } from "../../api/queries.ts"
+import { formats, type Split, type View } from "./address.ts"
+import { type CallList, joined } from "./call-list.ts"
+import { useUsageText } from "./text.ts"
 
 /** As the API has it. */
 const filterOf = ({ days, model, key, format, status }: View) => ({
@@ -17,13 +20,13 @@ export const listFilterOf = (view: View) => ({
   ...filterOf(view),
   ...(view.error !== undefined && { error_code: view.error }),
 })
-export type ListFilter = ReturnType<typeof listFilterOf>
+type ListFilter = ReturnType<typeof listFilterOf>
 
 const PAGE = 50
 
 /** The newest calls, or those after a cursor. */
 export const callsPage = (filter: ListFilter, cursor?: string) =>
-  told(api.usage.get({ query: { ...filter, limit: PAGE, ...(cursor !== undefined && { cursor }) } }))
+  unwrap(api.usage.get({ query: { ...filter, limit: PAGE, ...(cursor !== undefined && { cursor }) } }))
 export type Call = Awaited<ReturnType<typeof callsPage>>["data"][number]
 
 export const exportAddress = (view: View): string => `/usage/export.csv?${new URLSearchParams(listFilterOf(view))}`
@@ -34,7 +37,7 @@ export const seriesQuery = (view: View) => {
   const query = { ...filterOf(view), group_by: step, ...(split !== undefined && { split_by: split }) }
   return queryOptions({
     queryKey: ["sums", query],
-    queryFn: () => told(api.usage.summary.get({ query })),
+    queryFn: () => unwrap(api.usage.summary.get({ query })),
   })
 }
 export type Series = Awaited<ReturnType<NonNullable<ReturnType<typeof seriesQuery>["queryFn"]>>>
@@ -44,7 +47,7 @@ export const breakdownQuery = (view: View, by: Split) => {
   const query = { ...filterOf(view), group_by: by }
   return queryOptions({
     queryKey: ["sums", query],
-    queryFn: () => told(api.usage.summary.get({ query })),
+    queryFn: () => unwrap(api.usage.summary.get({ query })),
   })
 }
 
@@ -52,7 +55,7 @@ export const errorsQuery = (view: View) => {
   const query = filterOf(view)
   return queryOptions({
     queryKey: ["sums", "errors", query],
-    queryFn: async () => (await told(api.usage.errors.get({ query }))).data,
+    queryFn: async () => (await unwrap(api.usage.errors.get({ query }))).data,
   })
 }
 
@@ -60,7 +63,65 @@ export const errorsQuery = (view: View) => {
 export const callQuery = (requestId: string) =>
   queryOptions({
     queryKey: ["call", requestId],
-    queryFn: () => told(api.usage({ request_id: requestId }).get()),
+    queryFn: () => unwrap(api.usage({ request_id: requestId }).get()),
     staleTime: Number.POSITIVE_INFINITY,
   })
 export type CallDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof callQuery>["queryFn"]>>>
+
+/**
+ * The list of calls, the newest first: a first page that is asked again when a call has ended, and older ones below that
+ * are kept as they came. So a list of many pages follows live calls with one small question.
+ */
+export const callsQuery = (filter: ListFilter) => {
+  const queryKey = ["calls", filter]
+  return queryOptions({
+    queryKey,
+    queryFn: async ({ client }): Promise<CallList<Call>> => {
+      const page = await callsPage(filter)
+      // Read only now: older calls may have been added meanwhile.
+      return joined(client.getQueryData<CallList<Call>>(queryKey), page)
+    },
+  })
+}
+
+/** The page after what is known of the list. */
+export function useOlderCalls(filter: ListFilter) {
+  const client = useQueryClient()
+  return useMutation({
+    mutationFn: (cursor: string) => callsPage(filter, cursor),
+    onSuccess: (page, cursor) =>
+      client.setQueryData(callsQuery(filter).queryKey, (known) =>
+        known?.nextCursor === cursor
+          ? { ...known, calls: [...known.calls, ...page.data], nextCursor: page.next_cursor }
+          : known,
+      ),
+  })
+}
+
+/** A key's name; its id while the names are on their way. */
+export function useKeyName(): (id: string) => string {
+  const { data: keys } = useQuery(namedKeysQuery)
+  const names = useMemo(() => new Map(keys?.map(({ id, name }) => [id, name])), [keys])
+  return useCallback((id) => names.get(id) ?? id, [names])
+}
+
+export function useFormatName(): (format: string) => string {
+  const text = useUsageText()
+  return useCallback(
+    (format) => {
+      const known = formats.find((one) => one === format)
+      return known === undefined ? format : text.formats[known]
+    },
+    [text],
+  )
+}
+
+/** Of what a group is of. */
+export function useGroupName(split: Split | undefined): (group: string) => string {
+  const keyName = useKeyName()
+  const formatName = useFormatName()
+  return useCallback(
+    (group) => (split === "key" ? keyName(group) : split === "format" ? formatName(group) : group),
+    [split, keyName, formatName],
+  )
+}

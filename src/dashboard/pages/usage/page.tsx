@@ -1,17 +1,22 @@
 /** Where the money goes: sums over time, what they consist of, and every call with its receipt. Follows calls live. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Download } from "lucide-react"
-import { DownloadLink } from "../../components/button.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Page } from "../../components/page.tsx"
-import { canBeSummed, useView } from "./address.ts"
+import { Download, X } from "lucide-react"
+import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
+import { Button, DownloadLink } from "../../components/button.tsx"
+import { ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { SelectField } from "../../components/form.tsx"
+import { DateRange } from "../../components/date-range.tsx"
+import { Page, Stat, Stats } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { callStatuses, useStatusText } from "../../components/status-tag.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { type AddressedView, canBeSummed, formats, isFiltered, nothingFiltered, useView } from "./address.ts"
 import { Breakdown } from "./breakdown.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
 import { Calls } from "./calls.tsx"
 import { ChartCard } from "./chart-card.tsx"
-import { exportAddress, seriesQuery } from "./data.ts"
-import { Filters } from "./filters.tsx"
-import { Numbers } from "./numbers.tsx"
+import { exportAddress, type Series, seriesQuery } from "./data.ts"
+import { cacheShare, inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
 export default function UsagePage() {
@@ -44,6 +49,160 @@ function Sums({ view, change }: ReturnType<typeof useView>) {
       <Numbers series={data} />
       <ChartCard view={view} change={change} series={data} />
       <Breakdown view={view} change={change} />
+    </>
+  )
+}
+
+/** Of when, and of which calls everything on the page is. */
+function Filters({ view, today, change }: AddressedView) {
+  const text = useUsageText()
+  const statusText = useStatusText()
+  const models = useQuery(modelsQuery)
+  const keys = useQuery(namedKeysQuery)
+  return (
+    <search className="usage-filters" aria-label={text.filters}>
+      <DateRange value={view.days} today={today} onChange={(days) => change({ days })} />
+      <div className="usage-selects">
+        <SelectField
+          label={text.model}
+          value={view.model ?? ""}
+          options={choice(
+            text.anyModel,
+            models.data?.map(({ model, display_name: label }) => ({ value: model, label })) ?? [],
+            view.model,
+          )}
+          onChange={({ target }) => change({ model: target.value || undefined })}
+        />
+        <SelectField
+          label={text.key}
+          value={view.key ?? ""}
+          options={choice(text.anyKey, keys.data?.map(({ id, name }) => ({ value: id, label: name })) ?? [], view.key)}
+          onChange={({ target }) => change({ key: target.value || undefined })}
+        />
+        <SelectField
+          label={text.format}
+          value={view.format ?? ""}
+          options={choice(
+            text.anyFormat,
+            formats.map((format) => ({ value: format, label: text.formats[format] })),
+            view.format,
+          )}
+          onChange={({ target }) => change({ format: formats.find((format) => format === target.value) })}
+        />
+        <SelectField
+          label={text.status}
+          value={view.status ?? ""}
+          options={choice(
+            text.anyStatus,
+            callStatuses.map((status) => ({ value: status, label: statusText[status] })),
+            view.status,
+          )}
+          onChange={({ target }) => change({ status: callStatuses.find((status) => status === target.value) })}
+        />
+      </div>
+      {isFiltered(view) && (
+        <div className="usage-filtered">
+          {view.error !== undefined && (
+            <Button
+              size="small"
+              icon={<X />}
+              aria-label={text.errorFilter(view.error)}
+              onClick={() => change({ error: undefined })}
+            >
+              <code>{view.error}</code>
+            </Button>
+          )}
+          <Button size="small" kind="quiet" onClick={() => change(nothingFiltered)}>
+            {text.clear}
+          </Button>
+        </div>
+      )}
+    </search>
+  )
+}
+
+interface Option {
+  readonly value: string
+  readonly label: string
+}
+
+/** A model that is served no longer, or whatever the address says, is there too. */
+const choice = (any: string, known: readonly Option[], chosen: string | undefined): readonly Option[] => [
+  { value: "", label: any },
+  ...known,
+  ...(chosen === undefined || known.some(({ value }) => value === chosen) ? [] : [{ value: chosen, label: chosen }]),
+]
+
+/** From Rp 100,000 on nobody looks for the decimals, which are in the tip. */
+const LARGE_MICRO = 100_000_000_000
+
+/** The range in five numbers. */
+function Numbers({ series }: { readonly series: Series | undefined }) {
+  const text = useUsageText()
+  const labels = [text.spend, text.calls, text.tokens, text.cache, text.latency]
+  return (
+    <div className="usage-numbers">
+      <Stats>
+        {series === undefined ? (
+          labels.map((label) => (
+            <Stat key={label} label={label}>
+              <Skeleton />
+            </Stat>
+          ))
+        ) : (
+          <Known series={series} />
+        )}
+      </Stats>
+    </div>
+  )
+}
+
+function Known({ series: { total, first_token_of: newest } }: { readonly series: Series }) {
+  const text = useUsageText()
+  const format = useFormat()
+  const { requests, errors, charge_micro: charge, first_token_p50_ms: median, first_token_p95_ms: slow } = total
+  const charged = requests - errors
+  const share = cacheShare(total)
+  const [input, output] = [inputOf(total), total.output_tokens]
+  return (
+    <>
+      <Stat
+        label={text.spend}
+        note={charged === 0 ? undefined : text.perCall(format.rupiah(BigInt(charge) / BigInt(charged)))}
+      >
+        <Money micro={charge} form={charge < LARGE_MICRO ? "plain" : "whole"} />
+      </Stat>
+      <Stat
+        label={text.calls}
+        note={
+          requests === 0
+            ? undefined
+            : errors === 0
+              ? text.noneFailed
+              : text.failed(format.number(errors), format.percent(errors / requests))
+        }
+      >
+        {format.number(requests)}
+      </Stat>
+      <Stat label={text.tokens} note={text.tokensNote(format.compact(input), format.compact(output))}>
+        <span title={format.number(input + output)}>{format.compact(input + output)}</span>
+      </Stat>
+      <Stat label={text.cache} note={text.cacheNote(format.number(total.cache_reads), total.cache_reads === 1)}>
+        {share === null ? "–" : format.percent(share)}
+      </Stat>
+      <Stat
+        label={text.latency}
+        note={
+          slow !== null && (
+            <>
+              {text.latencyNote(format.duration(slow))}
+              {newest !== null && ` · ${text.latencyNewest(format.number(newest))}`}
+            </>
+          )
+        }
+      >
+        {median === null ? "–" : format.duration(median)}
+      </Stat>
     </>
   )
 }

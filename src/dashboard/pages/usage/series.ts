@@ -1,7 +1,7 @@
 /** Sums over time as a chart shows them: a value for each step, also where nothing was called, and one series a group. */
-import type { Series as ChartSeries } from "../../components/chart-props.ts"
-import { dayCount, daysOf } from "../../i18n/days.ts"
-import { type Show, type View } from "./address.ts"
+import type { Series as ChartSeries } from "../../components/chart.tsx"
+import { dayCount, daysOf } from "../../i18n/time.ts"
+import type { Show, View } from "./address.ts"
 import type { Sum } from "./data.ts"
 
 /** As many as there are colours; what is smaller goes together. */

@@ -1,7 +1,6 @@
 /** What the wallet asks and changes. */
 import { queryOptions } from "@tanstack/react-query"
-import { api } from "../../api/client.ts"
-import { told } from "../../api/failure.ts"
+import { api, unwrap } from "../../api/client.ts"
 
 /** Decisions §10. */
 export const SMALLEST_RP = 10_000
@@ -12,7 +11,7 @@ const LOOK_MS = 5_000
 
 export const topUpsQuery = queryOptions({
   queryKey: ["top-ups"],
-  queryFn: async () => (await told(api["top-ups"].get())).data,
+  queryFn: async () => (await unwrap(api["top-ups"].get())).data,
 })
 export type ListedTopUp = Awaited<ReturnType<NonNullable<typeof topUpsQuery.queryFn>>>[number]
 export type Breakdown = ListedTopUp["breakdown"]
@@ -20,7 +19,7 @@ export type Breakdown = ListedTopUp["breakdown"]
 export const topUpQuery = (id: string) =>
   queryOptions({
     queryKey: ["top-ups", id],
-    queryFn: () => told(api["top-ups"]({ id }).get()),
+    queryFn: () => unwrap(api["top-ups"]({ id }).get()),
     refetchInterval: ({ state }) => (state.data?.status === "pending" ? LOOK_MS : false),
   })
 export type TopUp = Awaited<ReturnType<NonNullable<ReturnType<typeof topUpQuery>["queryFn"]>>>
@@ -29,11 +28,11 @@ export type TopUp = Awaited<ReturnType<NonNullable<ReturnType<typeof topUpQuery>
 export const quoteQuery = (amountRp: number) =>
   queryOptions({
     queryKey: ["quote", amountRp],
-    queryFn: async () => (await told(api["top-ups"].quote.get({ query: { amount_rp: amountRp } }))).breakdown,
+    queryFn: async () => (await unwrap(api["top-ups"].quote.get({ query: { amount_rp: amountRp } }))).breakdown,
     staleTime: 60_000,
   })
 
-export const openTopUp = (amountRp: number) => told(api["top-ups"].post({ amount_rp: amountRp }))
+export const openTopUp = (amountRp: number) => unwrap(api["top-ups"].post({ amount_rp: amountRp }))
 
 /** Asks the payment provider now. */
-export const checkTopUp = (id: string) => told(api["top-ups"]({ id }).check.post())
+export const checkTopUp = (id: string) => unwrap(api["top-ups"]({ id }).check.post())

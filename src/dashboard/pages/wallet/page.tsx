@@ -1,16 +1,22 @@
 /** The balance, how to add to it, what is still to be paid, and what was. */
-import { useQuery } from "@tanstack/react-query"
-import { Clock } from "lucide-react"
-import { ButtonLink } from "../../components/button.tsx"
-import { Stat, Stats } from "../../components/card.tsx"
-import { Money } from "../../components/money.tsx"
-import { Page } from "../../components/page.tsx"
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { Clock, QrCode, ReceiptText } from "lucide-react"
+import { type FormEvent, useState } from "react"
+import { useLocation, useSearchParams } from "wouter"
+import { ApiFailure } from "../../api/failure.ts"
+import { Button, ButtonLink } from "../../components/button.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Refusal, TextField } from "../../components/form.tsx"
+import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { formatRupiah, parseRupiah } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
+import { type Language, useLanguage } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
-import { topUpsQuery } from "./data.ts"
-import { History } from "./history.tsx"
+import { LARGEST_RP, type ListedTopUp, openTopUp, quoteQuery, SMALLEST_RP, topUpQuery, topUpsQuery } from "./data.ts"
 import { useWalletText } from "./text.ts"
-import { TopUpForm } from "./top-up-form.tsx"
+import { BreakdownLines, TopUpStatus, useMethodName } from "./top-up.tsx"
 
 export default function WalletPage() {
   const text = useWalletText()
@@ -56,5 +62,162 @@ function Pending() {
         </li>
       ))}
     </ul>
+  )
+}
+
+const PRESETS_RP = [10_000, 25_000, 50_000, 100_000, 250_000, 500_000]
+const FIRST_RP = 50_000
+const MICRO = 1_000_000n
+
+/** Grouped digits, as the field shows them. */
+const written = (amountRp: number, language: Language) =>
+  formatRupiah(BigInt(amountRp) * MICRO, language, "whole").replace(/^Rp\s/, "")
+
+type Reading = number | "wrong" | "too-small" | "too-large"
+
+function read(typed: string, language: Language): Reading {
+  const micro = parseRupiah(typed, language)
+  if (micro === undefined || micro % MICRO !== 0n) return "wrong"
+  const amountRp = Number(micro / MICRO)
+  if (amountRp < SMALLEST_RP) return "too-small"
+  return amountRp > LARGEST_RP ? "too-large" : amountRp
+}
+
+/** How much to buy, what it will cost, and the way to pay it. */
+function TopUpForm() {
+  const text = useWalletText()
+  const format = useFormat()
+  const { language } = useLanguage()
+  const [, navigate] = useLocation()
+  const [search] = useSearchParams()
+  const client = useQueryClient()
+  const [typed, setTyped] = useState(() => written(wishedRp(search.get("amount")), language))
+  // A mistake is told when the field is left, and not while it is still being written.
+  const [left, setLeft] = useState(false)
+  const amount = read(typed, language)
+  const quote = useQuery({
+    ...quoteQuery(typeof amount === "number" ? amount : 0),
+    enabled: typeof amount === "number",
+    placeholderData: keepPreviousData,
+  })
+  const open = useMutation({
+    mutationFn: openTopUp,
+    onSuccess: (topUp) => {
+      client.setQueryData(topUpQuery(topUp.id).queryKey, topUp)
+      void client.invalidateQueries({ ...topUpsQuery, exact: true })
+      navigate(`/wallet/${topUp.id}`)
+    },
+  })
+  const errors = { wrong: text.amountWrong, "too-small": text.amountTooSmall, "too-large": text.amountTooLarge }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setLeft(true)
+    if (typeof amount === "number" && !open.isPending) open.mutate(amount)
+  }
+  const settled = typeof amount === "number" && !quote.isPlaceholderData ? quote.data : undefined
+  return (
+    <Card title={text.topUp}>
+      <form className="top-up-form" onSubmit={submit} noValidate>
+        <div className="top-up-amount">
+          <div className="presets" role="group" aria-label={text.amounts}>
+            {PRESETS_RP.map((amountRp) => (
+              <Button
+                key={amountRp}
+                aria-pressed={amount === amountRp}
+                onClick={() => setTyped(written(amountRp, language))}
+              >
+                {format.rupiah(BigInt(amountRp) * MICRO)}
+              </Button>
+            ))}
+          </div>
+          <TextField
+            label={text.amount}
+            hint={text.amountHint}
+            error={typeof amount === "string" && left ? errors[amount] : undefined}
+            before="Rp"
+            inputMode="numeric"
+            autoComplete="off"
+            maxLength={20}
+            value={typed}
+            onChange={({ target }) => {
+              setLeft(false)
+              setTyped(target.value)
+            }}
+            onBlur={() => {
+              setLeft(true)
+              if (typeof amount === "number") setTyped(written(amount, language))
+            }}
+          />
+        </div>
+        <section className="top-up-cost" aria-label={text.breakdown}>
+          <h3>{text.breakdown}</h3>
+          {quote.data !== undefined && <BreakdownLines breakdown={quote.data} />}
+          {quote.data === undefined && quote.isFetching && <Skeleton lines={5} />}
+          {quote.error !== null && <PaymentError error={quote.error} retry={quote.refetch} />}
+          {open.error !== null && <PaymentError error={open.error} />}
+          <Button type="submit" kind="primary" icon={<QrCode />} busy={open.isPending}>
+            {settled === undefined ? text.payAny : text.pay(format.rupiah(settled.total_micro))}
+          </Button>
+        </section>
+      </form>
+    </Card>
+  )
+}
+
+/** An amount that is in order and refused all the same is more than the provider takes in one payment. */
+function PaymentError({ error, retry }: { readonly error: Error; readonly retry?: () => unknown }) {
+  const text = useWalletText()
+  if (error instanceof ApiFailure && error.code === "request.invalid") return <Refusal>{text.tooLargeToPay}</Refusal>
+  return <ErrorState error={error} {...(retry && { retry })} />
+}
+
+/** The amount that a link asks for. */
+function wishedRp(text: string | null): number {
+  const amountRp = /^\d{5,9}$/.test(text ?? "") ? Number(text) : FIRST_RP
+  return amountRp >= SMALLEST_RP && amountRp <= LARGEST_RP ? amountRp : FIRST_RP
+}
+
+/** The account's top-ups, the newest first; each opens with its details. */
+function History() {
+  const text = useWalletText()
+  const format = useFormat()
+  const methodName = useMethodName()
+  const [, navigate] = useLocation()
+  const topUps = useQuery(topUpsQuery)
+  const { columns: heads } = text
+  const columns: Column<ListedTopUp>[] = [
+    { id: "time", head: heads.time, names: true, cell: (topUp) => format.dateTime(topUp.created_at) },
+    { id: "status", head: heads.status, cell: ({ status }) => <TopUpStatus status={status} /> },
+    { id: "method", head: heads.method, wide: true, cell: ({ provider }) => methodName(provider) },
+    {
+      id: "total",
+      head: heads.total,
+      numeric: true,
+      cell: ({ status, breakdown }) => (status === "paid" ? <Money micro={breakdown.total_micro} /> : "–"),
+    },
+    {
+      id: "amount",
+      head: heads.amount,
+      numeric: true,
+      cell: ({ breakdown }) => <Money micro={breakdown.balance_purchased_micro} />,
+    },
+  ]
+  return (
+    <Card title={text.history} flush>
+      <DataTable
+        caption={text.history}
+        columns={columns}
+        rows={topUps.data}
+        rowKey={({ id }) => id}
+        error={topUps.error}
+        retry={topUps.refetch}
+        onOpen={({ id }) => navigate(`/wallet/${id}`)}
+        empty={
+          <EmptyState icon={<ReceiptText />} title={text.none}>
+            {text.noneHint}
+          </EmptyState>
+        }
+      />
+    </Card>
   )
 }

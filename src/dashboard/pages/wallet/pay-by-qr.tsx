@@ -1,29 +1,28 @@
 /** A QR code to scan, how long it can be, and what somebody does who has no second screen to scan it from. */
+import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { Copy, Download, ExternalLink } from "lucide-react"
+import { useEffect, useState } from "react"
 import { Button } from "../../components/button.tsx"
-import { Card } from "../../components/card.tsx"
-import { Money } from "../../components/money.tsx"
-import { useToasts } from "../../components/toast.tsx"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { CheckPayment } from "./check-payment.tsx"
-import { minutesAndSeconds, useCountdown } from "./countdown.ts"
-import type { TopUp } from "./data.ts"
-import { qrPng, save, svgAddress } from "./qr-image.ts"
+import { checkTopUp, type TopUp, topUpQuery } from "./data.ts"
 import { useWalletText } from "./text.ts"
 
 interface PayByQrProps {
   readonly topUp: TopUp
-  /** When the seconds that are left were told. */
-  readonly toldAt: number
+  /** When the answer with the seconds that are left came, in milliseconds of this clock. */
+  readonly receivedAt: number
   readonly over: () => void
 }
 
-/** Under this the clock is told as a warning. */
+/** Under this the clock is shown as a warning. */
 const SHORT_S = 120
 
-export function PayByQr({ topUp, toldAt, over }: PayByQrProps) {
+export function PayByQr({ topUp, receivedAt, over }: PayByQrProps) {
   const text = useWalletText()
-  const left = useCountdown(topUp.expires_in_s, toldAt, over)
+  const left = useCountdown(topUp.expires_in_s, receivedAt, over)
   return (
     <div className="pay">
       <Card>
@@ -97,6 +96,84 @@ function SimulatedPay({ address }: { readonly address: string }) {
         {text.simulatedPay}
         <span className="visually-hidden"> ({text.newTab})</span>
       </a>
+    </div>
+  )
+}
+
+/**
+ * The seconds that are left of `seconds`, which the server said at `receivedAt` (milliseconds of this clock). Deadlines are
+ * not compared, because the server's clock may differ from this one.
+ */
+function useCountdown(seconds: number, receivedAt: number, over: () => void): number {
+  const until = receivedAt + seconds * 1_000
+  const [now, setNow] = useState(() => Date.now())
+  const left = Math.max(0, Math.ceil((until - now) / 1_000))
+  const isOver = left === 0
+  useEffect(() => {
+    if (isOver) return undefined
+    const ticking = setInterval(() => setNow(Date.now()), 1_000)
+    return () => clearInterval(ticking)
+  }, [isOver])
+  useEffect(() => {
+    if (isOver) over()
+    // Once when it is over, whatever the function is by then.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [isOver])
+  return left
+}
+
+/** 14:05. */
+const minutesAndSeconds = (seconds: number): string =>
+  `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`
+
+const SIDE_PX = 1_024
+
+/** The QR code as a picture that other apps can read: white around it, and large enough to be scanned from a gallery. */
+const svgAddress = (svg: string): string =>
+  // Without a size of its own it cannot be drawn everywhere.
+  `data:image/svg+xml,${encodeURIComponent(svg.replace("<svg ", `<svg width="${SIDE_PX}" height="${SIDE_PX}" `))}`
+
+async function qrPng(svg: string): Promise<Blob> {
+  const image = new Image()
+  image.src = svgAddress(svg)
+  await image.decode()
+  const canvas = document.createElement("canvas")
+  canvas.width = SIDE_PX
+  canvas.height = SIDE_PX
+  const context = canvas.getContext("2d")
+  if (context === null) throw new Error("no canvas")
+  context.fillStyle = "#ffffff"
+  context.fillRect(0, 0, SIDE_PX, SIDE_PX)
+  context.drawImage(image, 0, 0, SIDE_PX, SIDE_PX)
+  return await new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob === null ? reject(new Error("no picture")) : resolve(blob)), "image/png")
+  })
+}
+
+function save(file: Blob, name: string): void {
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(file)
+  link.download = name
+  link.click()
+  // The download has taken it by then.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}
+
+/** "I have paid": the payment provider is asked at once, and its answer is shown. */
+export function CheckPayment({ topUp: { id } }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const client = useQueryClient()
+  const check = useMutation({
+    mutationFn: () => checkTopUp(id),
+    onSuccess: (topUp) => client.setQueryData(topUpQuery(id).queryKey, topUp),
+  })
+  return (
+    <div className="check-payment">
+      <Button busy={check.isPending} onClick={() => check.mutate()}>
+        {text.check}
+      </Button>
+      <p role="status">{check.isSuccess && check.data.status !== "paid" ? text.notYet : ""}</p>
+      {check.error !== null && <ErrorState error={check.error} />}
     </div>
   )
 }

@@ -1,19 +1,19 @@
 /** One top-up: its QR code while it can be paid, and what became of it. Changes by itself when the payment comes. */
 import { useQuery } from "@tanstack/react-query"
-import { ArrowLeft } from "lucide-react"
+import { ArrowLeft, CircleCheck, Clock, QrCode } from "lucide-react"
 import { Link, useParams } from "wouter"
 import { ApiFailure } from "../../api/failure.ts"
-import { ButtonLink } from "../../components/button.tsx"
-import { EmptyState } from "../../components/empty-state.tsx"
-import { ErrorState } from "../../components/error-state.tsx"
-import { Page } from "../../components/page.tsx"
-import { Skeleton } from "../../components/skeleton.tsx"
+import { aboutQuery } from "../../api/queries.ts"
+import { ButtonLink, ContactLink, CopyButton } from "../../components/button.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Card, Facts, Page } from "../../components/layout.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { useAccount } from "../../shell/session.tsx"
 import { useShellText } from "../../shell/text.ts"
-import { topUpQuery } from "./data.ts"
-import { TopUpDetails } from "./details.tsx"
-import { Expired, Paid } from "./outcome.tsx"
-import { PayByQr } from "./pay-by-qr.tsx"
+import { type TopUp, topUpQuery } from "./data.ts"
+import { CheckPayment, PayByQr } from "./pay-by-qr.tsx"
 import { useWalletText } from "./text.ts"
+import { BreakdownLines, TopUpStatus, useMethodName } from "./top-up.tsx"
 
 export default function PaymentPage() {
   const text = useWalletText()
@@ -38,7 +38,7 @@ export default function PaymentPage() {
       ) : (
         <>
           {topUp.status === "pending" && (
-            <PayByQr key={topUp.id} topUp={topUp} toldAt={dataUpdatedAt} over={() => void refetch()} />
+            <PayByQr key={topUp.id} topUp={topUp} receivedAt={dataUpdatedAt} over={() => void refetch()} />
           )}
           {topUp.status === "paid" && <Paid topUp={topUp} />}
           {topUp.status === "expired" && <Expired topUp={topUp} />}
@@ -62,3 +62,110 @@ export function NotThere({ error, retry }: { readonly error: Error; readonly ret
     </EmptyState>
   )
 }
+
+/** What became of a top-up that is no longer waited for. */
+function Paid({ topUp: { id, breakdown } }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const format = useFormat()
+  const { balance_micro: balance, held_micro: held } = useAccount()
+  return (
+    <Card>
+      <div className="outcome is-paid">
+        <CircleCheck aria-hidden="true" />
+        <div role="status">
+          <h2>{text.paidTitle}</h2>
+          <p>
+            {text.paid(format.rupiah(breakdown.balance_purchased_micro))}{" "}
+            {text.balanceNow(format.rupiah(BigInt(balance) - BigInt(held)))}
+          </p>
+        </div>
+        <div className="outcome-actions">
+          <ButtonLink to={`/wallet/${id}/receipt`}>{text.receipt}</ButtonLink>
+          <ButtonLink to="/keys" kind="primary">
+            {text.toKeys}
+          </ButtonLink>
+        </div>
+      </div>
+    </Card>
+  )
+}
+
+function Expired({ topUp }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const again = (
+    <ButtonLink to={`/wallet?amount=${BigInt(topUp.breakdown.balance_purchased_micro) / 1_000_000n}`} kind="primary">
+      {text.again}
+    </ButtonLink>
+  )
+  if (topUp.qr === null) {
+    return (
+      <Card>
+        <EmptyState icon={<QrCode />} title={text.notMade} action={again}>
+          {text.notMadeHint}
+        </EmptyState>
+      </Card>
+    )
+  }
+  return (
+    <Card>
+      <div className="outcome">
+        <Clock aria-hidden="true" />
+        <div role="status">
+          <h2>{text.expiredTitle}</h2>
+          <p>{text.expired}</p>
+        </div>
+        <div className="outcome-actions">
+          <CheckPayment topUp={topUp} />
+          {again}
+        </div>
+      </div>
+    </Card>
+  )
+}
+
+/** All that is known of a top-up: what it cost, when, and by which names others know it. */
+function TopUpDetails({ topUp }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const format = useFormat()
+  const methodName = useMethodName()
+  const contact = useQuery(aboutQuery).data?.support_contact ?? undefined
+  const { id, status, provider, reference, created_at: created, paid_at: paid, expires_at: expires, qr } = topUp
+  const isLate = paid !== null && Date.parse(paid) > Date.parse(expires)
+  const facts = [
+    { name: text.columns.status, value: <TopUpStatus status={status} /> },
+    { name: text.created, value: format.dateTime(created) },
+    ...(paid === null
+      ? []
+      : [{ name: text.paidAt, value: isLate ? `${format.dateTime(paid)} (${text.paidLate})` : format.dateTime(paid) }]),
+    { name: text.method, value: methodName(provider) },
+    { name: text.number, value: <Copied text={id} what={text.number} /> },
+    ...(reference === null || reference === id
+      ? []
+      : [{ name: text.reference, value: <Copied text={reference} what={text.reference} /> }]),
+    ...(status === "pending" && qr !== null
+      ? [{ name: text.qrText, value: <Copied text={qr.payload} what={text.qrText} /> }]
+      : []),
+  ]
+  return (
+    <div className="top-up-details">
+      <Card title={text.breakdown}>
+        <BreakdownLines breakdown={topUp.breakdown} />
+      </Card>
+      <Card title={text.details}>
+        <Facts facts={facts} />
+        {status !== "paid" && contact !== undefined && (
+          <p className="pay-note">
+            {text.supportHint} <ContactLink contact={contact}>{text.support}</ContactLink>
+          </p>
+        )}
+      </Card>
+    </div>
+  )
+}
+
+const Copied = ({ text, what }: { readonly text: string; readonly what: string }) => (
+  <span className="copied-fact">
+    <code>{text}</code>
+    <CopyButton text={text} what={what} />
+  </span>
+)

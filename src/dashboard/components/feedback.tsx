@@ -1,0 +1,154 @@
+/** What stands where something is loading, missing or wrong, and the short notices that something was done. */
+import { CircleAlert, CircleCheck, X } from "lucide-react"
+import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from "react"
+import { ApiFailure } from "../api/failure.ts"
+import { useFormat } from "../i18n/format.ts"
+import { useLanguage } from "../i18n/language.tsx"
+import { Button, CopyButton, IconButton } from "./button.tsx"
+import { indonesianFor } from "./failure-words.ts"
+import { useComponentText } from "./text.ts"
+
+/** The shape of what is on its way. `lines`: how many rows of text it will be about. */
+export function Skeleton({ lines = 1 }: { readonly lines?: number }) {
+  const text = useComponentText()
+  return (
+    <div className="skeleton" role="status" aria-label={text.loading}>
+      {Array.from({ length: lines }, (_, line) => (
+        <span key={line} className="skeleton-line" />
+      ))}
+    </div>
+  )
+}
+
+interface EmptyStateProps {
+  readonly icon?: ReactNode
+  readonly title: string
+  /** What to do about it. */
+  readonly children?: ReactNode
+  readonly action?: ReactNode
+}
+
+/** What stands where there is nothing yet. */
+export const EmptyState = ({ icon, title, children, action }: EmptyStateProps) => (
+  <div className="empty-state">
+    {icon !== undefined && <div className="empty-state-icon">{icon}</div>}
+    <p className="empty-state-title">{title}</p>
+    {children !== undefined && <p className="empty-state-text">{children}</p>}
+    {action}
+  </div>
+)
+
+/** What went wrong, with what a person needs who asks for help about it. */
+export function ErrorState({ error, retry }: { readonly error: unknown; readonly retry?: () => unknown }) {
+  const text = useComponentText()
+  return (
+    <div className="error-state" role="alert">
+      <CircleAlert className="error-state-icon" aria-hidden="true" />
+      <div className="error-state-body">
+        <ErrorWords error={error} />
+        {retry !== undefined && (
+          <Button size="small" onClick={() => void retry()}>
+            {text.tryAgain}
+          </Button>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function ErrorWords({ error }: { readonly error: unknown }) {
+  const text = useComponentText()
+  const format = useFormat()
+  const { language } = useLanguage()
+  if (!(error instanceof ApiFailure)) return <p className="error-state-message">{text.unexpected}</p>
+  if (error.body === undefined) {
+    return (
+      <>
+        <p className="error-state-message">{text.unreachable}</p>
+        <p className="error-state-hint">{text.unreachableHint}</p>
+      </>
+    )
+  }
+  const { error: message, code, request_id: requestId, hint } = error.body
+  const translated = language === "id" ? indonesianFor(code) : undefined
+  return (
+    <>
+      <p className="error-state-message" lang={translated === undefined ? "en" : undefined}>
+        {translated ?? message}
+      </p>
+      {translated !== undefined && (
+        <p className="error-state-hint" lang="en">
+          {message}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p className="error-state-hint" lang="en">
+          {hint}
+        </p>
+      )}
+      {error.retryAfterS !== undefined && (
+        <p className="error-state-hint">{text.waitSeconds(format.number(error.retryAfterS))}</p>
+      )}
+      <dl className="error-state-facts">
+        <dt>{text.code}</dt>
+        <dd>
+          <code>{code}</code>
+        </dd>
+        <dt>{text.requestId}</dt>
+        <dd>
+          <code>{requestId}</code>
+          <CopyButton text={requestId} what={text.requestId} />
+        </dd>
+      </dl>
+    </>
+  )
+}
+
+interface Notice {
+  readonly id: number
+  readonly message: string
+  readonly tone: "good" | "bad"
+}
+
+interface Toasts {
+  readonly done: (message: string) => void
+  readonly failed: (message: string) => void
+}
+
+const SHOWN_MS = 6_000
+
+const Context = createContext<Toasts>({ done() {}, failed() {} })
+
+/** Short notices that come and go by themselves: that something was done. What went wrong stays where it went wrong. */
+export const useToasts = (): Toasts => useContext(Context)
+
+export function ToastProvider({ children }: { readonly children: ReactNode }) {
+  const text = useComponentText()
+  const [notices, setNotices] = useState<readonly Notice[]>([])
+  const lastId = useRef(0)
+  const dismiss = useCallback((id: number) => setNotices((shown) => shown.filter((notice) => notice.id !== id)), [])
+  const toasts = useMemo<Toasts>(() => {
+    const show = (message: string, tone: Notice["tone"]) => {
+      const id = ++lastId.current
+      setNotices((shown) => [...shown, { id, message, tone }])
+      setTimeout(() => dismiss(id), SHOWN_MS)
+    }
+    return { done: (message) => show(message, "good"), failed: (message) => show(message, "bad") }
+  }, [dismiss])
+  return (
+    <Context value={toasts}>
+      {children}
+      <section className="toasts" aria-label={text.notifications} aria-live="polite">
+        {notices.map(({ id, message, tone }) => (
+          <div key={id} className={`toast toast-${tone}`}>
+            {tone === "good" ? <CircleCheck aria-hidden="true" /> : <CircleAlert aria-hidden="true" />}
+            <p>{message}</p>
+            <IconButton size="small" label={text.dismiss} onClick={() => dismiss(id)}>
+              <X />
+            </IconButton>
+          </div>
+        ))}
+      </section>
+    </Context>
+  )
+}

@@ -1,0 +1,168 @@
+/** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. */
+import { CircleAlert, Eye, EyeOff } from "lucide-react"
+import {
+  type FormEvent,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  useId,
+  useState,
+} from "react"
+import { IconButton } from "./button.tsx"
+import { useComponentText } from "./text.ts"
+
+interface FieldLook {
+  readonly label: string
+  readonly hint?: ReactNode
+  readonly error?: string | undefined
+  readonly optional?: boolean
+}
+
+interface FieldProps extends FieldLook {
+  readonly children: (attributes: {
+    readonly id: string
+    readonly "aria-describedby": string | undefined
+    readonly "aria-invalid": true | undefined
+  }) => ReactNode
+}
+
+/** The frame of any field; the control takes the attributes that it is handed. */
+export function Field({ label, hint, error, optional = false, children }: FieldProps) {
+  const text = useComponentText()
+  const id = useId()
+  const note = error ?? hint
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        {label}
+        {optional && <span className="field-optional"> ({text.optional})</span>}
+      </label>
+      {children({
+        id,
+        "aria-describedby": note === undefined ? undefined : `${id}-note`,
+        "aria-invalid": error === undefined ? undefined : true,
+      })}
+      {note !== undefined && (
+        <p id={`${id}-note`} className={error === undefined ? "field-hint" : "field-error"}>
+          {note}
+        </p>
+      )}
+    </div>
+  )
+}
+
+type InputProps = Omit<InputHTMLAttributes<HTMLInputElement>, "id">
+
+/** `before` and `after` stand inside the frame: "Rp", a unit, a button. */
+export function TextField({
+  label,
+  hint,
+  error,
+  optional,
+  before,
+  after,
+  ...input
+}: FieldLook & InputProps & { readonly before?: ReactNode; readonly after?: ReactNode }) {
+  return (
+    <Field label={label} hint={hint} error={error} {...(optional && { optional })}>
+      {(attributes) => (
+        <span className="input">
+          {before !== undefined && <span className="input-affix">{before}</span>}
+          <input {...input} {...attributes} />
+          {after !== undefined && <span className="input-affix">{after}</span>}
+        </span>
+      )}
+    </Field>
+  )
+}
+
+export function PasswordField(props: Omit<FieldLook & InputProps, "type">) {
+  const text = useComponentText()
+  const [shown, setShown] = useState(false)
+  return (
+    <TextField
+      {...props}
+      type={shown ? "text" : "password"}
+      spellCheck={false}
+      autoCapitalize="none"
+      after={
+        <IconButton
+          size="small"
+          label={shown ? text.hide : text.show}
+          aria-pressed={shown}
+          onClick={() => setShown(!shown)}
+        >
+          {shown ? <EyeOff /> : <Eye />}
+        </IconButton>
+      }
+    />
+  )
+}
+
+interface Option {
+  readonly value: string
+  readonly label: string
+}
+
+/** The browser's own list: the best one there is on a phone. */
+export function SelectField({
+  label,
+  hint,
+  error,
+  optional,
+  options,
+  ...select
+}: FieldLook & Omit<SelectHTMLAttributes<HTMLSelectElement>, "id"> & { readonly options: readonly Option[] }) {
+  return (
+    <Field label={label} hint={hint} error={error} {...(optional && { optional })}>
+      {(attributes) => (
+        <span className="input input-select">
+          <select {...select} {...attributes}>
+            {options.map(({ value, label: name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </span>
+      )}
+    </Field>
+  )
+}
+
+/** What somebody wrote into a form's field of this name. */
+export function formText(form: FormData, name: string): string {
+  const value = form.get(name)
+  return typeof value === "string" ? value : ""
+}
+
+interface AuthFormProps {
+  readonly title: string
+  readonly intro: string
+  readonly onSubmit: (event: FormEvent<HTMLFormElement>) => void
+  readonly children: ReactNode
+  readonly foot: ReactNode
+}
+
+/** The one form of a page for visitors: alone in the middle, with the product's name above. */
+export const AuthForm = ({ title, intro, onSubmit, children, foot }: AuthFormProps) => (
+  <>
+    <title>{`${title} · Loket`}</title>
+    <div className="auth">
+      <h1>{title}</h1>
+      <p className="auth-intro">{intro}</p>
+      <form className="card auth-form" onSubmit={onSubmit}>
+        {children}
+      </form>
+      <p className="auth-foot">{foot}</p>
+    </div>
+  </>
+)
+
+/** Why it was refused, at the head of the form, read out at once. */
+export const Refusal = ({ children }: { readonly children: ReactNode }) => (
+  <p className="refusal" role="alert">
+    <CircleAlert aria-hidden="true" />
+    <span>{children}</span>
+  </p>
+)

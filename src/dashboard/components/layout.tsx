@@ -1,0 +1,105 @@
+/** What a page is laid out with: its head, cards, single numbers, lists of facts, and blocks of code. */
+import { type ReactNode, useId } from "react"
+import { CopyButton } from "./button.tsx"
+
+interface PageProps {
+  readonly title: string
+  readonly intro?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+/** The head of every page: its one h1, what it is for, and what can be done on it. Names the browser's tab too. */
+export const Page = ({ title, intro, actions, children }: PageProps) => (
+  <>
+    <title>{`${title} · Loket`}</title>
+    <header className="page-head">
+      <div>
+        <h1>{title}</h1>
+        {intro !== undefined && <p className="page-intro">{intro}</p>}
+      </div>
+      {actions !== undefined && <div className="page-actions">{actions}</div>}
+    </header>
+    <div className="page-body">{children}</div>
+  </>
+)
+
+interface CardProps {
+  readonly title?: string
+  readonly action?: ReactNode
+  /** Without room at the edges, for tables. */
+  readonly flush?: boolean
+  readonly children: ReactNode
+}
+
+/** Cards group what belongs together; a Stat is one number with its name. */
+export function Card({ title, action, flush = false, children }: CardProps) {
+  const id = useId()
+  return (
+    <section className={flush ? "card card-flush" : "card"} aria-labelledby={title === undefined ? undefined : id}>
+      {title !== undefined && (
+        <header className="card-head">
+          <h2 id={id}>{title}</h2>
+          {action}
+        </header>
+      )}
+      {children}
+    </section>
+  )
+}
+
+interface StatProps {
+  readonly label: string
+  readonly children: ReactNode
+  readonly note?: ReactNode
+}
+
+export const Stat = ({ label, children, note }: StatProps) => (
+  <div className="stat">
+    <dt>{label}</dt>
+    <dd className="stat-value">{children}</dd>
+    {note !== undefined && <dd className="stat-note">{note}</dd>}
+  </div>
+)
+
+export const Stats = ({ children }: { readonly children: ReactNode }) => <dl className="stats card">{children}</dl>
+
+interface FactsProps {
+  readonly title?: string
+  readonly facts: readonly { readonly name: string; readonly value: ReactNode }[]
+}
+
+/** Names and values, one below the other: what a drawer tells about one thing. */
+export const Facts = ({ title, facts }: FactsProps) => (
+  <section className="facts">
+    {title !== undefined && <h3>{title}</h3>}
+    <dl>
+      {facts.map(({ name, value }) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  </section>
+)
+
+interface CodeBlockProps {
+  readonly code: string
+  /** Where it belongs: "Terminal", "~/.codex/config.toml". */
+  readonly title: string
+}
+
+/** Text for a terminal or a file, to be copied whole. Can be scrolled by keyboard. */
+export const CodeBlock = ({ code, title }: CodeBlockProps) => (
+  <figure className="code-block">
+    <figcaption>
+      <span>{title}</span>
+      <CopyButton text={code} what={title} />
+    </figcaption>
+    {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls must be reachable by keyboard */}
+    <pre tabIndex={0} aria-label={title}>
+      <code>{code}</code>
+    </pre>
+  </figure>
+)

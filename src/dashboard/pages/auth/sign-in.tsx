@@ -1,0 +1,106 @@
+/** Signing in. The server slows guessing down: by answering late, and then by refusing for a while. */
+import { useMutation } from "@tanstack/react-query"
+import { type FormEvent, useEffect, useState } from "react"
+import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { ApiFailure, isSignedOut } from "../../api/failure.ts"
+import { Button } from "../../components/button.tsx"
+import { ErrorState } from "../../components/feedback.tsx"
+import { AuthForm, formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+import { useSession } from "../../shell/session.tsx"
+
+/** From here on an answer is late on purpose. */
+const LATE_MS = 1_500
+
+export default function SignInPage() {
+  const text = useSignInText()
+  const { signedIn } = useSession()
+  const signIn = useMutation({
+    mutationFn: (credentials: { email: string; password: string }) => unwrap(api.auth["sign-in"].post(credentials)),
+    onSuccess: ({ account }) => signedIn(account),
+  })
+  const late = useLate(signIn.isPending)
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    if (signIn.isPending) return
+    const form = new FormData(event.currentTarget)
+    signIn.mutate({ email: formText(form, "email"), password: formText(form, "password") })
+  }
+  return (
+    <AuthForm
+      title={text.title}
+      intro={text.intro}
+      onSubmit={submit}
+      foot={
+        <>
+          {text.noAccount} <Link href={`/sign-up${location.search}`}>{text.signUp}</Link>
+        </>
+      }
+    >
+      {signIn.error && <SignInError error={signIn.error} />}
+      <TextField
+        label={text.email}
+        name="email"
+        type="email"
+        autoComplete="username"
+        maxLength={254}
+        required
+        autoFocus
+      />
+      <PasswordField label={text.password} name="password" autoComplete="current-password" maxLength={256} required />
+      <Button type="submit" kind="primary" busy={signIn.isPending}>
+        {text.submit}
+      </Button>
+      <p className="auth-note" role="status">
+        {late ? text.slow : ""}
+      </p>
+    </AuthForm>
+  )
+}
+
+function SignInError({ error }: { readonly error: Error }) {
+  const text = useSignInText()
+  const format = useFormat()
+  if (!isSignedOut(error)) return <ErrorState error={error} />
+  const wait = error instanceof ApiFailure ? error.retryAfterS : undefined
+  return <Refusal>{wait === undefined ? text.wrong : text.tooMany(format.number(wait))}</Refusal>
+}
+
+function useLate(pending: boolean): boolean {
+  const [late, setLate] = useState(false)
+  useEffect(() => {
+    if (!pending) return setLate(false)
+    const timer = setTimeout(() => setLate(true), LATE_MS)
+    return () => clearTimeout(timer)
+  }, [pending])
+  return late
+}
+
+const useSignInText = texts({
+  id: {
+    title: "Masuk",
+    intro: "Satu saldo Rupiah untuk semua model AI.",
+    email: "Alamat e-mail",
+    password: "Kata sandi",
+    submit: "Masuk",
+    noAccount: "Belum punya akun?",
+    signUp: "Daftar",
+    wrong: "Alamat e-mail atau kata sandi salah.",
+    tooMany: (seconds: string) => `Terlalu banyak percobaan yang gagal. Coba lagi dalam ${seconds} detik.`,
+    slow: "Karena ada percobaan yang gagal sebelumnya, ini memerlukan beberapa detik.",
+  },
+  en: {
+    title: "Sign in",
+    intro: "One Rupiah balance for every AI model.",
+    email: "E-mail address",
+    password: "Password",
+    submit: "Sign in",
+    noAccount: "No account yet?",
+    signUp: "Sign up",
+    wrong: "The e-mail address or the password is wrong.",
+    tooMany: (seconds: string) => `Too many failed attempts. Try again in ${seconds} seconds.`,
+    slow: "Because of failed attempts before, this takes a few seconds.",
+  },
+})

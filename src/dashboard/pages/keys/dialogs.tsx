@@ -1,0 +1,232 @@
+/** What is done with a key that exists: trying it, rotating it, revoking it; and the one look at a new key's secret. */
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { ShieldAlert } from "lucide-react"
+import { useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { type ApiKey, keysQuery, modelsQuery } from "../../api/queries.ts"
+import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { Dialog } from "../../components/dialog.tsx"
+import { ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
+import { CodeBlock, Facts } from "../../components/layout.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { clients, firstModel } from "../quick-start/clients.ts"
+import { hintOf } from "./key-card.tsx"
+import { useKeysText } from "./text.ts"
+
+export interface Secret {
+  readonly key: string
+  readonly name: string
+  /** Of a rotation: when the secret before it ends, or null when it has. */
+  readonly previousUntil?: string | null
+}
+
+/** A key's secret, this once. It is nowhere but in this dialog, and gone when that closes. */
+export function SecretDialog({
+  secret,
+  onClose,
+}: {
+  readonly secret: Secret | undefined
+  readonly onClose: () => void
+}) {
+  const text = useKeysText()
+  const format = useFormat()
+  const until = secret?.previousUntil
+  return (
+    <Dialog
+      open={secret !== undefined}
+      title={text.secretTitle}
+      onClose={onClose}
+      insistent
+      footer={
+        <>
+          <ButtonLink to="/quick-start">{text.toQuickStart}</ButtonLink>
+          <Button kind="primary" onClick={onClose}>
+            {text.secretKept}
+          </Button>
+        </>
+      }
+    >
+      {secret !== undefined && (
+        <>
+          <p className="key-secret-name">{secret.name}</p>
+          <div className="key-secret">
+            <code>{secret.key}</code>
+            <CopyButton text={secret.key} what={text.secret} />
+          </div>
+          <p className="key-notice">
+            <ShieldAlert aria-hidden="true" />
+            <span>{text.secretOnce}</span>
+          </p>
+          {until !== undefined && <p>{until === null ? text.oldEnded : text.oldUntil(format.dateTime(until))}</p>}
+        </>
+      )}
+    </Dialog>
+  )
+}
+
+interface TryDialogProps {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+}
+
+/** One call by hand, with the place marked where the key goes. Other clients are on the page that it leads to. */
+export function TryDialog({ apiKey, onClose }: TryDialogProps) {
+  const text = useKeysText()
+  return (
+    <Dialog
+      open
+      title={text.tryTitle(apiKey.name)}
+      onClose={onClose}
+      footer={
+        <>
+          <ButtonLink to="/playground">{text.toPlayground}</ButtonLink>
+          <ButtonLink to="/quick-start" kind="primary">
+            {text.toQuickStart}
+          </ButtonLink>
+        </>
+      }
+    >
+      <p>{text.tryText(hintOf(apiKey))}</p>
+      <Snippet />
+    </Dialog>
+  )
+}
+
+function Snippet() {
+  const text = useKeysText()
+  const models = useQuery(modelsQuery)
+  const client = clients.find(({ id }) => id === "curl")
+  if (models.error) return <ErrorState error={models.error} retry={models.refetch} />
+  if (models.data === undefined) return <Skeleton lines={4} />
+  const model = firstModel(models.data.filter(({ endpoints }) => endpoints.includes("chat")))
+  if (model === undefined || client === undefined) return <p>{text.noModel}</p>
+  return client
+    .snippets({ base: location.origin, model })
+    .map(({ code }) => <CodeBlock key={code} title={text.terminal} code={code} />)
+}
+
+/** Seconds. */
+const OVERLAPS = ["0", "3600", "86400", "604800"] as const
+
+interface RotateDialogProps {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+  readonly onRotated: (secret: Secret) => void
+}
+
+/** A new secret for a key that stays the same, and how long the old one goes on. */
+export function RotateDialog({ apiKey, onClose, onRotated }: RotateDialogProps) {
+  const text = useKeysText()
+  const format = useFormat()
+  const client = useQueryClient()
+  const [overlap, setOverlap] = useState<(typeof OVERLAPS)[number]>("86400")
+  const rotate = useMutation({
+    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).rotate.post({ overlap_s: Number(overlap) })),
+    onSuccess: ({ key, name, previous_expires_at: previousUntil }) => {
+      void client.invalidateQueries(keysQuery)
+      onRotated({ key, name, previousUntil })
+    },
+  })
+  const before = apiKey.previous_expires_at
+  return (
+    <Dialog
+      open
+      title={text.rotateTitle(apiKey.name)}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>{text.cancel}</Button>
+          <Button kind="primary" busy={rotate.isPending} onClick={() => rotate.mutate()}>
+            {text.rotateNow}
+          </Button>
+        </>
+      }
+    >
+      {rotate.error && <ErrorState error={rotate.error} />}
+      <p>{text.rotateText}</p>
+      {before !== null && <p className="key-notice">{text.rotatingNow(format.dateTime(before))}</p>}
+      <Choice
+        label={text.overlap}
+        values={OVERLAPS}
+        chosen={overlap}
+        nameOf={(value) => text.overlaps[value]}
+        onChoose={setOverlap}
+      />
+    </Dialog>
+  )
+}
+
+interface RevokeDialogProps {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+}
+
+/** The end of a key, with what will stop when it comes. */
+export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
+  const text = useKeysText()
+  const toasts = useToasts()
+  const client = useQueryClient()
+  const revoke = useMutation({
+    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).revoke.post()),
+    onSuccess: async ({ name }) => {
+      await client.invalidateQueries(keysQuery)
+      toasts.done(text.revokedDone(name))
+      onClose()
+    },
+  })
+  return (
+    <Dialog
+      open
+      title={text.revokeTitle(apiKey.name)}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>{text.cancel}</Button>
+          <Button kind="danger" busy={revoke.isPending} onClick={() => revoke.mutate()}>
+            {text.revokeNow}
+          </Button>
+        </>
+      }
+    >
+      {revoke.error && <ErrorState error={revoke.error} />}
+      <p>{text.revokeText(hintOf(apiKey))}</p>
+      <WhatStops keyId={apiKey.id} />
+    </Dialog>
+  )
+}
+
+/** By model, the most called first. */
+function WhatStops({ keyId }: { readonly keyId: string }) {
+  const text = useKeysText()
+  const format = useFormat()
+  const calls = useQuery(callsOfKeyQuery(keyId))
+  if (calls.error) return <ErrorState error={calls.error} retry={calls.refetch} />
+  if (calls.data === undefined) return <Skeleton lines={3} />
+  if (calls.data.length === 0) return <p className="key-quiet">{text.stopsNothing}</p>
+  return (
+    <Facts
+      title={text.stops}
+      facts={calls.data.map(({ model, requests }) => ({
+        name: model,
+        value: text.stopsCalls(format.number(requests), requests === 1),
+      }))}
+    />
+  )
+}
+
+const LOOK_BACK_MS = 7 * 24 * 60 * 60 * 1_000
+
+/** The models that a key called of late, the most called first. */
+const callsOfKeyQuery = (keyId: string) =>
+  queryOptions({
+    queryKey: ["usage", "of-key", keyId],
+    queryFn: async () => {
+      const from = new Date(Date.now() - LOOK_BACK_MS).toISOString()
+      const { data } = await unwrap(api.usage.summary.get({ query: { group_by: "key", split_by: "model", from } }))
+      return data
+        .filter(({ group }) => group === keyId)
+        .map(({ split, requests }) => ({ model: split ?? "", requests }))
+        .sort((a, b) => b.requests - a.requests)
+    },
+  })

@@ -1,0 +1,105 @@
+/** A key's name and limits between the fields that a person fills in and the API's bodies. An empty field is no limit. */
+import type { ApiKey } from "../../api/queries.ts"
+import { formatRupiah, parseRupiah, parseWhole } from "../../i18n/amounts.ts"
+import type { Language } from "../../i18n/language.tsx"
+
+export const periods = ["daily", "monthly", "total"] as const
+type Period = (typeof periods)[number]
+
+export const fallbacks = ["never_dearer", "any", "off"] as const
+type Fallback = (typeof fallbacks)[number]
+
+/** As the fields hold them. */
+export interface WrittenWishes {
+  readonly name: string
+  readonly spendingLimit: string
+  readonly period: Period
+  readonly requestsPerMinute: string
+  readonly tokensPerMinute: string
+  readonly fallback: Fallback
+}
+
+export interface Wishes {
+  readonly name: string
+  readonly spending_limit_micro: number | null
+  readonly spending_period: Period | null
+  readonly requests_per_minute: number | null
+  readonly tokens_per_minute: number | null
+  readonly fallback: Fallback
+}
+
+export type WrongField = "name" | "amount" | "too-much" | "requests" | "tokens"
+
+/** As the API wants it. */
+const NAME = /^[^\p{Cc}]{1,100}$/u
+/** The API's largest integer is 2^53 − 1 micro-rupiah, a little more. */
+const MOST_MICRO = 9_000_000_000n * 1_000_000n
+const MOST_PER_MINUTE = 2_147_483_647
+
+export const noWishes: WrittenWishes = {
+  name: "",
+  spendingLimit: "",
+  period: "monthly",
+  requestsPerMinute: "",
+  tokensPerMinute: "",
+  fallback: "never_dearer",
+}
+
+/** What the fields of a key that is there begin with. */
+export function writtenOf(key: ApiKey, language: Language): WrittenWishes {
+  const limit = key.spending_limit_micro
+  return {
+    name: key.name,
+    spendingLimit: limit === null ? "" : writtenAmount(BigInt(limit), language),
+    period: key.spending_period ?? "monthly",
+    requestsPerMinute: writtenWhole(key.requests_per_minute, language),
+    tokensPerMinute: writtenWhole(key.tokens_per_minute, language),
+    fallback: key.fallback,
+  }
+}
+
+/** Grouped digits without a currency, as a field shows them. */
+export const writtenAmount = (micro: bigint, language: Language): string =>
+  formatRupiah(micro, language, "exact").replace(/^Rp\s/, "")
+
+export const writtenWhole = (value: number | null, language: Language): string =>
+  value === null ? "" : writtenAmount(BigInt(value) * 1_000_000n, language)
+
+/** The body to send, or which fields are wrong. */
+export function read(written: WrittenWishes, language: Language): Wishes | ReadonlySet<WrongField> {
+  const name = written.name.trim()
+  const limit = written.spendingLimit.trim() === "" ? null : parseRupiah(written.spendingLimit, language)
+  const requests = perMinute(written.requestsPerMinute, language)
+  const tokens = perMinute(written.tokensPerMinute, language)
+  const wrong = new Set<WrongField>()
+  if (!NAME.test(name)) wrong.add("name")
+  if (limit === undefined) wrong.add("amount")
+  else if (limit !== null && limit > MOST_MICRO) wrong.add("too-much")
+  if (requests === undefined) wrong.add("requests")
+  if (tokens === undefined) wrong.add("tokens")
+  if (wrong.size > 0 || limit === undefined || requests === undefined || tokens === undefined) return wrong
+  return {
+    name,
+    spending_limit_micro: limit === null ? null : Number(limit),
+    spending_period: limit === null ? null : written.period,
+    requests_per_minute: requests,
+    tokens_per_minute: tokens,
+    fallback: written.fallback,
+  }
+}
+
+function perMinute(text: string, language: Language): number | null | undefined {
+  if (text.trim() === "") return null
+  const value = parseWhole(text, language)
+  return value === undefined || value < 1 || value > MOST_PER_MINUTE ? undefined : value
+}
+
+/** For a creation, where what is not wished for is left out. */
+export const wishedOf = ({ name, fallback, ...limits }: Wishes) => ({
+  name,
+  fallback,
+  ...(limits.spending_limit_micro !== null && { spending_limit_micro: limits.spending_limit_micro }),
+  ...(limits.spending_period !== null && { spending_period: limits.spending_period }),
+  ...(limits.requests_per_minute !== null && { requests_per_minute: limits.requests_per_minute }),
+  ...(limits.tokens_per_minute !== null && { tokens_per_minute: limits.tokens_per_minute }),
+})

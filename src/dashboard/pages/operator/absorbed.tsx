@@ -1,0 +1,119 @@
+/** For whom the house bore something, with what stops it: an account that costs more than it pays is frozen here. */
+import { useQuery } from "@tanstack/react-query"
+import { HandCoins, Snowflake, Sun } from "lucide-react"
+import { useState } from "react"
+import { Link } from "wouter"
+import { Button } from "../../components/button.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { FreezeDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import { AccountTags } from "./accounts.tsx"
+import { type AbsorbedAccount, absorbedDays, absorbedQuery } from "./billing-data.ts"
+import { useBillingText } from "./billing-text.ts"
+
+export function AbsorbedAccounts() {
+  const text = useBillingText()
+  const format = useFormat()
+  const [days, setDays] = useState<(typeof absorbedDays)[number]>("30")
+  const { data: absorbed, error, refetch } = useQuery(absorbedQuery(days))
+  const [act, setAct] = useState<{ readonly of: AbsorbedAccount; readonly what: "freeze" | "unfreeze" }>()
+  const close = () => setAct(undefined)
+  const account = act && { id: act.of.account_id, email: act.of.email }
+  return (
+    <Card title={text.byAccount} flush>
+      <div className="operator-absorbed">
+        <p>{text.byAccountHint}</p>
+        <Choice
+          label={text.within}
+          values={absorbedDays}
+          chosen={days}
+          nameOf={(count) => text.days[count]}
+          onChoose={setDays}
+        />
+      </div>
+      <DataTable
+        caption={text.byAccount}
+        columns={useColumns((of) => setAct({ of, what: of.frozen ? "unfreeze" : "freeze" }))}
+        rows={absorbed?.accounts}
+        error={error}
+        retry={refetch}
+        rowKey={({ account_id: id }) => id}
+        empty={
+          <EmptyState icon={<HandCoins />} title={text.noneAbsorbed}>
+            {text.noneAbsorbedHint}
+          </EmptyState>
+        }
+      />
+      {absorbed !== undefined && absorbed.sum_micro !== 0 && (
+        <p className="operator-absorbed">
+          {text.absorbedSum(format.rupiah(absorbed.sum_micro))}
+          {absorbed.others.absorbed_micro !== 0 &&
+            ` ${text.absorbedOthers(format.rupiah(absorbed.others.absorbed_micro))}`}
+        </p>
+      )}
+      {act !== undefined && account !== undefined && (
+        <>
+          <FreezeDialog account={account} keys={act.of.active_key_count} open={act.what === "freeze"} onClose={close} />
+          <UnfreezeDialog account={account} open={act.what === "unfreeze"} onClose={close} />
+        </>
+      )}
+    </Card>
+  )
+}
+
+function useColumns(onAct: (account: AbsorbedAccount) => void): readonly Column<AbsorbedAccount>[] {
+  const text = useBillingText()
+  const format = useFormat()
+  const { absorbedColumns: heads } = text
+  return [
+    {
+      id: "account",
+      head: heads.account,
+      names: true,
+      cell: (account) => (
+        <span className="operator-name">
+          <Link href={`/operator/accounts/${account.account_id}`}>{account.email}</Link>
+          <AccountTags account={{ ...account, role: "customer" }} />
+        </span>
+      ),
+    },
+    {
+      id: "absorbed",
+      head: heads.absorbed,
+      numeric: true,
+      cell: ({ absorbed_micro: absorbed }) => <Money micro={absorbed} />,
+    },
+    { id: "calls", head: heads.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
+    { id: "newest", head: heads.newest, cell: ({ newest_at: time }) => format.dateTime(time) },
+    {
+      id: "requests",
+      head: heads.requests,
+      cell: ({ request_ids: ids }) => (
+        <span className="operator-name">
+          {ids.map((id) => (
+            <code key={id}>{id}</code>
+          ))}
+        </span>
+      ),
+    },
+    {
+      id: "act",
+      head: heads.act,
+      cell: (account) =>
+        account.deleted_at === null && (
+          <Button
+            size="small"
+            icon={account.frozen ? <Sun /> : <Snowflake />}
+            aria-label={`${account.frozen ? text.unfreeze : text.freeze} ${account.email}`}
+            onClick={() => onAct(account)}
+          >
+            {account.frozen ? text.unfreeze : text.freeze}
+          </Button>
+        ),
+    },
+  ]
+}

@@ -1,0 +1,255 @@
+/** One account: what it has and may, what moved its balance, and what an operator can do about it. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { Scale, Snowflake, Sun } from "lucide-react"
+import { useState } from "react"
+import { Link, useParams } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { Button, CopyButton } from "../../components/button.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Card, Stat, Stats } from "../../components/layout.tsx"
+import { Money, Tag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { AdjustDialog, FreezeDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import { useAccountText } from "./account-text.ts"
+import { AccountTags } from "./accounts.tsx"
+import { OperatorPage } from "./frame.tsx"
+import { at, useList } from "./list.ts"
+import { useTopUpColumns } from "./top-ups.tsx"
+
+export default function AccountPage() {
+  const text = useAccountText()
+  const { id = "" } = useParams()
+  const { data: account, error, refetch } = useQuery(accountQuery(id))
+  if (account !== undefined) return <Account account={account} />
+  return (
+    <OperatorPage title={text.title}>
+      {error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />}
+    </OperatorPage>
+  )
+}
+
+function Account({ account }: { readonly account: AccountDetail }) {
+  const text = useAccountText()
+  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze">()
+  const close = () => setAct(undefined)
+  return (
+    <OperatorPage
+      title={account.email}
+      intro={<Identity account={account} />}
+      actions={
+        account.deleted_at === null && (
+          <>
+            <Button icon={<Scale />} onClick={() => setAct("adjust")}>
+              {text.adjust}
+            </Button>
+            <Button
+              icon={account.frozen ? <Sun /> : <Snowflake />}
+              onClick={() => setAct(account.frozen ? "unfreeze" : "freeze")}
+            >
+              {account.frozen ? text.unfreeze : text.freeze}
+            </Button>
+          </>
+        )
+      }
+    >
+      <Notice account={account} />
+      <Numbers account={account} />
+      <Ledger accountId={account.id} />
+      <Keys keys={account.keys} />
+      <AccountTopUps topUps={account.top_ups} />
+      <AdjustDialog account={account} open={act === "adjust"} onClose={close} />
+      <FreezeDialog account={account} keys={account.key_count} open={act === "freeze"} onClose={close} />
+      <UnfreezeDialog account={account} open={act === "unfreeze"} onClose={close} />
+    </OperatorPage>
+  )
+}
+
+function Identity({ account }: { readonly account: AccountDetail }) {
+  const text = useAccountText()
+  return (
+    <span className="operator-identity">
+      <AccountTags account={account} />
+      <span>
+        <code>{account.id}</code>
+        <CopyButton text={account.id} what={text.accountId} />
+      </span>
+      <Link href={`/operator/audit?subject=${account.id}`}>{text.audit}</Link>
+    </span>
+  )
+}
+
+function Notice({ account }: { readonly account: AccountDetail }) {
+  const text = useAccountText()
+  const format = useFormat()
+  if (account.deleted_at !== null)
+    return <p className="operator-notice">{text.deletedSince(format.dateTime(account.deleted_at))}</p>
+  if (account.frozen_at === null) return null
+  return (
+    <p className="operator-notice">
+      {text.frozenSince(format.dateTime(account.frozen_at), account.frozen_reason ?? "")}
+    </p>
+  )
+}
+
+function Numbers({ account }: { readonly account: AccountDetail }) {
+  const text = useAccountText()
+  const format = useFormat()
+  return (
+    <Stats>
+      <Stat label={text.available} note={text.availableNote}>
+        <Money micro={BigInt(account.balance_micro) - BigInt(account.held_micro)} />
+      </Stat>
+      <Stat label={text.balance} note={text.balanceNote}>
+        <Money micro={account.balance_micro} />
+      </Stat>
+      <Stat label={text.held} note={text.heldNote}>
+        <Money micro={account.held_micro} />
+      </Stat>
+      <Stat label={text.leased} note={text.leasedNote(format.rupiah(account.unleased_micro))}>
+        <Money micro={account.leased_micro} />
+      </Stat>
+    </Stats>
+  )
+}
+
+/** What moved the account's balance, the newest first, with the balance after each. */
+export function Ledger({ accountId }: { readonly accountId: string }) {
+  const text = useAccountText()
+  const { table } = useList(["transfers", accountId], (cursor) => transfersPage(accountId, cursor))
+  return (
+    <Card title={text.ledger} flush>
+      <DataTable
+        caption={text.ledger}
+        columns={useTransferColumns()}
+        {...table}
+        rowKey={({ id }) => String(id)}
+        empty={text.ledgerEmpty}
+      />
+    </Card>
+  )
+}
+
+function useTransferColumns(): readonly Column<Transfer>[] {
+  const text = useAccountText()
+  const format = useFormat()
+  const { ledgerColumns: heads, reasons } = text
+  return [
+    {
+      id: "reason",
+      head: heads.reason,
+      names: true,
+      cell: ({ reason }) => Object.entries(reasons).find(([known]) => known === reason)?.[1] ?? reason,
+    },
+    { id: "time", head: heads.time, cell: ({ created_at: time }) => format.dateTime(time) },
+    {
+      id: "note",
+      head: heads.note,
+      cell: (transfer) => (
+        <span className="operator-reference">
+          {transfer.note !== null && <span>{transfer.note}</span>}
+          <code>{transfer.for}</code>
+        </span>
+      ),
+    },
+    {
+      id: "amount",
+      head: heads.amount,
+      numeric: true,
+      cell: ({ amount_micro: amount }) => (
+        <span className={amount > 0 ? "is-good" : undefined}>
+          {amount > 0 && "+"}
+          <Money micro={amount} />
+        </span>
+      ),
+    },
+    {
+      id: "balance",
+      head: heads.balance,
+      numeric: true,
+      cell: ({ balance_micro: balance }) => <Money micro={balance} />,
+    },
+  ]
+}
+
+type Key = AccountDetail["keys"][number]
+
+/** The account's keys, as far as an operator sees them. */
+export function Keys({ keys }: { readonly keys: readonly Key[] }) {
+  const text = useAccountText()
+  return (
+    <Card title={text.keys} flush>
+      <DataTable
+        caption={text.keys}
+        columns={useKeyColumns()}
+        rows={keys}
+        rowKey={({ id }) => id}
+        empty={text.keysEmpty}
+      />
+    </Card>
+  )
+}
+
+function useKeyColumns(): readonly Column<Key>[] {
+  const text = useAccountText()
+  const format = useFormat()
+  const { keyColumns: heads } = text
+  const limit = ({ spending_limit_micro: most, spent_micro: spent, spending_period: period }: Key) =>
+    most === null || period === null
+      ? text.unlimited
+      : `${format.rupiah(spent ?? 0)} / ${format.rupiah(most)} ${text.periods[period]}`
+  return [
+    {
+      id: "name",
+      head: heads.name,
+      names: true,
+      cell: ({ name, prefix, last4 }) => (
+        <span className="operator-name">
+          <span>{name}</span>
+          <code>{`${prefix}…${last4}`}</code>
+        </span>
+      ),
+    },
+    {
+      id: "state",
+      head: heads.state,
+      cell: ({ status }) =>
+        status === "active" ? <Tag tone="good">{text.keyActive}</Tag> : <Tag>{text.keyRevoked}</Tag>,
+    },
+    { id: "limit", head: heads.limit, cell: limit },
+    {
+      id: "used",
+      head: heads.used,
+      cell: ({ last_used_at: used }) => (used === null ? text.never : format.dateTime(used)),
+    },
+    { id: "created", head: heads.created, cell: ({ created_at: created }) => format.date(created) },
+  ]
+}
+
+/** The account's own top-ups. */
+export function AccountTopUps({ topUps }: { readonly topUps: AccountDetail["top_ups"] }) {
+  const text = useAccountText()
+  return (
+    <Card title={text.topUps} flush>
+      <DataTable
+        caption={text.topUps}
+        columns={useTopUpColumns()}
+        rows={topUps}
+        rowKey={({ id }) => id}
+        empty={text.topUpsEmpty}
+      />
+    </Card>
+  )
+}
+
+/** What the page of one account asks. */
+export const accountQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["operator", "account", id],
+    queryFn: () => unwrap(api.operator.accounts({ id: encodeURIComponent(id) }).get()),
+  })
+export type AccountDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof accountQuery>["queryFn"]>>>
+
+export const transfersPage = (id: string, cursor: string | undefined) =>
+  unwrap(api.operator.accounts({ id: encodeURIComponent(id) }).transfers.get({ query: at(cursor) }))
+type Transfer = Awaited<ReturnType<typeof transfersPage>>["data"][number]

@@ -1,0 +1,137 @@
+/** Everybody's accounts, found by what is at hand. */
+import { UserSearch } from "lucide-react"
+import { useLocation } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money, Tag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+import { OperatorPage, SearchForm } from "./frame.tsx"
+import { at, useList, useParameter } from "./list.ts"
+
+const accountsPage = (query: string, cursor: string | undefined) =>
+  unwrap(api.operator.accounts.get({ query: { ...(query !== "" && { query }), ...at(cursor) } }))
+type Account = Awaited<ReturnType<typeof accountsPage>>["data"][number]
+
+export default function AccountsPage() {
+  const text = useAccountsText()
+  const [, navigate] = useLocation()
+  const [query, setQuery] = useParameter("query")
+  const { table } = useList(["accounts", query], (cursor) => accountsPage(query, cursor))
+  return (
+    <OperatorPage title={text.title} intro={text.intro}>
+      <SearchForm label={text.search} hint={text.searchHint} value={query} onSearch={setQuery} />
+      <Card flush>
+        <DataTable
+          caption={text.title}
+          columns={useColumns()}
+          {...table}
+          rowKey={({ id }) => id}
+          onOpen={({ id }) => navigate(`/operator/accounts/${id}`)}
+          empty={
+            <EmptyState icon={<UserSearch />} title={text.none}>
+              {text.noneHint}
+            </EmptyState>
+          }
+        />
+      </Card>
+    </OperatorPage>
+  )
+}
+
+function useColumns(): readonly Column<Account>[] {
+  const text = useAccountsText()
+  const format = useFormat()
+  return [
+    {
+      id: "email",
+      head: text.columns.email,
+      names: true,
+      cell: ({ email, id }) => (
+        <span className="operator-name">
+          <span>{email}</span>
+          <code>{id}</code>
+        </span>
+      ),
+    },
+    { id: "state", head: text.columns.state, cell: (account) => <AccountTags account={account} /> },
+    {
+      id: "balance",
+      head: text.columns.balance,
+      numeric: true,
+      cell: ({ balance_micro: balance }) => <Money micro={balance} />,
+    },
+    { id: "held", head: text.columns.held, numeric: true, cell: ({ held_micro: held }) => <Money micro={held} /> },
+    { id: "keys", head: text.columns.keys, numeric: true, cell: ({ key_count: keys }) => format.number(keys) },
+    { id: "created", head: text.columns.created, cell: ({ created_at: created }) => format.date(created) },
+  ]
+}
+
+interface AccountState {
+  readonly role: "customer" | "operator"
+  readonly frozen: boolean
+  readonly deleted_at: string | null
+}
+
+/** What an account is and may, in words. */
+export function AccountTags({ account }: { readonly account: AccountState }) {
+  const text = useAccountsText()
+  return (
+    <span className="operator-tags">
+      {account.deleted_at !== null ? (
+        <Tag>{text.deleted}</Tag>
+      ) : account.frozen ? (
+        <Tag tone="bad">{text.frozen}</Tag>
+      ) : (
+        <Tag tone="good">{text.active}</Tag>
+      )}
+      {account.role === "operator" && <Tag tone="accent">{text.operator}</Tag>}
+    </span>
+  )
+}
+
+export const useAccountsText = texts({
+  id: {
+    title: "Akun",
+    intro: "Semua akun, yang terbaru lebih dulu.",
+    search: "Cari akun",
+    searchHint: "Bagian dari alamat email, atau awal ID akun, ID kunci, atau kunci (13 karakter pertama cukup).",
+    none: "Tidak ada akun yang cocok",
+    noneHint: "Periksa ejaannya, atau cari dengan awal ID.",
+    columns: {
+      email: "Email",
+      balance: "Saldo",
+      held: "Ditahan",
+      keys: "Kunci",
+      state: "Keadaan",
+      created: "Dibuat",
+    },
+    active: "Aktif",
+    frozen: "Dibekukan",
+    deleted: "Dihapus",
+    operator: "Operator",
+  },
+  en: {
+    title: "Accounts",
+    intro: "Every account, the newest first.",
+    search: "Search accounts",
+    searchHint:
+      "Part of an e-mail address, or the beginning of an account's ID, a key's ID or a key (13 characters are enough).",
+    none: "No account matches",
+    noneHint: "Check the spelling, or search by the beginning of an ID.",
+    columns: {
+      email: "E-mail",
+      balance: "Balance",
+      held: "Held",
+      keys: "Keys",
+      state: "State",
+      created: "Created",
+    },
+    active: "Active",
+    frozen: "Frozen",
+    deleted: "Deleted",
+    operator: "Operator",
+  },
+})

@@ -1,0 +1,158 @@
+/** What operators did: who, when, from where, what it was and what it is, and why. */
+import { ScrollText } from "lucide-react"
+import { useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { Drawer } from "../../components/dialog.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { Card, Facts } from "../../components/layout.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+import { Changes } from "./changes.tsx"
+import { OperatorPage, SearchForm } from "./frame.tsx"
+import { at, useList, useParameter } from "./list.ts"
+
+const auditPage = (subject: string, cursor: string | undefined) =>
+  unwrap(api.operator.audit.get({ query: { ...(subject !== "" && { subject }), ...at(cursor) } }))
+type Entry = Awaited<ReturnType<typeof auditPage>>["data"][number]
+
+export default function AuditPage() {
+  const text = useAuditText()
+  const [subject, setSubject] = useParameter("subject")
+  const [opened, setOpened] = useState<Entry>()
+  const { table } = useList(["audit", subject], (cursor) => auditPage(subject, cursor))
+  return (
+    <OperatorPage title={text.title} intro={text.intro}>
+      <SearchForm label={text.subject} hint={text.subjectHint} value={subject} onSearch={setSubject} />
+      <Card flush>
+        <DataTable
+          caption={text.title}
+          columns={useColumns()}
+          {...table}
+          rowKey={({ id }) => String(id)}
+          onOpen={setOpened}
+          empty={<EmptyState icon={<ScrollText />} title={subject === "" ? text.none : text.noneOf} />}
+        />
+      </Card>
+      <EntryDrawer entry={opened} onClose={() => setOpened(undefined)} />
+    </OperatorPage>
+  )
+}
+
+function useActionName(): (action: string) => string {
+  const { actions } = useAuditText()
+  return (action) => Object.entries(actions).find(([known]) => known === action)?.[1] ?? action
+}
+
+function useColumns(): readonly Column<Entry>[] {
+  const text = useAuditText()
+  const format = useFormat()
+  const nameOf = useActionName()
+  const { columns: heads } = text
+  return [
+    { id: "action", head: heads.action, names: true, cell: ({ action }) => nameOf(action) },
+    { id: "subject", head: heads.subject, cell: ({ subject }) => <code className="operator-long">{subject}</code> },
+    {
+      id: "operator",
+      head: heads.operator,
+      cell: ({ operator }) => <span className="operator-long">{operator?.email ?? text.machine}</span>,
+    },
+    {
+      id: "reason",
+      head: heads.reason,
+      cell: ({ reason }) => <span className="operator-long">{reason ?? text.unknown}</span>,
+    },
+    { id: "time", head: heads.time, cell: ({ at: time }) => `${format.date(time)} ${format.time(time)}` },
+  ]
+}
+
+interface EntryDrawerProps {
+  readonly entry: Entry | undefined
+  readonly onClose: () => void
+}
+
+function EntryDrawer({ entry, onClose }: EntryDrawerProps) {
+  const text = useAuditText()
+  const format = useFormat()
+  const nameOf = useActionName()
+  const { columns: heads } = text
+  return (
+    <Drawer open={entry !== undefined} title={nameOf(entry?.action ?? "")} onClose={onClose}>
+      {entry !== undefined && (
+        <>
+          <Changes before={entry.before} after={entry.after} />
+          <Facts
+            title={text.details}
+            facts={[
+              { name: heads.subject, value: <code>{entry.subject}</code> },
+              { name: heads.operator, value: entry.operator?.email ?? text.machine },
+              { name: heads.reason, value: entry.reason ?? text.unknown },
+              { name: heads.time, value: `${format.date(entry.at)} ${format.time(entry.at)}` },
+              { name: text.address, value: entry.address ?? text.unknown },
+              { name: text.request, value: <code>{entry.request_id}</code> },
+            ]}
+          />
+        </>
+      )}
+    </Drawer>
+  )
+}
+
+export const useAuditText = texts({
+  id: {
+    title: "Log audit",
+    intro:
+      "Semua yang diubah operator, yang terbaru lebih dulu. Barisnya ditulis bersama perubahannya dan tidak dapat diubah.",
+    subject: "Saring menurut yang diubah",
+    subjectHint: "ID akun, model, atau masalah pembayaran, selengkapnya.",
+    none: "Belum ada yang diubah",
+    noneOf: "Belum ada perubahan atas ID ini",
+    columns: { action: "Tindakan", subject: "Yang diubah", operator: "Oleh", reason: "Alasan", time: "Waktu" },
+    details: "Rincian",
+    address: "Alamat",
+    request: "ID permintaan",
+    machine: "baris perintah",
+    unknown: "–",
+    actions: {
+      "account.adjusted": "Saldo disesuaikan",
+      "account.frozen": "Akun dibekukan",
+      "account.unfrozen": "Akun dibuka kembali",
+      "account.role": "Peran diubah",
+      "model.changed": "Model diubah",
+      "model.price_scheduled": "Harga dijadwalkan",
+      "model.price_deleted": "Harga dihapus",
+      "model.retired": "Model ditarik",
+      "model.restored": "Model dijual kembali",
+      "payment_problem.resolved": "Masalah pembayaran selesai",
+      "catalogue.overwritten": "Katalog ditimpa",
+    },
+  },
+  en: {
+    title: "Audit log",
+    intro:
+      "All that operators changed, the newest first. A row is written together with its change, and cannot be changed.",
+    subject: "Filter by what was changed",
+    subjectHint: "The whole ID of an account, a model or a payment problem.",
+    none: "Nothing has been changed yet",
+    noneOf: "Nothing of this ID has been changed",
+    columns: { action: "Action", subject: "Subject", operator: "By", reason: "Reason", time: "Time" },
+    details: "Details",
+    address: "Address",
+    request: "Request ID",
+    machine: "command line",
+    unknown: "–",
+    actions: {
+      "account.adjusted": "Balance adjusted",
+      "account.frozen": "Account frozen",
+      "account.unfrozen": "Account unfrozen",
+      "account.role": "Role changed",
+      "model.changed": "Model changed",
+      "model.price_scheduled": "Price scheduled",
+      "model.price_deleted": "Price deleted",
+      "model.retired": "Model retired",
+      "model.restored": "Model restored",
+      "payment_problem.resolved": "Payment problem resolved",
+      "catalogue.overwritten": "Catalogue overwritten",
+    },
+  },
+})

@@ -1,0 +1,102 @@
+/** The catalogue as operators see it, and where in the dashboard each model is. */
+import { queryOptions } from "@tanstack/react-query"
+import { api, unwrap } from "../../api/client.ts"
+import { Tag, type Tone } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+
+const SOON_MS = 200
+/** Later than this nobody has the page open; and timers hold no more than 24 days. */
+const LONGEST_MS = 3_600_000
+
+export const modelsQuery = queryOptions({
+  queryKey: ["operator", "models"],
+  queryFn: async () => (await unwrap(api.operator.models.get())).data,
+  // When a price is to begin, who looks sees it begin.
+  refetchInterval: ({ state: { data } }) => {
+    const coming = data?.flatMap(({ prices }) => prices.filter(({ state }) => state === "coming")) ?? []
+    if (coming.length === 0) return false
+    const next = Math.min(...coming.map(({ effective_at: at }) => Date.parse(at)))
+    return Math.min(Math.max(next - Date.now(), 0) + SOON_MS, LONGEST_MS)
+  },
+})
+export type OperatorModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
+export type Price = OperatorModel["prices"][number]
+
+/** Ids have slashes, which an address keeps as `%2F`. */
+export const addressOf = (model: string): string => `/operator/models/${encodeURIComponent(model)}`
+
+/** Whether the router, which decodes addresses all but for reserved characters, means this model. */
+export const isMeant = (model: string, parameter: string): boolean => decodeURI(encodeURIComponent(model)) === parameter
+
+export const currentPrice = ({ prices }: OperatorModel): Price | undefined =>
+  prices.find(({ state }) => state === "current")
+
+/** In order of their beginning. */
+export const comingPrices = ({ prices }: OperatorModel): readonly Price[] =>
+  prices.filter(({ state }) => state === "coming")
+
+const TONES: Readonly<Record<OperatorModel["status"], Tone>> = { on_sale: "good", retiring: "warn", retired: "neutral" }
+
+/** Whether a model is sold, in words. */
+export function ModelTags({ model }: { readonly model: OperatorModel }) {
+  const text = useModelsText()
+  const format = useFormat()
+  const coming = comingPrices(model).length
+  return (
+    <span className="operator-tags">
+      <Tag tone={TONES[model.status]}>{text.states[model.status]}</Tag>
+      {coming > 0 && <Tag tone="accent">{text.coming(format.number(coming))}</Tag>}
+      {!model.configured && <Tag tone="bad">{text.unconfigured}</Tag>}
+    </span>
+  )
+}
+
+export const useModelsText = texts({
+  id: {
+    title: "Model dan harga",
+    intro: "Semua model, juga yang ditarik. Harga dalam rupiah per satu juta token.",
+    search: "Saring model",
+    searchHint: "Nama, ID, kelas, atau penyedia",
+    state: "Keadaan",
+    any: "Semua",
+    states: { on_sale: "Dijual", retiring: "Akan ditarik", retired: "Ditarik" },
+    unconfigured: "Penyedia tanpa kunci",
+    coming: (count: string) => `${count} harga menunggu`,
+    none: "Tidak ada model yang cocok",
+    noneHint: "Ubah pencarian atau lepaskan saringan.",
+    shown: (count: string, all: string) => `${count} dari ${all} model`,
+    columns: {
+      model: "Model",
+      state: "Keadaan",
+      tier: "Kelas",
+      upstream: "Backend",
+      input: "Masukan",
+      output: "Keluaran",
+      cap: "Serentak",
+    },
+  },
+  en: {
+    title: "Models and prices",
+    intro: "Every model, retired ones too. Prices are rupiah per million tokens.",
+    search: "Filter models",
+    searchHint: "Name, ID, tier or provider",
+    state: "State",
+    any: "All",
+    states: { on_sale: "On sale", retiring: "Retiring", retired: "Retired" },
+    unconfigured: "Provider without key",
+    coming: (count: string) => `${count} to come`,
+    none: "No model matches",
+    noneHint: "Change the search or take filters away.",
+    shown: (count: string, all: string) => `${count} of ${all} models`,
+    columns: {
+      model: "Model",
+      state: "State",
+      tier: "Tier",
+      upstream: "Backend",
+      input: "Input",
+      output: "Output",
+      cap: "Concurrent",
+    },
+  },
+})

@@ -1,0 +1,105 @@
+/** The frame of the operator's pages: where one can go among them, above the page itself. */
+import { Search, X } from "lucide-react"
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
+import { Link, useLocation } from "wouter"
+import { Button, IconButton } from "../../components/button.tsx"
+import { TextField } from "../../components/form.tsx"
+import { Page } from "../../components/layout.tsx"
+import { useOperatorText } from "./text.ts"
+
+const PLACES = [
+  ["/operator", "overview"],
+  ["/operator/accounts", "accounts"],
+  ["/operator/top-ups", "topUps"],
+  ["/operator/payment-problems", "problems"],
+  ["/operator/models", "models"],
+  ["/operator/backends", "backends"],
+  ["/operator/billing", "billing"],
+  ["/operator/audit", "audit"],
+] as const
+
+interface OperatorPageProps {
+  readonly title: string
+  readonly intro?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+export const OperatorPage = (props: OperatorPageProps) => (
+  <>
+    <Sections />
+    <Page {...props} />
+  </>
+)
+
+function Sections() {
+  const text = useOperatorText()
+  const [path] = useLocation()
+  const list = useRef<HTMLUListElement>(null)
+  // On a phone the row is longer than the screen: what one is on must be in sight.
+  useEffect(() => {
+    const current = list.current?.querySelector<HTMLElement>("[aria-current]")
+    if (current) list.current?.scrollTo({ left: current.offsetLeft - list.current.clientWidth / 3 })
+  }, [path])
+  return (
+    <nav className="operator-sections" aria-label={text.navigation}>
+      <ul ref={list}>
+        {PLACES.map(([place, name]) => (
+          <li key={place}>
+            <Link href={place} aria-current={isAt(path, place) ? "page" : undefined}>
+              {text.sections[name]}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  )
+}
+
+const isAt = (path: string, place: string): boolean =>
+  path === place || (place !== "/operator" && path.startsWith(`${place}/`))
+
+interface SearchFormProps {
+  readonly label: string
+  readonly hint?: string
+  readonly placeholder?: string
+  readonly value: string
+  readonly onSearch: (value: string) => void
+}
+
+/** A search that takes effect when it is sent, and is then part of the address. Resets when the address changes. */
+export const SearchForm = (props: SearchFormProps) => <Form key={props.value} {...props} />
+
+function Form({ label, hint, placeholder, value, onSearch }: SearchFormProps) {
+  const text = useOperatorText()
+  const [written, setWritten] = useState(value)
+  const send = (event: FormEvent) => {
+    event.preventDefault()
+    onSearch(written.trim())
+  }
+  return (
+    <search>
+      <form className="operator-search" onSubmit={send}>
+        <TextField
+          label={label}
+          hint={hint}
+          placeholder={placeholder}
+          maxLength={254}
+          autoComplete="off"
+          spellCheck={false}
+          before={<Search aria-hidden="true" />}
+          after={
+            value === "" ? undefined : (
+              <IconButton size="small" label={text.clear} onClick={() => onSearch("")}>
+                <X />
+              </IconButton>
+            )
+          }
+          value={written}
+          onChange={({ target }) => setWritten(target.value)}
+        />
+        <Button type="submit">{text.search}</Button>
+      </form>
+    </search>
+  )
+}

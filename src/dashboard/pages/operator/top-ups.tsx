@@ -1,0 +1,142 @@
+/** Everybody's top-ups. */
+import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { Choice } from "../../components/choice.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money, Tag, type Tone } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+import { OperatorPage } from "./frame.tsx"
+import { at, useList, useParameter } from "./list.ts"
+
+const topUpsPage = (status: string | undefined, cursor: string | undefined) =>
+  unwrap(api.operator["top-ups"].get({ query: { ...(status !== undefined && { status }), ...at(cursor) } }))
+type OwnedTopUp = Awaited<ReturnType<typeof topUpsPage>>["data"][number]
+
+export default function TopUpsPage() {
+  const text = useTopUpsText()
+  const [asked, setStatus] = useParameter("status")
+  const status = topUpStatuses.find((known) => known === asked)
+  const { table } = useList(["top-ups", status], (cursor) => topUpsPage(status, cursor))
+  const [name, ...rest] = useTopUpColumns()
+  const account: Column<OwnedTopUp> = {
+    id: "account",
+    head: text.columns.account,
+    cell: ({ account_id: id, email }) => <Link href={`/operator/accounts/${id}`}>{email}</Link>,
+  }
+  const columns: Column<OwnedTopUp>[] = name === undefined ? [] : [name, account, ...rest]
+  return (
+    <OperatorPage title={text.title} intro={text.intro}>
+      <Choice
+        label={text.status}
+        values={["", ...topUpStatuses]}
+        chosen={status ?? ""}
+        nameOf={(value) => (value === "" ? text.any : text.statuses[value])}
+        onChoose={setStatus}
+      />
+      <Card flush>
+        <DataTable caption={text.title} columns={columns} {...table} rowKey={({ id }) => id} empty={text.none} />
+      </Card>
+    </OperatorPage>
+  )
+}
+
+/** A top-up in a row: of one account, and of all. */
+export const topUpStatuses = ["pending", "paid", "expired"] as const
+type TopUpStatus = (typeof topUpStatuses)[number]
+
+const TONES: Readonly<Record<TopUpStatus, Tone>> = { pending: "warn", paid: "good", expired: "neutral" }
+
+interface TopUp {
+  readonly id: string
+  readonly status: TopUpStatus
+  readonly provider: string
+  readonly reference: string | null
+  readonly breakdown: { readonly balance_purchased_micro: number; readonly total_micro: number }
+  readonly created_at: string
+  readonly paid_at: string | null
+}
+
+export function useTopUpColumns(): readonly Column<TopUp>[] {
+  const { columns: heads, statuses, paidAt } = useTopUpsText()
+  const format = useFormat()
+  return [
+    {
+      id: "id",
+      head: heads.id,
+      names: true,
+      cell: ({ id, provider, reference }) => (
+        <span className="operator-name">
+          <span>{provider}</span>
+          <code>{id}</code>
+          {reference !== null && reference !== id && <code>{reference}</code>}
+        </span>
+      ),
+    },
+    {
+      id: "status",
+      head: heads.status,
+      cell: ({ status }) => <Tag tone={TONES[status]}>{statuses[status]}</Tag>,
+    },
+    {
+      id: "time",
+      head: heads.created,
+      cell: ({ created_at: created, paid_at: paid }) => (
+        <span className="operator-reference">
+          <span>{format.dateTime(created)}</span>
+          {paid !== null && <small>{paidAt(format.dateTime(paid))}</small>}
+        </span>
+      ),
+    },
+    {
+      id: "credited",
+      head: heads.credited,
+      numeric: true,
+      cell: ({ breakdown }) => <Money micro={breakdown.balance_purchased_micro} />,
+    },
+    {
+      id: "paid",
+      head: heads.paid,
+      numeric: true,
+      cell: ({ breakdown }) => <Money micro={breakdown.total_micro} />,
+    },
+  ]
+}
+
+export const useTopUpsText = texts({
+  id: {
+    title: "Isi saldo",
+    intro: "Isi saldo semua akun, yang terbaru lebih dulu. Pembayaran yang tidak cocok ada di Masalah pembayaran.",
+    status: "Status",
+    any: "Semua",
+    statuses: { pending: "Menunggu", paid: "Dibayar", expired: "Kedaluwarsa" },
+    paidAt: (time: string) => `Dibayar ${time}`,
+    none: "Tidak ada isi saldo seperti ini",
+    columns: {
+      id: "Isi saldo",
+      account: "Akun",
+      status: "Status",
+      credited: "Saldo",
+      paid: "Yang harus dibayar",
+      created: "Dibuat",
+    },
+  },
+  en: {
+    title: "Top-ups",
+    intro: "Top-ups of every account, the newest first. Payments that do not match are under Payment problems.",
+    status: "Status",
+    any: "All",
+    statuses: { pending: "Pending", paid: "Paid", expired: "Expired" },
+    paidAt: (time: string) => `Paid ${time}`,
+    none: "No top-ups like this",
+    columns: {
+      id: "Top-up",
+      account: "Account",
+      status: "Status",
+      credited: "Balance",
+      paid: "To pay",
+      created: "Created",
+    },
+  },
+})

@@ -1,0 +1,241 @@
+/** What was asked and answered so far: each exchange with its cost, and the page that follows the newest one. */
+import { RotateCw, Trash2 } from "lucide-react"
+import { useEffect, useRef } from "react"
+import { Link } from "wouter"
+import { ApiFailure } from "../../api/failure.ts"
+import { Button, ButtonLink, Spinner } from "../../components/button.tsx"
+import { ErrorState } from "../../components/feedback.tsx"
+import { CodeBlock } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { type Conversation, type Exchange, type Receipt, type Receipts, useReceipts } from "./conversation.ts"
+import { codeIn, piecesIn } from "./fences.ts"
+import { usePlaygroundText } from "./text.ts"
+
+interface SaidProps {
+  readonly conversation: Conversation
+  /** Asks again, in the place of the exchange of this number. */
+  readonly retry: (question: string, instead: number) => void
+}
+
+/** What has been said so far, and what it has cost together. */
+export function Said({ conversation: { exchanges, busy, clear }, retry }: SaidProps) {
+  const text = usePlaygroundText()
+  const format = useFormat()
+  const receipts = useReceipts(exchanges)
+  useFollow(exchanges, exchanges.at(-1)?.id)
+  return (
+    <>
+      <ol className="exchanges">
+        {exchanges.map((exchange) => (
+          <Answer
+            key={exchange.id}
+            exchange={exchange}
+            receipts={receipts}
+            retry={busy ? undefined : () => retry(exchange.question, exchange.id)}
+          />
+        ))}
+      </ol>
+      <p className="visually-hidden" role="status">
+        {busy ? text.answering : text.answered}
+      </p>
+      <div className="playground-sum">
+        <dl>
+          <dt>{text.sum}</dt>
+          <dd>
+            <Money micro={receipts.chargeMicro} />
+          </dd>
+          <dd>{text.calls(format.number(receipts.calls), receipts.calls === 1)}</dd>
+        </dl>
+        <Button kind="quiet" size="small" icon={<Trash2 />} onClick={clear}>
+          {text.clear}
+        </Button>
+      </div>
+    </>
+  )
+}
+
+interface AnswerProps {
+  readonly exchange: Exchange
+  readonly receipts: Receipts
+  /** Sends it again; undefined while something else is under way. */
+  readonly retry: (() => void) | undefined
+}
+
+/** One exchange: what was asked, what came back, how it ended, and what it cost. */
+function Answer({ exchange, receipts, retry }: AnswerProps) {
+  const text = usePlaygroundText()
+  const { question, model, thinking, answer, state, requestId } = exchange
+  return (
+    <li className="exchange">
+      <div className="exchange-question">
+        <h3 className="visually-hidden">{text.you}</h3>
+        <p className="prose-text">{question}</p>
+      </div>
+      <div className="exchange-answer">
+        <h3>
+          <code>{model}</code>
+        </h3>
+        {thinking !== "" && (
+          <details className="exchange-thinking" open={state === "asking" && answer === ""}>
+            <summary>{text.thinking}</summary>
+            <p className="prose-text">{thinking}</p>
+          </details>
+        )}
+        <Prose text={answer} />
+        {state === "asking" && (
+          <p className="exchange-note">
+            <Spinner />
+            {answer === "" && thinking === "" ? text.waiting : ""}
+          </p>
+        )}
+        <Ending exchange={exchange} retry={retry} />
+        {requestId && state !== "asking" && <Cost requestId={requestId} receipt={receipts.of.get(requestId)} />}
+      </div>
+    </li>
+  )
+}
+
+function Ending({ exchange, retry }: Pick<AnswerProps, "exchange" | "retry">) {
+  const text = usePlaygroundText()
+  const { state, answer, cutOff, requestId, failure } = exchange
+  if (state === "asking") return null
+  if (state === "stopped") return <p className="exchange-note">{requestId ? text.stopped : text.stoppedEarly}</p>
+  if (state === "answered") {
+    if (answer === "") return <p className="exchange-note">{text.nothing}</p>
+    return cutOff ? <p className="exchange-note">{text.cutOff}</p> : null
+  }
+  const isShort = failure instanceof ApiFailure && failure.code === "billing.insufficient_balance"
+  return (
+    <>
+      <ErrorState error={failure} />
+      <div className="exchange-actions">
+        {isShort && (
+          <ButtonLink to="/wallet" size="small" kind="primary">
+            {text.topUp}
+          </ButtonLink>
+        )}
+        {retry !== undefined && (
+          <Button size="small" icon={<RotateCw />} onClick={retry}>
+            {text.retry}
+          </Button>
+        )}
+      </div>
+    </>
+  )
+}
+
+interface CostProps {
+  readonly requestId: string
+  readonly receipt: { readonly data: Receipt | undefined; readonly error: Error | null } | undefined
+}
+
+/** What one answer cost: tokens × rates, as the record says, and where the whole record is. */
+function Cost({ requestId, receipt }: CostProps) {
+  const text = usePlaygroundText()
+  return (
+    <div className="exchange-cost">
+      {receipt?.data !== undefined ? (
+        <Charged receipt={receipt.data} />
+      ) : (
+        <p>{receipt?.error ? text.unknownCost : text.pending}</p>
+      )}
+      <Link href={`/usage?request=${encodeURIComponent(requestId)}`}>{text.inUsage}</Link>
+    </div>
+  )
+}
+
+function Charged({ receipt }: { readonly receipt: Receipt }) {
+  const text = usePlaygroundText()
+  const format = useFormat()
+  const { rates, amounts } = receipt
+  const buckets = [
+    { name: "input", tokens: receipt.input_tokens, rate: rates.input_micro, amount: amounts.input_micro },
+    {
+      name: "cacheRead",
+      tokens: receipt.cache_read_tokens,
+      rate: rates.cache_read_micro,
+      amount: amounts.cache_read_micro,
+    },
+    {
+      name: "cacheWrite",
+      tokens: receipt.cache_write_tokens,
+      rate: rates.cache_write_micro,
+      amount: amounts.cache_write_micro,
+    },
+    { name: "output", tokens: receipt.output_tokens, rate: rates.output_micro, amount: amounts.output_micro },
+  ] as const
+  if (receipt.charge_micro === 0) return <p>{text.free}</p>
+  const input = receipt.input_tokens + receipt.cache_read_tokens + receipt.cache_write_tokens
+  return (
+    <>
+      <p>
+        <strong>
+          <Money micro={receipt.charge_micro} />
+        </strong>
+      </p>
+      <p>{text.tokens(format.number(input), format.number(receipt.output_tokens))}</p>
+      <p>{format.duration(receipt.duration_ms)}</p>
+      <details>
+        <summary>{text.breakdown}</summary>
+        <dl>
+          {buckets
+            .filter(({ tokens }) => tokens > 0)
+            .map(({ name, tokens, rate, amount }) => (
+              <div key={name}>
+                <dt>{text.buckets[name]}</dt>
+                <dd>
+                  {format.number(tokens)} × {format.rupiah(rate, "exact")} = {format.rupiah(amount, "exact")}
+                </dd>
+              </div>
+            ))}
+        </dl>
+      </details>
+    </>
+  )
+}
+
+/** What a model wrote: plain text, with its code set apart. Nothing of it is ever taken for markup of the page. */
+function Prose({ text }: { readonly text: string }) {
+  const words = usePlaygroundText()
+  return piecesIn(text).map((piece, index) =>
+    piece.type === "code" ? (
+      // oxlint-disable-next-line react/no-array-index-key -- pieces are only ever added at the end
+      <CodeBlock key={index} title={piece.language === "" ? words.code : piece.language} code={piece.text} />
+    ) : (
+      // oxlint-disable-next-line react/no-array-index-key -- as above
+      <p key={index} className="prose-text">
+        {codeIn(piece.text).map((part, at) =>
+          // oxlint-disable-next-line react/no-array-index-key -- as above
+          part.isCode ? <code key={at}>{part.text}</code> : part.text,
+        )}
+      </p>
+    ),
+  )
+}
+
+/** Pixels from the end within which somebody still counts as being there. */
+const NEAR = 160
+
+const distance = () => document.documentElement.scrollHeight - scrollY - innerHeight
+
+/**
+ * Scrolls with an answer while its end is in sight, and stops when somebody scrolls back. `grown` changes whenever there is
+ * more text; `begun` when a new exchange begins, which is then scrolled to.
+ */
+function useFollow(grown: unknown, begun: unknown): void {
+  const there = useRef(true)
+  useEffect(() => {
+    const look = () => {
+      there.current = distance() < NEAR
+    }
+    addEventListener("scroll", look, { passive: true })
+    return () => removeEventListener("scroll", look)
+  }, [])
+  useEffect(() => {
+    there.current = true
+  }, [begun])
+  useEffect(() => {
+    if (there.current) scrollTo(0, document.documentElement.scrollHeight)
+  }, [grown])
+}

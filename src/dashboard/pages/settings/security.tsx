@@ -1,0 +1,189 @@
+/** Who can get into the account: its password and its sessions. */
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { type FormEvent, useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { ApiFailure, isSignedOut } from "../../api/failure.ts"
+import { accountQuery } from "../../api/queries.ts"
+import { Button } from "../../components/button.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { PasswordField } from "../../components/form.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Tag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { useAccount } from "../../shell/session.tsx"
+import { deviceOf } from "./device.ts"
+import { useSettingsText } from "./text.ts"
+
+/** As the server counts: characters, an emoji once. */
+const NEW_PASSWORD = /^[^]{10,256}$/u
+
+/**
+ * A new password. The server ends every session with the old one, this one too, so that nobody is left who should not be;
+ * here the new password signs in again at once.
+ */
+export function PasswordChange() {
+  const text = useSettingsText()
+  const toasts = useToasts()
+  const client = useQueryClient()
+  const passwordError = usePasswordError()
+  const { email } = useAccount()
+  const [current, setCurrent] = useState("")
+  const [replacement, setReplacement] = useState("")
+  const [tooShort, setTooShort] = useState(false)
+  const change = useMutation({
+    mutationFn: async () => {
+      await unwrap(api.auth.password.post({ current, new: replacement }))
+      return await unwrap(api.auth["sign-in"].post({ email, password: replacement }))
+    },
+    onSuccess: async ({ account }) => {
+      client.setQueryData(accountQuery.queryKey, account)
+      setCurrent("")
+      setReplacement("")
+      await client.invalidateQueries(sessionsQuery)
+      toasts.done(text.passwordChanged)
+    },
+  })
+  const wrong = passwordError(change.error)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const isShort = !NEW_PASSWORD.test(replacement)
+    setTooShort(isShort)
+    if (!isShort && !change.isPending) change.mutate()
+  }
+  return (
+    <Card title={text.password}>
+      <form className="settings-form" onSubmit={submit}>
+        <p className="settings-intro">{text.passwordIntro}</p>
+        {change.error !== null && wrong === undefined && <ErrorState error={change.error} />}
+        {/* For password managers, which keep a password by its account. */}
+        <input type="text" autoComplete="username" value={email} readOnly hidden />
+        <PasswordField
+          label={text.currentPassword}
+          autoComplete="current-password"
+          maxLength={256}
+          required
+          error={wrong}
+          value={current}
+          onChange={({ target }) => setCurrent(target.value)}
+        />
+        <PasswordField
+          label={text.newPassword}
+          autoComplete="new-password"
+          maxLength={256}
+          required
+          hint={text.newPasswordHint}
+          error={tooShort ? text.passwordShort : undefined}
+          value={replacement}
+          onChange={({ target }) => setReplacement(target.value)}
+        />
+        <div className="settings-actions">
+          <Button type="submit" busy={change.isPending}>
+            {text.changePassword}
+          </Button>
+        </div>
+      </form>
+    </Card>
+  )
+}
+
+/** A password that was refused, in words; undefined for whatever else went wrong. */
+export function usePasswordError(): (error: Error | null) => string | undefined {
+  const text = useSettingsText()
+  const format = useFormat()
+  return (error) => {
+    if (!(error instanceof ApiFailure) || !isSignedOut(error)) return undefined
+    return error.retryAfterS === undefined ? text.passwordWrong : text.tooMany(format.number(error.retryAfterS))
+  }
+}
+
+/** Where the account is signed in, and the end of that. */
+const sessionsQuery = queryOptions({
+  queryKey: ["sessions"],
+  queryFn: async () => (await unwrap(api.account.sessions.get())).data,
+})
+type OpenSession = Awaited<ReturnType<NonNullable<typeof sessionsQuery.queryFn>>>[number]
+
+export function Sessions() {
+  const text = useSettingsText()
+  const format = useFormat()
+  const toasts = useToasts()
+  const client = useQueryClient()
+  const sessions = useQuery(sessionsQuery)
+  const end = useMutation({
+    /** One, or without its id all others. */
+    mutationFn: async (id: string | undefined) => {
+      if (id === undefined) await unwrap(api.account.sessions.delete())
+      else await unwrap(api.account.sessions({ id }).delete())
+    },
+    onSuccess: async (_, id) => {
+      await client.invalidateQueries(sessionsQuery)
+      toasts.done(id === undefined ? text.othersEnded : text.ended)
+    },
+    // One that has ended by itself meanwhile is no longer in the list.
+    onError: () => client.invalidateQueries(sessionsQuery),
+  })
+  const deviceName = ({ user_agent: userAgent }: OpenSession) => {
+    const { browser, system } = deviceOf(userAgent)
+    if (browser !== undefined && system !== undefined) return text.deviceOn(browser, system)
+    return browser ?? system ?? (userAgent === "" ? text.unknownDevice : userAgent)
+  }
+  const columns: Column<OpenSession>[] = [
+    {
+      id: "device",
+      head: text.device,
+      names: true,
+      cell: (session) => <span title={session.user_agent}>{deviceName(session)}</span>,
+    },
+    { id: "address", head: text.address, cell: ({ address }) => (address === "" ? "–" : address) },
+    { id: "signed-in", head: text.signedInAt, wide: true, cell: (session) => format.dateTime(session.created_at) },
+    { id: "seen", head: text.lastSeen, cell: (session) => format.ago(session.last_seen_at, Date.now()) },
+    {
+      id: "action",
+      head: text.action,
+      numeric: true,
+      cell: (session) =>
+        session.current ? (
+          <Tag tone="accent">{text.current}</Tag>
+        ) : (
+          <Button
+            size="small"
+            aria-label={text.endOf(deviceName(session))}
+            busy={end.isPending && end.variables === session.id}
+            onClick={() => end.mutate(session.id)}
+          >
+            {text.end}
+          </Button>
+        ),
+    },
+  ]
+  const hasOthers = sessions.data?.some(({ current }) => !current) ?? false
+  return (
+    <Card
+      title={text.sessions}
+      flush
+      action={
+        hasOthers && (
+          <Button
+            size="small"
+            busy={end.isPending && end.variables === undefined}
+            onClick={() => end.mutate(undefined)}
+          >
+            {text.endOthers}
+          </Button>
+        )
+      }
+    >
+      {end.error !== null && <ErrorState error={end.error} />}
+      <DataTable
+        caption={text.sessions}
+        columns={columns}
+        rows={sessions.data}
+        rowKey={({ id }) => id}
+        error={sessions.error}
+        retry={sessions.refetch}
+        empty={text.sessionsIntro}
+      />
+    </Card>
+  )
+}
