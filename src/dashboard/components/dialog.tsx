@@ -1,20 +1,21 @@
 /**
- * Dialogs and drawers, on the browser's own modal dialog: it keeps the focus inside, makes the rest inert, closes with
- * Escape and a press outside, and gives the focus back. The focus begins at what is marked `data-autofocus`, else at the
- * first thing that takes it; React's own `autoFocus` comes too early for a modal dialog.
+ * Dialogs and drawers, on the browser's own modal dialog. It keeps the focus inside, makes the rest inert, closes with
+ * Escape and a press outside, and gives the focus back. A dialog is open for as long as it is mounted, so it begins anew
+ * each time. The focus begins at what is marked `data-autofocus`, else at the first element that takes it; React's own
+ * `autoFocus` comes too early for a modal dialog.
  */
 import { X } from "lucide-react"
-import { type MouseEvent, type ReactNode, useEffect, useId, useRef } from "react"
-import { IconButton } from "./button.tsx"
+import { type MouseEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react"
+import { Button, IconButton } from "./button.tsx"
+import { ErrorState } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
 
 interface DialogProps {
-  readonly open: boolean
   readonly title: string
   readonly children: ReactNode
   /** Buttons, the main one last. */
   readonly footer?: ReactNode
-  /** It is to be closed: the owner sets `open`. */
+  /** The dialog is to be closed: the owner stops rendering it. */
   readonly onClose: () => void
   /** A press outside or Escape does not close it: for what is shown once. */
   readonly insistent?: boolean
@@ -23,11 +24,57 @@ interface DialogProps {
 /** In the middle; on a phone from below. */
 export const Dialog = (props: DialogProps) => <Modal {...props} kind="dialog" />
 
-/** From the side, over the page that it tells more about; on a phone over all of it. */
+/** From the side, with details of something on the page; on a phone over the whole page. */
 export const Drawer = (props: DialogProps) => <Modal {...props} kind="drawer" />
 
+interface FormDialogProps extends Omit<DialogProps, "footer"> {
+  /** The word on the button that submits. */
+  readonly submit: string
+  readonly danger?: boolean
+  readonly disabled?: boolean
+  /** The form has been submitted and is at work. */
+  readonly busy: boolean
+  readonly error: Error | null
+  /** A step back in the place of "Cancel". */
+  readonly back?: { readonly label: string; readonly onBack: () => void } | undefined
+  /** Not called while the form is busy. */
+  readonly onSubmit: (form: FormData) => void
+}
+
+/** A dialog around one form, which checks its fields itself: an error above them, "Cancel" and the submitting button below. */
+export function FormDialog(props: FormDialogProps) {
+  const { submit, danger = false, disabled = false, busy, error, back, onSubmit, children, ...dialog } = props
+  const text = useComponentText()
+  const id = useId()
+  return (
+    <Dialog
+      {...dialog}
+      footer={
+        <>
+          <Button onClick={back?.onBack ?? dialog.onClose}>{back?.label ?? text.cancel}</Button>
+          <Button kind={danger ? "danger" : "primary"} type="submit" form={id} busy={busy} disabled={disabled}>
+            {submit}
+          </Button>
+        </>
+      }
+    >
+      <form
+        id={id}
+        className="dialog-form"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (!busy) onSubmit(new FormData(event.currentTarget))
+        }}
+      >
+        {error !== null && <ErrorState error={error} />}
+        {children}
+      </form>
+    </Dialog>
+  )
+}
+
 function Modal({
-  open,
   title,
   children,
   footer,
@@ -38,14 +85,13 @@ function Modal({
   const text = useComponentText()
   const titleId = useId()
   const element = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current
-    if (dialog === null || dialog.open === open) return
-    if (open) {
-      dialog.showModal()
-      dialog.querySelector<HTMLElement>("[data-autofocus]")?.focus()
-    } else dialog.close()
-  }, [open])
+    dialog?.showModal()
+    dialog?.querySelector<HTMLElement>("[data-autofocus]")?.focus()
+    // Closed before it leaves the page: else the browser does not give the focus back.
+    return () => dialog?.close()
+  }, [])
   // A selection that is dragged out of a field ends outside, and closes nothing.
   const pressBegan = useRef<EventTarget>(null)
   const pressed = ({ target }: MouseEvent<HTMLDialogElement>) => {
@@ -65,24 +111,23 @@ function Modal({
         event.preventDefault()
         if (!insistent) onClose()
       }}
+      // The browser closed it, whatever the page said to `cancel`.
       onClose={() => {
-        if (open) onClose()
+        if (element.current?.open === false) onClose()
       }}
     >
-      {open && (
-        <div className="modal-panel">
-          <header className="modal-head">
-            <h2 id={titleId}>{title}</h2>
-            {!insistent && (
-              <IconButton label={text.close} onClick={onClose}>
-                <X />
-              </IconButton>
-            )}
-          </header>
-          <div className="modal-body">{children}</div>
-          {footer !== undefined && <footer className="modal-foot">{footer}</footer>}
-        </div>
-      )}
+      <div className="modal-panel">
+        <header className="modal-head">
+          <h2 id={titleId}>{title}</h2>
+          {!insistent && (
+            <IconButton label={text.close} onClick={onClose}>
+              <X />
+            </IconButton>
+          )}
+        </header>
+        <div className="modal-body">{children}</div>
+        {footer !== undefined && <footer className="modal-foot">{footer}</footer>}
+      </div>
     </dialog>
   )
 }

@@ -130,7 +130,19 @@ export function SelectField({
   )
 }
 
-/** What somebody wrote into a form's field of this name. */
+/** The values of a form's fields, and whether it was sent: from then on wrong fields say so. */
+export function useDraft<Values>(initial: Values) {
+  const [values, setValues] = useState(initial)
+  const [sent, setSent] = useState(false)
+  return {
+    values,
+    set: (change: Partial<Values>) => setValues((before) => ({ ...before, ...change })),
+    sent,
+    send: () => setSent(true),
+  }
+}
+
+/** The text in a form's field of this name. */
 export function formText(form: FormData, name: string): string {
   const value = form.get(name)
   return typeof value === "string" ? value : ""

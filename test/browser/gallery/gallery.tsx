@@ -136,17 +136,16 @@ function Gallery() {
       />
       <ErrorState error={failure} retry={close} />
       <EmptyState title="Nothing">Nothing at all.</EmptyState>
-      <Dialog
-        open={open === "dialog"}
-        title="A dialog"
-        onClose={close}
-        footer={<Button onClick={close}>Cancel</Button>}
-      >
-        <TextField label="Inside" />
-      </Dialog>
-      <Drawer open={open === "drawer"} title="A drawer" onClose={close}>
-        <p>More about it.</p>
-      </Drawer>
+      {open === "dialog" && (
+        <Dialog title="A dialog" onClose={close} footer={<Button onClick={close}>Cancel</Button>}>
+          <TextField label="Inside" />
+        </Dialog>
+      )}
+      {open === "drawer" && (
+        <Drawer title="A drawer" onClose={close}>
+          <p>More about it.</p>
+        </Drawer>
+      )}
     </Page>
   )
 }

@@ -22,19 +22,12 @@ export interface Secret {
 }
 
 /** A key's secret, this once. It is nowhere but in this dialog, and gone when that closes. */
-export function SecretDialog({
-  secret,
-  onClose,
-}: {
-  readonly secret: Secret | undefined
-  readonly onClose: () => void
-}) {
+export function SecretDialog({ secret, onClose }: { readonly secret: Secret; readonly onClose: () => void }) {
   const text = useKeysText()
   const format = useFormat()
-  const until = secret?.previousUntil
+  const until = secret.previousUntil
   return (
     <Dialog
-      open={secret !== undefined}
       title={text.secretTitle}
       onClose={onClose}
       insistent
@@ -47,20 +40,16 @@ export function SecretDialog({
         </>
       }
     >
-      {secret !== undefined && (
-        <>
-          <p className="key-secret-name">{secret.name}</p>
-          <div className="key-secret">
-            <code>{secret.key}</code>
-            <CopyButton text={secret.key} what={text.secret} />
-          </div>
-          <p className="key-notice">
-            <ShieldAlert aria-hidden="true" />
-            <span>{text.secretOnce}</span>
-          </p>
-          {until !== undefined && <p>{until === null ? text.oldEnded : text.oldUntil(format.dateTime(until))}</p>}
-        </>
-      )}
+      <p className="key-secret-name">{secret.name}</p>
+      <div className="key-secret">
+        <code>{secret.key}</code>
+        <CopyButton text={secret.key} what={text.secret} />
+      </div>
+      <p className="key-notice">
+        <ShieldAlert aria-hidden="true" />
+        <span>{text.secretOnce}</span>
+      </p>
+      {until !== undefined && <p>{until === null ? text.oldEnded : text.oldUntil(format.dateTime(until))}</p>}
     </Dialog>
   )
 }
@@ -75,7 +64,6 @@ export function TryDialog({ apiKey, onClose }: TryDialogProps) {
   const text = useKeysText()
   return (
     <Dialog
-      open
       title={text.tryTitle(apiKey.name)}
       onClose={onClose}
       footer={
@@ -131,7 +119,6 @@ export function RotateDialog({ apiKey, onClose, onRotated }: RotateDialogProps) 
   const before = apiKey.previous_expires_at
   return (
     <Dialog
-      open
       title={text.rotateTitle(apiKey.name)}
       onClose={onClose}
       footer={
@@ -177,7 +164,6 @@ export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   })
   return (
     <Dialog
-      open
       title={text.revokeTitle(apiKey.name)}
       onClose={onClose}
       footer={

@@ -1,4 +1,4 @@
-/** A key's name and limits between the fields that a person fills in and the API's bodies. An empty field is no limit. */
+/** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
 import type { ApiKey } from "../../api/queries.ts"
 import { formatRupiah, parseRupiah, parseWhole } from "../../i18n/amounts.ts"
 import type { Language } from "../../i18n/language.tsx"
@@ -9,8 +9,8 @@ type Period = (typeof periods)[number]
 export const fallbacks = ["never_dearer", "any", "off"] as const
 type Fallback = (typeof fallbacks)[number]
 
-/** As the fields hold them. */
-export interface WrittenWishes {
+/** What the form's fields contain, as text. */
+export interface KeyDraft {
   readonly name: string
   readonly spendingLimit: string
   readonly period: Period
@@ -19,7 +19,7 @@ export interface WrittenWishes {
   readonly fallback: Fallback
 }
 
-export interface Wishes {
+export interface KeySettings {
   readonly name: string
   readonly spending_limit_micro: number | null
   readonly spending_period: Period | null
@@ -30,13 +30,13 @@ export interface Wishes {
 
 export type WrongField = "name" | "amount" | "too-much" | "requests" | "tokens"
 
-/** As the API wants it. */
+/** As the API checks it. */
 const NAME = /^[^\p{Cc}]{1,100}$/u
 /** The API's largest integer is 2^53 − 1 micro-rupiah, a little more. */
 const MOST_MICRO = 9_000_000_000n * 1_000_000n
 const MOST_PER_MINUTE = 2_147_483_647
 
-export const noWishes: WrittenWishes = {
+export const emptyDraft: KeyDraft = {
   name: "",
   spendingLimit: "",
   period: "monthly",
@@ -45,8 +45,8 @@ export const noWishes: WrittenWishes = {
   fallback: "never_dearer",
 }
 
-/** What the fields of a key that is there begin with. */
-export function writtenOf(key: ApiKey, language: Language): WrittenWishes {
+/** The fields of an existing key, before anything is edited. */
+export function draftOf(key: ApiKey, language: Language): KeyDraft {
   const limit = key.spending_limit_micro
   return {
     name: key.name,
@@ -66,11 +66,11 @@ export const writtenWhole = (value: number | null, language: Language): string =
   value === null ? "" : writtenAmount(BigInt(value) * 1_000_000n, language)
 
 /** The body to send, or which fields are wrong. */
-export function read(written: WrittenWishes, language: Language): Wishes | ReadonlySet<WrongField> {
-  const name = written.name.trim()
-  const limit = written.spendingLimit.trim() === "" ? null : parseRupiah(written.spendingLimit, language)
-  const requests = perMinute(written.requestsPerMinute, language)
-  const tokens = perMinute(written.tokensPerMinute, language)
+export function readDraft(draft: KeyDraft, language: Language): KeySettings | ReadonlySet<WrongField> {
+  const name = draft.name.trim()
+  const limit = draft.spendingLimit.trim() === "" ? null : parseRupiah(draft.spendingLimit, language)
+  const requests = perMinute(draft.requestsPerMinute, language)
+  const tokens = perMinute(draft.tokensPerMinute, language)
   const wrong = new Set<WrongField>()
   if (!NAME.test(name)) wrong.add("name")
   if (limit === undefined) wrong.add("amount")
@@ -81,10 +81,10 @@ export function read(written: WrittenWishes, language: Language): Wishes | Reado
   return {
     name,
     spending_limit_micro: limit === null ? null : Number(limit),
-    spending_period: limit === null ? null : written.period,
+    spending_period: limit === null ? null : draft.period,
     requests_per_minute: requests,
     tokens_per_minute: tokens,
-    fallback: written.fallback,
+    fallback: draft.fallback,
   }
 }
 
@@ -94,8 +94,8 @@ function perMinute(text: string, language: Language): number | null | undefined 
   return value === undefined || value < 1 || value > MOST_PER_MINUTE ? undefined : value
 }
 
-/** For a creation, where what is not wished for is left out. */
-export const wishedOf = ({ name, fallback, ...limits }: Wishes) => ({
+/** The body of a creation, where limits that are not set are left out. */
+export const creationBody = ({ name, fallback, ...limits }: KeySettings) => ({
   name,
   fallback,
   ...(limits.spending_limit_micro !== null && { spending_limit_micro: limits.spending_limit_micro }),

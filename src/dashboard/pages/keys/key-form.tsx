@@ -1,43 +1,42 @@
 /** The dialogs in which a key is created and edited: one form for both. */
 import { useMutation, useQueryClient } from "@tanstack/react-query"
-import { type FormEvent, useId, useState } from "react"
+import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
-import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { FormDialog } from "../../components/dialog.tsx"
+import { useToasts } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {
   fallbacks,
-  noWishes,
+  emptyDraft,
   periods,
-  read,
-  wishedOf,
-  type Wishes,
+  readDraft,
+  creationBody,
+  type KeySettings,
   writtenAmount,
-  writtenOf,
+  draftOf,
   writtenWhole,
-  type WrittenWishes,
+  type KeyDraft,
   type WrongField,
 } from "./draft.ts"
 import { useKeysText } from "./text.ts"
 
 interface CreateDialogProps {
-  readonly open: boolean
   readonly onClose: () => void
   readonly onCreated: (secret: Secret) => void
 }
 
 /** A new key. */
-export function CreateDialog({ open, onClose, onCreated }: CreateDialogProps) {
+export function CreateDialog({ onClose, onCreated }: CreateDialogProps) {
   const text = useKeysText()
   const client = useQueryClient()
   const create = useMutation({
-    mutationFn: (wishes: Wishes) => unwrap(api.keys.post(wishedOf(wishes))),
+    mutationFn: (settings: KeySettings) => unwrap(api.keys.post(creationBody(settings))),
     onSuccess: ({ key, name }) => {
       void client.invalidateQueries(keysQuery)
       onCreated({ key, name })
@@ -45,17 +44,13 @@ export function CreateDialog({ open, onClose, onCreated }: CreateDialogProps) {
   })
   return (
     <KeyDialog
-      open={open}
       title={text.createTitle}
       submit={text.create}
-      begin={noWishes}
+      initial={emptyDraft}
       busy={create.isPending}
       error={create.error}
       onSubmit={create.mutate}
-      onClose={() => {
-        create.reset()
-        onClose()
-      }}
+      onClose={onClose}
     />
   )
 }
@@ -65,14 +60,14 @@ interface EditDialogProps {
   readonly onClose: () => void
 }
 
-/** Another name, other limits. A running application feels them with its next call. */
+/** Another name, other limits. They apply from the next call on. */
 export function EditDialog({ apiKey, onClose }: EditDialogProps) {
   const text = useKeysText()
   const { language } = useLanguage()
   const toasts = useToasts()
   const client = useQueryClient()
   const change = useMutation({
-    mutationFn: (wishes: Wishes) => unwrap(api.keys({ id: apiKey.id }).patch(wishes)),
+    mutationFn: (settings: KeySettings) => unwrap(api.keys({ id: apiKey.id }).patch(settings)),
     onSuccess: async ({ name }) => {
       await client.invalidateQueries(keysQuery)
       toasts.done(text.saved(name))
@@ -81,10 +76,9 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
   })
   return (
     <KeyDialog
-      open
       title={text.editTitle(apiKey.name)}
       submit={text.save}
-      begin={writtenOf(apiKey, language)}
+      initial={draftOf(apiKey, language)}
       busy={change.isPending}
       error={change.error}
       onSubmit={change.mutate}
@@ -94,60 +88,31 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
 }
 
 interface KeyDialogProps {
-  readonly open: boolean
   readonly title: string
-  /** The button's word. */
+  /** The word on the button. */
   readonly submit: string
-  readonly begin: WrittenWishes
+  readonly initial: KeyDraft
   readonly busy: boolean
   readonly error: Error | null
-  readonly onSubmit: (wishes: Wishes) => void
+  readonly onSubmit: (settings: KeySettings) => void
   readonly onClose: () => void
 }
 
-/** The dialog in which a key's name and limits are written, for a new key and for one that is there. */
-function KeyDialog({ open, title, submit, busy, onClose, ...form }: KeyDialogProps) {
-  const text = useKeysText()
-  const id = useId()
-  return (
-    <Dialog
-      open={open}
-      title={title}
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>{text.cancel}</Button>
-          <Button kind="primary" type="submit" form={id} busy={busy}>
-            {submit}
-          </Button>
-        </>
-      }
-    >
-      <KeyForm id={id} busy={busy} {...form} />
-    </Dialog>
-  )
-}
-
-type KeyFormProps = Pick<KeyDialogProps, "begin" | "busy" | "error" | "onSubmit"> & { readonly id: string }
-
-/** Begins anew each time that the dialog opens. */
-function KeyForm({ id, begin, busy, error, onSubmit }: KeyFormProps) {
+/** The form of a key's name and limits, for a new key and for an existing one. */
+function KeyDialog({ initial, onSubmit, ...dialog }: KeyDialogProps) {
   const { language } = useLanguage()
-  const [written, setWritten] = useState(begin)
+  const [draft, setDraft] = useState(initial)
   const [wrong, setWrong] = useState<ReadonlySet<WrongField>>(new Set())
-  const send = (event: FormEvent) => {
-    event.preventDefault()
-    if (busy) return
-    const wishes = read(written, language)
-    if (!("name" in wishes)) return setWrong(wishes)
+  const submit = () => {
+    const settings = readDraft(draft, language)
+    if (!("name" in settings)) return setWrong(settings)
     setWrong(new Set())
-    onSubmit(wishes)
+    onSubmit(settings)
   }
   return (
-    <form id={id} className="key-form" onSubmit={send} noValidate>
-      {error !== null && <ErrorState error={error} />}
-      <KeyFields written={written} wrong={wrong} onChange={setWritten} />
-    </form>
+    <FormDialog {...dialog} onSubmit={submit}>
+      <KeyFields draft={draft} wrong={wrong} onChange={setDraft} />
+    </FormDialog>
   )
 }
 
@@ -157,17 +122,17 @@ const REQUESTS = [20, 60, 300] as const
 const TOKENS = [50_000, 200_000, 1_000_000] as const
 
 interface KeyFieldsProps {
-  readonly written: WrittenWishes
+  readonly draft: KeyDraft
   readonly wrong: ReadonlySet<WrongField>
-  readonly onChange: (written: WrittenWishes) => void
+  readonly onChange: (draft: KeyDraft) => void
 }
 
-/** The fields of a key: its name and its limits, with values to choose from that suit most. */
-function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
+/** The fields of a key: its name and its limits, with common values to choose from. */
+function KeyFields({ draft, wrong, onChange }: KeyFieldsProps) {
   const text = useKeysText()
   const format = useFormat()
   const { language } = useLanguage()
-  const set = (change: Partial<WrittenWishes>) => onChange({ ...written, ...change })
+  const set = (change: Partial<KeyDraft>) => onChange({ ...draft, ...change })
   const amountError = wrong.has("amount") ? text.amountWrong : wrong.has("too-much") ? text.amountTooMuch : undefined
   const wrongNumber = (field: WrongField) => (wrong.has(field) ? text.perMinuteWrong : undefined)
   return (
@@ -180,7 +145,7 @@ function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
         autoComplete="off"
         maxLength={200}
         data-autofocus
-        value={written.name}
+        value={draft.name}
         onChange={({ target }) => set({ name: target.value })}
       />
       <Limit
@@ -188,15 +153,15 @@ function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
         hint={text.spendingHint}
         error={amountError}
         before="Rp"
-        value={written.spendingLimit}
+        value={draft.spendingLimit}
         presets={AMOUNTS.map((rupiah) => writtenAmount(rupiah * 1_000_000n, language))}
         onChange={(spendingLimit) => set({ spendingLimit })}
       />
-      {written.spendingLimit.trim() !== "" && (
+      {draft.spendingLimit.trim() !== "" && (
         <Choice
           label={text.period}
           values={periods}
-          chosen={written.period}
+          chosen={draft.period}
           nameOf={(period) => text.periods[period]}
           onChoose={(period) => set({ period })}
         />
@@ -204,7 +169,7 @@ function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
       <Limit
         label={text.requests}
         error={wrongNumber("requests")}
-        value={written.requestsPerMinute}
+        value={draft.requestsPerMinute}
         presets={REQUESTS.map((value) => writtenWhole(value, language))}
         onChange={(requestsPerMinute) => set({ requestsPerMinute })}
       />
@@ -212,16 +177,16 @@ function KeyFields({ written, wrong, onChange }: KeyFieldsProps) {
         label={text.tokens}
         hint={text.tokensHint}
         error={wrongNumber("tokens")}
-        value={written.tokensPerMinute}
+        value={draft.tokensPerMinute}
         presets={TOKENS.map((value) => writtenWhole(value, language))}
         presetName={(value) => format.compact(TOKENS.find((known) => writtenWhole(known, language) === value) ?? 0)}
         onChange={(tokensPerMinute) => set({ tokensPerMinute })}
       />
       <Choice
         label={text.fallback}
-        hint={text.fallbackHints[written.fallback]}
+        hint={text.fallbackHints[draft.fallback]}
         values={fallbacks}
-        chosen={written.fallback}
+        chosen={draft.fallback}
         nameOf={(fallback) => text.fallbacks[fallback]}
         onChoose={(fallback) => set({ fallback })}
       />

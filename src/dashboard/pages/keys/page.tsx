@@ -66,11 +66,11 @@ export default function KeysPage() {
           <Revoked latest={keys.data.keys.filter(({ status }) => status === "revoked")} next={keys.data.next} />
         </>
       )}
-      <CreateDialog open={open?.action === "create"} onClose={close} onCreated={reveal} />
+      {open?.action === "create" && <CreateDialog onClose={close} onCreated={reveal} />}
       {acting !== undefined && acted !== undefined && (
         <Acting action={acting.action} apiKey={acted} onClose={close} onRotated={reveal} />
       )}
-      <SecretDialog secret={secret} onClose={() => setSecret(undefined)} />
+      {secret !== undefined && <SecretDialog secret={secret} onClose={() => setSecret(undefined)} />}
     </Page>
   )
 }

@@ -12,22 +12,16 @@ import { costOf, formatName, perMillion } from "./choose.ts"
 import { useModelsText } from "./text.ts"
 
 interface ModelDrawerProps {
-  readonly model: CatalogueModel | undefined
+  readonly model: CatalogueModel
   readonly onClose: () => void
 }
 
-export const ModelDrawer = ({ model, onClose }: ModelDrawerProps) => (
-  <Drawer open={model !== undefined} title={model?.display_name ?? ""} onClose={onClose}>
-    {model !== undefined && <ModelFacts model={model} />}
-  </Drawer>
-)
-
-function ModelFacts({ model }: { readonly model: CatalogueModel }) {
+export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
   const text = useModelsText()
   const format = useFormat()
   const size = (tokens: number | null) => (tokens === null ? text.unknown : text.tokens(format.number(tokens)))
   return (
-    <>
+    <Drawer title={model.display_name} onClose={onClose}>
       <p className="model-id">
         <code>{model.model}</code>
         <CopyButton text={model.model} what={text.modelId} />
@@ -70,7 +64,7 @@ function ModelFacts({ model }: { readonly model: CatalogueModel }) {
           {text.toPlayground}
         </ButtonLink>
       )}
-    </>
+    </Drawer>
   )
 }
 

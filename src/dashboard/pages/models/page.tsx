@@ -49,7 +49,7 @@ export default function ModelsPage() {
           {text.shown(format.number(shown.length), format.number(models.data?.length ?? 0))}
         </p>
       )}
-      <ModelDrawer model={opened} onClose={() => setOpened(undefined)} />
+      {opened !== undefined && <ModelDrawer model={opened} onClose={() => setOpened(undefined)} />}
     </Page>
   )
 }

@@ -22,7 +22,6 @@ export function AbsorbedAccounts() {
   const { data: absorbed, error, refetch } = useQuery(absorbedQuery(days))
   const [act, setAct] = useState<{ readonly of: AbsorbedAccount; readonly what: "freeze" | "unfreeze" }>()
   const close = () => setAct(undefined)
-  const account = act && { id: act.of.account_id, email: act.of.email }
   return (
     <Card title={text.byAccount} flush>
       <div className="operator-absorbed">
@@ -55,15 +54,15 @@ export function AbsorbedAccounts() {
             ` ${text.absorbedOthers(format.rupiah(absorbed.others.absorbed_micro))}`}
         </p>
       )}
-      {act !== undefined && account !== undefined && (
-        <>
-          <FreezeDialog account={account} keys={act.of.active_key_count} open={act.what === "freeze"} onClose={close} />
-          <UnfreezeDialog account={account} open={act.what === "unfreeze"} onClose={close} />
-        </>
+      {act?.what === "freeze" && (
+        <FreezeDialog account={accountOf(act.of)} keys={act.of.active_key_count} onClose={close} />
       )}
+      {act?.what === "unfreeze" && <UnfreezeDialog account={accountOf(act.of)} onClose={close} />}
     </Card>
   )
 }
+
+const accountOf = ({ account_id: id, email }: AbsorbedAccount) => ({ id, email })
 
 function useColumns(onAct: (account: AbsorbedAccount) => void): readonly Column<AbsorbedAccount>[] {
   const text = useBillingText()

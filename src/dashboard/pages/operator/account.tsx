@@ -58,9 +58,9 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <Ledger accountId={account.id} />
       <Keys keys={account.keys} />
       <AccountTopUps topUps={account.top_ups} />
-      <AdjustDialog account={account} open={act === "adjust"} onClose={close} />
-      <FreezeDialog account={account} keys={account.key_count} open={act === "freeze"} onClose={close} />
-      <UnfreezeDialog account={account} open={act === "unfreeze"} onClose={close} />
+      {act === "adjust" && <AdjustDialog account={account} onClose={close} />}
+      {act === "freeze" && <FreezeDialog account={account} keys={account.key_count} onClose={close} />}
+      {act === "unfreeze" && <UnfreezeDialog account={account} onClose={close} />}
     </OperatorPage>
   )
 }

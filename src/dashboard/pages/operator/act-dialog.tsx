@@ -1,86 +1,79 @@
-/** An act that somebody must mean: what will happen, a reason where one is kept, and a button that names it. */
+/** An operator's action that is confirmed: what will happen, a reason where one is kept, and a button that names it. */
 import { useMutation } from "@tanstack/react-query"
-import { type FormEvent, type ReactNode, useId, useState } from "react"
-import { Button } from "../../components/button.tsx"
-import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { type ReactNode, useState } from "react"
+import { FormDialog } from "../../components/dialog.tsx"
+import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
-import { useComponentText } from "../../components/text.ts"
 import { useRefetchAll } from "./list.ts"
 import { useOperatorText } from "./text.ts"
 
 interface ActDialogProps {
-  readonly open: boolean
   readonly title: string
   /** What will happen. */
   readonly children: ReactNode
-  /** The button's word, and what is said when it is done. */
+  /** The word on the button, and the notice when it is done. */
   readonly act: string
   readonly done: string
   readonly danger?: boolean
-  /** What the reason's field is called; without one none is asked for. */
+  /** The label of the reason's field; without one no reason is asked for. */
   readonly reason?: string
   readonly run: (reason: string) => Promise<unknown>
   readonly onClose: () => void
 }
 
-export function ActDialog({ open, title, children, act, done, danger = false, reason, run, onClose }: ActDialogProps) {
+export function ActDialog({ title, children, act, done, danger = false, reason, run, onClose }: ActDialogProps) {
   const text = useOperatorText()
-  const components = useComponentText()
-  const toasts = useToasts()
-  const refetchAll = useRefetchAll()
-  const id = useId()
-  const [wrong, setWrong] = useState(false)
-  const acting = useMutation({
-    mutationFn: run,
-    onSuccess: async () => {
-      await refetchAll()
-      toasts.done(done)
-      close()
-    },
-  })
-  const close = () => {
-    acting.reset()
-    setWrong(false)
-    onClose()
-  }
-  const send = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    if (acting.isPending) return
-    const given = formText(new FormData(event.currentTarget), "reason").trim()
-    setWrong(reason !== undefined && given === "")
-    if (reason === undefined || given !== "") acting.mutate(given)
+  const [missing, setMissing] = useState(false)
+  const action = useAction({ run, done: () => done, onClose })
+  const send = (form: FormData) => {
+    const given = formText(form, "reason").trim()
+    setMissing(reason !== undefined && given === "")
+    if (reason === undefined || given !== "") action.mutate(given)
   }
   return (
-    <Dialog
-      open={open}
+    <FormDialog
       title={title}
-      onClose={close}
-      footer={
-        <>
-          <Button onClick={close}>{components.cancel}</Button>
-          <Button kind={danger ? "danger" : "primary"} type="submit" form={id} busy={acting.isPending}>
-            {act}
-          </Button>
-        </>
-      }
+      submit={act}
+      danger={danger}
+      busy={action.isPending}
+      error={action.error}
+      onSubmit={send}
+      onClose={onClose}
     >
-      <form id={id} className="operator-form" onSubmit={send} noValidate>
-        {acting.error !== null && <ErrorState error={acting.error} />}
-        {children}
-        {reason !== undefined && (
-          <TextField
-            label={reason}
-            name="reason"
-            hint={text.reasonHint}
-            error={wrong ? text.reasonWrong : undefined}
-            maxLength={500}
-            autoComplete="off"
-            data-autofocus
-            onChange={() => setWrong(false)}
-          />
-        )}
-      </form>
-    </Dialog>
+      {children}
+      {reason !== undefined && (
+        <TextField
+          label={reason}
+          name="reason"
+          hint={text.reasonHint}
+          error={missing ? text.reasonWrong : undefined}
+          maxLength={500}
+          autoComplete="off"
+          data-autofocus
+          onChange={() => setMissing(false)}
+        />
+      )}
+    </FormDialog>
   )
+}
+
+interface Action<Input, Output> {
+  readonly run: (input: Input) => Promise<Output>
+  /** The notice when it is done. */
+  readonly done: (output: Output) => string
+  readonly onClose: () => void
+}
+
+/** What every dialog of an operator does with its action: run it, refetch what it may have changed, say so, and close. */
+export function useAction<Input, Output>({ run, done, onClose }: Action<Input, Output>) {
+  const toasts = useToasts()
+  const refetchAll = useRefetchAll()
+  return useMutation({
+    mutationFn: run,
+    onSuccess: async (output) => {
+      await refetchAll()
+      toasts.done(done(output))
+      onClose()
+    },
+  })
 }

@@ -34,7 +34,7 @@ export default function AuditPage() {
           empty={<EmptyState icon={<ScrollText />} title={subject === "" ? text.none : text.noneOf} />}
         />
       </Card>
-      <EntryDrawer entry={opened} onClose={() => setOpened(undefined)} />
+      {opened !== undefined && <EntryDrawer entry={opened} onClose={() => setOpened(undefined)} />}
     </OperatorPage>
   )
 }
@@ -67,7 +67,7 @@ function useColumns(): readonly Column<Entry>[] {
 }
 
 interface EntryDrawerProps {
-  readonly entry: Entry | undefined
+  readonly entry: Entry
   readonly onClose: () => void
 }
 
@@ -77,23 +77,19 @@ function EntryDrawer({ entry, onClose }: EntryDrawerProps) {
   const nameOf = useActionName()
   const { columns: heads } = text
   return (
-    <Drawer open={entry !== undefined} title={nameOf(entry?.action ?? "")} onClose={onClose}>
-      {entry !== undefined && (
-        <>
-          <Changes before={entry.before} after={entry.after} />
-          <Facts
-            title={text.details}
-            facts={[
-              { name: heads.subject, value: <code>{entry.subject}</code> },
-              { name: heads.operator, value: entry.operator?.email ?? text.machine },
-              { name: heads.reason, value: entry.reason ?? text.unknown },
-              { name: heads.time, value: `${format.date(entry.at)} ${format.time(entry.at)}` },
-              { name: text.address, value: entry.address ?? text.unknown },
-              { name: text.request, value: <code>{entry.request_id}</code> },
-            ]}
-          />
-        </>
-      )}
+    <Drawer title={nameOf(entry.action)} onClose={onClose}>
+      <Changes before={entry.before} after={entry.after} />
+      <Facts
+        title={text.details}
+        facts={[
+          { name: heads.subject, value: <code>{entry.subject}</code> },
+          { name: heads.operator, value: entry.operator?.email ?? text.machine },
+          { name: heads.reason, value: entry.reason ?? text.unknown },
+          { name: heads.time, value: `${format.date(entry.at)} ${format.time(entry.at)}` },
+          { name: text.address, value: entry.address ?? text.unknown },
+          { name: text.request, value: <code>{entry.request_id}</code> },
+        ]}
+      />
     </Drawer>
   )
 }

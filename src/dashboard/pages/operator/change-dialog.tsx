@@ -1,17 +1,14 @@
 /**
- * A change of a model in two steps: what is wished, then what would be by the server's own word (`dry_run`). Only then can it
- * be saved. A price that jumps wants one confirmation more.
+ * A change of a model in two steps: first the form, then a preview of the change by the server (`dry_run`), which can be
+ * saved. A price that jumps needs a confirmation too.
  */
 import { useMutation } from "@tanstack/react-query"
 import { TriangleAlert } from "lucide-react"
-import { type FormEvent, type ReactNode, useId, useState } from "react"
-import { Button } from "../../components/button.tsx"
-import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { useComponentText } from "../../components/text.ts"
+import { type ReactNode, useState } from "react"
+import { FormDialog } from "../../components/dialog.tsx"
 import { useFormat } from "../../i18n/format.ts"
+import { useAction } from "./act-dialog.tsx"
 import { Changes } from "./changes.tsx"
-import { useRefetchAll } from "./list.ts"
 import { useModelText } from "./model-text.ts"
 import { useOperatorText } from "./text.ts"
 
@@ -22,115 +19,81 @@ interface Jump {
   readonly factor: number | null
 }
 
-interface Told {
+/** What the server says that a change does. */
+interface Preview {
   readonly before: unknown
   readonly after: unknown
   readonly jumps?: readonly Jump[]
 }
 
-/** As the API is asked: tried only, or made; `confirmed` when the jumps are meant. */
+/** Whether a change is only tried, and whether the operator confirmed its jumps. */
 interface Sending {
   readonly dryRun: boolean
   readonly confirmed: boolean
 }
 
 interface ChangeDialogProps<Change> {
-  readonly open: boolean
   readonly title: string
   readonly done: string
-  /** The last button's word; of what takes something away, a red one. */
+  /** The word on the last button, which is red for what takes something away. */
   readonly save?: string
   readonly danger?: boolean
-  /** What the form wishes; undefined when it is not right, and then the form says so. */
+  /** The change that the form describes; undefined when a field is wrong, and then the form says so. */
   readonly read: () => Change | undefined
-  readonly send: (change: Change, sending: Sending) => Promise<Told>
+  readonly send: (change: Change, sending: Sending) => Promise<Preview>
   readonly children: ReactNode
   readonly onClose: () => void
 }
 
 export function ChangeDialog<Change>(props: ChangeDialogProps<Change>) {
-  const { open, title, done, save, danger = false, read, send, children, onClose } = props
+  const { title, done, save, danger = false, read, send, children, onClose } = props
   const text = useModelText()
   const words = useOperatorText()
-  const components = useComponentText()
-  const toasts = useToasts()
-  const refetchAll = useRefetchAll()
-  const id = useId()
   const [confirmed, setConfirmed] = useState(false)
   const trying = useMutation({
-    mutationFn: async (change: Change) => ({ change, told: await send(change, { dryRun: true, confirmed: false }) }),
+    mutationFn: async (change: Change) => ({ change, preview: await send(change, { dryRun: true, confirmed: false }) }),
   })
-  const saving = useMutation({
-    mutationFn: (change: Change) => send(change, { dryRun: false, confirmed }),
-    onSuccess: async () => {
-      await refetchAll()
-      toasts.done(done)
-      close()
-    },
+  const saving = useAction({
+    run: (change: Change) => send(change, { dryRun: false, confirmed }),
+    done: () => done,
+    onClose,
   })
   const back = () => {
     trying.reset()
     saving.reset()
     setConfirmed(false)
   }
-  const close = () => {
-    back()
-    onClose()
-  }
   const tried = trying.data
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    if (trying.isPending || saving.isPending) return
+  const submit = () => {
     if (tried !== undefined) return saving.mutate(tried.change)
     const change = read()
     if (change !== undefined) trying.mutate(change)
   }
-  const error = saving.error ?? trying.error
-  const jumps = tried?.told.jumps ?? []
+  const jumps = tried?.preview.jumps ?? []
   return (
-    <Dialog
-      open={open}
+    <FormDialog
       title={title}
-      onClose={close}
-      footer={
-        tried === undefined ? (
-          <>
-            <Button onClick={close}>{components.cancel}</Button>
-            <Button kind="primary" type="submit" form={id} busy={trying.isPending}>
-              {text.review}
-            </Button>
-          </>
-        ) : (
-          <>
-            <Button onClick={back}>{words.back}</Button>
-            <Button
-              kind={danger ? "danger" : "primary"}
-              type="submit"
-              form={id}
-              busy={saving.isPending}
-              disabled={jumps.length > 0 && !confirmed}
-            >
-              {save ?? text.save}
-            </Button>
-          </>
-        )
-      }
+      submit={tried === undefined ? text.review : (save ?? text.save)}
+      danger={danger && tried !== undefined}
+      disabled={jumps.length > 0 && !confirmed}
+      busy={trying.isPending || saving.isPending}
+      error={saving.error ?? trying.error}
+      back={tried && { label: words.back, onBack: back }}
+      onSubmit={submit}
+      onClose={onClose}
     >
-      <form id={id} className="operator-form" onSubmit={submit} noValidate>
-        {error !== null && <ErrorState error={error} />}
-        {/* Hidden, so that going back finds what was written. */}
-        <div className="operator-form" hidden={tried !== undefined}>
-          {children}
+      {/* Hidden, so that going back finds what was written. */}
+      <div className="dialog-form" hidden={tried !== undefined}>
+        {children}
+      </div>
+      {tried !== undefined && (
+        <div className="dialog-form" role="status">
+          <p>{text.reviewed}</p>
+          <Changes before={tried.preview.before} after={tried.preview.after} />
         </div>
-        {tried !== undefined && (
-          <div className="operator-form" role="status">
-            <p>{text.reviewed}</p>
-            <Changes before={tried.told.before} after={tried.told.after} />
-          </div>
-        )}
-        {jumps.length > 0 && <Jumps jumps={jumps} confirmed={confirmed} onConfirm={setConfirmed} />}
-      </form>
-    </Dialog>
+      )}
+      {jumps.length > 0 && <Jumps jumps={jumps} confirmed={confirmed} onConfirm={setConfirmed} />}
+    </FormDialog>
   )
 }
 

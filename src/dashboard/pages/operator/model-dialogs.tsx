@@ -2,7 +2,7 @@
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
-import { SelectField, TextField } from "../../components/form.tsx"
+import { SelectField, TextField, useDraft } from "../../components/form.tsx"
 import { parseWhole } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
@@ -21,54 +21,47 @@ const MINUTE_MS = 60_000
 
 interface PriceDialogProps {
   readonly model: OperatorModel
-  readonly open: boolean
   readonly onClose: () => void
 }
 
 /** A price to come: four rates, and from when. */
-export function PriceDialog({ model, open, onClose }: PriceDialogProps) {
+export function PriceDialog({ model, onClose }: PriceDialogProps) {
   const text = useModelText()
   const { rates: names } = useOperatorText()
   const format = useFormat()
   const { language } = useLanguage()
   const timeZone = useTimeZone()
   const current = currentPrice(model)
-  const [written, setWritten] = useState<Partial<Record<Rate, string>>>({})
-  const [when, setWhen] = useState<(typeof whens)[number]>("now")
-  const [time, setTime] = useState<string>()
-  const [sent, setSent] = useState(false)
-
   // A rate of one token in micro-rupiah is the price of a million tokens in rupiah: the same number.
-  const shown = (rate: Rate) => written[rate] ?? (current === undefined ? "" : format.number(current[rate]))
-  const value = (rate: Rate) => parseWhole(shown(rate), language)
-  const wall = time ?? wallTimeIn(timeZone, Math.ceil((Date.now() + 1) / HOUR_MS) * HOUR_MS)
-  const begins = instantOf(wall, timeZone)
-  // As lenient as the server is with a form that was open for a while: it then begins at the soonest.
-  const isLate = begins === undefined || begins < Date.now() - MINUTE_MS
+  const rateText = (rate: Rate) => (current === undefined ? "" : format.number(current[rate]))
+  const { values, set, sent, send } = useDraft({
+    input_micro: rateText("input_micro"),
+    output_micro: rateText("output_micro"),
+    cache_read_micro: rateText("cache_read_micro"),
+    cache_write_micro: rateText("cache_write_micro"),
+    when: "now" as (typeof whens)[number],
+    time: wallTimeIn(timeZone, Math.ceil((Date.now() + 1) / HOUR_MS) * HOUR_MS),
+  })
+  const rateOf = (rate: Rate) => parseWhole(values[rate], language)
+  const startMs = instantOf(values.time, timeZone)
+  // The server accepts a time that passed while the form was open, and then begins as soon as it can.
+  const isLate = startMs === undefined || startMs < Date.now() - MINUTE_MS
   const read = () => {
-    setSent(true)
-    const [input, output, cacheRead, cacheWrite] = rates.map(value)
+    send()
+    const [input, output, cacheRead, cacheWrite] = rates.map(rateOf)
     if (input === undefined || output === undefined || cacheRead === undefined || cacheWrite === undefined)
       return undefined
-    if (when === "later" && isLate) return undefined
+    if (values.when === "later" && isLate) return undefined
     return {
       input_micro: input,
       output_micro: output,
       cache_read_micro: cacheRead,
       cache_write_micro: cacheWrite,
-      ...(when === "later" && begins !== undefined && { effective_at: new Date(begins).toISOString() }),
+      ...(values.when === "later" && startMs !== undefined && { effective_at: new Date(startMs).toISOString() }),
     }
-  }
-  const close = () => {
-    setWritten({})
-    setWhen("now")
-    setTime(undefined)
-    setSent(false)
-    onClose()
   }
   return (
     <ChangeDialog
-      open={open}
       title={text.priceTitle}
       done={text.priceDone}
       read={read}
@@ -82,7 +75,7 @@ export function PriceDialog({ model, open, onClose }: PriceDialogProps) {
             ),
         )
       }
-      onClose={close}
+      onClose={onClose}
     >
       <p className="operator-hint">{text.pricesHint}</p>
       <div className="operator-pairs">
@@ -93,14 +86,20 @@ export function PriceDialog({ model, open, onClose }: PriceDialogProps) {
             before="Rp"
             inputMode="numeric"
             autoComplete="off"
-            error={sent && value(rate) === undefined ? text.rateWrong : undefined}
-            value={shown(rate)}
-            onChange={({ target }) => setWritten({ ...written, [rate]: target.value })}
+            error={sent && rateOf(rate) === undefined ? text.rateWrong : undefined}
+            value={values[rate]}
+            onChange={({ target }) => set({ [rate]: target.value })}
           />
         ))}
       </div>
-      <Choice label={text.when} values={whens} chosen={when} nameOf={(value) => text.whens[value]} onChoose={setWhen} />
-      {when === "now" ? (
+      <Choice
+        label={text.when}
+        values={whens}
+        chosen={values.when}
+        nameOf={(when) => text.whens[when]}
+        onChoose={(when) => set({ when })}
+      />
+      {values.when === "now" ? (
         <p className="operator-hint">{text.nowHint}</p>
       ) : (
         <TextField
@@ -109,8 +108,8 @@ export function PriceDialog({ model, open, onClose }: PriceDialogProps) {
           step={1}
           hint={text.timeHint(timeZone)}
           error={sent && isLate ? text.timeWrong : undefined}
-          value={wall}
-          onChange={({ target }) => setTime(target.value)}
+          value={values.time}
+          onChange={({ target }) => set({ time: target.value })}
         />
       )}
     </ChangeDialog>
@@ -119,57 +118,42 @@ export function PriceDialog({ model, open, onClose }: PriceDialogProps) {
 
 interface SettingsDialogProps {
   readonly model: OperatorModel
-  readonly open: boolean
   readonly onClose: () => void
 }
 
-type Field = "name" | "tier" | "cap" | "fallback" | "pass"
-
 const listed = (written: string): string[] => written.split(/[\s,]+/).filter((one) => one !== "")
 
-/** Another name, tier, cap, chain, or other fields that pass. Only what differs is sent. */
-export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
+/** The name, tier, cap, fallback chain and passed fields of a model. Only the fields that differ from the opened ones are sent. */
+export function SettingsDialog({ model, onClose }: SettingsDialogProps) {
   const text = useModelText()
   const { fields } = useOperatorText()
   const format = useFormat()
   const { language } = useLanguage()
-  const [written, setWritten] = useState<Partial<Record<Field, string>>>({})
-  const [sent, setSent] = useState(false)
-  const given = {
-    name: model.display_name,
-    tier: model.tier,
-    cap: format.number(model.max_concurrency),
-    fallback: model.fallback.join(", "),
-    pass: model.pass.join(", "),
-    ...written,
-  }
-  const [name, tier] = [given.name.trim(), given.tier.trim()]
-  const cap = parseWhole(given.cap, language)
+  const [before] = useState(model)
+  const { values, set, sent, send } = useDraft({
+    name: before.display_name,
+    tier: before.tier,
+    cap: format.number(before.max_concurrency),
+    fallback: before.fallback.join(", "),
+    pass: before.pass.join(", "),
+  })
+  const [name, tier] = [values.name.trim(), values.tier.trim()]
+  const cap = parseWhole(values.cap, language)
   const isCap = cap !== undefined && cap >= 1
-  const set =
-    (field: Field) =>
-    ({ target }: { readonly target: { readonly value: string } }) =>
-      setWritten({ ...written, [field]: target.value })
   const read = () => {
-    setSent(true)
+    send()
     if (name === "" || tier === "" || !isCap) return undefined
-    const [fallback, pass] = [listed(given.fallback), listed(given.pass)]
+    const [fallback, pass] = [listed(values.fallback), listed(values.pass)]
     return {
-      ...(name !== model.display_name && { display_name: name }),
-      ...(tier !== model.tier && { tier }),
-      ...(cap !== model.max_concurrency && { max_concurrency: cap }),
-      ...(fallback.join() !== model.fallback.join() && { fallback }),
-      ...(pass.join() !== model.pass.join() && { pass }),
+      ...(name !== before.display_name && { display_name: name }),
+      ...(tier !== before.tier && { tier }),
+      ...(cap !== before.max_concurrency && { max_concurrency: cap }),
+      ...(fallback.join() !== before.fallback.join() && { fallback }),
+      ...(pass.join() !== before.pass.join() && { pass }),
     }
-  }
-  const close = () => {
-    setWritten({})
-    setSent(false)
-    onClose()
   }
   return (
     <ChangeDialog
-      open={open}
       title={text.editTitle}
       done={text.editDone}
       read={read}
@@ -180,43 +164,43 @@ export function SettingsDialog({ model, open, onClose }: SettingsDialogProps) {
             .patch(change, { query: { dry_run: dryRun ? "true" : "false" } }),
         )
       }
-      onClose={close}
+      onClose={onClose}
     >
       <TextField
         label={fields.display_name}
         maxLength={100}
         error={sent && name === "" ? text.nameWrong : undefined}
-        value={given.name}
-        onChange={set("name")}
+        value={values.name}
+        onChange={({ target }) => set({ name: target.value })}
       />
       <TextField
         label={fields.tier}
         maxLength={100}
         error={sent && tier === "" ? text.nameWrong : undefined}
-        value={given.tier}
-        onChange={set("tier")}
+        value={values.tier}
+        onChange={({ target }) => set({ tier: target.value })}
       />
       <TextField
         label={fields.max_concurrency}
         inputMode="numeric"
         hint={text.capHint}
         error={sent && !isCap ? text.capWrong : undefined}
-        value={given.cap}
-        onChange={set("cap")}
+        value={values.cap}
+        onChange={({ target }) => set({ cap: target.value })}
       />
       <TextField
         label={fields.fallback}
         hint={text.fallbackHint}
         spellCheck={false}
-        value={given.fallback}
-        onChange={set("fallback")}
+        value={values.fallback}
+        onChange={({ target }) => set({ fallback: target.value })}
       />
       <TextField
         label={fields.pass}
         hint={text.passHint}
         spellCheck={false}
-        value={given.pass}
-        onChange={set("pass")}
+        value={values.pass}
+        onChange={({ target }) => set({ pass: target.value })}
       />
     </ChangeDialog>
   )
@@ -228,12 +212,11 @@ const GRACE_MS = 30 * 86_400_000
 interface RetireDialogProps {
   readonly model: OperatorModel
   readonly all: readonly OperatorModel[]
-  readonly open: boolean
   readonly onClose: () => void
 }
 
 /** Which model a retired one is served as, and until when. */
-export function RetireDialog({ model, all, open, onClose }: RetireDialogProps) {
+export function RetireDialog({ model, all, onClose }: RetireDialogProps) {
   const text = useModelText()
   const timeZone = useTimeZone()
   const targets = all.filter(
@@ -243,28 +226,19 @@ export function RetireDialog({ model, all, open, onClose }: RetireDialogProps) {
       one.status === "on_sale" &&
       model.endpoints.every((endpoint) => one.endpoints.includes(endpoint)),
   )
-  const [chosen, setChosen] = useState<string>()
-  const [time, setTime] = useState<string>()
-  const [sent, setSent] = useState(false)
-  const target = chosen ?? targets[0]?.model
-  const wall = time ?? wallTimeIn(timeZone, Math.ceil((Date.now() + GRACE_MS) / HOUR_MS) * HOUR_MS)
-  const until = instantOf(wall, timeZone)
-  const isLate = until === undefined || until < Date.now()
+  const { values, set, sent, send } = useDraft({
+    target: targets[0]?.model,
+    time: wallTimeIn(timeZone, Math.ceil((Date.now() + GRACE_MS) / HOUR_MS) * HOUR_MS),
+  })
+  const { target } = values
+  const untilMs = instantOf(values.time, timeZone)
+  const isLate = untilMs === undefined || untilMs < Date.now()
   const read = () => {
-    setSent(true)
-    return target === undefined || isLate || until === undefined
-      ? undefined
-      : { target, until: new Date(until).toISOString() }
-  }
-  const close = () => {
-    setChosen(undefined)
-    setTime(undefined)
-    setSent(false)
-    onClose()
+    send()
+    return target === undefined || isLate ? undefined : { target, until: new Date(untilMs).toISOString() }
   }
   return (
     <ChangeDialog
-      open={open}
       title={text.retireTitle(model.display_name)}
       done={text.retireDone}
       save={text.retireAct}
@@ -277,7 +251,7 @@ export function RetireDialog({ model, all, open, onClose }: RetireDialogProps) {
             .retire.post(retirement, { query: { dry_run: dryRun ? "true" : "false" } }),
         )
       }
-      onClose={close}
+      onClose={onClose}
     >
       <p>{text.retireText}</p>
       <SelectField
@@ -286,7 +260,7 @@ export function RetireDialog({ model, all, open, onClose }: RetireDialogProps) {
         error={sent && target === undefined ? text.noTarget : undefined}
         options={targets.map(({ model: id, display_name: name }) => ({ value: id, label: `${name} (${id})` }))}
         value={target ?? ""}
-        onChange={({ target: { value } }) => setChosen(value)}
+        onChange={({ target: { value } }) => set({ target: value })}
       />
       <TextField
         label={text.until}
@@ -294,8 +268,8 @@ export function RetireDialog({ model, all, open, onClose }: RetireDialogProps) {
         step={1}
         hint={timeZone}
         error={sent && isLate ? text.timeWrong : undefined}
-        value={wall}
-        onChange={({ target: { value } }) => setTime(value)}
+        value={values.time}
+        onChange={({ target: { value } }) => set({ time: value })}
       />
     </ChangeDialog>
   )

@@ -90,8 +90,10 @@ export function Prices({ model }: { readonly model: OperatorModel }) {
         empty={text.prices}
       />
       <p className="operator-foot">{text.pricesHint}</p>
-      <PriceDialog model={model} open={scheduling} onClose={() => setScheduling(false)} />
-      <DeleteDialog model={model.model} price={deleting} onClose={() => setDeleting(undefined)} />
+      {scheduling && <PriceDialog model={model} onClose={() => setScheduling(false)} />}
+      {deleting !== undefined && (
+        <DeleteDialog model={model.model} price={deleting} onClose={() => setDeleting(undefined)} />
+      )}
     </Card>
   )
 }
@@ -140,18 +142,16 @@ function useColumns(model: OperatorModel, onDelete: (price: Price) => void): rea
 
 interface DeleteDialogProps {
   readonly model: string
-  readonly price: Price | undefined
+  readonly price: Price
   readonly onClose: () => void
 }
 
 function DeleteDialog({ model, price, onClose }: DeleteDialogProps) {
   const text = useModelText()
   const format = useFormat()
-  const at = price?.effective_at ?? 0
   return (
     <ActDialog
-      open={price !== undefined}
-      title={text.deleteTitle(format.dateTime(at))}
+      title={text.deleteTitle(format.dateTime(price.effective_at))}
       act={text.deleteAct}
       done={text.deleteDone}
       danger
@@ -159,13 +159,13 @@ function DeleteDialog({ model, price, onClose }: DeleteDialogProps) {
         unwrap(
           api.operator
             .models({ model: encodeURIComponent(model) })
-            .prices({ id: price?.id ?? 0 })
+            .prices({ id: price.id ?? 0 })
             .delete(),
         )
       }
       onClose={onClose}
     >
-      {price !== undefined && <Changes before={{ ...price, state: undefined }} after={null} />}
+      <Changes before={{ ...price, state: undefined }} after={null} />
       <p>{text.deleteText}</p>
       <p className="operator-hint">{text.deleteLate}</p>
     </ActDialog>
@@ -202,7 +202,7 @@ export function Settings({ model }: { readonly model: OperatorModel }) {
           { name: text.edited, value: edited.length === 0 ? text.editedNone : edited.join(", ") },
         ]}
       />
-      <SettingsDialog model={model} open={editing} onClose={() => setEditing(false)} />
+      {editing && <SettingsDialog model={model} onClose={() => setEditing(false)} />}
     </Card>
   )
 }
@@ -216,15 +216,15 @@ interface RetirementProps {
 export function Retirement({ model, all }: RetirementProps) {
   const text = useModelText()
   const format = useFormat()
-  const [open, setOpen] = useState(false)
+  const [open, setOpen] = useState<"retire" | "restore">()
   const { retirement, status } = model
-  const close = () => setOpen(false)
+  const close = () => setOpen(undefined)
   const say = status === "retired" ? text.gone : text.retired
   return (
     <Card
       title={text.retirement}
       action={
-        <Button size="small" onClick={() => setOpen(true)}>
+        <Button size="small" onClick={() => setOpen(retirement === null ? "retire" : "restore")}>
           {retirement === null ? text.retire : text.restore}
         </Button>
       }
@@ -232,11 +232,9 @@ export function Retirement({ model, all }: RetirementProps) {
       <p className="operator-hint">
         {retirement === null ? text.retireText : say(retirement.target, format.dateTime(retirement.until))}
       </p>
-      {retirement === null ? (
-        <RetireDialog model={model} all={all} open={open} onClose={close} />
-      ) : (
+      {open === "retire" && <RetireDialog model={model} all={all} onClose={close} />}
+      {open === "restore" && (
         <ActDialog
-          open={open}
           title={text.restoreTitle(model.display_name)}
           act={text.restore}
           done={text.restoreDone}

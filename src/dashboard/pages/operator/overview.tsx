@@ -183,7 +183,7 @@ function NowNumbers({ overview }: NumbersProps) {
 const FOLLOW_MS = 10_000
 
 /** What the overview asks, again and again. */
-export const overviewQuery = (days: Days) =>
+const overviewQuery = (days: Days) =>
   queryOptions({
     queryKey: ["operator", "overview", days],
     queryFn: () => unwrap(api.operator.overview.get({ query: { ...days } })),

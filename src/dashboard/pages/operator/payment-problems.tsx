@@ -45,7 +45,7 @@ export default function PaymentProblemsPage() {
           }
         />
       </Card>
-      <ResolveDialog problem={resolving} onClose={() => setResolving(undefined)} />
+      {resolving !== undefined && <ResolveDialog problem={resolving} onClose={() => setResolving(undefined)} />}
     </OperatorPage>
   )
 }
@@ -101,7 +101,7 @@ function useColumns(onResolve: (problem: Problem) => void): readonly Column<Prob
 }
 
 interface ResolveDialogProps {
-  readonly problem: Problem | undefined
+  readonly problem: Problem
   readonly onClose: () => void
 }
 
@@ -110,24 +110,21 @@ function ResolveDialog({ problem, onClose }: ResolveDialogProps) {
   const format = useFormat()
   return (
     <ActDialog
-      open={problem !== undefined}
-      title={text.resolveTitle(problem?.reference ?? "")}
+      title={text.resolveTitle(problem.reference)}
       act={text.resolveAct}
       done={text.resolveDone}
       reason={text.note}
-      run={(note) => unwrap(api.operator["payment-problems"]({ id: problem?.id ?? 0 }).resolve.post({ note }))}
+      run={(note) => unwrap(api.operator["payment-problems"]({ id: problem.id }).resolve.post({ note }))}
       onClose={onClose}
     >
-      {problem !== undefined && (
-        <Facts
-          facts={[
-            { name: text.columns.kind, value: text.kinds[problem.kind] },
-            { name: text.columns.paid, value: problem.paid },
-            { name: text.topUp, value: problem.top_up_id ?? "–" },
-            { name: text.columns.seen, value: format.dateTime(problem.last_seen_at) },
-          ]}
-        />
-      )}
+      <Facts
+        facts={[
+          { name: text.columns.kind, value: text.kinds[problem.kind] },
+          { name: text.columns.paid, value: problem.paid },
+          { name: text.topUp, value: problem.top_up_id ?? "–" },
+          { name: text.columns.seen, value: format.dateTime(problem.last_seen_at) },
+        ]}
+      />
       <p>{text.resolveText}</p>
     </ActDialog>
   )

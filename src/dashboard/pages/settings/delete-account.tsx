@@ -56,7 +56,6 @@ function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
   }
   return (
     <Dialog
-      open
       title={text.deleteTitle}
       onClose={onClose}
       footer={

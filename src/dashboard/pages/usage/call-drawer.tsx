@@ -14,20 +14,20 @@ import { useCallText } from "./call-text.ts"
 import { type CallDetail, callQuery, useFormatName, useKeyName } from "./data.ts"
 
 interface CallDrawerProps {
-  readonly requestId: string | undefined
+  readonly requestId: string
   readonly onClose: () => void
 }
 
 export function CallDrawer({ requestId, onClose }: CallDrawerProps) {
   const text = useCallText()
   return (
-    <Drawer open={requestId !== undefined} title={text.title} onClose={onClose}>
-      {requestId !== undefined && <Asked key={requestId} requestId={requestId} />}
+    <Drawer title={text.title} onClose={onClose}>
+      <LoadedCall requestId={requestId} />
     </Drawer>
   )
 }
 
-function Asked({ requestId }: { readonly requestId: string }) {
+function LoadedCall({ requestId }: { readonly requestId: string }) {
   const text = useCallText()
   const { data, error, isFetching, refetch } = useQuery(callQuery(requestId))
   return (
@@ -37,7 +37,7 @@ function Asked({ requestId }: { readonly requestId: string }) {
         <CopyButton text={requestId} what={text.requestId} />
       </p>
       {data !== undefined ? (
-        <Told call={data} />
+        <CallRecord call={data} />
       ) : error instanceof ApiFailure && error.code === "usage.not_found" ? (
         <EmptyState
           icon={<SearchX />}
@@ -59,7 +59,7 @@ function Asked({ requestId }: { readonly requestId: string }) {
   )
 }
 
-function Told({ call }: { readonly call: CallDetail }) {
+function CallRecord({ call }: { readonly call: CallDetail }) {
   const text = useCallText()
   return (
     <>

@@ -36,7 +36,9 @@ export default function UsagePage() {
       <Filters {...addressed} />
       {canBeSummed(view) && <Sums {...addressed} />}
       <Calls {...addressed} />
-      <CallDrawer requestId={view.request} onClose={addressed.close} />
+      {view.request !== undefined && (
+        <CallDrawer key={view.request} requestId={view.request} onClose={addressed.close} />
+      )}
     </Page>
   )
 }

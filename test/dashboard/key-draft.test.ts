@@ -1,11 +1,17 @@
 import { expect, test } from "bun:test"
-import { noWishes, read, wishedOf, type WrittenWishes, type WrongField } from "../../src/dashboard/pages/keys/draft.ts"
+import {
+  emptyDraft,
+  readDraft,
+  creationBody,
+  type KeyDraft,
+  type WrongField,
+} from "../../src/dashboard/pages/keys/draft.ts"
 
-const written = (change: Partial<WrittenWishes>): WrittenWishes => ({ ...noWishes, name: "Produksi", ...change })
+const draft = (change: Partial<KeyDraft>): KeyDraft => ({ ...emptyDraft, name: "Produksi", ...change })
 
 test("empty fields are no limits: of a new key they are left out, of one that is there they are removed", () => {
-  const wishes = read(written({}), "id")
-  expect(wishes).toEqual({
+  const settings = readDraft(draft({}), "id")
+  expect(settings).toEqual({
     name: "Produksi",
     spending_limit_micro: null,
     spending_period: null,
@@ -13,7 +19,7 @@ test("empty fields are no limits: of a new key they are left out, of one that is
     tokens_per_minute: null,
     fallback: "never_dearer",
   })
-  expect("name" in wishes && wishedOf(wishes)).toEqual({ name: "Produksi", fallback: "never_dearer" })
+  expect("name" in settings && creationBody(settings)).toEqual({ name: "Produksi", fallback: "never_dearer" })
 })
 
 test("limits are read exactly, in the language that they were written in", () => {
@@ -24,7 +30,7 @@ test("limits are read exactly, in the language that they were written in", () =>
     tokensPerMinute: "1.000.000",
     fallback: "any",
   }
-  expect(read(written(limits as WrittenWishes), "id")).toEqual({
+  expect(readDraft(draft(limits as KeyDraft), "id")).toEqual({
     name: "Produksi",
     spending_limit_micro: 1_500_250_000,
     spending_period: "daily",
@@ -42,5 +48,5 @@ test.each([
   [{ requestsPerMinute: "0" }, ["requests"]],
   [{ tokensPerMinute: "2.147.483.648", requestsPerMinute: "-1" }, ["requests", "tokens"]],
 ])("%j is wrong in %j", (change, fields) => {
-  expect(read(written(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))
+  expect(readDraft(draft(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))
 })
