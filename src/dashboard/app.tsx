@@ -12,7 +12,8 @@ import { type DashboardPage, pages } from "./pages.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
 import { PreferredLanguage } from "./shell/preferences.tsx"
 import { SessionProvider, useSession } from "./shell/session.tsx"
-import { BareFrame, Shell } from "./shell/shell.tsx"
+import { BareFrame } from "./shell/bare.tsx"
+import { Shell } from "./shell/shell.tsx"
 import { useShellText } from "./shell/text.ts"
 
 /** A session that ended shows in whatever is asked next; then who is there is asked again. A visitor's is no news. */

@@ -1,4 +1,4 @@
-/** The frames around every page: one with navigation, balance and account; a bare one for visitors. */
+/** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 import { CircleUser, Ellipsis, FileCode, LogOut, Wallet } from "lucide-react"
 import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useRoute } from "wouter"
@@ -219,29 +219,6 @@ function AccountPanel() {
           {text.signOut}
         </button>
       )}
-    </div>
-  )
-}
-
-/** The frame of pages for visitors: no navigation, just the one thing to do. */
-export function BareFrame({ children }: { readonly children: ReactNode }) {
-  const text = useShellText()
-  return (
-    <div className="bare">
-      <header className="bare-head">
-        <Link href="/" className="brand">
-          <Logo />
-          {text.product}
-        </Link>
-        <nav className="bare-links" aria-label={text.mainNavigation}>
-          <Link href="/models">{text.navigation.models}</Link>
-          <a href="/docs">{text.apiReference}</a>
-        </nav>
-      </header>
-      <main>{children}</main>
-      <footer className="bare-foot">
-        <LanguageSwitch />
-      </footer>
     </div>
   )
 }

@@ -1,0 +1,28 @@
+/** The frame of the sign-in and sign-up pages: no navigation, just the one thing to do. */
+import type { ReactNode } from "react"
+import { Link } from "wouter"
+import { Logo } from "../appearance.tsx"
+import { LanguageSwitch } from "./preferences.tsx"
+import { useShellText } from "./text.ts"
+
+export function BareFrame({ children }: { readonly children: ReactNode }) {
+  const text = useShellText()
+  return (
+    <div className="bare">
+      <header className="bare-head">
+        <Link href="/" className="brand">
+          <Logo />
+          {text.product}
+        </Link>
+        <nav className="bare-links" aria-label={text.mainNavigation}>
+          <Link href="/models">{text.navigation.models}</Link>
+          <a href="/docs">{text.apiReference}</a>
+        </nav>
+      </header>
+      <main>{children}</main>
+      <footer className="bare-foot">
+        <LanguageSwitch />
+      </footer>
+    </div>
+  )
+}
