@@ -1,6 +1,6 @@
-/** The dashboard, put together: who is there, in which language, and which page. */
+/** The whole dashboard: session, language, frame and page. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query"
-import { Suspense } from "react"
+import { type ReactNode, Suspense } from "react"
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isSignedOut, mayRetry } from "./api/failure.ts"
 import { Live } from "./api/live.ts"
@@ -16,18 +16,18 @@ import { BareFrame } from "./shell/bare.tsx"
 import { Shell } from "./shell/shell.tsx"
 import { useShellText } from "./shell/text.ts"
 
-/** A session that ended shows in whatever is asked next; then who is there is asked again. A visitor's is no news. */
-const noticed = (error: Error) => {
+/** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
+const onAuthError = (error: Error) => {
   const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
   if (signedIn && isSignedOut(error)) void client.invalidateQueries(accountQuery)
 }
 const client: QueryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, { queryKey }) => {
-      if (queryKey[0] !== accountQuery.queryKey[0]) noticed(error)
+      if (queryKey[0] !== accountQuery.queryKey[0]) onAuthError(error)
     },
   }),
-  mutationCache: new MutationCache({ onError: noticed }),
+  mutationCache: new MutationCache({ onError: onAuthError }),
   defaultOptions: { queries: { staleTime: 5_000, retry: mayRetry } },
 })
 
@@ -94,55 +94,53 @@ const Pages = () => (
   </Switch>
 )
 
-/** The page, or where somebody who may not see it goes. */
+/** The page, or a redirect for somebody who may not see it. */
 function Admitted({ page: { access, component: Content } }: { readonly page: DashboardPage }) {
   const { account } = useSession()
   const [path] = useLocation()
   const search = useSearch()
   if (access === "visitor" && account !== undefined) return <Redirect to={nextPath()} replace />
   if ((access === "customer" || access === "operator") && account === undefined) {
-    const wanted = search === "" ? path : `${path}?${search}`
-    return <Redirect to={wanted === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(wanted)}`} replace />
+    const requested = search === "" ? path : `${path}?${search}`
+    return <Redirect to={requested === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(requested)}`} replace />
   }
   if (access === "operator" && account?.role !== "operator") return <Forbidden />
   return <Content />
 }
 
-/** Where somebody wanted to go before they were asked to sign in; only ever inside the dashboard. */
+/** The page that was requested before the sign-in. It is always inside the dashboard. */
 function nextPath(): string {
   const next = new URLSearchParams(location.search).get("next") ?? "/"
   return /^\/(?![/\\])/.test(next) ? next : "/"
 }
 
-/** As the API would say it. */
+/** The words of the API's own error. */
 function Forbidden() {
   const text = useShellText()
   return (
-    <EmptyState
-      title={text.forbidden}
-      action={
-        <ButtonLink to="/" kind="primary">
-          {text.toHome}
-        </ButtonLink>
-      }
-    >
+    <DeadEnd title={text.forbidden}>
       {text.forbiddenHint} <code>403 auth.forbidden</code>
-    </EmptyState>
+    </DeadEnd>
   )
 }
 
 function NotFound() {
   const text = useShellText()
+  return <DeadEnd title={text.notFound}>{text.notFoundHint}</DeadEnd>
+}
+
+function DeadEnd({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  const text = useShellText()
   return (
     <EmptyState
-      title={text.notFound}
+      title={title}
       action={
         <ButtonLink to="/" kind="primary">
           {text.toHome}
         </ButtonLink>
       }
     >
-      {text.notFoundHint}
+      {children}
     </EmptyState>
   )
 }

@@ -19,7 +19,7 @@ import type { ShellText } from "./shell/text.ts"
 export interface DashboardPage {
   /** Below `/dashboard`; a wouter pattern. */
   readonly path: string
-  /** `customer` and `operator` must be signed in; `visitor` pages are seen only without; `anyone` either way. */
+  /** `customer` and `operator` pages need a session, `visitor` pages need none to exist, `anyone` pages do not care. */
   readonly access: "customer" | "operator" | "visitor" | "anyone"
   readonly component: ComponentType
   /** Its place in the navigation; `phone` ones also have one in the bar at the bottom of a phone. */

@@ -6,7 +6,7 @@ import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
 import { ApiFailure, errorBody, retryAfterS } from "./failure.ts"
 
-/** Times stay the text that the API sends; the page reads them where it shows them. */
+/** Times stay text, as the API sends them. They are parsed where they are shown. */
 export const api = treaty<DashboardApi>(location.origin, { parseDate: false })
 
 interface Answered {

@@ -8,7 +8,7 @@ export class ApiFailure extends Error {
   /** Undefined when the gateway did not answer at all. */
   readonly body: ErrorDetails | undefined
   readonly status: number
-  /** Seconds to wait at least. */
+  /** The least time to wait, in seconds. */
   readonly retryAfterS: number | undefined
 
   constructor(body: ErrorDetails | undefined, status: number, retryAfterS?: number) {

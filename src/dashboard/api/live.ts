@@ -1,25 +1,25 @@
 /**
- * What happens on the account while the page is open (`GET /events`): the balance goes straight to what shows it; lists
- * are asked again, at most once in a while. The browser reconnects by itself. A tab in the background has no connection:
- * a browser opens six to a host at most, and a seventh tab would wait for ever.
+ * Live updates of the account while the page is open (`GET /events`). A new balance is shown at once; lists are refetched, but
+ * not too often. The browser reconnects by itself. A tab in the background has no connection: a browser opens at most six to
+ * a host, and a seventh tab would wait for ever.
  */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query"
 import { useEffect } from "react"
 import type { LiveBalance } from "../../http/events.ts"
 import { accountQuery } from "./queries.ts"
 
-/** Under a flood of calls lists follow at this pace, and sums, which are larger questions, at that one. */
+/** The shortest time between two refetches of a list; sums are larger queries and wait longer. */
 const SETTLE_DOWN_MS = 1_000
 const SUMS_SETTLE_DOWN_MS = 5_000
 
-/** By the first word of their keys: what a finished call changes, and what a credited top-up does. */
+/** First words of query keys: what a finished call makes stale, and what a credited top-up does. */
 const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys"]
 const OF_A_TOP_UP = ["account", "summary", "top-ups"]
 
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
 
-/** Shows nothing; keeps the questions' answers fresh for as long as somebody is signed in. */
+/** Renders nothing. Keeps queries fresh while somebody is signed in. */
 export function Live() {
   const client = useQueryClient()
   useEffect(() => {
@@ -35,7 +35,7 @@ export function Live() {
       source ??= listen(client, {
         outdate,
         opened: () => {
-          // What happened without a connection was told to nobody; the first one mostly stands before the first answers.
+          // Events before the connection are lost. The first connection usually opens before the first queries are answered.
           const missed = [...OF_A_CALL, ...OF_A_TOP_UP]
           outdate(connected ? missed : missed.filter((key) => hasAnswers(client, key)))
           connected = true
@@ -66,14 +66,14 @@ function listen(client: QueryClient, { outdate, opened }: Listener): EventSource
   })
   source.addEventListener("call", () => outdate(OF_A_CALL))
   source.addEventListener("top-up", () => outdate(OF_A_TOP_UP))
-  // Ended for good, and not for a moment: there is no session any more, or not one of these.
+  // The browser does not reconnect after this: the session has ended.
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) void client.invalidateQueries(accountQuery)
   })
   return source
 }
 
-/** Has questions asked again, each at its pace. */
+/** Marks queries as stale, each at its pace. */
 function outdater(client: QueryClient): (keys: readonly string[]) => void {
   const settlingDown = new Set<string>()
   return (keys) => {

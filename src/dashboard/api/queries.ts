@@ -1,6 +1,6 @@
 /**
- * What more than one page asks. A page's own questions stand beside the page. Keys begin with the word by which events
- * make them stale: `account`, `summary`, `usage`, `keys`, `top-ups`, `models`.
+ * Queries that more than one page uses. A page's own queries stand beside the page. A query key begins with the word by which
+ * events make it stale: `account`, `summary`, `usage`, `keys`, `top-ups`, `models`.
  */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "./client.ts"
@@ -11,13 +11,13 @@ export const accountQuery = queryOptions({
 })
 export type Account = Awaited<ReturnType<NonNullable<typeof accountQuery.queryFn>>>
 
-/** Those that work come first. */
+/** A page of keys. Active keys come first. */
 export const keysPage = (cursor: string | undefined) =>
   unwrap(api.keys.get({ query: { limit: "100", ...(cursor !== undefined && { cursor }) } }))
 type KeysPage = Awaited<ReturnType<typeof keysPage>>
 export type ApiKey = KeysPage["data"][number]
 
-/** Keys from the first on, until `enough` says so of a page, and where there are more. */
+/** Pages of keys from the first one, until `enough` is true; `next` is the cursor of the rest. */
 async function keysUntil(enough: (page: KeysPage, count: number) => boolean) {
   const keys: ApiKey[] = []
   let next: string | null = null
@@ -30,7 +30,7 @@ async function keysUntil(enough: (page: KeysPage, count: number) => boolean) {
   return { keys, next }
 }
 
-/** The keys that work, and the latest of those that were revoked. */
+/** All active keys, and the latest revoked ones. */
 export const keysQuery = queryOptions({
   queryKey: ["keys"],
   queryFn: () => keysUntil(({ data }) => data.at(-1)?.status === "revoked"),
@@ -38,7 +38,7 @@ export const keysQuery = queryOptions({
 
 const NAMED_KEYS = 1_000
 
-/** As many as anybody looks for by name: usage is of revoked keys too. */
+/** Keys for showing their names. Revoked ones are included, because usage has them too. */
 export const namedKeysQuery = queryOptions({
   queryKey: ["keys", "named"],
   queryFn: async () => (await keysUntil((_, count) => count >= NAMED_KEYS)).keys,
@@ -51,7 +51,7 @@ export const modelsQuery = queryOptions({
 })
 export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
 
-/** What does not change while the gateway runs. */
+/** Facts about the gateway that do not change while it runs. */
 export const aboutQuery = queryOptions({
   queryKey: ["about"],
   queryFn: () => unwrap(api.about.get()),

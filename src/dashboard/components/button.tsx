@@ -17,7 +17,7 @@ const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
 
 type ButtonProps = Look & { readonly busy?: boolean } & ButtonHTMLAttributes<HTMLButtonElement>
 
-/** `busy`: it has been pressed and is at work; it keeps its focus and takes no second press. */
+/** `busy`: the button was pressed and its work is not done yet. It keeps the focus and ignores further presses. */
 export function Button({ kind, size, icon, busy = false, children, onClick, className, ...rest }: ButtonProps) {
   return (
     <button
@@ -34,7 +34,7 @@ export function Button({ kind, size, icon, busy = false, children, onClick, clas
   )
 }
 
-/** An icon alone, with its name for those who cannot see it and as a tip for those who can. */
+/** An icon without text. Its label is read by screen readers and shown as a tip. */
 export function IconButton({ label, children, className, ...rest }: { readonly label: string } & ButtonProps) {
   return (
     <Button
@@ -50,12 +50,12 @@ export function IconButton({ label, children, className, ...rest }: { readonly l
 }
 
 interface DownloadLinkProps extends Look {
-  /** Of the server itself. */
+  /** A path of this server. */
   readonly href: string
   readonly children: ReactNode
 }
 
-/** A file that the server makes as it is sent. */
+/** A link to a file that the server writes while it sends it. */
 export const DownloadLink = ({ href, children, icon, ...look }: DownloadLinkProps) => (
   <a href={href} className={classOf(look)} download>
     {icon}
@@ -64,7 +64,7 @@ export const DownloadLink = ({ href, children, icon, ...look }: DownloadLinkProp
 )
 
 interface ButtonLinkProps extends Look {
-  /** Inside the dashboard: `/keys`. */
+  /** A page of the dashboard: `/keys`. */
   readonly to: string
   readonly children: ReactNode
 }
@@ -76,7 +76,7 @@ export const ButtonLink = ({ to, children, icon, ...look }: ButtonLinkProps) => 
   </Link>
 )
 
-/** Something is at work; what, its place says. */
+/** Something is at work. The text around it says what. */
 export const Spinner = () => <LoaderCircle className="spinner" aria-hidden="true" />
 
 const SHOWN_MS = 2_000
@@ -87,7 +87,7 @@ interface CopyButtonProps {
   readonly what: string
 }
 
-/** Copies a text, and says so where it was pressed and to a screen reader. */
+/** Copies a text, and confirms it on the button and to screen readers. */
 export function CopyButton({ text: copied, what }: CopyButtonProps) {
   const text = useComponentText()
   const [outcome, setOutcome] = useState<"copied" | "failed">()
@@ -129,7 +129,7 @@ interface ContactLinkProps {
   readonly children: ReactNode
 }
 
-/** Leads to the operator: to their mailbox, or to the page that they named. */
+/** A link to the operator: their mailbox, or their contact page. */
 export const ContactLink = ({ contact, children }: ContactLinkProps) =>
   contact.startsWith("https://") ? (
     <a href={contact} target="_blank" rel="noopener noreferrer">
@@ -147,8 +147,8 @@ interface MenuProps {
 }
 
 /**
- * A button with a small panel of links and buttons below it, on the browser's own popover: it closes with Escape, a press
- * outside, and whatever is chosen in it.
+ * A button with a small panel of links and buttons, on the browser's own popover. It closes with Escape, with a press outside,
+ * and when something in it is chosen.
  */
 export function Menu({ label, trigger, children, className = "" }: MenuProps) {
   const id = useId()

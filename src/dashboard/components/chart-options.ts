@@ -1,4 +1,4 @@
-/** How uPlot is to draw: with the style sheet's colours and font, quiet axes, and nothing of its own around. */
+/** The options of uPlot: colours and font of the style sheet, quiet axes, no legend of its own. */
 import UPlot from "uplot"
 
 export interface Pointed {
@@ -7,7 +7,7 @@ export interface Pointed {
   readonly widthPx: number
 }
 
-interface ChartWish {
+interface ChartSettings {
   readonly kind: "bars" | "lines"
   readonly names: readonly string[]
   readonly labels: readonly string[]
@@ -18,7 +18,7 @@ interface ChartWish {
 
 const COLOURS = 8
 const FONT_PX = 12
-/** As much as a label of the steps takes, with room on both sides. */
+/** The width of a label of a step, with room on both sides. */
 const LABEL_PX = 88
 
 export function chartOptions({
@@ -28,7 +28,7 @@ export function chartOptions({
   format,
   parent,
   onPoint,
-}: ChartWish): Omit<UPlot.Options, "width" | "height"> {
+}: ChartSettings): Omit<UPlot.Options, "width" | "height"> {
   const style = getComputedStyle(parent)
   const variable = (name: string) => style.getPropertyValue(name).trim()
   const colour = (index: number) => variable(`--chart-${index % COLOURS}`)

@@ -1,6 +1,6 @@
 /**
- * A chart over equal steps of time, on uPlot: stacked bars, or lines. Loaded when it is first shown. What it shows is also
- * there as a table, for those who cannot see it.
+ * A chart over equal steps of time, on uPlot: stacked bars, or lines. It is loaded when it is first shown. Screen readers get
+ * the same numbers as a table.
  */
 import { useEffect, useMemo, useRef, useState } from "react"
 import UPlot from "uplot"
@@ -26,7 +26,7 @@ export default function Chart(props: ChartProps) {
       resized.disconnect()
       plot.destroy()
     }
-    // What it looks like is read from the style sheet; a change of theme draws it again.
+    // Colours are read from the style sheet, so a change of theme draws the chart again.
   }, [data, kind, labels, series, format, height, looks])
   return (
     <figure className="chart">
@@ -74,7 +74,7 @@ const Legend = ({ series }: { readonly series: readonly Series[] }) => (
   </ul>
 )
 
-/** Bars are stacked: each series is drawn as the sum with all below it, the tallest first. */
+/** Bars are stacked: each series is drawn as its sum with those below it, the tallest first. */
 function plotted(
   kind: ChartProps["kind"],
   labels: ChartProps["labels"],
@@ -106,7 +106,7 @@ function useLooks(): number {
   return looks
 }
 
-/** A chart's numbers as a table: seen by screen readers alone. */
+/** A chart's numbers as a table, for screen readers only. */
 const ChartTable = ({ caption, labels, series, format }: ChartProps) => (
   <div className="visually-hidden">
     <table>
@@ -136,17 +136,16 @@ const ChartTable = ({ caption, labels, series, format }: ChartProps) => (
   </div>
 )
 
-/** What a chart is given. */
 export interface Series {
   readonly name: string
-  /** One for each label; null where there is none. */
+  /** A value for each label; null where there is none. */
   readonly values: readonly (number | null)[]
 }
 
 interface ChartProps {
   readonly caption: string
   readonly kind: "bars" | "lines"
-  /** Of the steps, as they are shown: "21 Nov". */
+  /** The names of the steps: "21 Nov". */
   readonly labels: readonly string[]
   readonly series: readonly Series[]
   readonly format: (value: number) => string

@@ -1,9 +1,9 @@
-/** One of a few, all in sight. */
+/** A choice of one value, with all values visible. */
 import { useId } from "react"
 
 interface ChoiceProps<Value extends string> {
   readonly label: string
-  /** What the one that is chosen means. */
+  /** The meaning of the chosen value. */
   readonly hint?: string
   readonly values: readonly Value[]
   readonly chosen: Value

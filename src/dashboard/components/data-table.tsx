@@ -1,6 +1,6 @@
 /**
- * Tables of records. On a phone each row becomes a card with its columns' names in it, and stays a table to a screen
- * reader. Pages by cursor: what is there stays, and more is added below.
+ * Tables of records. On a phone each row becomes a card with its columns' names in it; to a screen reader it stays a table.
+ * Further pages are added below the rows that are there.
  */
 import { ArrowDown, ArrowUp } from "lucide-react"
 import type { ReactNode } from "react"
@@ -12,11 +12,11 @@ export interface Column<Row> {
   readonly id: string
   readonly head: string
   readonly cell: (row: Row) => ReactNode
-  /** Numbers stand at the end, their digits below each other. */
+  /** Numbers are aligned at the end, digit below digit. */
   readonly numeric?: boolean
-  /** What names the row: set once, and read out with each of its cells. */
+  /** The column that names the row: its header cell, which is read out with each other cell. */
   readonly names?: boolean
-  /** It may be sorted by. */
+  /** The table can be sorted by it. */
   readonly sortable?: boolean
   /** Left out on a phone. */
   readonly wide?: boolean
@@ -28,20 +28,20 @@ export interface Sorting {
 }
 
 interface DataTableProps<Row> {
-  /** What the table is, for screen readers. */
+  /** The table's name, for screen readers. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
-  /** Undefined while the first ones are on their way. */
+  /** Undefined while the first rows are loading. */
   readonly rows: readonly Row[] | undefined
   readonly rowKey: (row: Row) => string
   readonly error?: unknown
   readonly retry?: () => unknown
   readonly empty: ReactNode
-  /** There are more: how to get them, and whether that is under way. */
+  /** Given when there are more rows: loads them, and says whether they are loading. */
   readonly more?: { readonly load: () => unknown; readonly busy: boolean } | undefined
   readonly sorting?: Sorting
   readonly onSort?: (sorting: Sorting) => void
-  /** A row can be opened, by its name. */
+  /** Opens a row, by a press on its name. */
   readonly onOpen?: (row: Row) => void
 }
 
@@ -53,7 +53,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   if (rows.length === 0) return typeof empty === "string" ? <EmptyState title={empty} /> : empty
   return (
     <>
-      {/* Roles are said although elements have them: the cards of a phone are laid out in ways that take them away. */}
+      {/* The roles are explicit because the layout of the cards on a phone removes the elements' own. */}
       <table className="data-table" role="table">
         <caption className="visually-hidden">{caption}</caption>
         <thead role="rowgroup">

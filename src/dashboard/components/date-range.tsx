@@ -9,7 +9,7 @@ import { useComponentText } from "./text.ts"
 
 interface DateRangeProps {
   readonly value: Days
-  /** The day that it is in the account's time zone. */
+  /** The current day in the account's time zone. */
   readonly today: string
   readonly onChange: (days: Days) => void
 }
@@ -19,8 +19,6 @@ const SPANS = [1, 7, 30, 90] as const
 
 export function DateRange({ value, today, onChange }: DateRangeProps) {
   const text = useComponentText()
-  const fromId = useId()
-  const toId = useId()
   const span = SPANS.find((count) => value.to === today && lastDays(today, count).from === value.from)
   return (
     <div className="date-range">
@@ -32,28 +30,40 @@ export function DateRange({ value, today, onChange }: DateRangeProps) {
         onChoose={(count) => onChange(lastDays(today, Number(count)))}
       />
       <div className="date-range-days">
-        <label htmlFor={fromId}>{text.from}</label>
-        <span className="input">
-          <input
-            id={fromId}
-            type="date"
-            value={value.from}
-            max={value.to}
-            onChange={({ target }) => target.value !== "" && onChange({ ...value, from: target.value })}
-          />
-        </span>
-        <label htmlFor={toId}>{text.to}</label>
-        <span className="input">
-          <input
-            id={toId}
-            type="date"
-            value={value.to}
-            min={value.from}
-            max={today}
-            onChange={({ target }) => target.value !== "" && onChange({ ...value, to: target.value })}
-          />
-        </span>
+        <Day label={text.from} value={value.from} max={value.to} onChange={(from) => onChange({ ...value, from })} />
+        <Day
+          label={text.to}
+          value={value.to}
+          min={value.from}
+          max={today}
+          onChange={(to) => onChange({ ...value, to })}
+        />
       </div>
     </div>
+  )
+}
+
+interface DayProps {
+  readonly label: string
+  readonly value: string
+  readonly min?: string
+  readonly max: string
+  readonly onChange: (day: string) => void
+}
+
+function Day({ label, onChange, ...input }: DayProps) {
+  const id = useId()
+  return (
+    <>
+      <label htmlFor={id}>{label}</label>
+      <span className="input">
+        <input
+          id={id}
+          type="date"
+          {...input}
+          onChange={({ target }) => target.value !== "" && onChange(target.value)}
+        />
+      </span>
+    </>
   )
 }

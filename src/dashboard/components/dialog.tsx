@@ -1,7 +1,7 @@
 /**
  * Dialogs and drawers, on the browser's own modal dialog. It keeps the focus inside, makes the rest inert, closes with
  * Escape and a press outside, and gives the focus back. A dialog is open for as long as it is mounted, so it begins anew
- * each time. The focus begins at what is marked `data-autofocus`, else at the first element that takes it; React's own
+ * each time. The focus starts at the element marked `data-autofocus`, else at the first that takes it; React's own
  * `autoFocus` comes too early for a modal dialog.
  */
 import { X } from "lucide-react"
@@ -21,10 +21,10 @@ interface DialogProps {
   readonly insistent?: boolean
 }
 
-/** In the middle; on a phone from below. */
+/** In the middle of the screen; on a phone at its bottom. */
 export const Dialog = (props: DialogProps) => <Modal {...props} kind="dialog" />
 
-/** From the side, with details of something on the page; on a phone over the whole page. */
+/** At the side, with details of something on the page; on a phone over the whole page. */
 export const Drawer = (props: DialogProps) => <Modal {...props} kind="drawer" />
 
 interface FormDialogProps extends Omit<DialogProps, "footer"> {
@@ -89,10 +89,10 @@ function Modal({
     const dialog = element.current
     dialog?.showModal()
     dialog?.querySelector<HTMLElement>("[data-autofocus]")?.focus()
-    // Closed before it leaves the page: else the browser does not give the focus back.
+    // The browser gives the focus back only when the dialog is closed before it is removed.
     return () => dialog?.close()
   }, [])
-  // A selection that is dragged out of a field ends outside, and closes nothing.
+  // A press that began inside does not close the dialog: a selection may be dragged out of a field.
   const pressBegan = useRef<EventTarget>(null)
   const pressed = ({ target }: MouseEvent<HTMLDialogElement>) => {
     if (!insistent && target === element.current && target === pressBegan.current) onClose()
@@ -111,7 +111,7 @@ function Modal({
         event.preventDefault()
         if (!insistent) onClose()
       }}
-      // The browser closed it, whatever the page said to `cancel`.
+      // The browser may close it without asking, as by a second Escape.
       onClose={() => {
         if (element.current?.open === false) onClose()
       }}

@@ -1,6 +1,6 @@
 /**
- * What went wrong, in Indonesian. The server's own words are English and stand below these, for they may say more: which
- * value was refused, how long a prompt was. What is in an answer's stream has codes of its own.
+ * Error codes in Indonesian. The server's English message is shown below these words, because it may say more: which value was
+ * refused, how long a prompt was. Errors inside a stream have codes of their own.
  */
 import type { FailureCode, StreamCode } from "../../failure/table.ts"
 

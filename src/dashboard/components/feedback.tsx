@@ -1,4 +1,4 @@
-/** What stands where something is loading, missing or wrong, and the short notices that something was done. */
+/** What is shown when something is loading, missing or wrong, and the short notices when something is done. */
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from "react"
 import { ApiFailure } from "../api/failure.ts"
@@ -8,7 +8,7 @@ import { Button, CopyButton, IconButton } from "./button.tsx"
 import { indonesianFor } from "./failure-words.ts"
 import { useComponentText } from "./text.ts"
 
-/** The shape of what is on its way. `lines`: how many rows of text it will be about. */
+/** A placeholder while something is loading. `lines`: about how many lines of text it will have. */
 export function Skeleton({ lines = 1 }: { readonly lines?: number }) {
   const text = useComponentText()
   return (
@@ -28,7 +28,7 @@ interface EmptyStateProps {
   readonly action?: ReactNode
 }
 
-/** What stands where there is nothing yet. */
+/** Shown where there is nothing yet. */
 export const EmptyState = ({ icon, title, children, action }: EmptyStateProps) => (
   <div className="empty-state">
     {icon !== undefined && <div className="empty-state-icon">{icon}</div>}
@@ -38,7 +38,7 @@ export const EmptyState = ({ icon, title, children, action }: EmptyStateProps) =
   </div>
 )
 
-/** What went wrong, with what a person needs who asks for help about it. */
+/** An error, with the code and request id that support needs. */
 export function ErrorState({ error, retry }: { readonly error: unknown; readonly retry?: () => unknown }) {
   const text = useComponentText()
   return (
@@ -119,7 +119,7 @@ const SHOWN_MS = 6_000
 
 const Context = createContext<Toasts>({ done() {}, failed() {} })
 
-/** Short notices that come and go by themselves: that something was done. What went wrong stays where it went wrong. */
+/** Short notices that disappear by themselves. Errors are not shown here but where they happened. */
 export const useToasts = (): Toasts => useContext(Context)
 
 export function ToastProvider({ children }: { readonly children: ReactNode }) {

@@ -1,13 +1,6 @@
 /** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. */
 import { CircleAlert, Eye, EyeOff } from "lucide-react"
-import {
-  type FormEvent,
-  type InputHTMLAttributes,
-  type ReactNode,
-  type SelectHTMLAttributes,
-  useId,
-  useState,
-} from "react"
+import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
 import { IconButton } from "./button.tsx"
 import { useComponentText } from "./text.ts"
 
@@ -26,7 +19,7 @@ interface FieldProps extends FieldLook {
   }) => ReactNode
 }
 
-/** The frame of any field; the control takes the attributes that it is handed. */
+/** The frame of any field. The control must take the attributes that `children` is called with. */
 export function Field({ label, hint, error, optional = false, children }: FieldProps) {
   const text = useComponentText()
   const id = useId()
@@ -104,7 +97,7 @@ interface Option {
   readonly label: string
 }
 
-/** The browser's own list: the best one there is on a phone. */
+/** The browser's own list, which works best on a phone. */
 export function SelectField({
   label,
   hint,
@@ -130,48 +123,13 @@ export function SelectField({
   )
 }
 
-/** The values of a form's fields, and whether it was sent: from then on wrong fields say so. */
-export function useDraft<Values>(initial: Values) {
-  const [values, setValues] = useState(initial)
-  const [sent, setSent] = useState(false)
-  return {
-    values,
-    set: (change: Partial<Values>) => setValues((before) => ({ ...before, ...change })),
-    sent,
-    send: () => setSent(true),
-  }
-}
-
 /** The text in a form's field of this name. */
 export function formText(form: FormData, name: string): string {
   const value = form.get(name)
   return typeof value === "string" ? value : ""
 }
 
-interface AuthFormProps {
-  readonly title: string
-  readonly intro: string
-  readonly onSubmit: (event: FormEvent<HTMLFormElement>) => void
-  readonly children: ReactNode
-  readonly foot: ReactNode
-}
-
-/** The one form of a page for visitors: alone in the middle, with the product's name above. */
-export const AuthForm = ({ title, intro, onSubmit, children, foot }: AuthFormProps) => (
-  <>
-    <title>{`${title} · Loket`}</title>
-    <div className="auth">
-      <h1>{title}</h1>
-      <p className="auth-intro">{intro}</p>
-      <form className="card auth-form" onSubmit={onSubmit}>
-        {children}
-      </form>
-      <p className="auth-foot">{foot}</p>
-    </div>
-  </>
-)
-
-/** Why it was refused, at the head of the form, read out at once. */
+/** Why a form was refused: shown at its head and read out at once. */
 export const Refusal = ({ children }: { readonly children: ReactNode }) => (
   <p className="refusal" role="alert">
     <CircleAlert aria-hidden="true" />

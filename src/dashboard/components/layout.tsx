@@ -1,6 +1,7 @@
-/** What a page is laid out with: its head, cards, single numbers, lists of facts, and blocks of code. */
+/** What a page is laid out with: its head, cards, single figures, facts, bars of usage, and blocks of code. */
 import { type ReactNode, useId } from "react"
 import { CopyButton } from "./button.tsx"
+import { useComponentText } from "./text.ts"
 
 interface PageProps {
   readonly title: string
@@ -9,7 +10,7 @@ interface PageProps {
   readonly children: ReactNode
 }
 
-/** The head of every page: its one h1, what it is for, and what can be done on it. Names the browser's tab too. */
+/** A page with its head: the only h1, the purpose, and the main actions. It also sets the title of the browser's tab. */
 export const Page = ({ title, intro, actions, children }: PageProps) => (
   <>
     <title>{`${title} · Loket`}</title>
@@ -27,12 +28,12 @@ export const Page = ({ title, intro, actions, children }: PageProps) => (
 interface CardProps {
   readonly title?: string
   readonly action?: ReactNode
-  /** Without room at the edges, for tables. */
+  /** No padding, for tables. */
   readonly flush?: boolean
   readonly children: ReactNode
 }
 
-/** Cards group what belongs together; a Stat is one number with its name. */
+/** A card groups what belongs together. */
 export function Card({ title, action, flush = false, children }: CardProps) {
   const id = useId()
   return (
@@ -69,7 +70,7 @@ interface FactsProps {
   readonly facts: readonly { readonly name: string; readonly value: ReactNode }[]
 }
 
-/** Names and values, one below the other: what a drawer tells about one thing. */
+/** Names and values, one pair below the other. */
 export const Facts = ({ title, facts }: FactsProps) => (
   <section className="facts">
     {title !== undefined && <h3>{title}</h3>}
@@ -90,7 +91,7 @@ interface CodeBlockProps {
   readonly title: string
 }
 
-/** Text for a terminal or a file, to be copied whole. Can be scrolled by keyboard. */
+/** Text for a terminal or a file, to be copied as a whole. It can be scrolled with the keyboard. */
 export const CodeBlock = ({ code, title }: CodeBlockProps) => (
   <figure className="code-block">
     <figcaption>
@@ -103,3 +104,40 @@ export const CodeBlock = ({ code, title }: CodeBlockProps) => (
     </pre>
   </figure>
 )
+
+interface UsageBarProps {
+  readonly label: string
+  /** In the same unit as `limit`, such as micro-rupiah or calls. */
+  readonly used: number
+  readonly limit: number
+  readonly format: (value: number) => string
+  /** When the limit starts again. */
+  readonly note?: string
+}
+
+/** How much of a limit is used. */
+export function UsageBar({ label, used, limit, format, note }: UsageBarProps) {
+  const text = useComponentText()
+  const share = limit === 0 ? 1 : Math.min(used / limit, 1)
+  const tone = share >= 1 ? "bad" : share >= 0.8 ? "warn" : "good"
+  return (
+    <div className="usage-bar">
+      <div className="usage-bar-words">
+        <span>{label}</span>
+        <span>{text.used(format(used), format(limit))}</span>
+      </div>
+      <div
+        className={`usage-bar-track usage-bar-${tone}`}
+        role="meter"
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={limit}
+        aria-valuenow={Math.min(used, limit)}
+        aria-valuetext={text.used(format(used), format(limit))}
+      >
+        <div style={{ inlineSize: `${share * 100}%` }} />
+      </div>
+      {note !== undefined && <p className="usage-bar-note">{note}</p>}
+    </div>
+  )
+}

@@ -1,4 +1,4 @@
-/** On or off, at once. */
+/** A setting that is on or off, and takes effect at once. */
 import { Switch as BaseSwitch } from "@base-ui/react/switch"
 
 interface SwitchProps {

@@ -1,4 +1,4 @@
-/** Views of one thing, one at a time; the arrow keys go between them. */
+/** Several views of one thing, one visible at a time. The arrow keys move between them. */
 import { Tabs as BaseTabs } from "@base-ui/react/tabs"
 import type { ReactNode } from "react"
 

@@ -1,4 +1,4 @@
-/** The words of the components themselves. */
+/** The texts of the components themselves. */
 import { texts } from "../i18n/language.tsx"
 
 export const useComponentText = texts({

@@ -6,7 +6,7 @@ import type { Language } from "./language.tsx"
 
 /**
  * `plain`: two decimals from Rp 1 up, below that as many as are needed. `exact`: every digit there is.
- * `whole`: no decimals. What is cut off is dropped and not rounded, so that nobody is shown more than there is.
+ * `whole`: no decimals. Digits are cut off and never rounded up, so that no balance looks larger than it is.
  */
 export type RupiahForm = "plain" | "exact" | "whole"
 
@@ -20,7 +20,7 @@ export function formatRupiah(micro: number | bigint, language: Language, form: R
   const [group, point] = language === "id" ? [".", ","] : [",", "."]
   const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, group)
   const shown = decimals(whole, fraction, form)
-  // The sign is a minus, and the space does not break.
+  // A real minus sign, and a space that does not break.
   return `${amount < 0n ? "\u2212" : ""}Rp\u00A0${grouped}${shown === "" ? "" : point + shown}`
 }
 

@@ -9,17 +9,17 @@ export interface Format {
   readonly number: (value: number) => string
   /** 1,2 jt; 1.2M. */
   readonly compact: (value: number) => string
-  /** Of a share between 0 and 1. */
+  /** A share between 0 and 1. */
   readonly percent: (share: number) => string
   readonly date: (time: string | number | Date) => string
   /** A calendar day, such as 2026-11-21, as "21 Nov". */
   readonly shortDay: (day: string) => string
-  /** 21 Nov: of a year that is plain from where it stands. */
+  /** 21 Nov: where the year is clear from the context. */
   readonly day: (time: string | number | Date) => string
   /** November 2026. */
   readonly month: (time: string | number | Date) => string
   readonly dateTime: (time: string | number | Date) => string
-  /** With seconds, where calls of one minute are told apart. */
+  /** A clock time with seconds. */
   readonly time: (time: string | number | Date) => string
   /** 850 ms, 2,4 s, 3 min. */
   readonly duration: (ms: number) => string
@@ -28,7 +28,7 @@ export interface Format {
 }
 
 const LOCALES = { id: "id-ID", en: "en-GB" } as const satisfies Record<Language, string>
-/** Numbers are grouped in English as its largest part does. */
+/** English numbers are grouped as in the United States, dates as in Britain. */
 const NUMBER_LOCALES = { id: "id-ID", en: "en-US" } as const satisfies Record<Language, string>
 
 const AGO = [
@@ -47,7 +47,7 @@ export function formatIn(language: Language, timeZone: string): Format {
   const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone })
   const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone })
   const month = new Intl.DateTimeFormat(locale, { month: "long", year: "numeric", timeZone })
-  // A day of the calendar is one everywhere.
+  // A calendar day is the same in every time zone.
   const shortDay = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone: "UTC" })
   const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short", timeZone })
   const time = new Intl.DateTimeFormat(locale, { timeStyle: "medium", timeZone })

@@ -1,6 +1,6 @@
 /**
- * The page's two languages. A dictionary is one value for each, of one shape: what is missing in either is a type error.
- * The language is the account's, or a visitor's own choice, else the browser's (`shell/preferred-language.tsx`).
+ * The page's two languages. A dictionary has one value for each, of the same shape: a missing text is a type error.
+ * The language is the account's, or a visitor's own choice, else the browser's (`shell/preferences.tsx`).
  */
 import { createContext, type ReactNode, useContext, useEffect, useMemo } from "react"
 
@@ -18,7 +18,7 @@ export const useLanguage = (): LanguageChoice => useContext(Context)
 
 const isLanguage = (text: unknown): text is Language => languages.some((known) => known === text)
 
-/** Indonesian unless the browser asks for something else that is not Indonesian. */
+/** Indonesian, unless the browser's first language is another one. */
 export function preferredLanguage(stored: string | null, asked: readonly string[]): Language {
   if (isLanguage(stored)) return stored
   const first = asked[0]?.toLowerCase() ?? "id"
@@ -43,7 +43,7 @@ type Same<T> = {
   readonly [Key in keyof T]: T[Key] extends string ? string : T[Key] extends Texts ? Same<T[Key]> : T[Key]
 }
 
-/** A dictionary, as the hook that reads it in the page's language. */
+/** Makes a hook that returns the dictionary in the page's language. */
 export function texts<T extends Texts>(both: { readonly id: T; readonly en: NoInfer<Same<T>> }): () => Same<T> {
   return () => {
     const { language } = useLanguage()

@@ -11,24 +11,24 @@ export const useTimeZone = (): string => useContext(TimeZoneContext)
 
 const DAY_MS = 86_400_000
 
-/** From one day to another, both included. */
+/** A range of days, both ends included. */
 export interface Days {
   readonly from: string
   readonly to: string
 }
 
-/** The day that it is in a time zone. */
+/** The current day in a time zone. */
 export const dayIn = (timeZone: string, now: number): string =>
-  // The locale whose days are written as ISO 8601 has them.
+  // Swedish dates have the format of ISO 8601.
   new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short" }).format(now)
 
 const later = (day: string, count: number): string =>
   new Date(Date.parse(day) + count * DAY_MS).toISOString().slice(0, 10)
 
-/** The span of so many days that ends today. */
+/** The last `count` days up to today. */
 export const lastDays = (today: string, count: number): Days => ({ from: later(today, 1 - count), to: today })
 
-/** So many days, one after the other. */
+/** `count` days from `from` on. */
 export const daysOf = (from: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => later(from, index))
 
@@ -48,7 +48,7 @@ export function daysIn(query: URLSearchParams, today: string): Days {
 
 /** The time that a clock shows in a time zone, as a `datetime-local` field has it: 2026-11-21T10:15:30. */
 export const wallTimeIn = (timeZone: string, ms: number): string =>
-  // The locale whose times are written as ISO 8601 has them.
+  // Swedish dates have the format of ISO 8601.
   new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }).format(ms).replace(" ", "T")
 
 /**

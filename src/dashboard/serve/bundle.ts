@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url"
 import { brotliCompressSync, brotliDecompressSync, constants, gzipSync } from "node:zlib"
 
 export interface BundledFile {
-  /** Of the page itself `index.html`; of everything else with a hash of its content. */
+  /** `index.html` for the page itself; any other name has a hash of the content. */
   readonly name: string
   readonly type: string
   readonly brotli: Uint8Array
@@ -14,7 +14,7 @@ export interface BundledFile {
 
 const ASSETS = "/dashboard/assets/"
 
-/** How long compressing may take: at a start nobody wants to wait, in an executable it is done once. */
+/** How hard to compress: fast for a start from the sources, best for an executable, which is built once. */
 type Effort = "fast" | "best"
 
 export async function bundlePage(effort: Effort): Promise<readonly BundledFile[]> {
@@ -24,7 +24,7 @@ export async function bundlePage(effort: Effort): Promise<readonly BundledFile[]
     splitting: true,
     publicPath: ASSETS,
     naming: { entry: "[name]-[hash].[ext]", chunk: "[name]-[hash].[ext]", asset: "[name]-[hash].[ext]" },
-    // React reads it, and is twice as large without.
+    // Without it React is twice as large.
     define: { "process.env.NODE_ENV": '"production"' },
   })
   return await Promise.all(
@@ -50,7 +50,7 @@ export interface Assets {
   readonly files: ReadonlyMap<string, Asset>
 }
 
-/** What a second pass of compression makes no smaller. */
+/** Types that are compressed already. */
 const COMPRESSED = /^(?:font\/woff2|image\/(?:png|jpeg|webp|avif))/
 
 /** The page's files in each encoding that a browser may ask for, compressed once. */

@@ -1,6 +1,6 @@
 /**
- * Serves the dashboard: its page at `/dashboard` and wherever the page's own addresses lead, its files below
- * `/dashboard/assets/`. Bun's HTML routes would serve them too, but leave no say in the headers.
+ * Serves the dashboard: the page at `/dashboard` and at all addresses of its pages, the files at `/dashboard/assets/`. Bun's
+ * HTML routes could serve them too, but do not allow other headers.
  */
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
@@ -45,12 +45,12 @@ export const dashboardController = () =>
 const page = async ({ request }: { request: Request }): Promise<Response> =>
   respond(request, (await assets()).page, { "Cache-Control": "no-store" })
 
-/** Made when the first visitor comes: a process whose dashboard nobody opens bundles nothing. */
+/** Bundled when the first visitor comes: a process without visitors bundles nothing. */
 let made: Promise<Assets> | undefined
 
 const assets = (): Promise<Assets> =>
   (made ??= makeAssets().catch((error: unknown) => {
-    // Sources that cannot be bundled may be mended; the next visitor tries again.
+    // Bundling is tried again for the next visitor, because the sources may be corrected meanwhile.
     made = undefined
     throw error
   }))

@@ -10,7 +10,7 @@ import { useFormat } from "../i18n/format.ts"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
-/** What the account's owner must know on whatever page they are. */
+/** What the owner of the account must know on every page. */
 export function Notices() {
   const text = useShellText()
   const format = useFormat()
@@ -26,7 +26,7 @@ export function Notices() {
   )
 }
 
-/** Whoever asks the operator has to say for which account. */
+/** The operator needs the account's id, so the notice has it. */
 function Frozen() {
   const text = useShellText()
   const { account } = useSession()
@@ -47,12 +47,12 @@ const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; readonly ch
 )
 
 interface CrashBoundaryProps {
-  /** Where it happened: another page is another try. */
+  /** The path of the page. Another page is rendered again. */
   readonly place: string
   readonly children: ReactNode
 }
 
-/** A page that throws leaves the frame standing, and says so. */
+/** When a page throws, the frame stays and shows a message. */
 export class CrashBoundary extends Component<CrashBoundaryProps, { readonly crashedAt: string | undefined }> {
   override state: { readonly crashedAt: string | undefined } = { crashedAt: undefined }
 

@@ -1,4 +1,4 @@
-/** Language and theme: what was chosen, and the switches that choose. */
+/** Language and theme: the switches, and the language that the page is in. */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type ReactNode, useCallback, useState } from "react"
 import { api, unwrap } from "../api/client.ts"
@@ -11,7 +11,6 @@ import { useShellText } from "./text.ts"
 
 const NAMES: Readonly<Record<Language, string>> = { id: "Indonesia", en: "English" }
 
-/** Language and theme, each one press away. */
 export function LanguageSwitch() {
   const text = useShellText()
   const { language, choose } = useLanguage()
@@ -42,7 +41,7 @@ export function ThemeSwitch() {
 
 const STORED = "loket.language"
 
-/** The language that the page is in: the account's; a visitor's own choice; the browser's. */
+/** The language of the page: the account's, else a visitor's own choice, else the browser's. */
 export function PreferredLanguage({ children }: { readonly children: ReactNode }) {
   const client = useQueryClient()
   const { data, error } = useQuery(accountQuery)
@@ -55,7 +54,7 @@ export function PreferredLanguage({ children }: { readonly children: ReactNode }
       setVisitors(language)
       if (!signedIn) return
       client.setQueryData(accountQuery.queryKey, (known) => known && { ...known, language })
-      // What the account then has is what it shows, also when it could not be changed.
+      // If the change fails, the page returns to the account's language.
       void unwrap(api.account.patch({ language }))
         .catch(() => {})
         .then(() => client.invalidateQueries(accountQuery))

@@ -11,7 +11,7 @@ interface Session {
   /** After a sign-in or sign-up. */
   readonly signedIn: (account: Account) => void
   readonly signOut: () => Promise<void>
-  /** After the server has ended it by another way, such as the account's deletion. */
+  /** After the server ended the session in another way, such as by the account's deletion. */
   readonly ended: () => Promise<void>
 }
 
@@ -23,20 +23,20 @@ export function useSession(): Session {
   return session
 }
 
-/** On pages that are for signed-in people alone. */
+/** The account, on pages that need a session. */
 export function useAccount(): Account {
   const { account } = useSession()
   if (account === undefined) throw new Error("nobody is signed in")
   return account
 }
 
-/** What one person saw is not for the next. */
+/** Removes all data of the last person, so that the next one does not see it. */
 const forget = (client: QueryClient): void =>
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== accountQuery.queryKey[0] })
 
 interface SessionProviderProps {
   readonly children: ReactNode
-  /** While it is not known yet, and when it cannot be known. */
+  /** Shown while the session is being checked, and when that fails. */
   readonly waiting: ReactNode
   readonly failed: (error: Error, retry: () => void) => ReactNode
 }

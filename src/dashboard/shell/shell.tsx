@@ -11,13 +11,12 @@ import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
-/** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 export function Shell({ children }: { readonly children: ReactNode }) {
   const text = useShellText()
   const main = useRef<HTMLElement>(null)
   const [path] = useLocation()
   const arrived = useRef(path)
-  // After a change of page a reader begins at its top, as after any page load.
+  // A new page starts at its top, as after any page load.
   useEffect(() => {
     if (arrived.current === path) return
     arrived.current = path
@@ -96,7 +95,7 @@ function NavigationLink({ page: { path, navigation } }: { readonly page: Dashboa
   )
 }
 
-/** Of a phone. */
+/** The bar at the top of a phone. */
 function TopBar() {
   const text = useShellText()
   const { account } = useSession()
@@ -111,10 +110,10 @@ function TopBar() {
   )
 }
 
-/** As many as a narrow phone has room for, beside the rest. */
+/** As many links as a narrow phone has room for, beside "More". */
 const NEAR = 4
 
-/** Of a phone: the pages that are used most, and all the rest behind one button. */
+/** The bar at the bottom of a phone: the most used pages, and a menu with the rest. */
 function BottomBar() {
   const text = useShellText()
   const entries = useNavigation()

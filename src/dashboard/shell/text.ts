@@ -1,4 +1,4 @@
-/** The words around every page. A page that has a place in the navigation has its name here. */
+/** The texts around every page, with the names in the navigation. */
 import { texts } from "../i18n/language.tsx"
 
 export const useShellText = texts({

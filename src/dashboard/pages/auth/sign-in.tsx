@@ -1,58 +1,39 @@
-/** Signing in. The server slows guessing down: by answering late, and then by refusing for a while. */
+/** Signing in. The server slows down guessing: it answers late, and later refuses for a while. */
 import { useMutation } from "@tanstack/react-query"
-import { type FormEvent, useEffect, useState } from "react"
+import { useEffect, useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { ApiFailure, isSignedOut } from "../../api/failure.ts"
-import { Button } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
-import { AuthForm, formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
+import { Refusal } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
+import { AuthForm, type Credentials } from "./auth-form.tsx"
 
-/** From here on an answer is late on purpose. */
+/** An answer that takes longer is delayed on purpose. */
 const LATE_MS = 1_500
 
 export default function SignInPage() {
   const text = useSignInText()
   const { signedIn } = useSession()
   const signIn = useMutation({
-    mutationFn: (credentials: { email: string; password: string }) => unwrap(api.auth["sign-in"].post(credentials)),
+    mutationFn: (credentials: Credentials) => unwrap(api.auth["sign-in"].post(credentials)),
     onSuccess: ({ account }) => signedIn(account),
   })
   const late = useLate(signIn.isPending)
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    if (signIn.isPending) return
-    const form = new FormData(event.currentTarget)
-    signIn.mutate({ email: formText(form, "email"), password: formText(form, "password") })
-  }
   return (
     <AuthForm
-      title={text.title}
-      intro={text.intro}
-      onSubmit={submit}
+      text={text}
+      error={signIn.error && <SignInError error={signIn.error} />}
+      busy={signIn.isPending}
+      onSubmit={signIn.mutate}
       foot={
         <>
           {text.noAccount} <Link href={`/sign-up${location.search}`}>{text.signUp}</Link>
         </>
       }
     >
-      {signIn.error && <SignInError error={signIn.error} />}
-      <TextField
-        label={text.email}
-        name="email"
-        type="email"
-        autoComplete="username"
-        maxLength={254}
-        required
-        autoFocus
-      />
-      <PasswordField label={text.password} name="password" autoComplete="current-password" maxLength={256} required />
-      <Button type="submit" kind="primary" busy={signIn.isPending}>
-        {text.submit}
-      </Button>
       <p className="auth-note" role="status">
         {late ? text.slow : ""}
       </p>

@@ -1,14 +1,14 @@
 /** Opening an account, which signs its owner in. */
 import { useMutation } from "@tanstack/react-query"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { ApiFailure } from "../../api/failure.ts"
-import { Button } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
-import { AuthForm, formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
+import { Refusal } from "../../components/form.tsx"
 import { texts, useLanguage } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
+import { AuthForm, type Credentials } from "./auth-form.tsx"
 
 const SHORTEST_PASSWORD = 10
 
@@ -18,61 +18,37 @@ export default function SignUpPage() {
   const { language } = useLanguage()
   const [tooShort, setTooShort] = useState(false)
   const signUp = useMutation({
-    mutationFn: async (credentials: { email: string; password: string }) => {
+    mutationFn: async (credentials: Credentials) => {
       const { account } = await unwrap(api.auth["sign-up"].post(credentials))
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions()
       if (account.language === language && account.time_zone === timeZone) return account
-      // Whoever signs up is at home where they do it; an account that could not be told so is one all the same.
+      // The new account gets the browser's language and time zone. If that fails, the account exists all the same.
       return await unwrap(api.account.patch({ language, time_zone: timeZone })).catch(() => account)
     },
     onSuccess: signedIn,
   })
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    if (signUp.isPending) return
-    const form = new FormData(event.currentTarget)
-    const password = formText(form, "password")
-    setTooShort(password.length < SHORTEST_PASSWORD)
-    if (password.length >= SHORTEST_PASSWORD) signUp.mutate({ email: formText(form, "email"), password })
+  const submit = (credentials: Credentials) => {
+    const isShort = credentials.password.length < SHORTEST_PASSWORD
+    setTooShort(isShort)
+    if (!isShort) signUp.mutate(credentials)
   }
   return (
     <AuthForm
-      title={text.title}
-      intro={text.intro}
+      text={text}
+      newPassword={{ hint: text.passwordHint, error: tooShort ? text.passwordShort : undefined }}
+      error={signUp.error && <SignUpError error={signUp.error} />}
+      busy={signUp.isPending}
       onSubmit={submit}
       foot={
         <>
           {text.haveAccount} <Link href={`/sign-in${location.search}`}>{text.signIn}</Link>
         </>
       }
-    >
-      {signUp.error && <SignUpError error={signUp.error} />}
-      <TextField
-        label={text.email}
-        name="email"
-        type="email"
-        autoComplete="username"
-        maxLength={254}
-        required
-        autoFocus
-      />
-      <PasswordField
-        label={text.password}
-        name="password"
-        autoComplete="new-password"
-        maxLength={256}
-        required
-        hint={text.passwordHint}
-        error={tooShort ? text.passwordShort : undefined}
-      />
-      <Button type="submit" kind="primary" busy={signUp.isPending}>
-        {text.submit}
-      </Button>
-    </AuthForm>
+    />
   )
 }
 
-/** A value that was refused is the person's to mend, and needs no request id. */
+/** A refused value can be corrected by the person, so no request id is shown. */
 const SignUpError = ({ error }: { readonly error: Error }) =>
   error instanceof ApiFailure && error.code === "request.invalid" ? (
     <Refusal>{error.message}</Refusal>

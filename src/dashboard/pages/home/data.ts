@@ -1,4 +1,4 @@
-/** What the home page asks. */
+/** The queries of the home page. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { daysOf, lastDays } from "../../i18n/time.ts"
@@ -23,7 +23,7 @@ export interface Day {
   readonly chargeMicro: number
 }
 
-/** What each of the last days cost, also those on which nothing was called. */
+/** The cost of each of the last days, days without calls included. */
 export const daysQuery = (today: string) =>
   queryOptions({
     queryKey: ["usage", "days", today],

@@ -1,4 +1,4 @@
-/** Where somebody lands: what there is, what it goes to, and what to do next. Follows the account live. */
+/** The first page: the balance, the spending, the latest calls, and what to do next. It follows the account live. */
 import { useQuery } from "@tanstack/react-query"
 import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
 import { lazy, Suspense } from "react"
@@ -100,14 +100,14 @@ function FirstSteps() {
   )
 }
 
-/** Longer than this nobody plans. */
+/** A longer time is shown as "more than a year". */
 const LONGEST_DAYS = 365
 
 /** The account in four numbers. */
 function Numbers() {
   const text = useHomeText()
   const format = useFormat()
-  // The balance follows each event; the sums are asked again.
+  // The balance follows each event; the sums are refetched.
   const { balance_micro: balance, held_micro: held } = useAccount()
   const { data: summary, error, refetch } = useQuery(summaryQuery)
   if (summary === undefined && error) return <ErrorState error={error} retry={refetch} />
@@ -154,7 +154,7 @@ function DaysLeft({ days }: { readonly days: number | null }) {
   )
 }
 
-/** The last few calls; new ones come in by themselves. */
+/** The latest calls. New ones appear by themselves. */
 function RecentCalls() {
   const text = useHomeText()
   const format = useFormat()

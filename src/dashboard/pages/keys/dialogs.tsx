@@ -17,11 +17,11 @@ import { useKeysText } from "./text.ts"
 export interface Secret {
   readonly key: string
   readonly name: string
-  /** Of a rotation: when the secret before it ends, or null when it has. */
+  /** After a rotation: when the old secret ends, or null when it has ended. */
   readonly previousUntil?: string | null
 }
 
-/** A key's secret, this once. It is nowhere but in this dialog, and gone when that closes. */
+/** A key's secret, shown once. It is only in this dialog, and gone when the dialog closes. */
 export function SecretDialog({ secret, onClose }: { readonly secret: Secret; readonly onClose: () => void }) {
   const text = useKeysText()
   const format = useFormat()
@@ -59,7 +59,7 @@ interface TryDialogProps {
   readonly onClose: () => void
 }
 
-/** One call by hand, with the place marked where the key goes. Other clients are on the page that it leads to. */
+/** A call for the terminal, with a placeholder for the key. Other clients are on the quick start page. */
 export function TryDialog({ apiKey, onClose }: TryDialogProps) {
   const text = useKeysText()
   return (
@@ -103,7 +103,7 @@ interface RotateDialogProps {
   readonly onRotated: (secret: Secret) => void
 }
 
-/** A new secret for a key that stays the same, and how long the old one goes on. */
+/** A new secret for the same key, and how long the old secret still works. */
 export function RotateDialog({ apiKey, onClose, onRotated }: RotateDialogProps) {
   const text = useKeysText()
   const format = useFormat()
@@ -149,7 +149,7 @@ interface RevokeDialogProps {
   readonly onClose: () => void
 }
 
-/** The end of a key, with what will stop when it comes. */
+/** Revokes a key, and shows what it was used for. */
 export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   const text = useKeysText()
   const toasts = useToasts()
@@ -182,7 +182,7 @@ export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   )
 }
 
-/** By model, the most called first. */
+/** The key's calls by model, the most called first. */
 function WhatStops({ keyId }: { readonly keyId: string }) {
   const text = useKeysText()
   const format = useFormat()
@@ -203,7 +203,7 @@ function WhatStops({ keyId }: { readonly keyId: string }) {
 
 const LOOK_BACK_MS = 7 * 24 * 60 * 60 * 1_000
 
-/** The models that a key called of late, the most called first. */
+/** The models that a key called in the last days, the most called first. */
 const callsOfKeyQuery = (keyId: string) =>
   queryOptions({
     queryKey: ["usage", "of-key", keyId],

@@ -1,9 +1,10 @@
-/** One key that works: what it is, what it has used, and what can be done with it. */
+/** One active key: what it is, what it has used, and what can be done with it. */
+import { UsageBar } from "../../components/layout.tsx"
 import { Code, Pencil, RefreshCw, Trash2 } from "lucide-react"
 import { useId } from "react"
 import type { ApiKey } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { Tag, UsageBar } from "../../components/values.tsx"
+import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useKeysText } from "./text.ts"
 
@@ -68,16 +69,16 @@ function State({ apiKey: { usage } }: { readonly apiKey: ApiKey }) {
   return spent ? <Tag tone="bad">{text.exhausted}</Tag> : <Tag tone="good">{text.active}</Tag>
 }
 
-/** What may be shown of a key that is there: enough to find it again in a file of settings. */
+/** The part of a key that may be shown: enough to find it in a configuration file. */
 export const hintOf = ({ prefix, last4 }: Pick<ApiKey, "prefix" | "last4">): string => `${prefix}…${last4}`
 
 interface LimitsProps {
   readonly apiKey: ApiKey
-  /** Its limits are to be set. */
+  /** Opens the form, to set limits. */
   readonly onEdit: () => void
 }
 
-/** What a key has used of each of its limits, and when that starts again. */
+/** How much of each limit a key has used, and when the limit starts again. */
 function Limits({ apiKey: { usage, spending_period: period }, onEdit }: LimitsProps) {
   const text = useKeysText()
   const format = useFormat()

@@ -200,7 +200,7 @@ interface LimitProps {
   readonly error: string | undefined
   readonly before?: string
   readonly value: string
-  /** As they are written into the field. */
+  /** Texts for the field. */
   readonly presets: readonly string[]
   readonly presetName?: (preset: string) => string
   readonly onChange: (value: string) => void

@@ -13,8 +13,8 @@ import { hintOf, type KeyAction, KeyCard } from "./key-card.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
 import { useKeysText } from "./text.ts"
 
-/** Windows empty by themselves, which no event tells. */
-const WINDOW_LOOK_MS = 3_000
+/** Usage of rate windows falls without an event, so it is polled while there is some. */
+const WINDOW_POLL_MS = 3_000
 
 type Open = { readonly action: "create" } | { readonly action: KeyAction; readonly keyId: string }
 
@@ -22,7 +22,7 @@ export default function KeysPage() {
   const text = useKeysText()
   const keys = useQuery({
     ...keysQuery,
-    refetchInterval: ({ state }) => (state.data?.keys.some(hasUsedWindow) ? WINDOW_LOOK_MS : false),
+    refetchInterval: ({ state }) => (state.data?.keys.some(hasUsedWindow) ? WINDOW_POLL_MS : false),
   })
   const [open, setOpen] = useState<Open>()
   const [secret, setSecret] = useState<Secret>()
@@ -94,11 +94,11 @@ function Acting({ action, apiKey, onClose, onRotated }: ActingProps) {
 
 interface RevokedProps {
   readonly latest: readonly ApiKey[]
-  /** Where older ones begin, if there are any. */
+  /** The cursor of older ones, if there are any. */
   readonly next: string | null
 }
 
-/** Keys that no longer work, folded away. */
+/** Revoked keys, folded away. */
 function Revoked({ latest, next }: RevokedProps) {
   const text = useKeysText()
   const [asked, setAsked] = useState(false)

@@ -5,7 +5,7 @@ export const sortings = ["name", "input", "output", "context"] as const
 type ModelSorting = (typeof sortings)[number]
 type ModelFormat = CatalogueModel["endpoints"][number]
 
-/** As their makers name them. */
+/** The names that their makers use. */
 const FORMATS: Readonly<Record<ModelFormat, string>> = {
   chat: "Chat completions",
   messages: "Messages",
@@ -14,7 +14,7 @@ const FORMATS: Readonly<Record<ModelFormat, string>> = {
 export const formats = Object.keys(FORMATS) as ModelFormat[]
 export const formatName = (format: ModelFormat): string => FORMATS[format]
 
-export interface Wish {
+export interface ModelFilter {
   readonly words: string
   readonly vision: boolean
   readonly tools: boolean
@@ -22,24 +22,26 @@ export interface Wish {
   readonly sorting: ModelSorting
 }
 
-export const anyModel: Wish = { words: "", vision: false, tools: false, format: undefined, sorting: "name" }
+export const noFilter: ModelFilter = { words: "", vision: false, tools: false, format: undefined, sorting: "name" }
 
-export function chosen(models: readonly CatalogueModel[], wish: Wish): readonly CatalogueModel[] {
-  const words = wish.words.toLowerCase().split(/\s+/).filter(Boolean)
+export function chosen(models: readonly CatalogueModel[], filter: ModelFilter): readonly CatalogueModel[] {
+  const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean)
   return models
     .filter((model) => {
       const text = `${model.display_name} ${model.model} ${model.provider} ${model.tier}`.toLowerCase()
       if (!words.every((word) => text.includes(word))) return false
-      if (wish.vision && !model.supports_vision) return false
-      if (wish.tools && !model.supports_tools) return false
-      return wish.format === undefined || model.endpoints.includes(wish.format)
+      if (filter.vision && !model.supports_vision) return false
+      if (filter.tools && !model.supports_tools) return false
+      return filter.format === undefined || model.endpoints.includes(filter.format)
     })
-    .sort((a, b) => orders[wish.sorting](a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }))
+    .sort(
+      (a, b) => orders[filter.sorting](a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }),
+    )
 }
 
 type Order = (a: CatalogueModel, b: CatalogueModel) => number
 
-/** A window that is not published is behind those that are. */
+/** A context window that is not published sorts last. */
 const orders: Readonly<Record<ModelSorting, Order>> = {
   name: () => 0,
   input: (a, b) => a.input_micro - b.input_micro,
@@ -47,17 +49,17 @@ const orders: Readonly<Record<ModelSorting, Order>> = {
   context: (a, b) => (b.context_window ?? -1) - (a.context_window ?? -1),
 }
 
-/** A price of one token as the price of a million, in micro-rupiah. */
+/** The price of a million tokens, from the price of one, in micro-rupiah. */
 export const perMillion = (micro: number): bigint => BigInt(micro) * 1_000_000n
 
 interface Estimate {
-  /** Those read from the cache among them. */
+  /** Cached tokens included. */
   readonly inputTokens: number
   readonly cachedTokens: number
   readonly outputTokens: number
 }
 
-/** What a call would cost, in micro-rupiah: tokens times rates, as calls are charged. */
+/** The cost of a call in micro-rupiah: tokens × rates, as calls are charged. */
 export const costOf = (model: CatalogueModel, { inputTokens, cachedTokens, outputTokens }: Estimate): bigint =>
   BigInt(inputTokens - cachedTokens) * BigInt(model.input_micro) +
   BigInt(cachedTokens) * BigInt(model.cache_read_micro) +

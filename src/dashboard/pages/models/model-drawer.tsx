@@ -70,10 +70,10 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
 
 const MONTH_DAYS = 30n
 
-/** Undefined for what is no whole number; digits enough for anybody. */
+/** A whole number of at most nine digits, else undefined. */
 const whole = (text: string): number | undefined => (/^\d{1,9}$/.test(text.trim()) ? Number(text) : undefined)
 
-/** What calls of a certain size would cost, by the price that holds now. */
+/** The cost of calls of a certain size at the current price. */
 function Calculator({ model }: { readonly model: CatalogueModel }) {
   const text = useModelsText()
   const [input, setInput] = useState("2000")

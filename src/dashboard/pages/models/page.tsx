@@ -1,4 +1,4 @@
-/** The catalogue: what there is, what it can do, and what it costs. For everybody, signed in or not. */
+/** The catalogue: the models, what they can do, and what they cost. It is public. */
 import { useQuery } from "@tanstack/react-query"
 import { Search, SearchX } from "lucide-react"
 import { useMemo, useState } from "react"
@@ -10,7 +10,7 @@ import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { anyModel, chosen, formatName, formats, perMillion, sortings, type Wish } from "./choose.ts"
+import { noFilter, chosen, formatName, formats, perMillion, sortings, type ModelFilter } from "./choose.ts"
 import { ModelDrawer } from "./model-drawer.tsx"
 import { useModelsText } from "./text.ts"
 
@@ -18,12 +18,12 @@ export default function ModelsPage() {
   const text = useModelsText()
   const format = useFormat()
   const models = useQuery(modelsQuery)
-  const [wish, setWish] = useState(anyModel)
+  const [filter, setFilter] = useState(noFilter)
   const [opened, setOpened] = useState<CatalogueModel>()
-  const shown = useMemo(() => models.data && chosen(models.data, wish), [models.data, wish])
+  const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
   return (
     <Page title={text.title} intro={text.intro}>
-      <Filters wish={wish} onChange={setWish} />
+      <Filters filter={filter} onChange={setFilter} />
       <Card flush>
         <DataTable
           caption={text.title}
@@ -37,7 +37,7 @@ export default function ModelsPage() {
             <EmptyState
               icon={<SearchX />}
               title={text.none}
-              action={<Button onClick={() => setWish(anyModel)}>{text.reset}</Button>}
+              action={<Button onClick={() => setFilter(noFilter)}>{text.reset}</Button>}
             >
               {text.noneHint}
             </EmptyState>
@@ -101,12 +101,12 @@ const price = (id: string, head: string, of: (model: CatalogueModel) => number, 
 })
 
 interface FiltersProps {
-  readonly wish: Wish
-  readonly onChange: (wish: Wish) => void
+  readonly filter: ModelFilter
+  readonly onChange: (filter: ModelFilter) => void
 }
 
-/** What is searched for, wanted, and sorted by. */
-function Filters({ wish, onChange }: FiltersProps) {
+/** Search, filters and order. */
+function Filters({ filter, onChange }: FiltersProps) {
   const text = useModelsText()
   return (
     <search className="models-filters">
@@ -115,24 +115,24 @@ function Filters({ wish, onChange }: FiltersProps) {
         type="search"
         placeholder={text.searchHint}
         before={<Search aria-hidden="true" />}
-        value={wish.words}
-        onChange={({ target }) => onChange({ ...wish, words: target.value })}
+        value={filter.words}
+        onChange={({ target }) => onChange({ ...filter, words: target.value })}
       />
       <SelectField
         label={text.format}
-        value={wish.format ?? ""}
+        value={filter.format ?? ""}
         options={[
           { value: "", label: text.anyFormat },
           ...formats.map((format) => ({ value: format, label: formatName(format) })),
         ]}
-        onChange={({ target }) => onChange({ ...wish, format: formats.find((format) => format === target.value) })}
+        onChange={({ target }) => onChange({ ...filter, format: formats.find((format) => format === target.value) })}
       />
       <SelectField
         label={text.sort}
-        value={wish.sorting}
+        value={filter.sorting}
         options={sortings.map((sorting) => ({ value: sorting, label: text.sorts[sorting] }))}
         onChange={({ target }) =>
-          onChange({ ...wish, sorting: sortings.find((sorting) => sorting === target.value) ?? "name" })
+          onChange({ ...filter, sorting: sortings.find((sorting) => sorting === target.value) ?? "name" })
         }
       />
       <fieldset className="models-can">
@@ -140,16 +140,16 @@ function Filters({ wish, onChange }: FiltersProps) {
         <label className="check">
           <input
             type="checkbox"
-            checked={wish.vision}
-            onChange={({ target }) => onChange({ ...wish, vision: target.checked })}
+            checked={filter.vision}
+            onChange={({ target }) => onChange({ ...filter, vision: target.checked })}
           />
           {text.vision}
         </label>
         <label className="check">
           <input
             type="checkbox"
-            checked={wish.tools}
-            onChange={({ target }) => onChange({ ...wish, tools: target.checked })}
+            checked={filter.tools}
+            onChange={({ target }) => onChange({ ...filter, tools: target.checked })}
           />
           {text.tools}
         </label>

@@ -1,4 +1,4 @@
-/** For whom the house bore something, with what stops it: an account that costs more than it pays is frozen here. */
+/** The accounts whose costs the house absorbed. An account that costs more than it pays can be frozen here. */
 import { useQuery } from "@tanstack/react-query"
 import { HandCoins, Snowflake, Sun } from "lucide-react"
 import { useState } from "react"

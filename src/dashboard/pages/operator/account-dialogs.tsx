@@ -3,15 +3,22 @@ import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
-import { TextField, useDraft } from "../../components/form.tsx"
+import { TextField } from "../../components/form.tsx"
 import { parseRupiah } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, useAction } from "./act-dialog.tsx"
+import { ActDialog, useAction, useDraft } from "./act-dialog.tsx"
 import { useOperatorText } from "./text.ts"
 
 const directions = ["credit", "debit"] as const
+
+/** As typed. */
+interface AdjustmentDraft {
+  readonly direction: (typeof directions)[number]
+  readonly amount: string
+  readonly reason: string
+}
 
 interface AdjustDialogProps {
   readonly account: { readonly id: string; readonly balance_micro: number }
@@ -31,8 +38,8 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
   const format = useFormat()
   const { language } = useLanguage()
   const [key] = useState(() => crypto.randomUUID())
-  const { values, set, sent, send } = useDraft({
-    direction: "credit" as (typeof directions)[number],
+  const { values, set, sent, send } = useDraft<AdjustmentDraft>({
+    direction: "credit",
     amount: "",
     reason: "",
   })
@@ -108,7 +115,7 @@ interface FreezingProps {
   readonly onClose: () => void
 }
 
-/** Stopping an account's calls, and letting them pass again. */
+/** Freezes an account: its calls are refused. */
 export function FreezeDialog({ account: { id, email }, keys, ...dialog }: FreezingProps & { readonly keys: number }) {
   const text = useAccountText()
   const format = useFormat()

@@ -1,4 +1,4 @@
-/** One account: what it has and may, what moved its balance, and what an operator can do about it. */
+/** One account: its balance, transfers, keys and top-ups, and what an operator can do about it. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Scale, Snowflake, Sun } from "lucide-react"
 import { useState } from "react"
@@ -113,7 +113,7 @@ function Numbers({ account }: { readonly account: AccountDetail }) {
   )
 }
 
-/** What moved the account's balance, the newest first, with the balance after each. */
+/** The account's transfers, the newest first, with the balance after each. */
 export function Ledger({ accountId }: { readonly accountId: string }) {
   const text = useAccountText()
   const { table } = useList(["transfers", accountId], (cursor) => transfersPage(accountId, cursor))
@@ -242,7 +242,7 @@ export function AccountTopUps({ topUps }: { readonly topUps: AccountDetail["top_
   )
 }
 
-/** What the page of one account asks. */
+/** Everything about one account but its transfers. */
 export const accountQuery = (id: string) =>
   queryOptions({
     queryKey: ["operator", "account", id],

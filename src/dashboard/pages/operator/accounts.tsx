@@ -1,4 +1,4 @@
-/** Everybody's accounts, found by what is at hand. */
+/** All accounts, with a search by e-mail, account id, key id or key. */
 import { UserSearch } from "lucide-react"
 import { useLocation } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
@@ -75,7 +75,7 @@ interface AccountState {
   readonly deleted_at: string | null
 }
 
-/** What an account is and may, in words. */
+/** The state and the role of an account, as tags. */
 export function AccountTags({ account }: { readonly account: AccountState }) {
   const text = useAccountsText()
   return (

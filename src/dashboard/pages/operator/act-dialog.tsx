@@ -77,3 +77,15 @@ export function useAction<Input, Output>({ run, done, onClose }: Action<Input, O
     },
   })
 }
+
+/** The values of a form's fields, and whether it was sent: from then on wrong fields say so. */
+export function useDraft<Values>(initial: Values) {
+  const [values, setValues] = useState(initial)
+  const [sent, setSent] = useState(false)
+  return {
+    values,
+    set: (change: Partial<Values>) => setValues((before) => ({ ...before, ...change })),
+    sent,
+    send: () => setSent(true),
+  }
+}

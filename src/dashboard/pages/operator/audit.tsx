@@ -1,4 +1,4 @@
-/** What operators did: who, when, from where, what it was and what it is, and why. */
+/** The audit log of operators' changes: who, when, from where, before and after, and why. */
 import { ScrollText } from "lucide-react"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"

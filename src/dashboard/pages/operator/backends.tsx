@@ -1,4 +1,4 @@
-/** How each provider's models do: the last minutes of the process that answers, followed live. */
+/** The health of each provider's models: the last minutes as this process saw them, refetched all the time. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { ServerOff } from "lucide-react"
 import { api, unwrap } from "../../api/client.ts"

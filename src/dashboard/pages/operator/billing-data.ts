@@ -1,4 +1,4 @@
-/** What the page asks: its first page has the sums and the reconciliations too. */
+/** The queries of the billing page. The first page of flagged records has the sums and the reconciliations too. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { at } from "./list.ts"
@@ -8,7 +8,7 @@ export const billingPage = (cursor: string | undefined) =>
 export type BillingHealth = Awaited<ReturnType<typeof billingPage>>
 export type Flagged = BillingHealth["data"][number]
 
-/** So many days back. */
+/** Ranges, in days up to now. */
 export const absorbedDays = ["1", "7", "30", "90"] as const
 const DAY_MS = 24 * 60 * 60 * 1_000
 

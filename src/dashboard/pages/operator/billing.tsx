@@ -1,4 +1,4 @@
-/** What in the books wants a look: flagged records, and what reconciliations found. */
+/** The state of the books: flagged records, absorbed costs, and what reconciliations found. */
 import { ShieldCheck } from "lucide-react"
 import { Link } from "wouter"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -92,7 +92,7 @@ function useColumns(): readonly Column<Flagged>[] {
 type Run = BillingHealth["reconciliation"]["runs"][number]
 type Difference = BillingHealth["reconciliation"]["differences"][number]
 
-/** The latest reconciliations, and what was found not to hold. */
+/** The latest reconciliations. */
 export function Runs({ runs }: { readonly runs: readonly Run[] }) {
   const text = useBillingText()
   const format = useFormat()
@@ -171,7 +171,7 @@ export function Differences({ differences }: { readonly differences: readonly Di
   )
 }
 
-/** As the reconciliation wrote them: its own names and exact numbers. */
+/** The reconciliation's own names and exact numbers. */
 const figuresText = (figures: unknown): string =>
   typeof figures === "object" && figures !== null
     ? Object.entries(figures)

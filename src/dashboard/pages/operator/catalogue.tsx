@@ -1,4 +1,4 @@
-/** The catalogue as operators see it, and where in the dashboard each model is. */
+/** All models as operators see them, with their prices. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { Tag, type Tone } from "../../components/values.tsx"
@@ -6,13 +6,13 @@ import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 
 const SOON_MS = 200
-/** Later than this nobody has the page open; and timers hold no more than 24 days. */
+/** A timer holds at most 24 days, so the page looks again at least this often. */
 const LONGEST_MS = 3_600_000
 
 export const modelsQuery = queryOptions({
   queryKey: ["operator", "models"],
   queryFn: async () => (await unwrap(api.operator.models.get())).data,
-  // When a price is to begin, who looks sees it begin.
+  // Refetched when the next price begins.
   refetchInterval: ({ state: { data } }) => {
     const coming = data?.flatMap(({ prices }) => prices.filter(({ state }) => state === "coming")) ?? []
     if (coming.length === 0) return false
@@ -23,22 +23,22 @@ export const modelsQuery = queryOptions({
 export type OperatorModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
 export type Price = OperatorModel["prices"][number]
 
-/** Ids have slashes, which an address keeps as `%2F`. */
+/** Model ids have slashes, which are `%2F` in an address. */
 export const addressOf = (model: string): string => `/operator/models/${encodeURIComponent(model)}`
 
-/** Whether the router, which decodes addresses all but for reserved characters, means this model. */
+/** Whether the router's parameter is this model. The router leaves reserved characters encoded. */
 export const isMeant = (model: string, parameter: string): boolean => decodeURI(encodeURIComponent(model)) === parameter
 
 export const currentPrice = ({ prices }: OperatorModel): Price | undefined =>
   prices.find(({ state }) => state === "current")
 
-/** In order of their beginning. */
+/** The next one first. */
 export const comingPrices = ({ prices }: OperatorModel): readonly Price[] =>
   prices.filter(({ state }) => state === "coming")
 
 const TONES: Readonly<Record<OperatorModel["status"], Tone>> = { on_sale: "good", retiring: "warn", retired: "neutral" }
 
-/** Whether a model is sold, in words. */
+/** Whether a model is on sale, as tags. */
 export function ModelTags({ model }: { readonly model: OperatorModel }) {
   const text = useModelsText()
   const format = useFormat()

@@ -1,4 +1,4 @@
-/** What a thing was and what it is then, field by field: of a change before it is made, and of the audit log's rows. */
+/** A table of a change, field by field: for the preview of a change, and for the rows of the audit log. */
 import type { ReactNode } from "react"
 import { Money } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/format.ts"
@@ -7,11 +7,11 @@ import { useOperatorText } from "./text.ts"
 type Fields = Readonly<Record<string, unknown>>
 type OperatorText = ReturnType<typeof useOperatorText>
 
-/** JSON of an act's own: an object, or nothing. */
+/** The fields of a JSON object; none for anything else. */
 const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {}
 
-/** What says nothing to a person. */
+/** Fields that mean nothing to a person. */
 const HIDDEN = new Set(["id"])
 
 export function Changes({ before, after }: { readonly before: unknown; readonly after: unknown }) {
@@ -59,7 +59,7 @@ function Value({ name, value }: { readonly name: string; readonly value: unknown
   const text = useOperatorText()
   const format = useFormat()
   if (typeof value === "number" && name.endsWith("_micro")) {
-    // A price of one token is shown as that of a million, which is how prices are spoken of.
+    // Prices are stored for one token and shown for a million.
     return <Money micro={isRate(name) ? BigInt(value) * 1_000_000n : value} form="exact" />
   }
   return words(name, value, text, format)

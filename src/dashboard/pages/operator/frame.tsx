@@ -1,4 +1,4 @@
-/** The frame of the operator's pages: where one can go among them, above the page itself. */
+/** The frame of the operator's pages: the navigation among them, above the page itself. */
 import { Search, X } from "lucide-react"
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
@@ -36,7 +36,7 @@ function Sections() {
   const text = useOperatorText()
   const [path] = useLocation()
   const list = useRef<HTMLUListElement>(null)
-  // On a phone the row is longer than the screen: what one is on must be in sight.
+  // On a phone the row is longer than the screen. The current page is scrolled into view.
   useEffect(() => {
     const current = list.current?.querySelector<HTMLElement>("[aria-current]")
     if (current) list.current?.scrollTo({ left: current.offsetLeft - list.current.clientWidth / 3 })

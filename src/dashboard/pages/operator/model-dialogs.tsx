@@ -2,11 +2,12 @@
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
-import { SelectField, TextField, useDraft } from "../../components/form.tsx"
+import { SelectField, TextField } from "../../components/form.tsx"
 import { parseWhole } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { instantOf, useTimeZone, wallTimeIn } from "../../i18n/time.ts"
+import { useDraft } from "./act-dialog.tsx"
 import { currentPrice, type OperatorModel } from "./catalogue.tsx"
 import { ChangeDialog } from "./change-dialog.tsx"
 import { useModelText } from "./model-text.ts"
@@ -16,6 +17,9 @@ const rates = ["input_micro", "output_micro", "cache_read_micro", "cache_write_m
 type Rate = (typeof rates)[number]
 const whens = ["now", "later"] as const
 
+/** Rates as typed, and the time as a `datetime-local` field has it. */
+type PriceDraft = Readonly<Record<Rate | "time", string>> & { readonly when: (typeof whens)[number] }
+
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 
@@ -24,7 +28,7 @@ interface PriceDialogProps {
   readonly onClose: () => void
 }
 
-/** A price to come: four rates, and from when. */
+/** Schedules a price: four rates, and when they begin. */
 export function PriceDialog({ model, onClose }: PriceDialogProps) {
   const text = useModelText()
   const { rates: names } = useOperatorText()
@@ -34,12 +38,12 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
   const current = currentPrice(model)
   // A rate of one token in micro-rupiah is the price of a million tokens in rupiah: the same number.
   const rateText = (rate: Rate) => (current === undefined ? "" : format.number(current[rate]))
-  const { values, set, sent, send } = useDraft({
+  const { values, set, sent, send } = useDraft<PriceDraft>({
     input_micro: rateText("input_micro"),
     output_micro: rateText("output_micro"),
     cache_read_micro: rateText("cache_read_micro"),
     cache_write_micro: rateText("cache_write_micro"),
-    when: "now" as (typeof whens)[number],
+    when: "now",
     time: wallTimeIn(timeZone, Math.ceil((Date.now() + 1) / HOUR_MS) * HOUR_MS),
   })
   const rateOf = (rate: Rate) => parseWhole(values[rate], language)
@@ -123,7 +127,7 @@ interface SettingsDialogProps {
 
 const listed = (written: string): string[] => written.split(/[\s,]+/).filter((one) => one !== "")
 
-/** The name, tier, cap, fallback chain and passed fields of a model. Only the fields that differ from the opened ones are sent. */
+/** The settings of a model. Only the fields that were edited are sent. */
 export function SettingsDialog({ model, onClose }: SettingsDialogProps) {
   const text = useModelText()
   const { fields } = useOperatorText()
@@ -206,7 +210,7 @@ export function SettingsDialog({ model, onClose }: SettingsDialogProps) {
   )
 }
 
-/** What customers are usually given to move. */
+/** The usual time for customers to change over. */
 const GRACE_MS = 30 * 86_400_000
 
 interface RetireDialogProps {
@@ -215,7 +219,7 @@ interface RetireDialogProps {
   readonly onClose: () => void
 }
 
-/** Which model a retired one is served as, and until when. */
+/** Retires a model: it is served as another one until a certain time. */
 export function RetireDialog({ model, all, onClose }: RetireDialogProps) {
   const text = useModelText()
   const timeZone = useTimeZone()

@@ -1,4 +1,4 @@
-/** One model: its prices over time, what it may, and whether it is sold. */
+/** One model: its prices over time, its settings, and whether it is on sale. */
 import { useQuery } from "@tanstack/react-query"
 import { SearchX } from "lucide-react"
 import { useState } from "react"
@@ -67,7 +67,7 @@ function Identity({ model }: { readonly model: OperatorModel }) {
 
 const TONES: Readonly<Record<Price["state"], Tone>> = { past: "neutral", current: "good", coming: "accent" }
 
-/** A model's price versions, the newest first; those to come can still be taken back. */
+/** A model's price versions, the newest first. Scheduled ones can be deleted. */
 export function Prices({ model }: { readonly model: OperatorModel }) {
   const text = useModelText()
   const [scheduling, setScheduling] = useState(false)
@@ -172,7 +172,7 @@ function DeleteDialog({ model, price, onClose }: DeleteDialogProps) {
   )
 }
 
-/** What a model is called and may, and where it is served from. */
+/** A model's name, limits and backend. */
 export function Settings({ model }: { readonly model: OperatorModel }) {
   const text = useModelText()
   const { fields } = useOperatorText()
@@ -212,7 +212,7 @@ interface RetirementProps {
   readonly all: readonly OperatorModel[]
 }
 
-/** The end of a model's sale, and its return. */
+/** Whether a model is retired, and the actions that retire and restore it. */
 export function Retirement({ model, all }: RetirementProps) {
   const text = useModelText()
   const format = useFormat()

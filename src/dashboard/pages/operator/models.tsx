@@ -1,4 +1,4 @@
-/** The catalogue, retired models too, with what each costs now. */
+/** All models, retired ones too, with their current prices. */
 import { useQuery } from "@tanstack/react-query"
 import { SearchX } from "lucide-react"
 import { useLocation } from "wouter"

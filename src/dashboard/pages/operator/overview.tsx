@@ -1,4 +1,4 @@
-/** How the house does: what it made in a time, and what stands now. Asked again by itself. */
+/** The state of the business: figures of a period, and of the current moment. Refetched by itself. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import type { ReactNode } from "react"
 import { api, unwrap } from "../../api/client.ts"
@@ -182,7 +182,6 @@ function NowNumbers({ overview }: NumbersProps) {
 
 const FOLLOW_MS = 10_000
 
-/** What the overview asks, again and again. */
 const overviewQuery = (days: Days) =>
   queryOptions({
     queryKey: ["operator", "overview", days],

@@ -1,4 +1,4 @@
-/** Payments that came and could not be credited, until somebody has seen to them. */
+/** Payments that arrived and could not be credited, until an operator resolves them. */
 import { CircleCheck } from "lucide-react"
 import { useState } from "react"
 import { Link } from "wouter"

@@ -1,4 +1,4 @@
-/** The words that the operator's pages share. */
+/** The texts that the operator's pages share. */
 import { texts } from "../../i18n/language.tsx"
 
 export const useOperatorText = texts({

@@ -1,4 +1,4 @@
-/** Everybody's top-ups. */
+/** The top-ups of all accounts. */
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
@@ -42,7 +42,7 @@ export default function TopUpsPage() {
   )
 }
 
-/** A top-up in a row: of one account, and of all. */
+/** The columns of a list of top-ups: of one account, and of all. */
 export const topUpStatuses = ["pending", "paid", "expired"] as const
 type TopUpStatus = (typeof topUpStatuses)[number]
 

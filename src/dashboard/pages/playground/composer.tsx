@@ -1,4 +1,4 @@
-/** Where a message is written, and an answer stopped. */
+/** The field for the next message, with the button that sends it or stops the answer. */
 import { ArrowUp, Square } from "lucide-react"
 import { type FormEvent, type KeyboardEvent, useId, useRef, useState } from "react"
 import { Button } from "../../components/button.tsx"
@@ -17,7 +17,7 @@ interface ComposerProps {
 export function Composer({ value, busy, problem, onChange, onSend, onStop }: ComposerProps) {
   const text = usePlaygroundText()
   const id = useId()
-  // Fingers write lines with Enter, and send with the button.
+  // On a touch screen Enter starts a new line, and the button sends.
   const [keyboard] = useState(() => !matchMedia("(pointer: coarse)").matches)
   const field = useRef<HTMLTextAreaElement>(null)
   const send = (event: FormEvent | KeyboardEvent) => {
@@ -40,7 +40,7 @@ export function Composer({ value, busy, problem, onChange, onSend, onStop }: Com
         value={value}
         onChange={({ target }) => onChange(target.value)}
         onKeyDown={(event) => {
-          // While words are still being composed, Enter is the composer's own.
+          // Enter may also confirm a word in an input method.
           const isSending = event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing
           if (keyboard && isSending) send(event)
         }}

@@ -1,4 +1,4 @@
-/** A conversation: what was asked, what was answered, and how each answer ended. In this page's memory alone. */
+/** A conversation: each question, its answer, and how the answer ended. It is only in this page's memory. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useCallback, useEffect, useReducer, useRef } from "react"
 import { api, unwrap } from "../../api/client.ts"
@@ -14,7 +14,7 @@ export interface Exchange {
   /** Once the call has been accepted. */
   readonly requestId: string | undefined
   readonly state: "asking" | "answered" | "stopped" | "failed"
-  /** It ended at the answer's limit. */
+  /** The answer reached its limit. */
   readonly cutOff: boolean
   readonly failure: Error | undefined
 }
@@ -53,12 +53,12 @@ function after(
   return { cutOff: piece.cutOff }
 }
 
-/** What the model is told: the system prompt, and whatever was answered at least in part. */
+/** The messages for the model: the system prompt, and all exchanges with at least part of an answer. */
 function messagesOf(system: string, before: readonly Exchange[], question: string): Question["messages"] {
-  const told = before.filter(({ answer }) => answer !== "")
+  const answered = before.filter(({ answer }) => answer !== "")
   return [
     ...(system.trim() === "" ? [] : [{ role: "system" as const, content: system }]),
-    ...told.flatMap((exchange) => [
+    ...answered.flatMap((exchange) => [
       { role: "user" as const, content: exchange.question },
       { role: "assistant" as const, content: exchange.answer },
     ]),
@@ -69,7 +69,7 @@ function messagesOf(system: string, before: readonly Exchange[], question: strin
 interface Asking extends Pick<Question, "key" | "model" | "limit"> {
   readonly system: string
   readonly question: string
-  /** An exchange that this one takes the place of. */
+  /** The id of the exchange that this one replaces. */
   readonly instead?: number
 }
 
@@ -109,7 +109,7 @@ export function useConversation(): Conversation {
   return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), ask, stop, clear }
 }
 
-/** How it ended; a failure is thrown. */
+/** Follows an answer to its end. Throws its failure. */
 async function listen(question: Question, heard: (piece: Piece) => void): Promise<"answered" | "stopped"> {
   try {
     for await (const piece of answerTo(question)) heard(piece)
@@ -120,7 +120,10 @@ async function listen(question: Question, heard: (piece: Piece) => void): Promis
   }
 }
 
-/** Usage records exist a moment after a stream has ended. A call that was stopped is read on to its end, at most a minute, and settled then (decisions §6). */
+/**
+ * A usage record exists a moment after its stream has ended. A call that was stopped is read on to its end, for at most a
+ * minute, and settled then (decisions §6).
+ */
 const MAX_POLLS = 75
 const POLL_MS = 1_000
 
@@ -137,13 +140,13 @@ const receiptQuery = (requestId: string) =>
 export type Receipt = Awaited<ReturnType<NonNullable<ReturnType<typeof receiptQuery>["queryFn"]>>>
 
 export interface Receipts {
-  /** By request id; undefined while on its way. */
+  /** By request id; undefined while it is loading. */
   readonly of: ReadonlyMap<string, { readonly data: Receipt | undefined; readonly error: Error | null }>
   readonly chargeMicro: bigint
   readonly calls: number
 }
 
-/** Of the calls that were accepted and have ended. */
+/** The receipts of the calls that were accepted and have ended. */
 export function useReceipts(exchanges: readonly Exchange[]): Receipts {
   const ids = exchanges.flatMap(({ requestId, state }) => (requestId && state !== "asking" ? [requestId] : []))
   const asked = useQueries({ queries: ids.map(receiptQuery) })

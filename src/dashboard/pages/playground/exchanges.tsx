@@ -1,4 +1,4 @@
-/** What was asked and answered so far: each exchange with its cost, and the page that follows the newest one. */
+/** The exchanges of a conversation, each with its cost. */
 import { RotateCw, Trash2 } from "lucide-react"
 import { useEffect, useRef } from "react"
 import { Link } from "wouter"
@@ -12,14 +12,14 @@ import { type Conversation, type Exchange, type Receipt, type Receipts, useRecei
 import { codeIn, piecesIn } from "./fences.ts"
 import { usePlaygroundText } from "./text.ts"
 
-interface SaidProps {
+interface ExchangesProps {
   readonly conversation: Conversation
-  /** Asks again, in the place of the exchange of this number. */
+  /** Asks again; the new exchange replaces the one with this id. */
   readonly retry: (question: string, instead: number) => void
 }
 
-/** What has been said so far, and what it has cost together. */
-export function Said({ conversation: { exchanges, busy, clear }, retry }: SaidProps) {
+/** All exchanges, and their cost together. */
+export function Exchanges({ conversation: { exchanges, busy, clear }, retry }: ExchangesProps) {
   const text = usePlaygroundText()
   const format = useFormat()
   const receipts = useReceipts(exchanges)
@@ -58,11 +58,11 @@ export function Said({ conversation: { exchanges, busy, clear }, retry }: SaidPr
 interface AnswerProps {
   readonly exchange: Exchange
   readonly receipts: Receipts
-  /** Sends it again; undefined while something else is under way. */
+  /** Sends the question again; undefined while an answer is under way. */
   readonly retry: (() => void) | undefined
 }
 
-/** One exchange: what was asked, what came back, how it ended, and what it cost. */
+/** One exchange: the question, the answer, how it ended, and what it cost. */
 function Answer({ exchange, receipts, retry }: AnswerProps) {
   const text = usePlaygroundText()
   const { question, model, thinking, answer, state, requestId } = exchange
@@ -130,7 +130,7 @@ interface CostProps {
   readonly receipt: { readonly data: Receipt | undefined; readonly error: Error | null } | undefined
 }
 
-/** What one answer cost: tokens × rates, as the record says, and where the whole record is. */
+/** The cost of one answer: tokens × rates of its usage record, and a link to the record. */
 function Cost({ requestId, receipt }: CostProps) {
   const text = usePlaygroundText()
   return (
@@ -195,7 +195,7 @@ function Charged({ receipt }: { readonly receipt: Receipt }) {
   )
 }
 
-/** What a model wrote: plain text, with its code set apart. Nothing of it is ever taken for markup of the page. */
+/** A model's text, with code set apart. It is never interpreted as markup. */
 function Prose({ text }: { readonly text: string }) {
   const words = usePlaygroundText()
   return piecesIn(text).map((piece, index) =>
@@ -214,7 +214,7 @@ function Prose({ text }: { readonly text: string }) {
   )
 }
 
-/** Pixels from the end within which somebody still counts as being there. */
+/** Pixels from the end of the page within which it still follows the answer. */
 const NEAR = 160
 
 const distance = () => document.documentElement.scrollHeight - scrollY - innerHeight

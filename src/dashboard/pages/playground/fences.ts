@@ -1,14 +1,14 @@
-/** The little of Markdown that matters while reading an answer: fenced blocks of code, and code within a line. */
+/** The part of Markdown that matters for reading an answer: fenced code blocks, and code within a line. */
 interface TextPiece {
   readonly type: "text" | "code"
-  /** Of code, as the fence names it; may be empty. */
+  /** The language that the fence names; may be empty. */
   readonly language: string
   readonly text: string
 }
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/
 
-/** A fence that has not been closed yet, in an answer that still streams, runs to the end. */
+/** An open fence, in an answer that still streams, runs to the end. */
 export function piecesIn(text: string): readonly TextPiece[] {
   const pieces: TextPiece[] = []
   let open: { readonly mark: string; readonly language: string } | undefined
@@ -31,7 +31,7 @@ export function piecesIn(text: string): readonly TextPiece[] {
   return pieces
 }
 
-/** `code` within a line; a backtick without its fellow stays what it is. */
+/** `code` within a line. A single backtick stays as it is. */
 export const codeIn = (text: string): readonly { readonly isCode: boolean; readonly text: string }[] =>
   text
     .split(/(`[^`\n]+`)/)

@@ -1,7 +1,7 @@
 /**
- * The key that the playground calls with. Its secret is in this page's memory alone: pasted by the person, or of a trial
- * key that is made for the visit, with a small budget, and revoked when the page is left. One that could not be revoked,
- * because the browser died, is known by its id and revoked by the first visit after a day.
+ * The key that the playground calls with: one that the person pastes, or a trial key with a small budget. Its secret is only in
+ * this page's memory. A trial key is revoked when the page is left. If the browser crashed before, its id is remembered, and the
+ * first visit after a day revokes it.
  */
 import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { KeyRound } from "lucide-react"
@@ -18,7 +18,7 @@ import { usePlaygroundText } from "./text.ts"
 const TRIAL_BUDGET_MICRO = 5_000_000_000
 const TRIAL_REQUESTS_PER_MINUTE = 30
 
-/** What a whole key looks like (decisions §1). */
+/** The format of a key (decisions §1). */
 const WHOLE_KEY = /^sk-loket-[A-Za-z0-9]{46}$/
 const isWholeKey = (text: string): boolean => WHOLE_KEY.test(text)
 
@@ -39,7 +39,7 @@ export function usePlaygroundKey() {
     setKey(undefined)
     if (id === undefined) return
     void revoke(id)
-      // A list that is on its way may be from before.
+      // A list that is loading may be older than the revocation.
       .then(() => client.cancelQueries(keysQuery))
       .then(() => client.invalidateQueries(keysQuery))
   }, [client])
@@ -63,7 +63,7 @@ export function usePlaygroundKey() {
   })
   useEffect(() => {
     left.current = false
-    for (const id of leftKeys(Date.now())) void revoke(id)
+    for (const id of abandonedKeys(Date.now())) void revoke(id)
     addEventListener("pagehide", end)
     return () => {
       removeEventListener("pagehide", end)
@@ -75,26 +75,26 @@ export function usePlaygroundKey() {
   return { key, make, paste, end }
 }
 
-/** The page may be going away meanwhile, which the request outlives. */
+/** The request survives when the page is closed meanwhile. */
 async function revoke(id: string): Promise<void> {
   try {
     await unwrap(api.keys({ id }).revoke.post(undefined, { fetch: { keepalive: true } }))
   } catch (error) {
-    // Another account's, or none any more: whoever is signed in now cannot revoke it either.
+    // The key belongs to another account, or is gone. This account can never revoke it, so it is forgotten.
     if (!(error instanceof ApiFailure && error.code === "resource.not_found")) return
   }
   forgetKey(id)
 }
 
-/** Trial keys that this browser made and has not seen revoked: their ids, never their secrets. */
+/** The ids, never the secrets, of trial keys that this browser made and has not seen revoked. */
 const STORED = "loket.trial-keys"
-/** Before that another tab may be using it. */
+/** A younger key may be in use in another tab. */
 const LEFT_AFTER_MS = 24 * 60 * 60 * 1_000
 
 type Remembered = Readonly<Record<string, number>>
 
-/** Those that nobody can be using any more. */
-const leftKeys = (now: number): readonly string[] =>
+/** The keys that are no longer in use. */
+const abandonedKeys = (now: number): readonly string[] =>
   Object.entries(remembered()).flatMap(([id, madeAt]) => (now - madeAt >= LEFT_AFTER_MS ? [id] : []))
 
 const rememberKey = (id: string, now: number): void => store({ ...remembered(), [id]: now })
@@ -120,7 +120,7 @@ interface KeyChoiceProps {
   readonly onPaste: (secret: string) => void
 }
 
-/** With which key to call: one made for this visit, or one that the person has. */
+/** The choice of a key: a new trial key, or one that the person has. */
 export function KeyChoice({ making, onMake, onPaste }: KeyChoiceProps) {
   const text = usePlaygroundText()
   const format = useFormat()

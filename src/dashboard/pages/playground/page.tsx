@@ -1,4 +1,4 @@
-/** A conversation with a model through the gateway's own door, with what each answer cost. Text alone, no images. */
+/** A conversation with a model through the gateway's public API, with the cost of each answer. Text only. */
 import { useQuery } from "@tanstack/react-query"
 import { Boxes, MessageSquare, Settings2 } from "lucide-react"
 import { useState } from "react"
@@ -15,7 +15,7 @@ import { perMillion } from "../models/choose.ts"
 import { firstModel } from "../quick-start/clients.ts"
 import { Composer } from "./composer.tsx"
 import { useConversation } from "./conversation.ts"
-import { Said } from "./exchanges.tsx"
+import { Exchanges } from "./exchanges.tsx"
 import { KeyChoice, KeyInUse, usePlaygroundKey } from "./key.tsx"
 import { usePlaygroundText } from "./text.ts"
 
@@ -25,7 +25,7 @@ export default function PlaygroundPage() {
   const [search] = useSearchParams()
   const [asked] = useState(search.get("model") ?? undefined)
   const served = models.data?.filter(({ endpoints }) => endpoints.includes("chat"))
-  if (served?.[0] !== undefined) return <Talk models={served as [CatalogueModel, ...CatalogueModel[]]} asked={asked} />
+  if (served?.[0] !== undefined) return <Chat models={served as [CatalogueModel, ...CatalogueModel[]]} asked={asked} />
   return (
     <Page title={text.title} intro={text.intro}>
       {served !== undefined ? (
@@ -41,19 +41,19 @@ export default function PlaygroundPage() {
 
 const LIMIT = "1024"
 
-interface TalkProps {
+interface ChatProps {
   readonly models: readonly [CatalogueModel, ...CatalogueModel[]]
   /** The model that the address asks for. */
   readonly asked: string | undefined
 }
 
-/** The conversation with what belongs to it: its settings, its key, and where the next message is written. */
-function Talk({ models, asked }: TalkProps) {
+/** The conversation with its settings, its key, and the field for the next message. */
+function Chat({ models, asked }: ChatProps) {
   const text = usePlaygroundText()
   const format = useFormat()
   const [written, setWritten] = useState<WrittenSettings>({ model: asked, system: "", limit: LIMIT })
   const [message, setMessage] = useState("")
-  // Side by side there is room for the settings, on a phone they are in the way.
+  // The settings are open where there is room beside the conversation, and closed on a phone.
   const [roomy] = useState(() => matchMedia("(width >= 64rem)").matches)
   const { key, make, paste, end } = usePlaygroundKey()
   const conversation = useConversation()
@@ -88,7 +88,7 @@ function Talk({ models, asked }: TalkProps) {
         </details>
         <section className="card playground-talk" aria-label={text.conversation}>
           {exchanges.length > 0 ? (
-            <Said conversation={conversation} retry={send} />
+            <Exchanges conversation={conversation} retry={send} />
           ) : key === undefined ? null : (
             <Beginning ready={limit !== undefined} onChoose={send} />
           )}
@@ -144,13 +144,13 @@ function Beginning({ ready, onChoose }: BeginningProps) {
 }
 
 interface WrittenSettings {
-  /** Undefined for the first that there is. */
+  /** Undefined for the first model. */
   readonly model: string | undefined
   readonly system: string
   readonly limit: string
 }
 
-/** An answer limit as it is written, or undefined where it is none for this model. */
+/** The typed answer limit, or undefined when this model does not allow it. */
 function useLimit({ limit }: WrittenSettings, model: CatalogueModel): number | undefined {
   const { language } = useLanguage()
   const tokens = parseWhole(limit, language)

@@ -1,6 +1,6 @@
 /**
- * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. Its answer comes in
- * pieces; what goes wrong, before the stream or in it, is thrown as an ApiFailure (gateway-api.md, "Events").
+ * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. The answer arrives in
+ * pieces. A failure, before the stream or in it, is thrown as an ApiFailure (specification, "Events").
  */
 import { EventSourceParserStream } from "eventsource-parser/stream"
 import { ApiFailure, failureOf } from "../../api/failure.ts"
@@ -18,7 +18,7 @@ export type Piece =
   | { readonly type: "begun"; readonly requestId: string }
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "thinking"; readonly text: string }
-  /** `cutOff`: at the answer's limit. */
+  /** `cutOff`: the answer reached its limit. */
   | { readonly type: "finished"; readonly cutOff: boolean }
 
 export async function* answerTo({ key, model, messages, limit, signal }: Question): AsyncGenerator<Piece, void> {
@@ -40,7 +40,7 @@ export async function* answerTo({ key, model, messages, limit, signal }: Questio
     .getReader()
   for (;;) {
     const { done, value } = await reached(events.read(), signal)
-    // A stream that ends without its mark has broken off.
+    // A stream that ends without `[DONE]` was cut off.
     if (done) throw new ApiFailure(undefined, 0)
     if (value.data === "[DONE]") return
     yield* piecesOf(JSON.parse(value.data) as Chunk)
@@ -72,7 +72,7 @@ function* piecesOf({ error, choices = [] }: Chunk): Generator<Piece, void> {
   }
 }
 
-/** A connection that fails is told as one; a stop is the person's own. */
+/** A failed connection becomes an ApiFailure, unless the person stopped the answer. */
 async function reached<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return await work.catch((error: unknown) => {
     throw signal.aborted ? error : new ApiFailure(undefined, 0)

@@ -1,6 +1,6 @@
 /**
- * How clients are set up, as each was tried (docs/clients.md): text to be copied, with the person's own address in it.
- * The key stands as `<API_KEY>`, for nobody can show it again.
+ * The set-up of each client, as it was tested (docs/clients.md): text to copy, with this gateway's address in it. The key is
+ * `<API_KEY>`, because a key cannot be shown again.
  */
 import type { CatalogueModel } from "../../api/queries.ts"
 import type { QuickStartText } from "./text.ts"
@@ -23,7 +23,7 @@ export interface Client {
   readonly id: keyof QuickStartText["notes"]
   readonly name: string
   readonly format: Format
-  /** What the ids of models begin with that it is at its best with. */
+  /** The beginning of the ids of models that the client works best with. */
   readonly likes?: string
   readonly snippets: (setting: Setting) => readonly Snippet[]
 }
@@ -164,7 +164,7 @@ const openCode = (base: string, model: CatalogueModel): string =>
     2,
   )
 
-/** What to begin with: one that the client is at its best with and that can use tools, if there is, and not the dearest. */
+/** The model to begin with: one that suits the client and can use tools, if there is one, of a middle price. */
 export function firstModel(models: readonly CatalogueModel[], likes = ""): CatalogueModel | undefined {
   const liked = models.filter(({ model }) => model.startsWith(likes))
   const able = models.filter((model) => model.supports_tools)

@@ -1,4 +1,4 @@
-/** What belongs to the account itself: preferences, alerts, password, sessions, and its end. */
+/** The settings of the account: preferences, alerts, password, sessions, and its deletion. */
 import { Combobox } from "@base-ui/react/combobox"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
@@ -20,14 +20,14 @@ import { PasswordChange, Sessions } from "./security.tsx"
 import { useSettingsText } from "./text.ts"
 import { describeZone, timeZonesWith, zoneMatches, zoneName } from "./time-zones.ts"
 
-interface AccountWish {
+interface AccountChange {
   readonly time_zone?: string
-  /** Null takes it away. */
+  /** Null removes it. */
   readonly low_balance_email?: string | null
   readonly low_balance_threshold_micro?: number | null
 }
 
-const changeAccount = (wish: AccountWish) => unwrap(api.account.patch(wish))
+const changeAccount = (change: AccountChange) => unwrap(api.account.patch(change))
 
 export default function SettingsPage() {
   const text = useSettingsText()
@@ -73,7 +73,7 @@ export default function SettingsPage() {
 
 const FIRST_MICRO = 20_000_000_000
 
-/** Whom to write to when the balance runs low, and what low is. */
+/** The alert for a low balance: its address and its limit. */
 function LowBalance() {
   const text = useSettingsText()
   const toasts = useToasts()
@@ -147,7 +147,7 @@ function LowBalance() {
   )
 }
 
-/** The account's time zone, found by typing a part of its name; kept as soon as one is chosen. */
+/** The account's time zone, found by typing a part of its name. It is saved as soon as it is chosen. */
 function TimeZoneField() {
   const text = useSettingsText()
   const toasts = useToasts()
@@ -159,7 +159,7 @@ function TimeZoneField() {
     mutationFn: (zone: string) => changeAccount({ time_zone: zone }),
     onSuccess: (account) => {
       client.setQueryData(accountQuery.queryKey, account)
-      // Days begin elsewhere now.
+      // Days begin at another time now.
       void client.invalidateQueries({ queryKey: ["usage"] })
       void client.invalidateQueries({ queryKey: ["summary"] })
       toasts.done(text.saved)
@@ -180,7 +180,7 @@ function TimeZoneField() {
         <Field label={text.timeZone} hint={text.timeZoneHint}>
           {(attributes) => (
             <Combobox.InputGroup className="input">
-              {/* Named a second time: while the list is open, all around it is hidden from screen readers, the label too. */}
+              {/* A label of its own: while the list is open, the field's label is hidden from screen readers. */}
               <Combobox.Input
                 {...attributes}
                 aria-label={text.timeZone}

@@ -15,12 +15,12 @@ import { useAccount } from "../../shell/session.tsx"
 import { deviceOf } from "./device.ts"
 import { useSettingsText } from "./text.ts"
 
-/** As the server counts: characters, an emoji once. */
+/** As the server counts: code points, so that an emoji counts once. */
 const NEW_PASSWORD = /^[^]{10,256}$/u
 
 /**
- * A new password. The server ends every session with the old one, this one too, so that nobody is left who should not be;
- * here the new password signs in again at once.
+ * Changes the password. The server ends every session, this one too, so that a stranger is signed out. The page signs in again
+ * at once with the new password.
  */
 export function PasswordChange() {
   const text = useSettingsText()
@@ -56,7 +56,7 @@ export function PasswordChange() {
       <form className="settings-form" onSubmit={submit}>
         <p className="settings-intro">{text.passwordIntro}</p>
         {change.error !== null && wrong === undefined && <ErrorState error={change.error} />}
-        {/* For password managers, which keep a password by its account. */}
+        {/* For password managers, which store a password with its account. */}
         <input type="text" autoComplete="username" value={email} readOnly hidden />
         <PasswordField
           label={text.currentPassword}
@@ -87,7 +87,7 @@ export function PasswordChange() {
   )
 }
 
-/** A password that was refused, in words; undefined for whatever else went wrong. */
+/** The text for a refused password; undefined for any other error. */
 export function usePasswordError(): (error: Error | null) => string | undefined {
   const text = useSettingsText()
   const format = useFormat()
@@ -97,7 +97,7 @@ export function usePasswordError(): (error: Error | null) => string | undefined 
   }
 }
 
-/** Where the account is signed in, and the end of that. */
+/** The open sessions of the account. Each can be ended. */
 const sessionsQuery = queryOptions({
   queryKey: ["sessions"],
   queryFn: async () => (await unwrap(api.account.sessions.get())).data,
@@ -111,7 +111,7 @@ export function Sessions() {
   const client = useQueryClient()
   const sessions = useQuery(sessionsQuery)
   const end = useMutation({
-    /** One, or without its id all others. */
+    /** Ends one session, or without an id all others. */
     mutationFn: async (id: string | undefined) => {
       if (id === undefined) await unwrap(api.account.sessions.delete())
       else await unwrap(api.account.sessions({ id }).delete())
@@ -120,7 +120,7 @@ export function Sessions() {
       await client.invalidateQueries(sessionsQuery)
       toasts.done(id === undefined ? text.othersEnded : text.ended)
     },
-    // One that has ended by itself meanwhile is no longer in the list.
+    // The session may have ended meanwhile; then the list is out of date.
     onError: () => client.invalidateQueries(sessionsQuery),
   })
   const deviceName = ({ user_agent: userAgent }: OpenSession) => {

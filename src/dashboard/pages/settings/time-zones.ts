@@ -1,7 +1,7 @@
-/** The time zones that the browser knows, with what people call them. */
+/** The time zones that the browser knows, with their common names. */
 import type { Language } from "../../i18n/language.tsx"
 
-/** All of them, and the account's own should it not be among them. */
+/** All time zones, and the account's own if the browser does not know it. */
 export function timeZonesWith(own: string): readonly string[] {
   const known = ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")]
   return known.includes(own) ? known : [own, ...known]

@@ -1,6 +1,6 @@
 /**
- * What the page shows, as it stands in its address: a link shows the same to whoever opens it, and a reload changes nothing.
- * What an address says that makes no sense counts as not said.
+ * What the page shows is in its address: a link shows the same to everyone, and a reload changes nothing. Invalid values in an
+ * address are ignored.
  */
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
@@ -29,7 +29,7 @@ export interface View {
   readonly request: string | undefined
 }
 
-/** More bars than these say nothing. */
+/** Days. A longer range has too many bars by the hour. */
 const LONGEST_BY_HOUR = 7
 
 export const nothingFiltered = {
@@ -43,7 +43,7 @@ export const nothingFiltered = {
 export const isFiltered = ({ model, key, format, status, error }: View): boolean =>
   [model, key, format, status, error].some((filter) => filter !== undefined)
 
-/** Sums are of final records, and know no error codes. */
+/** Sums contain only final records, and have no error codes. */
 export const canBeSummed = ({ status, error }: View): boolean =>
   error === undefined && status?.startsWith("fallback_") !== true
 
@@ -68,7 +68,7 @@ export function readView(query: URLSearchParams, today: string): View {
   }
 }
 
-/** Days up to today are written as so many days, which go on with the calendar. */
+/** A range up to today is written as a number of days, so that it moves with the calendar. */
 export function writeView(query: URLSearchParams, change: Partial<View>, today: string): URLSearchParams {
   const written = new URLSearchParams(query)
   const { days, ...rest } = change
@@ -102,7 +102,7 @@ export function useView(): AddressedView {
     (changed: Partial<View>) => setQuery((now) => writeView(now, changed, today), { replace: true }),
     [setQuery, today],
   )
-  // A receipt is a step of its own: the browser's back button closes it.
+  // A receipt is an entry in the browser's history, so that the back button closes it.
   const open = useCallback(
     (request: string) => setQuery((now) => writeView(now, { request }, today), { state: { opened: true } }),
     [setQuery, today],

@@ -1,4 +1,4 @@
-/** The range by model, key or format, and its errors by code. What is chosen narrows the page. */
+/** The range by model, key or format, and its errors by code. Choosing a row filters the page. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { CircleCheck } from "lucide-react"
 import { useMemo, useState } from "react"

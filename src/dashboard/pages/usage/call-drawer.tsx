@@ -1,4 +1,4 @@
-/** One call, told from its final record: what it cost and why, and how it went. */
+/** One call, from its final record: its cost and how it adds up, its outcome and its details. */
 import { useQuery } from "@tanstack/react-query"
 import { CornerDownRight, Info, SearchX } from "lucide-react"
 import type { ReactNode } from "react"
@@ -123,7 +123,7 @@ function Details({ call }: { readonly call: CallDetail }) {
 
 type Of = { readonly call: CallDetail }
 
-/** Why a call cost nothing, or less than its tokens; and which models it went by. */
+/** Why a call cost nothing, or less than its tokens. */
 function Outcome({ call }: Of) {
   const text = useCallText()
   const format = useFormat()
@@ -166,7 +166,7 @@ function Notice({ title, code = null, children }: NoticeProps) {
   )
 }
 
-/** Only of calls that were rerouted. */
+/** The models of a call that was rerouted. */
 function Route({ call }: Of) {
   const text = useCallText()
   if (call.markers.length === 0) return null
@@ -201,8 +201,8 @@ const buckets = [
 const MILLION = 1_000_000n
 
 /**
- * A call's cost as a sum that can be checked by hand: tokens × rate of each bucket, less what the house bore. Every digit is
- * shown. Of a call that cost nobody anything there are only the counts.
+ * A call's cost as a sum that can be checked by hand: tokens × rate of each bucket, less what the house absorbed. Every digit is
+ * shown. A call without any cost shows only its token counts.
  */
 function Receipt({ call }: { readonly call: CallDetail }) {
   const text = useCallText()

@@ -1,6 +1,6 @@
-/** A list of calls that grows at both ends: newer ones as they end, older ones as they are asked for. */
+/** A list of calls that grows at both ends: newer calls as they end, older ones as they are loaded. */
 
-/** What tells calls apart: a reroute of a call has its id, and another model. */
+/** The fields that identify a record. A reroute has the id of its call, and another model. */
 interface Identity {
   readonly request_id: string
   readonly status: string
@@ -15,13 +15,13 @@ interface CallPage<Call> {
 export interface CallList<Call> {
   readonly calls: readonly Call[]
   readonly nextCursor: string | null
-  /** By `callName`: those that came while the list was looked at. */
+  /** The `callName` of each call that arrived while the list was shown. */
   readonly arrived: ReadonlySet<string>
 }
 
 export const callName = ({ request_id: id, status, model }: Identity): string => `${id} ${status} ${model}`
 
-/** The newest calls on top of what is known. When they do not meet, the list begins anew. */
+/** Puts the newest page on top of the known calls. If the two do not overlap, the list starts again with the page. */
 export function joined<Call extends Identity>(
   known: CallList<Call> | undefined,
   { data, next_cursor: nextCursor }: CallPage<Call>,

@@ -1,4 +1,4 @@
-/** The words of a call's receipt. */
+/** The texts of a call's receipt. */
 import { texts } from "../../i18n/language.tsx"
 
 export const useCallText = texts({

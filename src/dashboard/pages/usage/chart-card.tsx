@@ -1,4 +1,4 @@
-/** One of the numbers over time, whole or by group. */
+/** One of the figures over time, in total or by group. */
 import { Activity } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
 import { Choice } from "../../components/choice.tsx"
@@ -58,7 +58,7 @@ function Drawn({ view, series }: Pick<AddressedView, "view"> & { readonly series
   const format = useFormat()
   const names = useSeriesNames(view)
   const { show } = view
-  // What is on its way may be of other steps than what is here.
+  // The data that is shown may still have the steps of the previous view.
   const { data, group_by: groupedBy, split_by: split } = series
   const { labels, drawn } = useMemo(() => {
     const steps = stepsOf({ ...view, step: groupedBy === "hour" ? "hour" : "day" })
@@ -84,7 +84,7 @@ function Drawn({ view, series }: Pick<AddressedView, "view"> & { readonly series
   )
 }
 
-/** Days and hours of the account's own time zone already: nothing is to be reckoned. */
+/** Days and hours are already in the account's time zone. */
 function stepLabel(step: string, format: Format): string {
   const day = format.shortDay(step.slice(0, 10))
   return step.length === 10 ? day : `${day}, ${step.slice(11)}`

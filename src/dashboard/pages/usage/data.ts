@@ -1,4 +1,4 @@
-/** What the page asks: only what is in sight, narrowed as the address says. */
+/** The queries of the usage page, with the filters of its address, and the names of keys and formats. */
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
@@ -7,7 +7,7 @@ import { formats, type Split, type View } from "./address.ts"
 import { type CallList, joined } from "./call-list.ts"
 import { useUsageText } from "./text.ts"
 
-/** As the API has it. */
+/** The filters as the API takes them. */
 const filterOf = ({ days, model, key, format, status }: View) => ({
   ...days,
   ...(model !== undefined && { model }),
@@ -24,14 +24,14 @@ type ListFilter = ReturnType<typeof listFilterOf>
 
 const PAGE = 50
 
-/** The newest calls, or those after a cursor. */
+/** The newest calls, or the calls after a cursor. */
 export const callsPage = (filter: ListFilter, cursor?: string) =>
   unwrap(api.usage.get({ query: { ...filter, limit: PAGE, ...(cursor !== undefined && { cursor }) } }))
 export type Call = Awaited<ReturnType<typeof callsPage>>["data"][number]
 
 export const exportAddress = (view: View): string => `/usage/export.csv?${new URLSearchParams(listFilterOf(view))}`
 
-/** Over time, with all of it together: what the numbers and the chart show. */
+/** Sums over time with their total: for the figures and the chart. */
 export const seriesQuery = (view: View) => {
   const { step, split } = view
   const query = { ...filterOf(view), group_by: step, ...(split !== undefined && { split_by: split }) }
@@ -69,8 +69,8 @@ export const callQuery = (requestId: string) =>
 export type CallDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof callQuery>["queryFn"]>>>
 
 /**
- * The list of calls, the newest first: a first page that is asked again when a call has ended, and older ones below that
- * are kept as they came. So a list of many pages follows live calls with one small question.
+ * The list of calls, the newest first. Only its first page is refetched when a call has ended; older pages are kept as they
+ * came. So a long list follows live calls with one small query.
  */
 export const callsQuery = (filter: ListFilter) => {
   const queryKey = ["calls", filter]
@@ -78,13 +78,13 @@ export const callsQuery = (filter: ListFilter) => {
     queryKey,
     queryFn: async ({ client }): Promise<CallList<Call>> => {
       const page = await callsPage(filter)
-      // Read only now: older calls may have been added meanwhile.
+      // Read after the request, because older calls may have been added meanwhile.
       return joined(client.getQueryData<CallList<Call>>(queryKey), page)
     },
   })
 }
 
-/** The page after what is known of the list. */
+/** Loads the page after the known ones. */
 export function useOlderCalls(filter: ListFilter) {
   const client = useQueryClient()
   return useMutation({
@@ -98,7 +98,7 @@ export function useOlderCalls(filter: ListFilter) {
   })
 }
 
-/** A key's name; its id while the names are on their way. */
+/** A key's name; its id while the names are loading. */
 export function useKeyName(): (id: string) => string {
   const { data: keys } = useQuery(namedKeysQuery)
   const names = useMemo(() => new Map(keys?.map(({ id, name }) => [id, name])), [keys])
@@ -116,7 +116,7 @@ export function useFormatName(): (format: string) => string {
   )
 }
 
-/** Of what a group is of. */
+/** The name of a group: of a model, a key or a format. */
 export function useGroupName(split: Split | undefined): (group: string) => string {
   const keyName = useKeyName()
   const formatName = useFormatName()

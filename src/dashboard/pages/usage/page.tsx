@@ -1,4 +1,4 @@
-/** Where the money goes: sums over time, what they consist of, and every call with its receipt. Follows calls live. */
+/** What was spent on: sums over time, their parts, and every call with its receipt. It follows calls live. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Download, X } from "lucide-react"
 import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
@@ -55,7 +55,7 @@ function Sums({ view, change }: ReturnType<typeof useView>) {
   )
 }
 
-/** Of when, and of which calls everything on the page is. */
+/** The range of days and the filters that hold for the whole page. */
 function Filters({ view, today, change }: AddressedView) {
   const text = useUsageText()
   const statusText = useStatusText()
@@ -128,17 +128,17 @@ interface Option {
   readonly label: string
 }
 
-/** A model that is served no longer, or whatever the address says, is there too. */
+/** The options of a filter. A chosen value that is not known, such as a model that is gone, is an option too. */
 const choice = (any: string, known: readonly Option[], chosen: string | undefined): readonly Option[] => [
   { value: "", label: any },
   ...known,
   ...(chosen === undefined || known.some(({ value }) => value === chosen) ? [] : [{ value: chosen, label: chosen }]),
 ]
 
-/** From Rp 100,000 on nobody looks for the decimals, which are in the tip. */
+/** From Rp 100,000 on decimals are shown only in the tip. */
 const LARGE_MICRO = 100_000_000_000
 
-/** The range in five numbers. */
+/** The range in five figures. */
 function Numbers({ series }: { readonly series: Series | undefined }) {
   const text = useUsageText()
   const labels = [text.spend, text.calls, text.tokens, text.cache, text.latency]

@@ -1,10 +1,10 @@
-/** Sums over time as a chart shows them: a value for each step, also where nothing was called, and one series a group. */
+/** Sums over time as series of a chart: a value for each step, steps without calls included, and one series for each group. */
 import type { Series as ChartSeries } from "../../components/chart.tsx"
 import { dayCount, daysOf } from "../../i18n/time.ts"
 import type { Show, View } from "./address.ts"
 import type { Sum } from "./data.ts"
 
-/** As many as there are colours; what is smaller goes together. */
+/** As many groups as there are colours; the smaller ones become one series. */
 const LARGEST = 7
 
 /** The groups that the API counts in: days, or hours as 2026-11-20T09:00. */
@@ -16,7 +16,7 @@ export function stepsOf({ days, step }: View): readonly string[] {
 
 type Value = (sum: Sum) => number | null
 
-/** What of a sum is shown, in its own unit: micro-rupiah, tokens, calls, a share, milliseconds. */
+/** The value of a sum in its own unit: micro-rupiah, tokens, calls, a share, milliseconds. */
 const values: Readonly<Record<Show, Value>> = {
   spend: (sum) => sum.charge_micro,
   tokens: (sum) => inputOf(sum) + sum.output_tokens,
@@ -24,12 +24,12 @@ const values: Readonly<Record<Show, Value>> = {
   cache: (sum) => cacheShare(sum),
   latency: (sum) => sum.first_token_p50_ms,
 }
-/** Groups of the others cannot be put together, and a step without calls has none. */
+/** Shares and latencies of groups cannot be added, and have no value where nothing was called. */
 const canBeAdded = (show: Show): boolean => show !== "cache" && show !== "latency"
 
 type Tokens = Pick<Sum, "input_tokens" | "cache_read_tokens" | "cache_write_tokens">
 
-/** All that was read, from a cache or not. */
+/** All input tokens, cached or not. */
 export const inputOf = (sum: Tokens): number => sum.input_tokens + sum.cache_read_tokens + sum.cache_write_tokens
 
 /** Null where nothing was read at all. */
@@ -44,11 +44,11 @@ export interface SeriesNames {
   readonly slow: string
   readonly buckets: Readonly<Record<"input" | "output" | "cacheRead" | "cacheWrite", string>>
   readonly others: (count: number) => string
-  /** Of a model, a key or a format. */
+  /** The name of a model, a key or a format. */
   readonly group: (split: string) => string
 }
 
-/** Of what the whole consists, when nothing is grouped. */
+/** The series of each view when nothing is grouped. */
 const parts = (names: SeriesNames): Readonly<Record<Show, readonly (readonly [name: string, value: Value])[]>> => ({
   spend: [[names.whole, values.spend]],
   tokens: [

@@ -1,4 +1,4 @@
-/** What the wallet asks and changes. */
+/** The queries and changes of the wallet. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 
@@ -6,8 +6,8 @@ import { api, unwrap } from "../../api/client.ts"
 export const SMALLEST_RP = 10_000
 export const LARGEST_RP = 100_000_000
 
-/** Should the event be missed that tells of a payment, it is seen this much later. */
-const LOOK_MS = 5_000
+/** A payment whose event is missed is seen after this time at the latest. */
+const POLL_MS = 5_000
 
 export const topUpsQuery = queryOptions({
   queryKey: ["top-ups"],
@@ -20,11 +20,11 @@ export const topUpQuery = (id: string) =>
   queryOptions({
     queryKey: ["top-ups", id],
     queryFn: () => unwrap(api["top-ups"]({ id }).get()),
-    refetchInterval: ({ state }) => (state.data?.status === "pending" ? LOOK_MS : false),
+    refetchInterval: ({ state }) => (state.data?.status === "pending" ? POLL_MS : false),
   })
 export type TopUp = Awaited<ReturnType<NonNullable<ReturnType<typeof topUpQuery>["queryFn"]>>>
 
-/** What so many rupiah would cost. Fees change with the configuration alone. */
+/** The cost of a top-up. Fees change only with the configuration. */
 export const quoteQuery = (amountRp: number) =>
   queryOptions({
     queryKey: ["quote", amountRp],

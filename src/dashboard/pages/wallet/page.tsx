@@ -1,4 +1,4 @@
-/** The balance, how to add to it, what is still to be paid, and what was. */
+/** The balance, a form to top it up, payments to be made, and past top-ups. */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useState } from "react"
@@ -38,7 +38,7 @@ export default function WalletPage() {
   )
 }
 
-/** Payments that were begun and may still be made: after a reload they are not lost. */
+/** Payments that were begun and can still be made. */
 function Pending() {
   const text = useWalletText()
   const format = useFormat()
@@ -91,8 +91,8 @@ function TopUpForm() {
   const [, navigate] = useLocation()
   const [search] = useSearchParams()
   const client = useQueryClient()
-  const [typed, setTyped] = useState(() => written(wishedRp(search.get("amount")), language))
-  // A mistake is told when the field is left, and not while it is still being written.
+  const [typed, setTyped] = useState(() => written(requestedRp(search.get("amount")), language))
+  // An error is shown when the field is left, and not while somebody types.
   const [left, setLeft] = useState(false)
   const amount = read(typed, language)
   const quote = useQuery({
@@ -164,15 +164,15 @@ function TopUpForm() {
   )
 }
 
-/** An amount that is in order and refused all the same is more than the provider takes in one payment. */
+/** A valid amount that is refused exceeds what the payment provider takes at once. */
 function PaymentError({ error, retry }: { readonly error: Error; readonly retry?: () => unknown }) {
   const text = useWalletText()
   if (error instanceof ApiFailure && error.code === "request.invalid") return <Refusal>{text.tooLargeToPay}</Refusal>
   return <ErrorState error={error} {...(retry && { retry })} />
 }
 
-/** The amount that a link asks for. */
-function wishedRp(text: string | null): number {
+/** The amount in a link. */
+function requestedRp(text: string | null): number {
   const amountRp = /^\d{5,9}$/.test(text ?? "") ? Number(text) : FIRST_RP
   return amountRp >= SMALLEST_RP && amountRp <= LARGEST_RP ? amountRp : FIRST_RP
 }

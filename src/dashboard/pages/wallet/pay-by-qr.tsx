@@ -1,4 +1,4 @@
-/** A QR code to scan, how long it can be, and what somebody does who has no second screen to scan it from. */
+/** A QR code to scan, the time that is left, and what to do without a second screen to scan it from. */
 import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { Copy, Download, ExternalLink } from "lucide-react"
 import { useEffect, useState } from "react"
@@ -85,7 +85,7 @@ function Code({ topUp: { qr, breakdown } }: { readonly topUp: TopUp }) {
   )
 }
 
-/** While payments are simulated, pressing a button is what scanning the code would be. */
+/** While payments are simulated, a link takes the place of scanning the code. */
 function SimulatedPay({ address }: { readonly address: string }) {
   const text = useWalletText()
   return (
@@ -116,7 +116,7 @@ function useCountdown(seconds: number, receivedAt: number, over: () => void): nu
   }, [isOver])
   useEffect(() => {
     if (isOver) over()
-    // Once when it is over, whatever the function is by then.
+    // Only once, with the function of that moment.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [isOver])
   return left
@@ -130,7 +130,7 @@ const SIDE_PX = 1_024
 
 /** The QR code as a picture that other apps can read: white around it, and large enough to be scanned from a gallery. */
 const svgAddress = (svg: string): string =>
-  // Without a size of its own it cannot be drawn everywhere.
+  // Some browsers cannot draw an image without a size of its own.
   `data:image/svg+xml,${encodeURIComponent(svg.replace("<svg ", `<svg width="${SIDE_PX}" height="${SIDE_PX}" `))}`
 
 async function qrPng(svg: string): Promise<Blob> {
@@ -155,7 +155,7 @@ function save(file: Blob, name: string): void {
   link.href = URL.createObjectURL(file)
   link.download = name
   link.click()
-  // The download has taken it by then.
+  // The download has started by then.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 

@@ -1,4 +1,4 @@
-/** One top-up: its QR code while it can be paid, and what became of it. Changes by itself when the payment comes. */
+/** One top-up: its QR code while it can be paid, then its outcome. It changes by itself when the payment arrives. */
 import { useQuery } from "@tanstack/react-query"
 import { ArrowLeft, CircleCheck, Clock, QrCode } from "lucide-react"
 import { Link, useParams } from "wouter"
@@ -49,7 +49,7 @@ export default function PaymentPage() {
   )
 }
 
-/** An address of nobody's top-up, or of another's. */
+/** The address of a top-up that does not exist, or belongs to another account. */
 export function NotThere({ error, retry }: { readonly error: Error; readonly retry: () => unknown }) {
   const text = useWalletText()
   const shell = useShellText()
@@ -63,7 +63,7 @@ export function NotThere({ error, retry }: { readonly error: Error; readonly ret
   )
 }
 
-/** What became of a top-up that is no longer waited for. */
+/** A top-up that was paid. */
 function Paid({ topUp: { id, breakdown } }: { readonly topUp: TopUp }) {
   const text = useWalletText()
   const format = useFormat()
@@ -123,7 +123,7 @@ function Expired({ topUp }: { readonly topUp: TopUp }) {
   )
 }
 
-/** All that is known of a top-up: what it cost, when, and by which names others know it. */
+/** Everything about a top-up: its cost, its times, and its ids. */
 function TopUpDetails({ topUp }: { readonly topUp: TopUp }) {
   const text = useWalletText()
   const format = useFormat()

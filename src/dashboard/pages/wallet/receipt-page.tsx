@@ -1,4 +1,4 @@
-/** The receipt of a paid top-up, made to be printed: on paper only the receipt is left of the page. */
+/** The receipt of a paid top-up, for printing: on paper there is only the receipt. */
 import { useQuery } from "@tanstack/react-query"
 import { ArrowLeft, Printer } from "lucide-react"
 import { useParams } from "wouter"

@@ -1,17 +1,17 @@
-/** A top-up in words: how far it has come, how it is paid, and what it costs line by line. */
+/** The parts of a top-up that several pages show: its status, its payment method, and its costs. */
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import type { Breakdown, ListedTopUp } from "./data.ts"
 import { useWalletText } from "./text.ts"
 
 const TONES: Readonly<Record<ListedTopUp["status"], Tone>> = { pending: "warn", paid: "good", expired: "neutral" }
 
-/** How far a top-up has come, in a word. */
+/** The status of a top-up, as a tag. */
 export function TopUpStatus({ status }: Pick<ListedTopUp, "status">) {
   const text = useWalletText()
   return <Tag tone={TONES[status]}>{text.statuses[status]}</Tag>
 }
 
-/** How a top-up is paid; a provider that has no name here goes by its own. */
+/** The name of a payment method; a provider that is not known is shown by its own name. */
 export function useMethodName(): (provider: string) => string {
   const { methods } = useWalletText()
   return (provider) => (provider === "midtrans" || provider === "simulated" ? methods[provider] : provider)
