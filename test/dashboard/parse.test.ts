@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, constantFrom, property } from "fast-check"
-import { formatRupiah, parseRupiah, parseWhole } from "../../src/dashboard/i18n/amounts.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/format.ts"
+import { parseRupiah, parseWhole } from "../../src/dashboard/i18n/parse.ts"
 
 test.each([
   ["50000", 50_000_000_000n, 50_000_000_000n],

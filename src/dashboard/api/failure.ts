@@ -1,4 +1,4 @@
-/** A failed API call: the error body that the server sent (specification, "Error body"), or that it was not reached. */
+/** A failed API call: the error body that the server sent (gateway-api.md, "Error body"), or that it was not reached. */
 import type { ErrorBody } from "../../http/dashboard/contract.ts"
 
 /** An error body. The codes of errors inside a stream are shorter. */

@@ -1,7 +1,6 @@
-/** What a page is laid out with: its head, cards, single figures, facts, bars of usage, and blocks of code. */
+/** What a page is laid out with: its head, cards, single figures, facts, and blocks of code. */
 import { type ReactNode, useId } from "react"
 import { CopyButton } from "./button.tsx"
-import { useComponentText } from "./text.ts"
 
 interface PageProps {
   readonly title: string
@@ -104,40 +103,3 @@ export const CodeBlock = ({ code, title }: CodeBlockProps) => (
     </pre>
   </figure>
 )
-
-interface UsageBarProps {
-  readonly label: string
-  /** In the same unit as `limit`, such as micro-rupiah or calls. */
-  readonly used: number
-  readonly limit: number
-  readonly format: (value: number) => string
-  /** When the limit starts again. */
-  readonly note?: string
-}
-
-/** How much of a limit is used. */
-export function UsageBar({ label, used, limit, format, note }: UsageBarProps) {
-  const text = useComponentText()
-  const share = limit === 0 ? 1 : Math.min(used / limit, 1)
-  const tone = share >= 1 ? "bad" : share >= 0.8 ? "warn" : "good"
-  return (
-    <div className="usage-bar">
-      <div className="usage-bar-words">
-        <span>{label}</span>
-        <span>{text.used(format(used), format(limit))}</span>
-      </div>
-      <div
-        className={`usage-bar-track usage-bar-${tone}`}
-        role="meter"
-        aria-label={label}
-        aria-valuemin={0}
-        aria-valuemax={limit}
-        aria-valuenow={Math.min(used, limit)}
-        aria-valuetext={text.used(format(used), format(limit))}
-      >
-        <div style={{ inlineSize: `${share * 100}%` }} />
-      </div>
-      {note !== undefined && <p className="usage-bar-note">{note}</p>}
-    </div>
-  )
-}

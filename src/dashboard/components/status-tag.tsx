@@ -1,4 +1,4 @@
-/** The status of a call (specification, "Usage record status"): its names, and the tag that shows it. */
+/** The status of a call (gateway-api.md, "Usage record status"): its names, and the tag that shows it. */
 import { texts } from "../i18n/language.tsx"
 import { Tag, type Tone } from "./values.tsx"
 

@@ -1,8 +1,11 @@
 /** Numbers, times and money in the page's language and the account's time zone. */
-import { useMemo } from "react"
-import { formatRupiah, type RupiahForm } from "./amounts.ts"
+import { createContext, useContext, useMemo } from "react"
 import { type Language, useLanguage } from "./language.tsx"
-import { useTimeZone } from "./time.ts"
+
+/** The account's time zone, in which days begin and end; before sign-in the browser's. */
+export const TimeZoneContext = createContext(Intl.DateTimeFormat().resolvedOptions().timeZone)
+
+export const useTimeZone = (): string => useContext(TimeZoneContext)
 
 export interface Format {
   readonly rupiah: (micro: number | bigint, form?: RupiahForm) => string
@@ -80,4 +83,36 @@ export function useFormat(): Format {
   const { language } = useLanguage()
   const timeZone = useTimeZone()
   return useMemo(() => formatIn(language, timeZone), [language, timeZone])
+}
+
+/**
+ * `plain`: two decimals from Rp 1 up, below that as many as are needed. `exact`: every digit there is.
+ * `whole`: no decimals. Digits are cut off and never rounded up, so that no balance looks larger than it is.
+ */
+export type RupiahForm = "plain" | "exact" | "whole"
+
+const MICRO_DIGITS = 6
+
+/**
+ * Rupiah from micro-rupiah (1 Rp = 1,000,000 micro), digit by digit and never through a float: `Rp 12.345,67` in Indonesian,
+ * `Rp 12,345.67` in English.
+ */
+export function formatRupiah(micro: number | bigint, language: Language, form: RupiahForm = "plain"): string {
+  const amount = BigInt(micro)
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(MICRO_DIGITS + 1, "0")
+  const whole = digits.slice(0, -MICRO_DIGITS)
+  const fraction = digits.slice(-MICRO_DIGITS)
+  const [group, point] = language === "id" ? [".", ","] : [",", "."]
+  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, group)
+  const shown = decimals(whole, fraction, form)
+  // A real minus sign, and a space that does not break.
+  return `${amount < 0n ? "\u2212" : ""}Rp\u00A0${grouped}${shown === "" ? "" : point + shown}`
+}
+
+function decimals(whole: string, fraction: string, form: RupiahForm): string {
+  if (form === "whole") return ""
+  const exact = fraction.replace(/0+$/, "")
+  if (form === "exact") return exact
+  if (exact === "") return ""
+  return whole === "0" ? exact : fraction.slice(0, 2)
 }

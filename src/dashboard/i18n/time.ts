@@ -2,12 +2,6 @@
  * Calendar days and clock times in the account's time zone. A day is text, such as 2026-11-21: a `Date` would attach a time
  * zone to it.
  */
-import { createContext, useContext } from "react"
-
-/** The account's time zone, in which days begin and end; before sign-in the browser's. */
-export const TimeZoneContext = createContext(Intl.DateTimeFormat().resolvedOptions().timeZone)
-
-export const useTimeZone = (): string => useContext(TimeZoneContext)
 
 const DAY_MS = 86_400_000
 

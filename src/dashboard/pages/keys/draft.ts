@@ -1,6 +1,6 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
 import type { ApiKey } from "../../api/queries.ts"
-import { formatRupiah, parseRupiah, parseWhole } from "../../i18n/amounts.ts"
+import { amountText, parseRupiah, parseWhole } from "../../i18n/parse.ts"
 import type { Language } from "../../i18n/language.tsx"
 
 export const periods = ["daily", "monthly", "total"] as const
@@ -50,7 +50,7 @@ export function draftOf(key: ApiKey, language: Language): KeyDraft {
   const limit = key.spending_limit_micro
   return {
     name: key.name,
-    spendingLimit: limit === null ? "" : writtenAmount(BigInt(limit), language),
+    spendingLimit: limit === null ? "" : amountText(BigInt(limit), language),
     period: key.spending_period ?? "monthly",
     requestsPerMinute: writtenWhole(key.requests_per_minute, language),
     tokensPerMinute: writtenWhole(key.tokens_per_minute, language),
@@ -58,12 +58,8 @@ export function draftOf(key: ApiKey, language: Language): KeyDraft {
   }
 }
 
-/** Grouped digits without a currency, as a field shows them. */
-export const writtenAmount = (micro: bigint, language: Language): string =>
-  formatRupiah(micro, language, "exact").replace(/^Rp\s/, "")
-
 export const writtenWhole = (value: number | null, language: Language): string =>
-  value === null ? "" : writtenAmount(BigInt(value) * 1_000_000n, language)
+  value === null ? "" : amountText(BigInt(value) * 1_000_000n, language)
 
 /** The body to send, or which fields are wrong. */
 export function readDraft(draft: KeyDraft, language: Language): KeySettings | ReadonlySet<WrongField> {

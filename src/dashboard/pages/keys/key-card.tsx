@@ -1,9 +1,9 @@
 /** One active key: what it is, what it has used, and what can be done with it. */
-import { UsageBar } from "../../components/layout.tsx"
 import { Code, Pencil, RefreshCw, Trash2 } from "lucide-react"
 import { useId } from "react"
 import type { ApiKey } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
+import { UsageBar } from "../../components/usage-bar.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useKeysText } from "./text.ts"

@@ -9,6 +9,7 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
+import { amountText } from "../../i18n/parse.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {
@@ -18,7 +19,6 @@ import {
   readDraft,
   creationBody,
   type KeySettings,
-  writtenAmount,
   draftOf,
   writtenWhole,
   type KeyDraft,
@@ -154,7 +154,7 @@ function KeyFields({ draft, wrong, onChange }: KeyFieldsProps) {
         error={amountError}
         before="Rp"
         value={draft.spendingLimit}
-        presets={AMOUNTS.map((rupiah) => writtenAmount(rupiah * 1_000_000n, language))}
+        presets={AMOUNTS.map((rupiah) => amountText(rupiah * 1_000_000n, language))}
         onChange={(spendingLimit) => set({ spendingLimit })}
       />
       {draft.spendingLimit.trim() !== "" && (

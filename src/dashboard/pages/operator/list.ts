@@ -2,7 +2,8 @@
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
-import { dayCount, dayIn, type Days, daysIn, useTimeZone } from "../../i18n/time.ts"
+import { dayCount, dayIn, type Days, daysIn } from "../../i18n/time.ts"
+import { useTimeZone } from "../../i18n/format.ts"
 
 interface ListPage<Row> {
   readonly data: readonly Row[]

@@ -1,6 +1,6 @@
 /**
  * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. The answer arrives in
- * pieces. A failure, before the stream or in it, is thrown as an ApiFailure (specification, "Events").
+ * pieces. A failure, before the stream or in it, is thrown as an ApiFailure (gateway-api.md, "Events").
  */
 import { EventSourceParserStream } from "eventsource-parser/stream"
 import { ApiFailure, failureOf } from "../../api/failure.ts"

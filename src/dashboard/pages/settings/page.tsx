@@ -10,8 +10,8 @@ import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Field, TextField } from "../../components/form.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { formatRupiah, parseRupiah } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
+import { amountText, parseRupiah } from "../../i18n/parse.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { LanguageSwitch, ThemeSwitch } from "../../shell/preferences.tsx"
 import { useAccount } from "../../shell/session.tsx"
@@ -83,9 +83,7 @@ function LowBalance() {
   const about = useQuery(aboutQuery)
   const isOn = email !== null && threshold !== null
   const [address, setAddress] = useState(email ?? own)
-  const [typed, setTyped] = useState(() =>
-    formatRupiah(threshold ?? FIRST_MICRO, language, "exact").replace(/^Rp\s/, ""),
-  )
+  const [typed, setTyped] = useState(() => amountText(threshold ?? FIRST_MICRO, language))
   const [tried, setTried] = useState(false)
   const micro = parseRupiah(typed, language)
   const isAmount = micro !== undefined && micro <= BigInt(Number.MAX_SAFE_INTEGER)

@@ -5,7 +5,8 @@
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import { type CallStatus, callStatuses } from "../../components/status-tag.tsx"
-import { dayCount, dayIn, type Days, daysIn, useTimeZone, USUAL_DAYS } from "../../i18n/time.ts"
+import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/time.ts"
+import { useTimeZone } from "../../i18n/format.ts"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
 export type Show = (typeof shows)[number]

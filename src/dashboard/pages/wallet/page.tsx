@@ -10,8 +10,8 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Refusal, TextField } from "../../components/form.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { formatRupiah, parseRupiah } from "../../i18n/amounts.ts"
 import { useFormat } from "../../i18n/format.ts"
+import { amountText, parseRupiah } from "../../i18n/parse.ts"
 import { type Language, useLanguage } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
 import { LARGEST_RP, type ListedTopUp, openTopUp, quoteQuery, SMALLEST_RP, topUpQuery, topUpsQuery } from "./data.ts"
@@ -69,9 +69,8 @@ const PRESETS_RP = [10_000, 25_000, 50_000, 100_000, 250_000, 500_000]
 const FIRST_RP = 50_000
 const MICRO = 1_000_000n
 
-/** Grouped digits, as the field shows them. */
-const written = (amountRp: number, language: Language) =>
-  formatRupiah(BigInt(amountRp) * MICRO, language, "whole").replace(/^Rp\s/, "")
+/** The field's text for an amount. */
+const written = (amountRp: number, language: Language) => amountText(BigInt(amountRp) * MICRO, language)
 
 type Reading = number | "wrong" | "too-small" | "too-large"
 

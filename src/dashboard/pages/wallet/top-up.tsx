@@ -17,7 +17,7 @@ export function useMethodName(): (provider: string) => string {
   return (provider) => (provider === "midtrans" || provider === "simulated" ? methods[provider] : provider)
 }
 
-/** What a top-up costs, line by line (specification, "Billing rules" 7). */
+/** What a top-up costs, line by line (gateway-api.md, "Billing rules" 7). */
 export function BreakdownLines({ breakdown }: { readonly breakdown: Breakdown }) {
   const text = useWalletText()
   return (
