@@ -61,6 +61,7 @@ export function parseCatalogue(file: string, json: unknown): Read<CatalogueFile>
       pass: model.pass ?? [],
       unsupported: model.unsupported ?? [],
       features: model.features ?? [],
+      gather: model.gather ?? true,
     })),
     aliases: known.value.aliases ?? [],
     passedOver: known.passedOver,

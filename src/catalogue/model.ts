@@ -33,6 +33,8 @@ export interface Model {
   readonly unsupported: readonly string[]
   /** Served for this model where the endpoint allows it; what is not listed is not served. */
   readonly features: readonly SoldFeature[]
+  /** A long answer that does not stream is asked for as a stream and gathered (decisions §13.12). */
+  readonly gather: boolean
   readonly createdAt: Date
 }
 

@@ -74,6 +74,7 @@ const ModelEntry = object({
   pass: Type.Optional(list(fieldName)),
   unsupported: Type.Optional(list(text)),
   features: Type.Optional(list(oneOf(["structured_outputs", "web_search"]))),
+  gather: Type.Optional(flag),
   effective_at: Type.Optional(time),
 })
 
@@ -113,10 +114,10 @@ export const ProvidersSchema = object({
 })
 
 type ModelRow = Static<typeof ModelEntry>
-type Lists = "fallback" | "strip" | "pass" | "unsupported" | "features"
+type Defaulted = "fallback" | "strip" | "pass" | "unsupported" | "features" | "gather"
 
-/** A model as the file has it, with the lists that it leaves out empty. */
-export type ModelSeed = Omit<ModelRow, Lists> & Required<Pick<ModelRow, Lists>>
+/** A model as the file has it, with the lists that it leaves out empty and `gather` true where it does not say. */
+export type ModelSeed = Omit<ModelRow, Defaulted> & Required<Pick<ModelRow, Defaulted>>
 export type AliasSeed = Static<typeof AliasEntry>
 
 /** A catalogue file whose shape and references have been checked. */

@@ -33,7 +33,7 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
         supports_vision boolean, supports_tools boolean,
         input_micro bigint, output_micro bigint, cache_read_micro bigint, cache_write_micro bigint,
         context_window integer, max_output_tokens integer, endpoints text[], upstream jsonb, max_concurrency integer,
-        fallback text[], strip text[], pass text[], unsupported text[], features text[], effective_at timestamptz
+        fallback text[], strip text[], pass text[], unsupported text[], features text[], gather boolean, effective_at timestamptz
       )
     ), alias_seed as (
       select * from jsonb_to_recordset(${aliases}::text::jsonb) as a (model text, target text, until timestamptz)
@@ -41,12 +41,12 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
       insert into models as m (
         model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
         max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model, max_concurrency, fallback,
-        strip, pass, unsupported, features, created_at
+        strip, pass, unsupported, features, gather, created_at
       )
       select
         model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
         max_output_tokens, endpoints, upstream->>'provider', upstream->>'format', upstream->>'model', max_concurrency,
-        fallback, strip, pass, unsupported, features, ${now}::timestamptz
+        fallback, strip, pass, unsupported, features, gather, ${now}::timestamptz
       from seed
       on conflict (model) do update set
         position = excluded.position, display_name = excluded.display_name, tier = excluded.tier,
@@ -56,15 +56,15 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
         upstream_provider = excluded.upstream_provider, upstream_format = excluded.upstream_format,
         upstream_model = excluded.upstream_model, max_concurrency = excluded.max_concurrency,
         fallback = excluded.fallback, strip = excluded.strip, pass = excluded.pass, unsupported = excluded.unsupported,
-        features = excluded.features
+        features = excluded.features, gather = excluded.gather
       where (m.position, m.display_name, m.tier, m.provider, m.modality, m.supports_vision, m.supports_tools,
           m.context_window, m.max_output_tokens, m.endpoints, m.upstream_provider, m.upstream_format, m.upstream_model,
-          m.max_concurrency, m.fallback, m.strip, m.pass, m.unsupported, m.features)
+          m.max_concurrency, m.fallback, m.strip, m.pass, m.unsupported, m.features, m.gather)
         is distinct from (excluded.position, excluded.display_name, excluded.tier, excluded.provider, excluded.modality,
           excluded.supports_vision, excluded.supports_tools, excluded.context_window, excluded.max_output_tokens,
           excluded.endpoints, excluded.upstream_provider, excluded.upstream_format, excluded.upstream_model,
           excluded.max_concurrency, excluded.fallback, excluded.strip, excluded.pass, excluded.unsupported,
-          excluded.features)
+          excluded.features, excluded.gather)
       -- A row that this statement inserted has no deleting transaction.
       returning xmax = 0 as added
     ), priced as (
@@ -147,6 +147,7 @@ export interface ModelRow {
   readonly pass: string[]
   readonly unsupported: string[]
   readonly features: SoldFeature[]
+  readonly gather: boolean
   readonly created_at: Date
 }
 
@@ -169,6 +170,7 @@ const modelOf = (row: ModelRow, live: ReadonlySet<string>): Model => ({
   pass: row.pass,
   unsupported: row.unsupported,
   features: row.features,
+  gather: row.gather,
   createdAt: row.created_at,
 })
 

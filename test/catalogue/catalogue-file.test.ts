@@ -36,6 +36,7 @@ const model = (id: string, fields: Fields = {}): Fields => ({
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   ...fields,
 })
 const without = (field: string): Fields => {
@@ -270,10 +271,18 @@ test("all problems of a file are told at once, one a field", () => {
   expect(told).toHaveLength(3)
 })
 
-test("lists that a model leaves out are empty, and so are aliases", () => {
-  const { fallback: _, strip: __, pass: _pass, unsupported: ___, features: ____, ...bare } = model("a")
+test("lists that a model leaves out are empty, and so are aliases, and its long answers are gathered", () => {
+  const { fallback: _, strip: __, pass: _pass, unsupported: ___, features: ____, gather: _____, ...bare } = model("a")
   const read = catalogue({ models: [bare] })
-  expect(read.models[0]).toMatchObject({ fallback: [], strip: [], pass: [], unsupported: [], features: [] })
+  expect(read.models[0]).toMatchObject({
+    fallback: [],
+    strip: [],
+    pass: [],
+    unsupported: [],
+    features: [],
+    gather: true,
+  })
+  expect(catalogue({ models: [{ ...bare, gather: false }] }).models[0]).toMatchObject({ gather: false })
   expect(read.aliases).toEqual([])
 })
 

@@ -24,6 +24,7 @@ const model: Model = {
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   createdAt: new Date(T),
 }
 const version = (id: bigint, effectiveAt: number): PriceVersion => ({

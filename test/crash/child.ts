@@ -280,5 +280,6 @@ export const modelSeed = (
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   ...rates,
 })

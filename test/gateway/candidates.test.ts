@@ -31,6 +31,7 @@ const model = (id: string, rest: Partial<Model> = {}): Model => ({
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   ...rest,
 })
 const one = micro(1n)

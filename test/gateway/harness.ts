@@ -207,6 +207,7 @@ function plainModel({ format, script, provider = "simulated", ...wish }: ModelWi
     pass: [],
     unsupported: [],
     features: [],
+    gather: true,
     ...wish,
     model,
   }

@@ -24,6 +24,7 @@ const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], mor
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   createdAt: new Date(0),
   ...more,
 })

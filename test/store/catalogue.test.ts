@@ -46,6 +46,7 @@ const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed => ({
   pass: [],
   unsupported: [],
   features: [],
+  gather: true,
   ...fields,
 })
 const file = (models: ModelSeed[], aliases: AliasSeed[] = []): CatalogueFile => ({ models, aliases })
@@ -84,6 +85,7 @@ test("the shipped catalogue fills an empty database, and comes back as it was wr
       pass: wanted.pass,
       unsupported: wanted.unsupported,
       features: wanted.features,
+      gather: wanted.gather,
       createdAt: noon,
     })
     expect(prices.filter((price) => price.model === wanted.model)).toMatchObject([
@@ -252,4 +254,13 @@ test("a seeding that fails leaves nothing behind", async () => {
   const { models, aliases } = await load()
   expect(models).toMatchObject([{ id: "a", tier: "standard" }])
   expect(aliases).toEqual([])
+})
+
+const gather = async () => (await load()).models.map((one) => one.gather)
+
+test("whether long answers are gathered follows the file", async () => {
+  await seed(noon, [model("a"), model("b", { gather: false })])
+  expect(await gather()).toEqual([true, false])
+  await seed(later(1), [model("a", { gather: false }), model("b")])
+  expect(await gather()).toEqual([false, true])
 })

@@ -21,6 +21,7 @@ import excessCounts from "./0016_excess_counts.sql" with { type: "text" }
 import requestFields from "./0018_request_fields.sql" with { type: "text" }
 import estimateFactors from "./0019_estimate_factors.sql" with { type: "text" }
 import book from "./0020_book.sql" with { type: "text" }
+import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -47,4 +48,5 @@ export const migrations: readonly Migration[] = [
   { name: "0018_request_fields.sql", sql: requestFields },
   { name: "0019_estimate_factors.sql", sql: estimateFactors },
   { name: "0020_book.sql", sql: book },
+  { name: "0030_gathered_answers.sql", sql: gatheredAnswers },
 ]

@@ -9,7 +9,7 @@ import type { Database, Sql } from "../database.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
 
 /** What operators are shown of a model's row. */
-export interface StoredModel extends Omit<ModelRow, "strip" | "unsupported" | "features" | "created_at"> {
+export interface StoredModel extends Omit<ModelRow, "strip" | "unsupported" | "features" | "gather" | "created_at"> {
   /** What an operator has set: names of columns, `price` or `retired`. */
   readonly edited: readonly string[]
   /** Of a retired model: what it is served as, and until when. */
