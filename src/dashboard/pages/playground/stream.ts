@@ -2,8 +2,11 @@
  * One call of `/v1/chat/completions`, as an application makes it: with a key and without the session. The answer arrives in
  * pieces. A failure, before the stream or in it, is thrown as an ApiFailure (gateway-api.md, "Events").
  */
-import { EventSourceParserStream } from "eventsource-parser/stream"
+import { EventStreamParser } from "../../../event-stream.ts"
 import { ApiFailure, failureOf } from "../../api/failure.ts"
+
+/** An event of the gateway is far smaller, in UTF-16 units. */
+const MAX_EVENT_SIZE = 8 * 1024 * 1024
 
 export interface Question {
   readonly key: string
@@ -34,16 +37,18 @@ export async function* answerTo({ key, model, messages, limit, signal }: Questio
   )
   if (!response.ok || response.body === null) throw await failureOf(response)
   yield { type: "begun", requestId: response.headers.get("x-request-id") ?? "" }
-  const events = response.body
-    .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array<ArrayBuffer>>)
-    .pipeThrough(new EventSourceParserStream())
-    .getReader()
+  const parser = new EventStreamParser(MAX_EVENT_SIZE, () => new ApiFailure(undefined, 0))
+  const reader = response.body.getReader()
   for (;;) {
-    const { done, value } = await reached(events.read(), signal)
+    const { done, value } = await reached(reader.read(), signal)
     // A stream that ends without `[DONE]` was cut off.
     if (done) throw new ApiFailure(undefined, 0)
-    if (value.data === "[DONE]") return
-    yield* piecesOf(JSON.parse(value.data) as Chunk)
+    const events = parser.push(value)
+    if (events instanceof ApiFailure) throw events
+    for (const { data } of events) {
+      if (data === "[DONE]") return
+      yield* piecesOf(JSON.parse(data) as Chunk)
+    }
   }
 }
 
