@@ -1,4 +1,5 @@
 /** The three endpoints that call models, and the free token count of the messages format. */
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { affords, paysForInput } from "../gateway/afford-body.ts"
 import { authenticate } from "../gateway/authenticate.ts"
@@ -9,23 +10,58 @@ import type { WireFormat } from "../wire/format.ts"
 import { readBody } from "../gateway/read-body.ts"
 import { readRequest } from "../gateway/understand.ts"
 import { weigh } from "../gateway/weigh.ts"
+import type { Endpoint } from "../language/request.ts"
+import { fallbackChoice } from "./dashboard/keys.ts"
 import { edge } from "./edge.ts"
+import { documented, type RouteTerms } from "./route.ts"
+import { anyObject, flag, integer, text } from "./shapes.ts"
+
+const messages = Type.Array(anyObject)
+const body = (fields: Parameters<typeof Type.Object>[0]) =>
+  Type.Object({ model: text, ...fields, stream: Type.Optional(flag) }, { additionalProperties: true })
+const COSTS =
+  "Answers that do not stream carry `X-Cost-Rp`, what the call cost in Rupiah; of a stream it is read from `GET /usage/{request_id}`. Fields that the format does not have, and that the model's entry does not pass, are left out and named in `X-Dropped-Fields`: dotted paths, at most 20, then `...`."
+
+/** What the document says of each endpoint's own. The formats' readers check the bodies. */
+const terms: Readonly<Record<Endpoint, Pick<RouteTerms, "summary" | "description" | "body">>> = {
+  chat: { summary: "Chat completions", description: COSTS, body: body({ messages }) },
+  messages: { summary: "Messages", description: COSTS, body: body({ max_tokens: integer, messages }) },
+  responses: {
+    summary: "Responses",
+    description: `${COSTS} Without streaming, a failure after the first keepalive is a body with \`status: "failed"\` under 200.`,
+    body: body({ input: Type.Union([text, messages]) }),
+  },
+}
+
+const headers = Type.Object({
+  "X-Fallback": Type.Optional({
+    ...fallbackChoice,
+    description:
+      "For this call in place of the key's `fallback`; a key that is `off` stays off. A rerouted answer has the headers `X-Model` and `X-Rerouted-From`, unless its head had gone with a heartbeat; `model` in the body always names the model that answered.",
+  }),
+})
 
 /** One mount line a format. */
 export const callController = (ports: GatewayPorts, format: WireFormat) =>
-  new Elysia({ name: `call:${format.endpoint}` })
-    .use(edge)
-    .post(format.path, ({ request, requestId, connection }) => call(ports, format, request, requestId, connection), {
-      parse: "none",
-    })
+  new Elysia({ name: `call:${format.endpoint}` }).use(edge).post(
+    format.path,
+    ({ request, requestId, connection }) => call(ports, format, request, requestId, connection),
+    documented("key", {
+      tag: "Calls",
+      ...terms[format.endpoint],
+      headers,
+      answer: anyObject,
+      media: "text/event-stream",
+    }),
+  )
 
 /**
  * Answered from the estimator, free, outside the request window (decisions §8): coding agents call it many times a
  * minute. The body is a request without `max_tokens`.
  */
-export const countTokensController = (ports: GatewayPorts, messages: WireFormat) =>
+export const countTokensController = (ports: GatewayPorts, format: WireFormat) =>
   new Elysia({ name: "count-tokens" }).use(edge).post(
-    `${messages.path}/count_tokens`,
+    `${format.path}/count_tokens`,
     async ({ request, requestId }) => {
       const caller = await authenticate(ports.actors, request.headers, false)
       if (caller instanceof Failure) return caller
@@ -42,13 +78,13 @@ export const countTokensController = (ports: GatewayPorts, messages: WireFormat)
           much ? await affords(ports, caller, requestId, { bytes: size, much }) : undefined,
       })
       if (bytes instanceof Failure) return bytes
-      const read = await readRequest(bytes, messages.endpoint, ports, accountId)
+      const read = await readRequest(bytes, format.endpoint, ports, accountId)
       if (read instanceof Failure) return read
       using held = new DisposableStack()
       held.defer(read.release)
       const offer = ports.catalogue.find(read.model, clock.now())
       if (offer === undefined) return new Failure("model.unknown")
-      if (!offer.model.endpoints.has(messages.endpoint))
+      if (!offer.model.endpoints.has(format.endpoint))
         return new Failure("request.invalid", { message: "The model is not served on this endpoint." })
       // A request needs an answer limit, and the count does not.
       const decoded = await read.decode({ more: { max_tokens: 1 } })
@@ -57,5 +93,10 @@ export const countTokensController = (ports: GatewayPorts, messages: WireFormat)
       const { likely } = await weigh({ request: decoded, model: offer.model, accountId, paysFor }, ports)
       return { input_tokens: likely }
     },
-    { parse: "none" },
+    documented("key", {
+      tag: "Calls",
+      summary: "An estimate of a request's input tokens, free",
+      body: body({ messages }),
+      answer: Type.Object({ input_tokens: integer }),
+    }),
   )

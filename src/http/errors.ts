@@ -1,5 +1,22 @@
 /** How a failure leaves over HTTP: its body and headers (gateway-api.md, "Errors"; decisions §4). */
+import { type Static, Type } from "@sinclair/typebox"
 import type { Failure } from "../failure/failure.ts"
+import { failureCodes } from "../failure/table.ts"
+import { described, flag, oneOf, text } from "./shapes.ts"
+
+/** gateway-api.md, "Error body". */
+export const errorBody = Type.Object(
+  {
+    error: described(text, "For people; may change."),
+    code: oneOf(failureCodes, "The contract: branch on this."),
+    type: described(text, "The part of `code` after its last dot."),
+    request_id: text,
+    retryable: described(flag, "Whether the same request may succeed later."),
+    hint: Type.Optional(text),
+  },
+  { $id: "Error" },
+)
+export type ErrorBody = Static<typeof errorBody>
 
 export function failureResponse(failure: Failure, requestId: string): Response {
   const headers = new Headers(failure.detail.headers)

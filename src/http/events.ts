@@ -10,7 +10,7 @@ import { microToJson } from "../../actors/money/micro.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
-import type { Authenticate } from "./dashboard/session.ts"
+import { type Authenticate, signedInBy } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
 import { EventStream } from "./event-stream.ts"
 
@@ -87,57 +87,65 @@ export interface EventsDeps {
   readonly lookMs?: number
 }
 
-export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK_MS }: EventsDeps) =>
-  new Elysia({ name: "events" }).use(edge).get("/events", async ({ request }) => {
-    const session = await authenticate(request)
-    if (session instanceof Failure) return session
-    if (events.count(session.accountId) >= STREAMS_PER_ACCOUNT) return new Failure("gateway.capacity")
+const eventsTerms = {
+  tag: "Usage",
+  summary: "What happens on the account, as Server-Sent Events",
+  description:
+    "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
+  media: "text/event-stream",
+} as const
 
-    const tellBalance = async () => {
-      const account = await accounts.account(session)
-      if (account instanceof Failure) return stream.end()
-      const balance: LiveBalance = {
-        balance_micro: microToJson(account.balanceMicro),
-        held_micro: microToJson(account.heldMicro),
+export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK_MS }: EventsDeps) =>
+  new Elysia({ name: "events" }).use(edge).get(
+    ...signedInBy(authenticate)("/events", eventsTerms, async ({ request, session }) => {
+      if (events.count(session.accountId) >= STREAMS_PER_ACCOUNT) return new Failure("gateway.capacity")
+
+      const tellBalance = async () => {
+        const account = await accounts.account(session)
+        if (account instanceof Failure) return stream.end()
+        const balance: LiveBalance = {
+          balance_micro: microToJson(account.balanceMicro),
+          held_micro: microToJson(account.heldMicro),
+        }
+        stream.send("balance", balance)
       }
-      stream.send("balance", balance)
-    }
-    let settlingDown: ReturnType<typeof setTimeout> | undefined
-    const look = async () => {
-      stream.comment("alive")
-      if ((await authenticate(request)) instanceof Failure) return stream.end()
-      await tellBalance()
-    }
-    let looking: ReturnType<typeof setInterval> | undefined
-    const stream = new EventStream({
-      begun: () => {
-        events.add(session.accountId, subscriber)
-        looking = setInterval(() => soon(look), lookMs)
-        soon(tellBalance)
-      },
-      ended: () => {
-        events.remove(session.accountId, subscriber)
-        clearInterval(looking)
-        clearTimeout(settlingDown)
-      },
-    })
-    const subscriber: Subscriber = {
-      stream,
-      balanceChanged: () => {
-        settlingDown ??= setTimeout(() => {
-          settlingDown = undefined
+      let settlingDown: ReturnType<typeof setTimeout> | undefined
+      const look = async () => {
+        stream.comment("alive")
+        if ((await authenticate(request)) instanceof Failure) return stream.end()
+        await tellBalance()
+      }
+      let looking: ReturnType<typeof setInterval> | undefined
+      const stream = new EventStream({
+        begun: () => {
+          events.add(session.accountId, subscriber)
+          looking = setInterval(() => soon(look), lookMs)
           soon(tellBalance)
-        }, SETTLE_DOWN_MS)
-      },
-    }
-    return new Response(stream.body, {
-      headers: {
-        "Content-Type": "text/event-stream; charset=utf-8",
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-      },
-    })
-  })
+        },
+        ended: () => {
+          events.remove(session.accountId, subscriber)
+          clearInterval(looking)
+          clearTimeout(settlingDown)
+        },
+      })
+      const subscriber: Subscriber = {
+        stream,
+        balanceChanged: () => {
+          settlingDown ??= setTimeout(() => {
+            settlingDown = undefined
+            soon(tellBalance)
+          }, SETTLE_DOWN_MS)
+        },
+      }
+      return new Response(stream.body, {
+        headers: {
+          "Content-Type": "text/event-stream; charset=utf-8",
+          "Cache-Control": "no-store",
+          "X-Accel-Buffering": "no",
+        },
+      })
+    }),
+  )
 
 /** The database may be away for a moment; the next look tells what was missed. */
 const soon = (work: () => Promise<void>): void => void work().catch(() => {})

@@ -1,6 +1,9 @@
 /** `/healthz`: the process lives. `/readyz`: the database and the ledger answer, and the gateway takes calls (decisions §11). */
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
+import { open } from "./route.ts"
+import { flag, oneOf } from "./shapes.ts"
 
 export interface Readiness {
   readonly draining: () => boolean
@@ -11,15 +14,35 @@ export interface Readiness {
 
 const LAG_LIMIT_MS = 2_000
 
+const ReadinessShape = Type.Object({
+  status: oneOf(["ready", "not ready"]),
+  database: flag,
+  ledger: flag,
+  draining: flag,
+})
+
 export const healthController = (readiness: Readiness) =>
   new Elysia({ name: "health" })
     .use(edge)
-    .get("/healthz", () => ({ status: "ok" }))
-    .get("/readyz", async ({ set }) => {
-      const database = await readiness.database()
-      const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
-      const draining = readiness.draining()
-      const ready = database && ledger && !draining
-      if (!ready) set.status = 503
-      return { status: ready ? "ready" : "not ready", database, ledger, draining }
-    })
+    .get(
+      ...open(
+        "/healthz",
+        { tag: "Running", summary: "The process lives", answer: Type.Object({ status: oneOf(["ok"]) }) },
+        async () => ({ status: "ok" as const }),
+      ),
+    )
+    .get(
+      ...open(
+        "/readyz",
+        { tag: "Running", summary: "The gateway takes calls; 503 when it does not", answer: ReadinessShape },
+        async ({ set }) => {
+          const database = await readiness.database()
+          const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
+          const draining = readiness.draining()
+          const ready = database && ledger && !draining
+          if (!ready) set.status = 503
+          const status = ready ? ("ready" as const) : ("not ready" as const)
+          return { status, database, ledger, draining }
+        },
+      ),
+    )

@@ -2,6 +2,7 @@
  * The catalogue: public with prices at `/models`, and for keys in the format of both SDK families at `/v1/models`
  * (gateway-api.md, "Model catalogue item"; decisions §8).
  */
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -10,6 +11,50 @@ import { authenticate } from "../gateway/authenticate.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { rateHeaders } from "../gateway/rate-headers.ts"
 import { edge } from "./edge.ts"
+import { documented, open } from "./route.ts"
+import { described, endpoints, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
+
+const CatalogueItem = Type.Object(
+  {
+    model: text,
+    display_name: text,
+    tier: text,
+    provider: text,
+    supports_vision: flag,
+    supports_tools: flag,
+    modality: text,
+    ...rates,
+    context_window: orNull(integer, "Tokens; null where the limit is not verified."),
+    max_output_tokens: integer,
+    endpoints: Type.Array(oneOf(endpoints)),
+    fallback: Type.Array(text, {
+      description:
+        "The models that are tried next, in order, when the backend throttles or the prompt is too large. One that costs more answers only for a key whose `fallback` is `any`.",
+    }),
+  },
+  { $id: "CatalogueItem" },
+)
+/** As both SDK families know it. */
+const ModelShape = Type.Object(
+  {
+    id: text,
+    object: Type.Literal("model"),
+    created: integer,
+    owned_by: text,
+    context_window: orNull(integer),
+    type: Type.Literal("model"),
+    display_name: text,
+    created_at: time,
+  },
+  { $id: "Model" },
+)
+const ModelList = Type.Object({
+  object: Type.Literal("list"),
+  ...listOf(ModelShape).properties,
+  has_more: described(flag, "Always false: all are in one list."),
+  first_id: orNull(text),
+  last_id: orNull(text),
+})
 
 export const modelsController = (ports: GatewayPorts) => {
   /** Runs for a caller with a key; the key's limits go out with whatever comes of it. */
@@ -30,17 +75,32 @@ export const modelsController = (ports: GatewayPorts) => {
   return (
     new Elysia({ name: "models" })
       .use(edge)
-      .get("/models", () => ({ object: "list", data: ports.catalogue.offers(ports.clock.now()).map(catalogueItem) }))
-      .get("/v1/models", ({ request, set }) =>
-        forCaller(request, set, () => modelList(ports.catalogue.offers(ports.clock.now()))),
+      .get(
+        ...open(
+          "/models",
+          {
+            tag: "Models",
+            summary: "The catalogue with its prices",
+            answer: Type.Object({ object: Type.Literal("list"), ...listOf(CatalogueItem).properties }),
+          },
+          async () => ({ object: "list" as const, data: ports.catalogue.offers(ports.clock.now()).map(catalogueItem) }),
+        ),
+      )
+      .get(
+        "/v1/models",
+        ({ request, set }) => forCaller(request, set, () => modelList(ports.catalogue.offers(ports.clock.now()))),
+        documented("key", { tag: "Models", summary: "The models, as both SDK families list them", answer: ModelList }),
       )
       // Not `:id`, for an id may hold slashes, and some clients send them as they are.
-      .get("/v1/models/*", ({ request, set, params }) =>
-        forCaller(request, set, () => {
-          const id = decoded(params["*"])
-          const offer = ports.catalogue.offers(ports.clock.now()).find(({ model }) => model.id === id)
-          return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
-        }),
+      .get(
+        "/v1/models/*",
+        ({ request, set, params }) =>
+          forCaller(request, set, () => {
+            const id = decoded(params["*"])
+            const offer = ports.catalogue.offers(ports.clock.now()).find(({ model }) => model.id === id)
+            return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
+          }),
+        documented("key", { tag: "Models", summary: "One model", answer: ModelShape }),
       )
   )
 }
@@ -66,7 +126,7 @@ function catalogueItem({ model, price }: Offer) {
   }
 }
 
-const modelItem = ({ model }: Offer) => ({
+const modelItem = ({ model }: Offer): Static<typeof ModelShape> => ({
   id: model.id,
   object: "model",
   created: Math.floor(model.createdAt.getTime() / 1_000),
@@ -77,7 +137,7 @@ const modelItem = ({ model }: Offer) => ({
   created_at: model.createdAt.toISOString(),
 })
 
-function modelList(offers: readonly Offer[]) {
+function modelList(offers: readonly Offer[]): Static<typeof ModelList> {
   const data = offers.map(modelItem)
   return { object: "list", data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
 }

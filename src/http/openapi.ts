@@ -1,16 +1,18 @@
 /**
- * `GET /openapi.json` and a page of it at `/docs` (decisions §11). The document is written by hand, as data: bodies are
- * read by the gateway's own readers and not by the framework's schemas, so there is nothing that it could be derived
- * from. A test holds it against the routes that are served.
+ * The OpenAPI document (decisions §11). It is made of the routes themselves: each says what it takes and what it answers,
+ * and only its prose is written for people.
  */
-import { Elysia } from "elysia"
-import { edge } from "./edge.ts"
-import { openapiPage } from "./openapi-page.ts"
-import { type Operation, operations as customerOperations } from "./openapi-operations.ts"
-import { operatorOperations } from "./openapi-operator.ts"
-import { schemas } from "./openapi-schemas.ts"
+import { Kind, type TSchema } from "@sinclair/typebox"
+import { errorBody } from "./errors.ts"
+import { type Credential, type Documented, tags } from "./route.ts"
 
-const operations = [...customerOperations, ...operatorOperations]
+export type Json = Readonly<Record<string, unknown>>
+
+interface Route {
+  readonly method: string
+  readonly path: string
+  readonly hooks: object
+}
 
 const securitySchemes = {
   key: { type: "http", scheme: "bearer", description: "An API key. `x-api-key: <key>` is as good." },
@@ -23,46 +25,70 @@ const securitySchemes = {
   },
 }
 
-const security = {
+const security: Readonly<Record<Credential, readonly Json[]>> = {
   none: [],
   key: [{ key: [] }],
   session: [{ session: [] }, { cookie: [] }],
-} as const
+}
 
 const headers = {
   "X-Request-Id": { description: "The request's id, also in the usage record.", schema: { type: "string" } },
 }
 
-const failures = {
-  description: "The error catalogue's body; the status and `X-Error-Code` go with its `code`.",
-  headers: {
-    ...headers,
-    "X-Error-Code": { description: "Equals `code`.", schema: { type: "string" } },
-    "Retry-After": { description: "Seconds to wait at least, where known.", schema: { type: "integer" } },
-  },
-  content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-}
-
-function operationJson({ summary, description, tag, auth, parameters = [], body, status, answer }: Operation) {
-  return {
-    summary,
-    ...(description !== undefined && { description }),
-    tags: [tag],
-    security: security[auth],
-    ...(parameters.length > 0 && { parameters }),
-    ...(body !== undefined && { requestBody: { required: true, content: { "application/json": { schema: body } } } }),
-    responses: {
-      [status]: { description: summary, headers, ...(answer !== undefined && { content: answer }) },
-      default: failures,
+/** The document of these routes; one that says nothing of itself, such as a page's, is not in it. */
+export function openapiDocument(routes: readonly Route[]) {
+  const schemas: Record<string, Json> = {}
+  const shape = (schema: TSchema): Json => jsonSchema(schema, schemas)
+  const failures = {
+    description: "The error catalogue's body; the status and `X-Error-Code` go with its `code`.",
+    headers: {
+      ...headers,
+      "X-Error-Code": { description: "Equals `code`.", schema: { type: "string" } },
+      "Retry-After": { description: "Seconds to wait at least, where known.", schema: { type: "integer" } },
     },
+    content: { "application/json": { schema: shape(errorBody) } },
   }
-}
-
-function document() {
-  const paths: Record<string, Record<string, unknown>> = {}
-  for (const operation of operations) {
-    const path = (paths[operation.path] ??= {})
-    path[operation.method] = operationJson(operation)
+  const operation = (path: string, { credential, terms }: Documented) => {
+    const { summary, description, tag, query, body, answer, media, status = 200 } = terms
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]): Parameter => ({
+      name,
+      in: "path",
+      required: true,
+      schema: { type: "string" },
+    }))
+    const parameters = [
+      ...inPath,
+      ...parametersOf(query, "query", shape),
+      ...parametersOf(terms.headers, "header", shape),
+    ]
+    const content = {
+      ...(answer !== undefined && { "application/json": { schema: shape(answer) } }),
+      ...(media !== undefined && { [media]: { schema: { type: "string" } } }),
+    }
+    const good = { description: summary, headers, ...(Object.keys(content).length > 0 && { content }) }
+    return {
+      summary,
+      ...(description !== undefined && { description }),
+      tags: [tag],
+      security: security[credential],
+      ...(parameters.length > 0 && { parameters }),
+      ...(body !== undefined && {
+        requestBody: { required: true, content: { "application/json": { schema: shape(body) } } },
+      }),
+      responses: {
+        [status]: good,
+        ...(terms.alsoStatus !== undefined && { [terms.alsoStatus]: good }),
+        default: failures,
+      },
+    }
+  }
+  const paths: Record<string, Record<string, ReturnType<typeof operation>>> = {}
+  for (const { method, path, hooks } of routes) {
+    const { detail } = hooks as { readonly detail?: Documented }
+    // The framework gives every route a detail of its own.
+    if (detail?.terms === undefined) continue
+    const template = path.replace("*", "{id}").replaceAll(/:(\w+)/g, "{$1}")
+    paths[template] = { ...paths[template], [method.toLowerCase()]: operation(template, detail) }
   }
   return {
     openapi: "3.1.0",
@@ -72,27 +98,92 @@ function document() {
       description:
         "One prepaid balance in Rupiah, three wire formats. Money is in micro-rupiah: 1 Rp = 1,000,000 micro.",
     },
-    tags: ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"].map((name) => ({ name })),
+    tags: tags.map((name) => ({ name })),
     paths,
     components: { securitySchemes, schemas },
   }
 }
 
-export const openapiController = () => {
-  const json = JSON.stringify(document())
-  const page = openapiPage(operations, schemas)
-  return new Elysia({ name: "openapi" })
-    .use(edge)
-    .get("/openapi.json", () => new Response(json, { headers: { "Content-Type": "application/json" } }))
-    .get(
-      "/docs",
-      () =>
-        new Response(page, {
-          headers: {
-            "Content-Type": "text/html; charset=utf-8",
-            // The page needs nothing from anywhere, and so may load nothing.
-            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-          },
-        }),
-    )
+export type OpenapiDocument = ReturnType<typeof openapiDocument>
+
+interface Parameter {
+  readonly name: string
+  readonly in: "path" | "query" | "header"
+  readonly required: boolean
+  readonly schema: Json
+  readonly description?: string
+}
+
+function parametersOf(
+  schema: TSchema | undefined,
+  place: Parameter["in"],
+  shape: (schema: TSchema) => Json,
+): Parameter[] {
+  if (schema === undefined) return []
+  const { properties, required = [] } = schema as unknown as {
+    readonly properties: Readonly<Record<string, TSchema>>
+    readonly required?: readonly string[]
+  }
+  return Object.entries(properties).map(([name, field]) => {
+    const { description, ...rest } = shape(field)
+    const words = typeof description === "string" ? { description } : {}
+    return { name, in: place, required: required.includes(name), schema: rest, ...words }
+  })
+}
+
+/** A TypeBox schema as JSON Schema. What has an `$id` becomes a reference, and is put among the `shapes`. */
+function jsonSchema(schema: TSchema, shapes: Record<string, Json>): Json {
+  const { $id, ...own } = schema
+  if ($id === undefined) return plain(own, shapes)
+  if (shapes[$id] === undefined) {
+    shapes[$id] = {}
+    shapes[$id] = plain(own, shapes)
+  }
+  return { $ref: `#/components/schemas/${$id}` }
+}
+
+function plain(schema: TSchema, shapes: Record<string, Json>): Json {
+  const inner = (each: TSchema): Json => jsonSchema(each, shapes)
+  // Symbols are TypeBox's own marks.
+  const rest: Record<string, unknown> = Object.fromEntries(Object.entries(schema))
+  switch (schema[Kind]) {
+    case "Object":
+      return {
+        ...rest,
+        properties: Object.fromEntries(
+          Object.entries<TSchema>(schema["properties"]).map(([name, field]) => [name, inner(field)]),
+        ),
+      }
+    case "Array":
+      return { ...rest, items: inner(schema["items"]) }
+    case "Record": {
+      const { patternProperties, ...others } = rest
+      const [values] = Object.values(patternProperties as Readonly<Record<string, TSchema>>)
+      return { ...others, additionalProperties: values === undefined ? true : inner(values) }
+    }
+    case "Intersect":
+      return { allOf: (schema["allOf"] as readonly TSchema[]).map(inner) }
+    case "RegExp": {
+      const { source, flags: _, ...others } = rest
+      return { ...others, type: "string", pattern: source }
+    }
+    case "Union": {
+      const { anyOf, ...others } = rest
+      return { ...union((anyOf as readonly TSchema[]).map(inner)), ...others }
+    }
+    default:
+      return rest
+  }
+}
+
+/** Words are an `enum`, and a schema or null is that schema with one more type. */
+function union(members: readonly Json[]): Json {
+  const [first] = members
+  if (members.every(({ const: word }) => typeof word === "string"))
+    return { type: "string", enum: members.map(({ const: word }) => word) }
+  if (members.length === 2 && members[1]?.["type"] === "null" && typeof first?.["type"] === "string") {
+    const { enum: words, type } = first
+    return { ...first, type: [type, "null"], ...(Array.isArray(words) && { enum: [...words, null] }) }
+  }
+  return { anyOf: members }
 }

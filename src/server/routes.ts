@@ -4,14 +4,13 @@ import { dashboardController } from "../dashboard/serve/controller.ts"
 import { Failure } from "../failure/failure.ts"
 import { callController, countTokensController } from "../http/calls.ts"
 import { dashboardApi } from "../http/dashboard/api.ts"
+import { simulatedPayController, webhooksController } from "../http/dashboard/payments.ts"
 import { authenticator } from "../http/dashboard/session.ts"
-import { simulatedPayController } from "../http/dashboard/simulated-pay.ts"
-import { webhooksController } from "../http/dashboard/webhooks.ts"
 import { contextOf, failureOf } from "../http/edge.ts"
 import { failureResponse } from "../http/errors.ts"
 import { eventsController } from "../http/events.ts"
 import { healthController } from "../http/health.ts"
-import { openapiController } from "../http/openapi.ts"
+import { openapiController } from "../http/openapi-page.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { usageStore } from "../store/usage.ts"
 import { chatFormat } from "../wire/chat/format.ts"
@@ -24,7 +23,7 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
   const { ports } = gateway
   const authenticate = authenticator(accounts)
   // Without this option a host of fewer than four characters, such as `gw`, is taken for a part of the path.
-  return new Elysia({ handler: { standardHostname: false } })
+  const app = new Elysia({ handler: { standardHostname: false } })
     .onError({ as: "global" }, ({ error, request }) => {
       const { requestId } = contextOf(request)
       return failureResponse(failureOf(error, requestId, log), requestId)
@@ -59,7 +58,6 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
       }),
     )
     .use(eventsController({ events, accounts, authenticate }))
-    .use(openapiController())
     .use(dashboardController())
     .use(
       healthController({
@@ -71,4 +69,5 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
         },
       }),
     )
+  return app.use(openapiController(() => app.routes))
 }

@@ -4,6 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createSessionToken } from "../../src/accounts/session-token.ts"
+import type { OpenapiDocument } from "../../src/http/openapi.ts"
+import { problemsOf } from "./documented.ts"
 import { startTestGateway, type Person, type TestGateway } from "../gateway/harness.ts"
 
 /** Whose a route is: anybody's, a key's, of whoever is signed in, of the one who owns the thing, the operators'. */
@@ -26,6 +28,7 @@ let other: Person
 let operator: Person
 let key: string
 let model: string
+let document: OpenapiDocument
 
 beforeAll(async () => {
   gateway = await startTestGateway({ env: { PAYMENT_SIMULATED_SECRET: "a secret of the tests" } })
@@ -35,6 +38,7 @@ beforeAll(async () => {
   await gateway.sql`update accounts set role = 'operator' where id = ${operator.accountId}`
   key = (await gateway.key(owner)).key
   model = await gateway.model({ format: "chat" })
+  document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as OpenapiDocument
 }, 30_000)
 afterAll(() => gateway[Symbol.asyncDispose]())
 
@@ -251,9 +255,14 @@ describe.each(Object.entries(identities))("%s", (_, { headers, expected }) => {
     expect(response.status).toBe(status)
     if (status === 403) expect(response.headers.get("x-error-code")).toBe("auth.forbidden")
     expect(response.headers.get("x-content-type-options")).toBe("nosniff")
+    if (!row.page && response.headers.get("content-type")?.startsWith("application/json")) {
+      const [method = ""] = route.split(" ")
+      const answer = { method, path: new URL(response.url).pathname, status, json: await response.json() }
+      expect(problemsOf(document, answer)).toEqual([])
+    }
     if (!row.page) expect(response.headers.get("cache-control")).toContain("no-store")
     expect([...response.headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([])
-    await response.body?.cancel()
+    if (!response.bodyUsed) await response.body?.cancel()
   })
 })
 

@@ -1,5 +1,5 @@
 /** A failed API call: the error body that the server sent (gateway-api.md, "Error body"), or that it was not reached. */
-import type { ErrorBody } from "../../http/dashboard/contract.ts"
+import type { ErrorBody } from "../../http/errors.ts"
 
 /** An error body. The codes of errors inside a stream are shorter. */
 type ErrorDetails = Omit<ErrorBody, "code"> & { readonly code: string }

@@ -13,7 +13,7 @@ export type Account = Awaited<ReturnType<NonNullable<typeof accountQuery.queryFn
 
 /** A page of keys. Active keys come first. */
 export const keysPage = (cursor: string | undefined) =>
-  unwrap(api.keys.get({ query: { limit: "100", ...(cursor !== undefined && { cursor }) } }))
+  unwrap(api.keys.get({ query: { limit: 100, ...(cursor !== undefined && { cursor }) } }))
 type KeysPage = Awaited<ReturnType<typeof keysPage>>
 export type ApiKey = KeysPage["data"][number]
 

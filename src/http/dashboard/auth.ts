@@ -1,88 +1,93 @@
 /** `/auth/*`: signing up, in and out, and changing the password (decisions §10). */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { Accounts } from "../../accounts/accounts.ts"
+import type { Accounts, SignedIn } from "../../accounts/accounts.ts"
 import { Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
-import { accountJson } from "./account.ts"
-import { isOwnOrigin, whereabouts } from "./address.ts"
-import { bodyReader } from "./body.ts"
-import { takes } from "./contract.ts"
-import { type Authenticate, cookieToken, sessionCookie } from "./session.ts"
+import { open } from "../route.ts"
+import { text } from "../shapes.ts"
+import { accountJson, accountShape } from "./account.ts"
+import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, whereabouts } from "./session.ts"
 
 export interface AuthDeps {
   readonly accounts: Accounts
   readonly authenticate: Authenticate
 }
 
-const readSignUp = bodyReader(Type.Object({ email: Email, password: NewPassword }))
-const readSignIn = bodyReader(
-  Type.Object({
-    email: SomeEmail,
-    password: SomePassword,
-  }),
-)
-const readPasswords = bodyReader(Type.Object({ current: SomePassword, new: NewPassword }))
+const SignedInAnswer = Type.Object({ account: accountShape, session_token: text })
 
-export const authController = ({ accounts, authenticate }: AuthDeps) =>
-  new Elysia({ name: "dashboard/auth" })
+const signedInJson = ({ account, token }: SignedIn) => ({ account: accountJson(account), session_token: token })
+
+export const authController = ({ accounts, authenticate }: AuthDeps) => {
+  const signedIn = signedInBy(authenticate)
+  return new Elysia({ name: "dashboard/auth" })
     .post(
-      "/auth/sign-up",
-      async ({ request, set }) => {
-        const credentials = await readSignUp(request)
-        if (credentials instanceof Failure) return credentials
-        const signedIn = await accounts.signUp(credentials, whereabouts(request))
-        if (signedIn instanceof Failure) return signedIn
-        set.status = 201
-        if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
-        return { account: accountJson(signedIn.account), session_token: signedIn.token }
-      },
-      takes(readSignUp),
+      ...open(
+        "/auth/sign-up",
+        {
+          tag: "Account",
+          summary:
+            "Make an account; one network makes so many in an hour and a day, and is 429 `rate_limit.sign_up` beyond",
+          body: Type.Object({ email: Email, password: NewPassword }),
+          answer: SignedInAnswer,
+          status: 201,
+        },
+        async ({ request, body, set }) => {
+          const account = await accounts.signUp(body, whereabouts(request))
+          if (account instanceof Failure) return account
+          if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
+          return signedInJson(account)
+        },
+      ),
     )
     .post(
-      "/auth/sign-in",
-      async ({ request, set }) => {
-        const credentials = await readSignIn(request)
-        if (credentials instanceof Failure) return credentials
-        const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
-        const signedIn = await accounts.signIn(credentials, visitor)
-        if (signedIn instanceof Failure) return signedIn
-        if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, signedIn.token)
-        return { account: accountJson(signedIn.account), session_token: signedIn.token }
-      },
-      takes(readSignIn),
+      ...open(
+        "/auth/sign-in",
+        {
+          tag: "Account",
+          summary: "Sign in",
+          body: Type.Object({ email: SomeEmail, password: SomePassword }),
+          answer: SignedInAnswer,
+        },
+        async ({ request, body, set }) => {
+          const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
+          const account = await accounts.signIn(body, visitor)
+          if (account instanceof Failure) return account
+          if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
+          return signedInJson(account)
+        },
+      ),
     )
     .post(
-      "/auth/sign-out",
-      async ({ request, set }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        await accounts.signOut(session)
-        set.status = 204
-        set.headers["set-cookie"] = sessionCookie(request, "")
-        return undefined
-      },
-      { parse: "none" },
+      ...signedIn(
+        "/auth/sign-out",
+        { tag: "Account", summary: "End this session", status: 204 },
+        async ({ request, session, set }) => {
+          await accounts.signOut(session)
+          set.headers["set-cookie"] = sessionCookie(request, "")
+          return undefined
+        },
+      ),
     )
     .post(
-      "/auth/password",
-      async ({ request, set }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const passwords = await readPasswords(request)
-        if (passwords instanceof Failure) return passwords
-        const changed = await accounts.changePassword(
-          session,
-          { current: passwords.current, replacement: passwords.new },
-          whereabouts(request),
-        )
-        if (changed instanceof Failure) return changed
-        set.status = 204
-        set.headers["set-cookie"] = sessionCookie(request, "")
-        return undefined
-      },
-      takes(readPasswords),
+      ...signedIn(
+        "/auth/password",
+        {
+          tag: "Account",
+          summary: "Change the password, which ends every session",
+          body: Type.Object({ current: SomePassword, new: NewPassword }),
+          status: 204,
+        },
+        async ({ request, session, body, set }) => {
+          const passwords = { current: body.current, replacement: body.new }
+          const changed = await accounts.changePassword(session, passwords, whereabouts(request))
+          if (changed instanceof Failure) return changed
+          set.headers["set-cookie"] = sessionCookie(request, "")
+          return undefined
+        },
+      ),
     )
+}
 
 /** A foreign page must not be able to sign its visitor in as somebody else. */
 function mayKeepCookie(request: Request): boolean {

@@ -8,10 +8,9 @@ import type { Keys } from "../../accounts/keys.ts"
 import { present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { KeyRecord } from "../../store/api-keys.ts"
-import { bodyReader } from "./body.ts"
-import { asks, takes } from "./contract.ts"
-import { type PageQuery, pageJson, pageOf } from "./page.ts"
-import type { Authenticate } from "./session.ts"
+import { described, micro as microShape, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { pageJson, pageQuery, readPage } from "./page.ts"
+import { type Authenticate, signedInBy } from "./session.ts"
 
 export interface KeysDeps {
   readonly keys: Keys
@@ -32,128 +31,184 @@ const LimitMicro = Type.Integer({
   maximum: Number.MAX_SAFE_INTEGER,
   description: "an integer of micro-rupiah, 0 or more",
 })
-const Period = Type.Union([Type.Literal("daily"), Type.Literal("monthly"), Type.Literal("total")], {
-  description: "'daily', 'monthly' or 'total'",
-})
-const FallbackChoice = Type.Union([Type.Literal("any"), Type.Literal("never_dearer"), Type.Literal("off")], {
-  description: "'any', 'never_dearer' or 'off'",
-})
+const periods = ["daily", "monthly", "total"] as const
+const Period = oneOf(periods, "'daily', 'monthly' or 'total'")
+/** Also what the header `X-Fallback` may say. */
+export const fallbackChoice = oneOf(["any", "never_dearer", "off"], "'any', 'never_dearer' or 'off'")
 
-const NewKeyBody = Type.Object({
+const limits = {
+  requests_per_minute: PerMinute,
+  tokens_per_minute: PerMinute,
+  spending_limit_micro: LimitMicro,
+  spending_period: Period,
+}
+const NewKey = Type.Object({
   name: Name,
-  requests_per_minute: Type.Optional(PerMinute),
-  tokens_per_minute: Type.Optional(PerMinute),
-  spending_limit_micro: Type.Optional(LimitMicro),
-  spending_period: Type.Optional(Period),
-  fallback: Type.Optional(FallbackChoice),
+  ...Type.Partial(Type.Object(limits)).properties,
+  fallback: Type.Optional(fallbackChoice),
 })
-const readNewKey = bodyReader(NewKeyBody)
 
 /** In a change null is a value: it removes. */
 const removable = <T extends TSchema>(schema: T) =>
-  Type.Optional(Type.Union([schema, Type.Null()], { description: `${schema.description}, or null for none` }))
-const KeyChangeBody = Type.Object({
+  Type.Optional(orNull(schema, `${schema.description}, or null for none`))
+const KeyChange = Type.Object({
   name: Type.Optional(Name),
   requests_per_minute: removable(PerMinute),
   tokens_per_minute: removable(PerMinute),
   spending_limit_micro: removable(LimitMicro),
   spending_period: removable(Period),
-  fallback: Type.Optional(FallbackChoice),
+  fallback: Type.Optional(fallbackChoice),
 })
-const readKeyChange = bodyReader(KeyChangeBody, { nullIs: "a value" })
 
 const DAY_S = 24 * 60 * 60
-const readRotation = bodyReader(
+const Rotation = Type.Object({
+  overlap_s: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 7 * DAY_S, description: "an integer of seconds from 0 to 604,800" }),
+  ),
+})
+
+export const keyShape = Type.Object(
+  {
+    id: text,
+    name: text,
+    prefix: text,
+    last4: text,
+    status: oneOf(["active", "revoked"]),
+    requests_per_minute: orNull(integer),
+    tokens_per_minute: orNull(integer),
+    spending_limit_micro: orNull(microShape),
+    spending_period: orNull(oneOf(periods)),
+    fallback: described(
+      fallbackChoice,
+      "Which models of a chain may answer for the one that was asked for: `any`, only those none of whose four rates is above its (`never_dearer`, the default), or none (`off`).",
+    ),
+    spent_micro: orNull(microShape, "Settled in the current period; null for a key without a spending limit."),
+    created_at: time,
+    revoked_at: orNull(time),
+    last_used_at: orNull(time, "When the last call came that was forwarded."),
+    expires_at: Type.Null(),
+    previous_expires_at: orNull(time, "Until when the secret before a rotation works."),
+  },
+  { $id: "Key" },
+)
+const window = orNull(Type.Object({ limit: integer, used: integer, resets_in_s: integer }))
+const KeyWithUsage = Type.Intersect([
+  keyShape,
   Type.Object({
-    overlap_s: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: 7 * DAY_S, description: "an integer of seconds from 0 to 604,800" }),
+    usage: Type.Object(
+      {
+        requests: window,
+        tokens: window,
+        budget: orNull(
+          Type.Object({
+            limit_micro: integer,
+            used_micro: described(microShape, "With what calls under way hold of it."),
+            resets_at: orNull(text),
+          }),
+        ),
+      },
+      {
+        description: "What is used of each limit now; of windows, what the process that answers has counted.",
+      },
     ),
   }),
-)
+])
+const KeyWithSecret = Type.Intersect([KeyWithUsage, Type.Object({ key: text })])
 
 export const keysController = ({ keys, authenticate }: KeysDeps) => {
+  const signedIn = signedInBy(authenticate)
   const shown = async (record: KeyRecord) => {
     const view = record.revokedAt === undefined ? await keys.live(record.keyHash) : undefined
     return { ...keyJson(record), usage: usageJson(record, view) }
   }
   return new Elysia({ name: "dashboard/keys" })
     .get(
-      "/keys",
-      async ({ request }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const page = pageOf(request.url, [STATUS, KEY_ID])
-        if (page instanceof Failure) return page
-        const [status, id] = page.after ?? []
-        const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
-        const records = await keys.list(session, { after, limit: page.limit + 1 })
-        const { data, next_cursor } = pageJson(records, page, {
-          item: shown,
-          placeOf: (record) => [keyStatus(record), record.id],
-        })
-        return { data: await Promise.all(data), next_cursor }
-      },
-      asks<PageQuery>(),
+      ...signedIn(
+        "/keys",
+        {
+          tag: "Keys",
+          summary: "The account's API keys: those that work, the newest first, then those that were revoked",
+          query: Type.Object(pageQuery),
+          answer: pageOf(KeyWithUsage),
+        },
+        async ({ session, query }) => {
+          const page = readPage(query, [STATUS, KEY_ID])
+          if (page instanceof Failure) return page
+          const [status, id] = page.after ?? []
+          const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+          const records = await keys.list(session, { after, limit: page.limit + 1 })
+          const { data, next_cursor } = pageJson(records, page, {
+            item: shown,
+            placeOf: (record) => [keyStatus(record), record.id],
+          })
+          return { data: await Promise.all(data), next_cursor }
+        },
+      ),
     )
     .post(
-      "/keys",
-      async ({ request, set }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const body = await readNewKey(request)
-        if (body instanceof Failure) return body
-        const created = await keys.create(session, {
-          name: body.name,
-          requestsPerMinute: body.requests_per_minute,
-          tokensPerMinute: body.tokens_per_minute,
-          spendingLimitMicro: toMicro(body.spending_limit_micro),
-          spendingPeriod: body.spending_period,
-          fallback: body.fallback,
-        })
-        if (created instanceof Failure) return created
-        set.status = 201
-        return { ...(await shown(created.record)), key: created.key }
-      },
-      takes(readNewKey),
+      ...signedIn(
+        "/keys",
+        {
+          tag: "Keys",
+          summary:
+            "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
+          body: NewKey,
+          answer: KeyWithSecret,
+          status: 201,
+        },
+        async ({ session, body }) => {
+          const created = await keys.create(session, {
+            name: body.name,
+            requestsPerMinute: body.requests_per_minute,
+            tokensPerMinute: body.tokens_per_minute,
+            spendingLimitMicro: toMicro(body.spending_limit_micro),
+            spendingPeriod: body.spending_period,
+            fallback: body.fallback,
+          })
+          return created instanceof Failure ? created : { ...(await shown(created.record)), key: created.key }
+        },
+      ),
     )
     .patch(
-      "/keys/:id",
-      async ({ request, params }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const body = await readKeyChange(request)
-        if (body instanceof Failure) return body
-        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-        const record = await keys.change(session, params.id, toChange(body))
-        return record instanceof Failure ? record : await shown(record)
-      },
-      takes(readKeyChange),
+      ...signedIn(
+        "/keys/:id",
+        { tag: "Keys", summary: "Change a key; null takes a limit away", body: KeyChange, answer: KeyWithUsage },
+        async ({ session, params, body }) => {
+          if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+          const record = await keys.change(session, params.id, toChange(body))
+          return record instanceof Failure ? record : await shown(record)
+        },
+      ),
     )
     .post(
-      "/keys/:id/revoke",
-      async ({ request, params }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-        const record = await keys.revoke(session, params.id)
-        return record instanceof Failure ? record : await shown(record)
-      },
-      { parse: "none" },
+      ...signedIn(
+        "/keys/:id/revoke",
+        { tag: "Keys", summary: "Revoke a key, for good", answer: KeyWithUsage },
+        async ({ session, params }) => {
+          if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+          const record = await keys.revoke(session, params.id)
+          return record instanceof Failure ? record : await shown(record)
+        },
+      ),
     )
     .post(
-      "/keys/:id/rotate",
-      async ({ request, params, set }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const body = await readRotation(request)
-        if (body instanceof Failure) return body
-        if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-        const rotated = await keys.rotate(session, params.id, body.overlap_s ?? DAY_S)
-        if (rotated instanceof Failure) return rotated
-        set.status = 201
-        return { ...(await shown(rotated.record)), key: rotated.key }
-      },
-      takes(readRotation),
+      ...signedIn(
+        "/keys/:id/rotate",
+        {
+          tag: "Keys",
+          summary: "Give a key another secret, shown whole this once; the one before works on for a while",
+          description:
+            "Limits, windows and spending stay the key's. Without `overlap_s` the secret before works for a day.",
+          body: Rotation,
+          answer: KeyWithSecret,
+          status: 201,
+        },
+        async ({ session, params, body }) => {
+          if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+          const rotated = await keys.rotate(session, params.id, body.overlap_s ?? DAY_S)
+          return rotated instanceof Failure ? rotated : { ...(await shown(rotated.record)), key: rotated.key }
+        },
+      ),
     )
 }
 
@@ -167,7 +222,6 @@ function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRecord, vi
         ? null
         : {
             limit_micro: microToJson(budget.limitMicro),
-            /** With what calls under way hold of it. */
             used_micro: microToJson(larger(budget.spentMicro, view?.budget?.usage ?? zero)),
             resets_at: budget.endsAt?.toISOString() ?? null,
           },
@@ -181,7 +235,7 @@ const windowJson = (limit: number | undefined, now: WindowView | undefined) =>
 
 const toMicro = (value: number | undefined) => (value === undefined ? undefined : micro(BigInt(value)))
 
-const toChange = (body: Static<typeof KeyChangeBody>) => ({
+const toChange = (body: Static<typeof KeyChange>) => ({
   name: body.name,
   requestsPerMinute: body.requests_per_minute,
   tokensPerMinute: body.tokens_per_minute,
@@ -192,9 +246,9 @@ const toChange = (body: Static<typeof KeyChangeBody>) => ({
   fallback: body.fallback,
 })
 
-const keyStatus = (key: KeyRecord) => (key.revokedAt === undefined ? "active" : "revoked")
+const keyStatus = (key: KeyRecord): "active" | "revoked" => (key.revokedAt === undefined ? "active" : "revoked")
 
-export const keyJson = (key: KeyRecord) => ({
+export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
   id: key.id,
   name: key.name,
   prefix: key.prefix,
@@ -205,7 +259,6 @@ export const keyJson = (key: KeyRecord) => ({
   spending_limit_micro: key.budget === undefined ? null : microToJson(key.budget.limitMicro),
   spending_period: key.budget?.period ?? null,
   fallback: key.fallback,
-  /** Settled in the current period; null for a key without a spending limit. */
   spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
   created_at: key.createdAt.toISOString(),
   last_used_at: key.lastUsedAt?.toISOString() ?? null,

@@ -1,14 +1,27 @@
 /** Pages of lists: a limit, and an opaque cursor of what the page before ended with. */
 import { Type } from "@sinclair/typebox"
-import { Failure } from "../../failure/failure.ts"
+import type { Failure } from "../../failure/failure.ts"
+import { refused } from "../route.ts"
 
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100
 
-/** The parameters of a page, as text. */
+/** The parameters of a page. */
+export const pageQuery = {
+  cursor: Type.Optional(Type.String({ description: "a `next_cursor`, as it was given" })),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: LARGEST_LIMIT,
+      default: DEFAULT_LIMIT,
+      description: `an integer from 1 to ${LARGEST_LIMIT}`,
+    }),
+  ),
+}
+
 export interface PageQuery {
   readonly cursor?: string
-  readonly limit?: string
+  readonly limit?: number
 }
 
 /** What a cursor holds: words without white space. */
@@ -19,22 +32,17 @@ export interface Page {
   readonly after: Place | undefined
 }
 
-/** Reads `limit` and `cursor`; each word of a cursor has to match its pattern. */
-export function pageOf(url: string, words: readonly RegExp[]): Page | Failure {
-  const query = new URL(url).searchParams
-  const limit = query.get("limit") || String(DEFAULT_LIMIT)
-  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > LARGEST_LIMIT)
-    return refused("limit", `an integer from 1 to ${LARGEST_LIMIT}`)
-  const cursor = query.get("cursor") || undefined
-  if (cursor === undefined) return { limit: Number(limit), after: undefined }
+/** Each word of a cursor has to match its pattern. */
+export function readPage({ cursor, limit = DEFAULT_LIMIT }: PageQuery, words: readonly RegExp[]): Page | Failure {
+  if (cursor === undefined) return { limit, after: undefined }
   const after = Buffer.from(cursor, "base64url").toString("utf8").split(" ")
   const fits = after.length === words.length && words.every((word, index) => word.test(after[index] ?? ""))
-  return fits ? { limit: Number(limit), after } : refused("cursor", "a next_cursor as it was given")
+  return fits ? { limit, after } : refused("cursor", "a `next_cursor`, as it was given")
 }
 
 /**
  * The answer of a list that was asked for one row more than its limit: where there is one, there is a next page.
- * `placeOf` says where a row stands, in the words that `pageOf` takes.
+ * `placeOf` says where a row stands, in the words that `readPage` takes.
  */
 export function pageJson<Row, Item>(
   rows: readonly Row[],
@@ -48,9 +56,6 @@ export function pageJson<Row, Item>(
     next_cursor: last === undefined ? null : Buffer.from(placeOf(last).join(" ")).toString("base64url"),
   }
 }
-
-export const refused = (name: string, description: string): Failure =>
-  new Failure("request.invalid", { message: `'${name}' must be ${description}.` })
 
 /** What a `bigint` column holds. */
 export const ID = /^\d{1,18}$/

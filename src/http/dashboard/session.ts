@@ -6,7 +6,10 @@ import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/api-key.ts"
 import { SESSION_DAYS } from "../../store/session-days.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isOwnOrigin, isPlainLoopback, whereabouts } from "./address.ts"
+import type { Whereabouts } from "../../store/accounts.ts"
+import type { Act } from "../../store/operator/audit.ts"
+import { contextOf } from "../edge.ts"
+import { routesFor } from "../route.ts"
 
 export type Authenticate = (request: Request) => Promise<Session | Failure>
 
@@ -16,6 +19,36 @@ export function authenticator(accounts: Pick<Accounts, "session">): Authenticate
     return presented instanceof Failure ? presented : await accounts.session(presented, whereabouts(request))
   }
 }
+
+/** Makes the routes of whoever is signed in. */
+export const signedInBy = (authenticate: Authenticate) =>
+  routesFor("session", async (request) => {
+    const session = await authenticate(request)
+    return session instanceof Failure ? session : { session }
+  })
+
+export interface Operator {
+  readonly accountId: string
+  /** In which plain days are meant. */
+  readonly timeZone: string
+  /** Who acts, for the audit log. */
+  readonly act: Act
+}
+
+/**
+ * Makes the routes of operators. Everybody else who is signed in gets a 403, whatever the route, so that nothing shows of
+ * what there is.
+ */
+export const operatorBy = (authenticate: Authenticate) =>
+  routesFor("session", async (request) => {
+    const session = await authenticate(request)
+    if (session instanceof Failure) return session
+    if (session.role !== "operator") return new Failure("auth.forbidden", { message: "This is for operators." })
+    const { requestId, address } = contextOf(request)
+    const { accountId, timeZone } = session
+    const operator: Operator = { accountId, timeZone, act: { requestId, operatorId: accountId, address } }
+    return { operator }
+  })
 
 function presentedToken(request: Request): string | Failure {
   const authorization = request.headers.get("authorization") ?? ""
@@ -53,4 +86,33 @@ export function sessionCookie(request: Request, token: string): string {
   const lifetime = token === "" ? 0 : SESSION_DAYS * 24 * 60 * 60
   const secure = isPlainLoopback(request) ? "" : "; Secure"
   return `${cookieName(request)}=${token}; Path=/; Max-Age=${lifetime}; HttpOnly; SameSite=Strict${secure}`
+}
+
+export const whereabouts = (request: Request): Whereabouts => ({
+  address: contextOf(request).address,
+  userAgent: request.headers.get("user-agent") ?? "",
+})
+
+const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
+
+/** What a listener of this machine alone is told to listen on: a name or an address, without brackets. */
+export function isLoopback(host: string): boolean {
+  const url = `http://${host.includes(":") ? `[${host}]` : host}`
+  return URL.canParse(url) && LOOPBACK.test(new URL(url).hostname)
+}
+
+/** Plain http on loopback: where a browser refuses `__Host-` cookies, and where nobody can listen in. */
+function isPlainLoopback(request: Request): boolean {
+  const { protocol, hostname } = new URL(request.url)
+  return protocol === "http:" && LOOPBACK.test(hostname)
+}
+
+/**
+ * Whether the page that sent this is ours. The scheme is not compared with the request's, because behind a proxy that
+ * ends TLS ours is always http; it must be https unless on loopback.
+ */
+export function isOwnOrigin(request: Request, origin: string): boolean {
+  const page = URL.parse(origin)
+  if (page === null || page.host !== new URL(request.url).host) return false
+  return page.protocol === "https:" || isPlainLoopback(request)
 }

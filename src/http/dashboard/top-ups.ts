@@ -1,5 +1,5 @@
 /** `/top-ups`: buying balance with a QR payment (decisions §10; gateway-api.md, "Billing rules" 7). */
-import { Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { toString } from "qrcode"
 import { microToJson } from "../../../actors/money/micro.ts"
@@ -7,9 +7,8 @@ import { Failure } from "../../failure/failure.ts"
 import { total } from "../../payments/breakdown.ts"
 import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
-import { bodyReader } from "./body.ts"
-import { takes } from "./contract.ts"
-import type { Authenticate } from "./session.ts"
+import { described, integer, listOf, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { type Authenticate, signedInBy } from "./session.ts"
 
 export interface TopUpsDeps {
   readonly topUps: TopUps
@@ -17,75 +16,116 @@ export interface TopUpsDeps {
   readonly authenticate: Authenticate
 }
 
-const SMALLEST_RP = 10_000
-const LARGEST_RP = 100_000_000
-const AMOUNT = "an integer of rupiah from 10,000 to 100,000,000"
+const AmountRp = Type.Integer({
+  minimum: 10_000,
+  maximum: 100_000_000,
+  description: "an integer of rupiah from 10,000 to 100,000,000",
+})
 
-const readTopUp = bodyReader(
-  Type.Object({ amount_rp: Type.Integer({ minimum: SMALLEST_RP, maximum: LARGEST_RP, description: AMOUNT }) }),
+const BreakdownShape = Type.Object(
+  {
+    balance_purchased_micro: described(microShape, "Credited in full."),
+    service_fee_micro: microShape,
+    payment_fee_micro: microShape,
+    network_fee_micro: microShape,
+    total_micro: described(microShape, "What is paid; always whole rupiah."),
+  },
+  { $id: "Breakdown" },
 )
 
-/** The amount that a query names. */
-function quotedAmount(url: string): number | Failure {
-  const text = new URL(url).searchParams.get("amount_rp") ?? ""
-  const amount = /^\d{1,9}$/.test(text) ? Number(text) : 0
-  if (amount >= SMALLEST_RP && amount <= LARGEST_RP) return amount
-  return new Failure("request.invalid", { message: `'amount_rp' must be ${AMOUNT}.` })
-}
+export const topUpStatuses = ["pending", "paid", "expired"] as const
+
+export const topUpShape = Type.Object(
+  {
+    id: text,
+    status: oneOf(topUpStatuses),
+    provider: text,
+    reference: orNull(text, "The provider's name for the payment, once there is one."),
+    breakdown: BreakdownShape,
+    created_at: time,
+    expires_at: time,
+    paid_at: orNull(time),
+  },
+  { $id: "TopUp" },
+)
+
+/** As it is shown alone. */
+const PayableTopUp = Type.Intersect([
+  topUpShape,
+  Type.Object({
+    qr: orNull(Type.Object({ payload: text, svg: text }), "Null where the code could not be made."),
+    expires_in_s: described(integer, "Seconds until it expires, 0 from then on."),
+    pay_url: orNull(text, "Where it can be paid by pressing a button, while payments are simulated."),
+  }),
+])
 
 export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) => {
+  const signedIn = signedInBy(authenticate)
   /** Whose it is must not show: a foreign one is as unknown as one that never was. */
   const ownTopUp = async (id: string, accountId: string): Promise<TopUp | Failure> => {
     const topUp = isTopUpId(id) ? await store.find(id) : undefined
     return topUp?.accountId === accountId ? topUp : new Failure("resource.not_found")
   }
+  const shown = (topUp: TopUp | Failure) => (topUp instanceof Failure ? topUp : topUpJson(topUps, topUp))
   return new Elysia({ name: "dashboard/top-ups" })
     .post(
-      "/top-ups",
-      async ({ request, set }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const body = await readTopUp(request)
-        if (body instanceof Failure) return body
-        const topUp = await topUps.open(session.accountId, body.amount_rp)
-        if (topUp instanceof Failure) return topUp
-        set.status = 201
-        return await topUpJson(topUps, topUp)
-      },
-      takes(readTopUp),
+      ...signedIn(
+        "/top-ups",
+        {
+          tag: "Top-ups",
+          summary: "Begin a top-up by QR payment",
+          body: Type.Object({ amount_rp: AmountRp }),
+          answer: PayableTopUp,
+          status: 201,
+        },
+        async ({ session, body }) => await shown(await topUps.open(session.accountId, body.amount_rp)),
+      ),
     )
-    .get("/top-ups", async ({ request }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      return { data: (await store.list(session.accountId)).map(topUpSummary) }
-    })
-    .get("/top-ups/quote", async ({ request }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      const amount = quotedAmount(request.url)
-      if (amount instanceof Failure) return amount
-      const breakdown = topUps.quote(amount)
-      return breakdown instanceof Failure ? breakdown : { amount_rp: amount, breakdown: breakdownJson(breakdown) }
-    })
-    .get("/top-ups/:id", async ({ request, params }) => {
-      const session = await authenticate(request)
-      if (session instanceof Failure) return session
-      const topUp = await ownTopUp(params.id, session.accountId)
-      return topUp instanceof Failure ? topUp : await topUpJson(topUps, topUp)
-    })
+    .get(
+      ...signedIn(
+        "/top-ups",
+        { tag: "Top-ups", summary: "The account's top-ups", answer: listOf(topUpShape) },
+        async ({ session }) => ({ data: (await store.list(session.accountId)).map(topUpSummary) }),
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/top-ups/quote",
+        {
+          tag: "Top-ups",
+          summary: "What a top-up would cost",
+          query: Type.Object({ amount_rp: AmountRp }),
+          answer: Type.Object({ amount_rp: integer, breakdown: BreakdownShape }),
+        },
+        async ({ query: { amount_rp } }) => {
+          const breakdown = topUps.quote(amount_rp)
+          return breakdown instanceof Failure ? breakdown : { amount_rp, breakdown: breakdownJson(breakdown) }
+        },
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/top-ups/:id",
+        { tag: "Top-ups", summary: "One top-up", answer: PayableTopUp },
+        async ({ session, params }) => await shown(await ownTopUp(params.id, session.accountId)),
+      ),
+    )
     .post(
-      "/top-ups/:id/check",
-      async ({ request, params }) => {
-        const session = await authenticate(request)
-        if (session instanceof Failure) return session
-        const topUp = await ownTopUp(params.id, session.accountId)
-        if (topUp instanceof Failure) return topUp
-        const checked = await topUps.check(topUp)
-        if (checked instanceof Failure) return checked
-        const now = await ownTopUp(params.id, session.accountId)
-        return now instanceof Failure ? now : await topUpJson(topUps, now)
-      },
-      { parse: "none" },
+      ...signedIn(
+        "/top-ups/:id/check",
+        {
+          tag: "Top-ups",
+          summary: "Ask the payment provider now whether a top-up was paid",
+          answer: PayableTopUp,
+        },
+        async ({ session, params }) => {
+          const topUp = await ownTopUp(params.id, session.accountId)
+          if (topUp instanceof Failure) return topUp
+          const checked = await topUps.check(topUp)
+          if (checked instanceof Failure) return checked
+          return await shown(await ownTopUp(params.id, session.accountId))
+        },
+      ),
     )
 }
 
@@ -97,7 +137,7 @@ const breakdownJson = (breakdown: Breakdown) => ({
   total_micro: microToJson(total(breakdown)),
 })
 
-export const topUpSummary = (topUp: TopUp) => ({
+export const topUpSummary = (topUp: TopUp): Static<typeof topUpShape> => ({
   id: topUp.id,
   status: topUp.status,
   provider: topUp.provider,

@@ -8,12 +8,12 @@ import { Failure } from "../../failure/failure.ts"
 import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { AccountView, AccountViews, TransferRow } from "../../store/operator/accounts.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
-import { bodyReader } from "../dashboard/body.ts"
-import { asks, takes } from "../dashboard/contract.ts"
-import { keyJson } from "../dashboard/keys.ts"
-import { topUpSummary } from "../dashboard/top-ups.ts"
-import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "../dashboard/page.ts"
+import { keyJson, keyShape } from "../dashboard/keys.ts"
+import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
+import { refused } from "../route.ts"
+import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
@@ -21,131 +21,179 @@ export interface AccountsDeps {
   readonly accounts: Pick<Accounts, "freeze" | "unfreeze">
   readonly keys: Pick<ApiKeyStore, "list">
   readonly topUps: Pick<TopUpStore, "list">
-  readonly gate: OperatorGate
+  readonly authenticate: Authenticate
 }
 
 /** Of an account: those that work, and then the latest of the revoked. */
 const KEYS_SHOWN = 100
 const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
-const QUERY = /^[^\p{Cc}]{1,254}$/u
 
-const readReason = bodyReader(Type.Object({ reason: Reason }))
-const readAdjustment = bodyReader(
-  Type.Object({
-    amount_micro: Type.Integer({
-      minimum: -Number(largestMicro),
-      maximum: Number(largestMicro),
-      description: "an integer of micro-rupiah, not 0; negative takes",
-    }),
-    reason: Reason,
-    idempotency_key: Type.RegExp(/^[A-Za-z0-9_.:-]{1,100}$/, {
-      description: "a string of 1 to 100 letters, digits and _ . : -",
-    }),
+const WithReason = Type.Object({ reason: Reason })
+const AMOUNT = "an integer of micro-rupiah, not 0; negative takes"
+const Adjustment = Type.Object({
+  amount_micro: Type.Integer({ minimum: -Number(largestMicro), maximum: Number(largestMicro), description: AMOUNT }),
+  reason: Reason,
+  idempotency_key: Type.RegExp(/^[A-Za-z0-9_.:-]{1,100}$/, {
+    description: "a string of 1 to 100 letters, digits and _ . : -",
   }),
-)
+})
+const SearchQuery = Type.Object({
+  ...pageQuery,
+  query: Type.Optional(
+    Type.RegExp(/^[^\p{Cc}]{1,254}$/u, {
+      description: "at most 254 characters on one line: part of an e-mail address, or the beginning of an id or a key",
+    }),
+  ),
+})
 
-export const operatorAccountsController = ({ views, adjustments, accounts, keys, topUps, gate }: AccountsDeps) => {
+const accountShape = Type.Object(
+  {
+    id: text,
+    email: text,
+    role: oneOf(["customer", "operator"]),
+    time_zone: text,
+    balance_micro: microShape,
+    held_micro: described(microShape, "Held for calls under way."),
+    leased_micro: described(microShape, "What gateway processes may spend without asking, what is held included."),
+    unleased_micro: microShape,
+    key_count: integer,
+    created_at: time,
+    deleted_at: orNull(time),
+    frozen: flag,
+    frozen_at: orNull(time),
+    frozen_reason: orNull(text),
+  },
+  { $id: "OperatorAccount" },
+)
+const AccountDetail = Type.Intersect([
+  accountShape,
+  Type.Object({ keys: Type.Array(keyShape), top_ups: Type.Array(topUpShape) }),
+])
+const TransferShape = Type.Object({
+  id: integer,
+  created_at: time,
+  amount_micro: described(microShape, "What came is positive."),
+  balance_micro: described(microShape, "After this transfer."),
+  counterpart: text,
+  reason: text,
+  for: described(text, "A call's request id, a top-up's reference, an adjustment's key."),
+  note: orNull(text),
+})
+
+export const operatorAccountsController = (deps: AccountsDeps) => {
+  const { views, adjustments, accounts, keys, topUps, authenticate } = deps
+  const operators = operatorBy(authenticate)
   const found = async (id: string): Promise<AccountView | Failure> =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
   return new Elysia({ name: "operator/accounts" })
     .get(
-      "/operator/accounts",
-      async ({ request }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const page = pageOf(request.url, [ACCOUNT_ID])
-        if (page instanceof Failure) return page
-        const query = new URL(request.url).searchParams.get("query")?.trim().normalize("NFC") || undefined
-        if (query !== undefined && !QUERY.test(query)) return refused("query", "at most 254 characters on one line")
-        const [after] = page.after ?? []
-        const rows = await views.search({ query, after, limit: page.limit + 1 })
-        return pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
-      },
-      asks<PageQuery & { readonly query?: string }>(),
+      ...operators(
+        "/operator/accounts",
+        { tag: "Operator", summary: "Accounts, the newest first", query: SearchQuery, answer: pageOf(accountShape) },
+        async ({ query }) => {
+          const page = readPage(query, [ACCOUNT_ID])
+          if (page instanceof Failure) return page
+          const [after] = page.after ?? []
+          const words = query.query?.trim().normalize("NFC") || undefined
+          const rows = await views.search({ query: words, after, limit: page.limit + 1 })
+          return pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
+        },
+      ),
     )
-    .get("/operator/accounts/:id", async ({ request, params }) => {
-      const operator = await gate(request)
-      if (operator instanceof Failure) return operator
-      const account = await found(params.id)
-      if (account instanceof Failure) return account
-      const [ofKeys, ofTopUps] = await Promise.all([
-        keys.list(account.id, { after: undefined, limit: KEYS_SHOWN }),
-        topUps.list(account.id),
-      ])
-      return { ...accountJson(account), keys: ofKeys.map(keyJson), top_ups: ofTopUps.map(topUpSummary) }
-    })
     .get(
-      "/operator/accounts/:id/transfers",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const page = pageOf(request.url, [ID])
-        if (page instanceof Failure) return page
-        const account = await found(params.id)
-        if (account instanceof Failure) return account
-        const [before] = page.after ?? []
-        const rows = await views.transfers(account.id, {
-          before: before === undefined ? undefined : BigInt(before),
-          limit: page.limit + 1,
-        })
-        return pageJson(rows, page, { item: transferJson, placeOf: ({ id }) => [String(id)] })
-      },
-      asks<PageQuery>(),
+      ...operators(
+        "/operator/accounts/:id",
+        { tag: "Operator", summary: "One account with its keys and top-ups", answer: AccountDetail },
+        async ({ params }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const [ofKeys, ofTopUps] = await Promise.all([
+            keys.list(account.id, { after: undefined, limit: KEYS_SHOWN }),
+            topUps.list(account.id),
+          ])
+          return { ...accountJson(account), keys: ofKeys.map(keyJson), top_ups: ofTopUps.map(topUpSummary) }
+        },
+      ),
+    )
+    .get(
+      ...operators(
+        "/operator/accounts/:id/transfers",
+        {
+          tag: "Operator",
+          summary: "The account's ledger, the newest first",
+          query: Type.Object(pageQuery),
+          answer: pageOf(TransferShape),
+        },
+        async ({ params, query }) => {
+          const page = readPage(query, [ID])
+          if (page instanceof Failure) return page
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const [before] = page.after ?? []
+          const rows = await views.transfers(account.id, {
+            before: before === undefined ? undefined : BigInt(before),
+            limit: page.limit + 1,
+          })
+          return pageJson(rows, page, { item: transferJson, placeOf: ({ id }) => [String(id)] })
+        },
+      ),
     )
     .post(
-      "/operator/accounts/:id/adjustments",
-      async ({ request, params, set }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readAdjustment(request)
-        if (body instanceof Failure) return body
-        if (body.amount_micro === 0) return refused("amount_micro", "an integer of micro-rupiah, not 0; negative takes")
-        const account = await found(params.id)
-        if (account instanceof Failure) return account
-        const amountMicro = micro(BigInt(body.amount_micro))
-        const balance = await adjustments.make(
-          { accountId: account.id, amountMicro, reason: body.reason, idempotencyKey: body.idempotency_key },
-          operator.act,
-        )
-        if (balance instanceof Failure) return balance
-        set.status = 201
-        return { account_id: account.id, amount_micro: body.amount_micro, balance_micro: microToJson(balance) }
-      },
-      takes(readAdjustment),
+      ...operators(
+        "/operator/accounts/:id/adjustments",
+        {
+          tag: "Operator",
+          summary: "Give or take balance; once for each `idempotency_key`. At most what is free can be taken",
+          body: Adjustment,
+          answer: Type.Object({ account_id: text, amount_micro: microShape, balance_micro: microShape }),
+          status: 201,
+        },
+        async ({ params, body, operator }) => {
+          if (body.amount_micro === 0) return refused("amount_micro", AMOUNT)
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const amountMicro = micro(BigInt(body.amount_micro))
+          const balance = await adjustments.make(
+            { accountId: account.id, amountMicro, reason: body.reason, idempotencyKey: body.idempotency_key },
+            operator.act,
+          )
+          if (balance instanceof Failure) return balance
+          return { account_id: account.id, amount_micro: body.amount_micro, balance_micro: microToJson(balance) }
+        },
+      ),
     )
     .post(
-      "/operator/accounts/:id/freeze",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readReason(request)
-        if (body instanceof Failure) return body
-        const account = await found(params.id)
-        if (account instanceof Failure) return account
-        const frozen = await accounts.freeze(account.id, body.reason, operator.act)
-        if (frozen instanceof Failure) return frozen
-        return answer(await found(account.id))
-      },
-      takes(readReason),
+      ...operators(
+        "/operator/accounts/:id/freeze",
+        {
+          tag: "Operator",
+          summary: "No more calls by its keys, and no new ones",
+          body: WithReason,
+          answer: accountShape,
+        },
+        async ({ params, body, operator }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const frozen = await accounts.freeze(account.id, body.reason, operator.act)
+          return frozen instanceof Failure ? frozen : shown(await found(account.id))
+        },
+      ),
     )
     .post(
-      "/operator/accounts/:id/unfreeze",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readReason(request)
-        if (body instanceof Failure) return body
-        const account = await found(params.id)
-        if (account instanceof Failure) return account
-        const unfrozen = await accounts.unfreeze(account.id, { act: operator.act, reason: body.reason })
-        if (unfrozen instanceof Failure) return unfrozen
-        return answer(await found(account.id))
-      },
-      takes(readReason),
+      ...operators(
+        "/operator/accounts/:id/unfreeze",
+        { tag: "Operator", summary: "Calls again", body: WithReason, answer: accountShape },
+        async ({ params, body, operator }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const unfrozen = await accounts.unfreeze(account.id, { act: operator.act, reason: body.reason })
+          return unfrozen instanceof Failure ? unfrozen : shown(await found(account.id))
+        },
+      ),
     )
 }
 
-const answer = (account: AccountView | Failure) => (account instanceof Failure ? account : accountJson(account))
+const shown = (account: AccountView | Failure) => (account instanceof Failure ? account : accountJson(account))
 
 const accountJson = (account: AccountView) => ({
   id: account.id,

@@ -5,7 +5,7 @@ import type { PriceVersion } from "../../catalogue/model.ts"
 import { isRouting } from "../../language/routing.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
-import { refused } from "../dashboard/page.ts"
+import { refused } from "../route.ts"
 
 /** A chain is the whole chain: known models on sale, none twice, none itself, each on an endpoint of the model's own. */
 export function chainProblem(model: StoredModel, chain: readonly string[], all: readonly StoredModel[]) {
@@ -62,6 +62,8 @@ const names = {
   cacheRead: "cache_read_micro",
   cacheWrite: "cache_write_micro",
 } as const
+
+export const rateNames = Object.values(names)
 
 /** The factor of a rate that comes from nothing, or goes to nothing, is null. */
 export const jumpJson = ({ rate, from, to, factor }: Jump) => ({

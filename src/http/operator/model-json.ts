@@ -1,8 +1,40 @@
 /** Models and prices as operators are shown them. */
+import { type Static, Type } from "@sinclair/typebox"
 import { microToJson } from "../../../actors/money/micro.ts"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
+import type { AnswerOf } from "../route.ts"
+import { described, flag, integer, oneOf, orNull, rates, text, time } from "../shapes.ts"
+
+const PriceShape = Type.Object({ id: orNull(integer), ...rates, effective_at: time })
+
+export const modelShape = Type.Object(
+  {
+    model: text,
+    display_name: text,
+    tier: text,
+    provider: text,
+    modality: text,
+    supports_vision: flag,
+    supports_tools: flag,
+    context_window: orNull(integer),
+    max_output_tokens: integer,
+    endpoints: Type.Array(text),
+    upstream: Type.Object({ provider: text, format: text, model: text }),
+    configured: described(flag, "The provider has its key."),
+    max_concurrency: integer,
+    fallback: Type.Array(text),
+    pass: Type.Array(text, { description: "Names of request fields that travel to it beside those of its format." }),
+    status: oneOf(["on_sale", "retiring", "retired"]),
+    retirement: orNull(Type.Object({ target: text, until: time })),
+    edited: Type.Array(text, {
+      description: "What an operator has set, and the catalogue file does not set any more.",
+    }),
+    prices: Type.Array(Type.Object({ ...PriceShape.properties, state: oneOf(["past", "current", "coming"]) })),
+  },
+  { $id: "OperatorModel" },
+)
 
 interface Price {
   readonly id: bigint | undefined
@@ -10,7 +42,7 @@ interface Price {
   readonly effectiveAt: number
 }
 
-export const priceJson = ({ id, rates, effectiveAt }: Price) => ({
+export const priceJson = ({ id, rates, effectiveAt }: Price): Static<typeof PriceShape> => ({
   id: id === undefined ? null : Number(id),
   input_micro: microToJson(rates.input),
   output_micro: microToJson(rates.output),
@@ -23,7 +55,7 @@ export function modelJson(
   model: StoredModel,
   prices: readonly PriceVersion[],
   { now, configured }: { readonly now: number; readonly configured: boolean },
-) {
+): AnswerOf<typeof modelShape> {
   const current = inForce(prices, now)
   const state = (price: PriceVersion): "past" | "current" | "coming" =>
     price.effectiveAt > now ? "coming" : price === current ? "current" : "past"
@@ -42,14 +74,12 @@ export function modelJson(
     max_output_tokens: model.max_output_tokens,
     endpoints: model.endpoints,
     upstream: { provider: model.upstream_provider, format: model.upstream_format, model: model.upstream_model },
-    /** The provider has its key. */
     configured,
     max_concurrency: model.max_concurrency,
     fallback: model.fallback,
     pass: model.pass,
     status,
     retirement: target === null || until === null ? null : { target, until: until.toISOString() },
-    /** What an operator has set, and the catalogue file therefore does not. */
     edited: model.edited,
     prices: prices.map((price) => ({ ...priceJson(price), state: state(price) })),
   }

@@ -1,6 +1,6 @@
 /**
- * `/operator/models`: the catalogue with its prices, and its changes. Every change answers with what was and what is then;
- * with `?dry_run=true` it is checked and told, and not made. This process sells by it at once, the others soon after.
+ * `/operator/models`: the catalogue with its prices, and its changes. Every change answers with the state before and after;
+ * with `?dry_run=true` it is checked and not made. This process sells by it at once, the others soon after.
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
@@ -8,29 +8,21 @@ import { micro } from "../../../actors/money/micro.ts"
 import { FIELD_NAME } from "../../catalogue/schema.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
-import { bodyReader } from "../dashboard/body.ts"
-import { asks, takes } from "../dashboard/contract.ts"
-import type { OperatorGate } from "./gate.ts"
-import { chainProblem, jumpJson, jumpProblem, passProblem, stepTo, targetProblem } from "./model-checks.ts"
-import { modelJson, priceJson } from "./model-json.ts"
-import { ID, refused } from "../dashboard/page.ts"
+import { ID } from "../dashboard/page.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { refused } from "../route.ts"
+import { flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
+import { chainProblem, jumpJson, jumpProblem, passProblem, rateNames, stepTo, targetProblem } from "./model-checks.ts"
+import { modelJson, modelShape, priceJson } from "./model-json.ts"
 
 export interface ModelsDeps {
   readonly models: ModelStore
-  readonly gate: OperatorGate
+  readonly authenticate: Authenticate
   readonly now: () => number
   /** Whether a provider has its key. */
   readonly isConfigured: (provider: string) => boolean
   readonly refreshCatalogue: () => Promise<void>
 }
-
-/** What was and what is then, of the change's own shape; null where there was or is nothing. */
-interface Change {
-  readonly before: object | null
-  readonly after: object | null
-}
-
-const dryRun = asks<{ readonly dry_run?: "true" | "false" }>()
 
 /** So long before a price begins, every process knows of it. */
 const LEAD_MS = 3_000
@@ -45,22 +37,19 @@ const Rate = Type.Integer({
 })
 const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
 const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
-
 const FieldName = Type.String({ pattern: FIELD_NAME, description: "a name of letters, digits and _, at most 64" })
 
-const readChange = bodyReader(
-  Type.Object({
-    display_name: Type.Optional(Text),
-    tier: Type.Optional(Text),
-    max_concurrency: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "an integer from 1 to 2,147,483,647" }),
-    ),
-    fallback: Type.Optional(Type.Array(ModelId, { maxItems: 10, description: "a list of at most 10 ids of models" })),
-    pass: Type.Optional(
-      Type.Array(FieldName, { maxItems: 50, uniqueItems: true, description: "a list of at most 50 names of fields" }),
-    ),
-  }),
-)
+const ChangeBody = Type.Object({
+  display_name: Type.Optional(Text),
+  tier: Type.Optional(Text),
+  max_concurrency: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "an integer from 1 to 2,147,483,647" }),
+  ),
+  fallback: Type.Optional(Type.Array(ModelId, { maxItems: 10, description: "a list of at most 10 ids of models" })),
+  pass: Type.Optional(
+    Type.Array(FieldName, { maxItems: 50, uniqueItems: true, description: "a list of at most 50 names of fields" }),
+  ),
+})
 const PriceBody = Type.Object({
   input_micro: Rate,
   output_micro: Rate,
@@ -69,167 +58,197 @@ const PriceBody = Type.Object({
   effective_at: Type.Optional(Time),
   confirm_jump: Type.Optional(Type.Boolean({ description: "true or false" })),
 })
-const readPrice = bodyReader(PriceBody)
-const readRetirement = bodyReader(Type.Object({ target: ModelId, until: Time }))
+const RetirementBody = Type.Object({ target: ModelId, until: Time })
 
-export const operatorModelsController = ({ models, gate, now, isConfigured, refreshCatalogue }: ModelsDeps) => {
-  const shown = (model: StoredModel, prices: Awaited<ReturnType<ModelStore["prices"]>>) =>
-    modelJson(
-      model,
-      prices.filter((price) => price.model === model.model),
-      {
-        now: now(),
-        configured: isConfigured(model.upstream_provider),
-      },
-    )
-  const found = async (id: string) => {
-    const all = await models.list()
-    const model = all.find((one) => one.model === id)
-    return model === undefined ? new Failure("resource.not_found") : { model, all }
-  }
-  /** Makes the change unless it is only tried, and says what was and what is. */
-  const made = async <Told extends Change>(
-    request: Request,
-    model: string,
-    told: Told,
-    make: () => Promise<void | Failure>,
-  ) => {
-    const tried = isDryRun(request)
-    if (tried instanceof Failure) return tried
-    if (!tried) {
-      const failure = await make()
-      if (failure instanceof Failure) return failure
-      await refreshCatalogue()
-    }
-    return { dry_run: tried, model, ...told }
-  }
+const DryRun = Type.Object({
+  dry_run: Type.Optional(Type.Boolean({ description: "true or false; true checks the change without making it" })),
+})
+/** Of the change's own shape; null where there was or is nothing. */
+const State = orNull(Type.Record(Type.String(), Type.Unknown()))
+const Changed = Type.Object({ dry_run: flag, model: text, before: State, after: State })
+const Priced = Type.Intersect([
+  Changed,
+  Type.Object({
+    jumps: Type.Array(
+      Type.Object({ name: oneOf(rateNames), from: microShape, to: microShape, factor: orNull(Type.Number()) }),
+      { description: "The rates that change by more than twice." },
+    ),
+  }),
+])
 
+interface Change {
+  readonly before: Readonly<Record<string, unknown>> | null
+  readonly after: Readonly<Record<string, unknown>> | null
+}
+
+export const operatorModelsController = (deps: ModelsDeps) => {
+  const { models, authenticate, now } = deps
+  const operators = operatorBy(authenticate)
   return new Elysia({ name: "operator/models" })
-    .get("/operator/models", async ({ request }) => {
-      const operator = await gate(request)
-      if (operator instanceof Failure) return operator
-      const [all, prices] = await Promise.all([models.list(), models.prices()])
-      return { data: all.map((model) => shown(model, prices)) }
-    })
+    .get(
+      ...operators(
+        "/operator/models",
+        {
+          tag: "Operator",
+          summary: "The catalogue with all its prices, retired models too",
+          answer: listOf(modelShape),
+        },
+        async () => {
+          const [all, prices] = await Promise.all([models.list(), models.prices()])
+          return {
+            data: all.map((model) =>
+              modelJson(
+                model,
+                prices.filter((price) => price.model === model.model),
+                { now: now(), configured: deps.isConfigured(model.upstream_provider) },
+              ),
+            ),
+          }
+        },
+      ),
+    )
     .patch(
-      "/operator/models/:model",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readChange(request)
-        if (body instanceof Failure) return body
-        const place = await found(params.model)
-        if (place instanceof Failure) return place
-        const { model, all } = place
-        const problem =
-          (body.fallback && chainProblem(model, body.fallback, all)) ?? (body.pass && passProblem(body.pass))
-        if (problem !== undefined) return problem
-        const change = changeOf(body)
-        const before = Object.fromEntries(
-          Object.keys(change).map((name) => [name, { ...model }[name as keyof ModelChange]]),
-        )
-        return await made(request, model.model, { before, after: change }, () =>
-          models.change(model.model, change, operator.act),
-        )
-      },
-      { ...takes(readChange), ...dryRun },
+      ...operators(
+        "/operator/models/:model",
+        { tag: "Operator", summary: "Set what is given of a model", query: DryRun, body: ChangeBody, answer: Changed },
+        async ({ params, query, body, operator }) => {
+          const place = await find(models, params.model)
+          if (place instanceof Failure) return place
+          const { model, all } = place
+          const problem =
+            (body.fallback && chainProblem(model, body.fallback, all)) ?? (body.pass && passProblem(body.pass))
+          if (problem !== undefined) return problem
+          const change = changeOf(body)
+          const before = Object.fromEntries(
+            Object.keys(change).map((name) => [name, { ...model }[name as keyof ModelChange]]),
+          )
+          return await make(deps, query, { model: model.model, before, after: { ...change } }, () =>
+            models.change(model.model, change, operator.act),
+          )
+        },
+      ),
     )
     .post(
-      "/operator/models/:model/prices",
-      async ({ request, params, set }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readPrice(request)
-        if (body instanceof Failure) return body
-        const effectiveAt = beginning(body.effective_at, now())
-        if (effectiveAt instanceof Failure) return effectiveAt
-        const place = await found(params.model)
-        if (place instanceof Failure) return place
-        const { model } = place.model
-        const versions = (await models.prices()).filter((price) => price.model === model)
-        const rates = ratesOf(body)
-        const step = stepTo(rates, effectiveAt, versions)
-        if (step.jumps.length > 0 && body.confirm_jump !== true && isDryRun(request) === false)
-          return jumpProblem(step.jumps)
-        const before = step.from === undefined ? null : priceJson(step.from)
-        const told = {
-          before,
-          after: priceJson({ id: undefined, rates, effectiveAt: effectiveAt.getTime() }),
-          jumps: step.jumps.map(jumpJson),
-        }
-        let id: bigint | undefined
-        const answer = await made(request, model, told, async () => {
-          id = await models.schedule({ model, rates, effectiveAt, before }, operator.act)
-          return id === undefined
-            ? refused("effective_at", "another time than that of a price that is there")
-            : undefined
-        })
-        if (id === undefined || answer instanceof Failure) return answer
-        set.status = 201
-        return { ...answer, after: priceJson({ id, rates, effectiveAt: effectiveAt.getTime() }) }
-      },
-      { ...takes(readPrice), ...dryRun },
+      ...operators(
+        "/operator/models/:model/prices",
+        {
+          tag: "Operator",
+          summary: "Schedule a price",
+          description:
+            "It begins at `effective_at`, three seconds from now at the soonest; calls admitted before keep theirs. A rate that changes by more than twice needs `confirm_jump`. The answer is 201 when the price is made, and 200 to a dry run.",
+          query: DryRun,
+          body: PriceBody,
+          answer: Priced,
+          alsoStatus: 201,
+        },
+        async ({ params, query, body, operator, set }) => {
+          const effectiveAt = beginning(body.effective_at, now())
+          if (effectiveAt instanceof Failure) return effectiveAt
+          const place = await find(models, params.model)
+          if (place instanceof Failure) return place
+          const { model } = place.model
+          const versions = (await models.prices()).filter((price) => price.model === model)
+          const rates = ratesOf(body)
+          const step = stepTo(rates, effectiveAt, versions)
+          if (step.jumps.length > 0 && body.confirm_jump !== true && query.dry_run !== true)
+            return jumpProblem(step.jumps)
+          const before = step.from === undefined ? null : priceJson(step.from)
+          const priced = (id: bigint | undefined) => priceJson({ id, rates, effectiveAt: effectiveAt.getTime() })
+          let id: bigint | undefined
+          const change = { model, before, after: priced(undefined), jumps: step.jumps.map(jumpJson) }
+          const answer = await make(deps, query, change, async () => {
+            id = await models.schedule({ model, rates, effectiveAt, before }, operator.act)
+            return id === undefined
+              ? refused("effective_at", "another time than that of a price that is there")
+              : undefined
+          })
+          if (id === undefined || answer instanceof Failure) return answer
+          set.status = 201
+          return { ...answer, after: priced(id) }
+        },
+      ),
     )
     .delete(
-      "/operator/models/:model/prices/:id",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const versions = (await models.prices()).filter((price) => price.model === params.model)
-        const version = ID.test(params.id) ? versions.find(({ id }) => id === BigInt(params.id)) : undefined
-        if (version === undefined) return new Failure("resource.not_found")
-        const safeAt = new Date(now() + SAFE_MS)
-        const inUse = new Failure("request.invalid", {
-          message: `A price that is in force, or will be within ${SAFE_MS / 1000} seconds, is not deleted; schedule another.`,
-        })
-        if (version.effectiveAt <= safeAt.getTime()) return inUse
-        return await made(request, params.model, { before: priceJson(version), after: null }, async () =>
-          (await models.unschedule(params.model, version.id, safeAt, operator.act)) ? undefined : inUse,
-        )
-      },
-      { parse: "none", ...dryRun },
+      ...operators(
+        "/operator/models/:model/prices/:id",
+        { tag: "Operator", summary: "Delete a price that is still to come", query: DryRun, answer: Changed },
+        async ({ params, query, operator }) => {
+          const { model } = params
+          const versions = (await models.prices()).filter((price) => price.model === model)
+          const version = ID.test(params.id) ? versions.find(({ id }) => id === BigInt(params.id)) : undefined
+          if (version === undefined) return new Failure("resource.not_found")
+          const safeAt = new Date(now() + SAFE_MS)
+          const inUse = new Failure("request.invalid", {
+            message: `A price that is in force, or will be within ${SAFE_MS / 1000} seconds, is not deleted; schedule another.`,
+          })
+          if (version.effectiveAt <= safeAt.getTime()) return inUse
+          return await make(deps, query, { model, before: priceJson(version), after: null }, async () =>
+            (await models.unschedule(model, version.id, safeAt, operator.act)) ? undefined : inUse,
+          )
+        },
+      ),
     )
     .post(
-      "/operator/models/:model/retire",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readRetirement(request)
-        if (body instanceof Failure) return body
-        const until = instant("until", body.until)
-        if (until instanceof Failure) return until
-        if (until.getTime() < now()) return refused("until", "a time that is still to come")
-        const place = await found(params.model)
-        if (place instanceof Failure) return place
-        const { model, all } = place
-        const problem = targetProblem(model, body.target, all)
-        if (problem !== undefined) return problem
-        const after = { target: body.target, until: until.toISOString() }
-        return await made(request, model.model, { before: retirementOf(model), after }, () =>
-          models.retire(model.model, { target: body.target, until }, operator.act),
-        )
-      },
-      { ...takes(readRetirement), ...dryRun },
+      ...operators(
+        "/operator/models/:model/retire",
+        {
+          tag: "Operator",
+          summary: "Serve an id as another model until a time, and then no more",
+          query: DryRun,
+          body: RetirementBody,
+          answer: Changed,
+        },
+        async ({ params, query, body, operator }) => {
+          const until = instant("until", body.until)
+          if (until instanceof Failure) return until
+          if (until.getTime() < now()) return refused("until", "a time that is still to come")
+          const place = await find(models, params.model)
+          if (place instanceof Failure) return place
+          const { model, all } = place
+          const problem = targetProblem(model, body.target, all)
+          if (problem !== undefined) return problem
+          const after = { target: body.target, until: until.toISOString() }
+          return await make(deps, query, { model: model.model, before: retirementOf(model), after }, () =>
+            models.retire(model.model, { target: body.target, until }, operator.act),
+          )
+        },
+      ),
     )
     .post(
-      "/operator/models/:model/restore",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const place = await found(params.model)
-        if (place instanceof Failure) return place
-        const { model } = place
-        return await made(request, model.model, { before: retirementOf(model), after: null }, () =>
-          models.restore(model.model, operator.act),
-        )
-      },
-      { parse: "none", ...dryRun },
+      ...operators(
+        "/operator/models/:model/restore",
+        { tag: "Operator", summary: "Sell a retired model again", query: DryRun, answer: Changed },
+        async ({ params, query, operator }) => {
+          const place = await find(models, params.model)
+          if (place instanceof Failure) return place
+          const { model } = place
+          return await make(deps, query, { model: model.model, before: retirementOf(model), after: null }, () =>
+            models.restore(model.model, operator.act),
+          )
+        },
+      ),
     )
 }
 
-function isDryRun(request: Request): boolean | Failure {
-  const asked = new URL(request.url).searchParams.get("dry_run") || "false"
-  return asked === "true" || asked === "false" ? asked === "true" : refused("dry_run", "true or false")
+async function find(models: ModelStore, id: string) {
+  const all = await models.list()
+  const model = all.find((one) => one.model === id)
+  return model === undefined ? new Failure("resource.not_found") : { model, all }
+}
+
+/** Makes the change unless it is a dry run, and answers with the state before and after. */
+async function make<Answer extends Change>(
+  { refreshCatalogue }: ModelsDeps,
+  { dry_run = false }: Static<typeof DryRun>,
+  answer: Answer,
+  change: () => Promise<void | Failure>,
+) {
+  if (!dry_run) {
+    const failure = await change()
+    if (failure instanceof Failure) return failure
+    await refreshCatalogue()
+  }
+  return { dry_run, ...answer }
 }
 
 /** Only what was sent: an absent field stays as it is. */

@@ -1,4 +1,5 @@
-/** Everything under `/operator`: the house's own side of the dashboard's API, put together. */
+/** Everything under `/operator`: the house's own side of the dashboard's API, put together, and its audit log. */
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { Accounts } from "../../accounts/accounts.ts"
 import { Adjustments } from "../../accounts/adjustments.ts"
@@ -8,17 +9,19 @@ import { apiKeyStore } from "../../store/api-keys.ts"
 import type { Database } from "../../store/database.ts"
 import { readAbsorbed } from "../../store/operator/absorbed.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
-import { auditStore } from "../../store/operator/audit.ts"
+import { type AuditRow, type AuditStore, auditStore } from "../../store/operator/audit.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { readOverview } from "../../store/operator/overview.ts"
 import { paymentViews } from "../../store/operator/payments.ts"
 import { topUpStore } from "../../store/top-ups.ts"
-import type { Authenticate } from "../dashboard/session.ts"
+import { Failure } from "../../failure/failure.ts"
+import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { described, integer, orNull, pageOf, text, time } from "../shapes.ts"
 import { operatorAccountsController } from "./accounts.ts"
-import { auditController } from "./audit.ts"
 import { backendsController } from "./backends.ts"
-import { operatorGate } from "./gate.ts"
+import { billingHealthController } from "./billing-health.ts"
 import { operatorModelsController } from "./models.ts"
 import { overviewController } from "./overview.ts"
 import { operatorPaymentsController } from "./payments.ts"
@@ -34,8 +37,6 @@ export interface OperatorDeps {
 
 export function operatorControllers(deps: OperatorDeps) {
   const { authenticate, database, processId, accounts, ports, refreshCatalogue } = deps
-  const gate = operatorGate(authenticate)
-  const audit = auditStore(database)
   const { actors } = ports
   const isConfigured = (provider: string) => ports.backends.has(provider)
   const adjustments = new Adjustments({
@@ -46,7 +47,7 @@ export function operatorControllers(deps: OperatorDeps) {
   return new Elysia({ name: "operator" })
     .use(
       operatorAccountsController({
-        gate,
+        authenticate,
         accounts,
         adjustments,
         views: accountViews(database),
@@ -56,32 +57,95 @@ export function operatorControllers(deps: OperatorDeps) {
     )
     .use(
       operatorModelsController({
-        gate,
+        authenticate,
         models: modelStore(database),
         now: () => ports.clock.now(),
         isConfigured,
         refreshCatalogue,
       }),
     )
-    .use(operatorPaymentsController({ gate, views: paymentViews(database) }))
+    .use(operatorPaymentsController({ authenticate, views: paymentViews(database) }))
     .use(
       overviewController({
-        gate,
+        authenticate,
         ports,
         processId,
         overview: (period) => readOverview(database, period),
+      }),
+    )
+    .use(
+      billingHealthController({
+        authenticate,
+        now: () => ports.clock.now(),
         billing: billingHealthStore(database),
         absorbed: (period) => readAbsorbed(database, period),
       }),
     )
     .use(
       backendsController({
-        gate,
+        authenticate,
         processId,
         isConfigured,
         health: ports.health,
         models: () => ports.catalogue.offers(ports.clock.now()).map(({ model }) => model),
       }),
     )
-    .use(auditController({ gate, audit }))
+    .use(auditController({ authenticate, audit: auditStore(database) }))
 }
+
+const Anything = Type.Unknown({ description: "JSON of the action's own; null where there was or is nothing." })
+const AuditEntry = Type.Object({
+  id: integer,
+  at: time,
+  request_id: text,
+  operator: orNull(Type.Object({ id: text, email: text }), "Null for the command line."),
+  address: orNull(text),
+  action: text,
+  subject: described(text, "The id of what was changed."),
+  before: Anything,
+  after: Anything,
+  reason: orNull(text),
+})
+const AuditQuery = Type.Object({
+  ...pageQuery,
+  subject: Type.Optional(Type.RegExp(/^[^\p{Cc}]{1,200}$/u, { description: "the id of what was changed" })),
+})
+
+interface AuditDeps {
+  readonly audit: AuditStore
+  readonly authenticate: Authenticate
+}
+
+const auditController = ({ audit, authenticate }: AuditDeps) =>
+  new Elysia({ name: "operator/audit" }).get(
+    ...operatorBy(authenticate)(
+      "/operator/audit",
+      {
+        tag: "Operator",
+        summary: "What operators did, the newest first",
+        query: AuditQuery,
+        answer: pageOf(AuditEntry),
+      },
+      async ({ query }) => {
+        const page = readPage(query, [ID])
+        if (page instanceof Failure) return page
+        const [before] = page.after ?? []
+        const rows = await audit.list({
+          before: before === undefined ? undefined : BigInt(before),
+          limit: page.limit + 1,
+          subject: query.subject,
+        })
+        return pageJson(rows, page, { item: auditJson, placeOf: ({ id }) => [String(id)] })
+      },
+    ),
+  )
+
+const auditJson = ({ operator, address, reason, at, id, requestId, ...row }: AuditRow) => ({
+  id: Number(id),
+  at: at.toISOString(),
+  request_id: requestId,
+  operator: operator ?? null,
+  address: address ?? null,
+  ...row,
+  reason: reason ?? null,
+})

@@ -4,74 +4,103 @@ import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
-import { bodyReader } from "../dashboard/body.ts"
-import { asks, takes } from "../dashboard/contract.ts"
-import { topUpSummary } from "../dashboard/top-ups.ts"
-import type { OperatorGate } from "./gate.ts"
-import { ID, type PageQuery, pageJson, pageOf, Reason, refused } from "../dashboard/page.ts"
+import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
+import { refused } from "../route.ts"
+import { described, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
 export interface PaymentsDeps {
   readonly views: PaymentViews
-  readonly gate: OperatorGate
+  readonly authenticate: Authenticate
 }
 
-const STATUSES = ["pending", "paid", "expired"] as const
+const OwnedTopUpShape = Type.Intersect([topUpShape, Type.Object({ account_id: text, email: text })])
+const Problem = Type.Object(
+  {
+    id: integer,
+    provider: text,
+    kind: oneOf(["unknown_order", "wrong_amount", "mismatch"]),
+    reference: text,
+    top_up_id: orNull(text),
+    account_id: orNull(text, "Whose top-up it is."),
+    paid: described(text, "As the provider says it."),
+    first_seen_at: time,
+    last_seen_at: time,
+    resolved_at: orNull(time),
+    resolved_by: orNull(text),
+    note: orNull(text),
+  },
+  { $id: "PaymentProblem" },
+)
 
-const readNote = bodyReader(Type.Object({ note: Reason }))
-
-export const operatorPaymentsController = ({ views, gate }: PaymentsDeps) =>
-  new Elysia({ name: "operator/payments" })
+export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps) => {
+  const operators = operatorBy(authenticate)
+  return new Elysia({ name: "operator/payments" })
     .get(
-      "/operator/top-ups",
-      async ({ request }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const page = pageOf(request.url, [/^top_/])
-        if (page instanceof Failure) return page
-        const [after] = page.after ?? []
-        if (after !== undefined && !isTopUpId(after)) return refused("cursor", "a next_cursor as it was given")
-        const asked = new URL(request.url).searchParams.get("status") || undefined
-        const status = STATUSES.find((known) => known === asked)
-        if (asked !== undefined && status === undefined) return refused("status", `one of ${STATUSES.join(", ")}`)
-        const rows = await views.topUps({ status, after, limit: page.limit + 1 })
-        return pageJson(rows, page, { item: topUpJson, placeOf: ({ id }) => [id] })
-      },
-      asks<PageQuery & { readonly status?: string }>(),
+      ...operators(
+        "/operator/top-ups",
+        {
+          tag: "Operator",
+          summary: "Everybody's top-ups, the newest first",
+          query: Type.Object({ ...pageQuery, status: Type.Optional(oneOf(topUpStatuses)) }),
+          answer: pageOf(OwnedTopUpShape),
+        },
+        async ({ query }) => {
+          const page = readPage(query, [/^top_/])
+          if (page instanceof Failure) return page
+          const [after] = page.after ?? []
+          if (after !== undefined && !isTopUpId(after))
+            return refused("cursor", pageQuery.cursor.description ?? "a cursor")
+          const rows = await views.topUps({ status: query.status, after, limit: page.limit + 1 })
+          return pageJson(rows, page, { item: topUpJson, placeOf: ({ id }) => [id] })
+        },
+      ),
     )
     .get(
-      "/operator/payment-problems",
-      async ({ request }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const page = pageOf(request.url, [ID])
-        if (page instanceof Failure) return page
-        const asked = new URL(request.url).searchParams.get("resolved") || "false"
-        if (asked !== "true" && asked !== "false") return refused("resolved", "true or false")
-        const [before] = page.after ?? []
-        const rows = await views.problems({
-          all: asked === "true",
-          before: before === undefined ? undefined : BigInt(before),
-          limit: page.limit + 1,
-        })
-        return pageJson(rows, page, { item: problemJson, placeOf: ({ id }) => [String(id)] })
-      },
-      asks<PageQuery & { readonly resolved?: "true" | "false" }>(),
+      ...operators(
+        "/operator/payment-problems",
+        {
+          tag: "Operator",
+          summary: "Payments that came and could not be credited",
+          query: Type.Object({
+            ...pageQuery,
+            resolved: Type.Optional(Type.Boolean({ description: "true for resolved ones too, or false" })),
+          }),
+          answer: pageOf(Problem),
+        },
+        async ({ query }) => {
+          const page = readPage(query, [ID])
+          if (page instanceof Failure) return page
+          const [before] = page.after ?? []
+          const rows = await views.problems({
+            all: query.resolved === true,
+            before: before === undefined ? undefined : BigInt(before),
+            limit: page.limit + 1,
+          })
+          return pageJson(rows, page, { item: problemJson, placeOf: ({ id }) => [String(id)] })
+        },
+      ),
     )
     .post(
-      "/operator/payment-problems/:id/resolve",
-      async ({ request, params }) => {
-        const operator = await gate(request)
-        if (operator instanceof Failure) return operator
-        const body = await readNote(request)
-        if (body instanceof Failure) return body
-        const id = ID.test(params.id) ? BigInt(params.id) : undefined
-        if (id === undefined || (await views.problem(id)) === undefined) return new Failure("resource.not_found")
-        await views.resolve(id, body.note, operator.act)
-        const problem = await views.problem(id)
-        return problem === undefined ? new Failure("resource.not_found") : problemJson(problem)
-      },
-      takes(readNote),
+      ...operators(
+        "/operator/payment-problems/:id/resolve",
+        {
+          tag: "Operator",
+          summary: "Say what was done about one",
+          body: Type.Object({ note: Reason }),
+          answer: Problem,
+        },
+        async ({ params, body, operator }) => {
+          const id = ID.test(params.id) ? BigInt(params.id) : undefined
+          if (id === undefined || (await views.problem(id)) === undefined) return new Failure("resource.not_found")
+          await views.resolve(id, body.note, operator.act)
+          const problem = await views.problem(id)
+          return problem === undefined ? new Failure("resource.not_found") : problemJson(problem)
+        },
+      ),
     )
+}
 
 const topUpJson = (topUp: OwnedTopUp) => ({
   ...topUpSummary(topUp),
@@ -86,7 +115,6 @@ const problemJson = (problem: StoredProblem) => ({
   reference: problem.reference,
   top_up_id: problem.topUpId ?? null,
   account_id: problem.accountId ?? null,
-  /** As the provider says it. */
   paid: problem.paid,
   first_seen_at: problem.firstSeenAt.toISOString(),
   last_seen_at: problem.lastSeenAt.toISOString(),

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
-import { daysLeft } from "../../../src/http/dashboard/summary.ts"
+import { daysLeft } from "../../../src/http/dashboard/account.ts"
 import { notification, openWorld, type World } from "./world.ts"
 
 let world: World

@@ -2,6 +2,7 @@
  * The dashboard's API as it runs, on a real database and over real HTTP: every controller behind the edge, with what it
  * tells the live side written down.
  */
+import { expect } from "bun:test"
 import { Elysia } from "elysia"
 import { Accounts, type KeysChanged } from "../../../src/accounts/accounts.ts"
 import { Keys } from "../../../src/accounts/keys.ts"
@@ -13,12 +14,10 @@ import { accountController } from "../../../src/http/dashboard/account.ts"
 import { authController } from "../../../src/http/dashboard/auth.ts"
 import { keysController } from "../../../src/http/dashboard/keys.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
-import { sessionsController } from "../../../src/http/dashboard/sessions.ts"
-import { simulatedPayController } from "../../../src/http/dashboard/simulated-pay.ts"
-import { summaryController } from "../../../src/http/dashboard/summary.ts"
+import { simulatedPayController, webhooksController } from "../../../src/http/dashboard/payments.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
-import { webhooksController } from "../../../src/http/dashboard/webhooks.ts"
+import { openapiDocument } from "../../../src/http/openapi.ts"
 import { contextOf, edge, edgeHandler, failureOf } from "../../../src/http/edge.ts"
 import { failureResponse } from "../../../src/http/errors.ts"
 import type { Log } from "../../../src/log.ts"
@@ -35,6 +34,7 @@ import { topUpStore } from "../../../src/store/top-ups.ts"
 import { usageSumStore } from "../../../src/store/usage-sums.ts"
 import { usageStore } from "../../../src/store/usage.ts"
 import { openTestDatabase } from "../../store/harness.ts"
+import { problemsOf } from "../documented.ts"
 
 export const SECRET = "a secret of the tests"
 export const PASSWORD = "correct horse battery"
@@ -105,9 +105,7 @@ export async function openWorld(options: WorldOptions = {}) {
       return failureResponse(failureOf(error, requestId, log), requestId)
     })
     .use(authController({ accounts, authenticate }))
-    .use(accountController({ accounts, authenticate }))
-    .use(sessionsController({ accounts, authenticate }))
-    .use(summaryController({ accounts, sums, authenticate }))
+    .use(accountController({ accounts, sums, authenticate }))
     .use(
       keysController({
         keys: new Keys({
@@ -139,6 +137,8 @@ export async function openWorld(options: WorldOptions = {}) {
       handle(request, clientAddress(request.headers, self.requestIP(request)?.address ?? "", options.addressHeader)),
   })
 
+  const document = openapiDocument(app.routes)
+  /** Every answer is held against the document. */
   const call = async (method: string, path: string, { token, body, headers }: CallOptions = {}) => {
     const response = await fetch(new URL(path, server.url), {
       method,
@@ -151,7 +151,11 @@ export async function openWorld(options: WorldOptions = {}) {
     })
     const text = await response.text()
     const isJson = response.headers.get("content-type")?.startsWith("application/json")
-    return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }
+    const json = isJson ? JSON.parse(text) : undefined
+    const { pathname } = new URL(response.url)
+    if (isJson && response.status !== 404 && response.status !== 405)
+      expect(problemsOf(document, { method, path: pathname, status: response.status, json })).toEqual([])
+    return { status: response.status, headers: response.headers, text, json }
   }
   const signUp = async (email = `${crypto.randomUUID()}@example.com`) => {
     const { status, json } = await call("POST", "/auth/sign-up", { body: { email, password: PASSWORD } })

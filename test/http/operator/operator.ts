@@ -1,4 +1,7 @@
 /** Operators in tests: a person of a gateway's with the role, and calls of the operator's API. */
+import { expect } from "bun:test"
+import type { OpenapiDocument } from "../../../src/http/openapi.ts"
+import { problemsOf } from "../documented.ts"
 import type { Person, TestGateway } from "../../gateway/harness.ts"
 
 export async function makeOperator(gateway: TestGateway): Promise<Person> {
@@ -14,7 +17,16 @@ export interface Answer {
   readonly json: any
 }
 
-/** A call as somebody: `GET` without a body, `POST` with one, unless told otherwise. */
+const documents = new WeakMap<TestGateway, Promise<OpenapiDocument>>()
+
+async function documentOf(gateway: TestGateway): Promise<OpenapiDocument> {
+  const read = async () => (await (await fetch(`${gateway.url}/openapi.json`)).json()) as OpenapiDocument
+  const document = documents.get(gateway) ?? read()
+  documents.set(gateway, document)
+  return await document
+}
+
+/** A call as somebody, whose answer is held against the document: `GET` without a body, `POST` with one, unless told otherwise. */
 export const caller =
   (gateway: TestGateway, person: Person) =>
   async (path: string, body?: object, method = body === undefined ? "GET" : "POST"): Promise<Answer> => {
@@ -23,5 +35,8 @@ export const caller =
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    return { status: response.status, json: text === "" ? undefined : JSON.parse(text) }
+    const json: unknown = text === "" ? undefined : JSON.parse(text)
+    const asked = { method, path: new URL(response.url).pathname, status: response.status, json }
+    expect(problemsOf(await documentOf(gateway), asked)).toEqual([])
+    return { status: response.status, json }
   }

@@ -17,7 +17,7 @@ export const absorbedQuery = (days: (typeof absorbedDays)[number]) =>
     queryKey: ["operator", "absorbed", days],
     queryFn: async () => {
       const from = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
-      return (await unwrap(api.operator["billing-health"].get({ query: { from, limit: "1" } }))).absorbed
+      return (await unwrap(api.operator["billing-health"].get({ query: { from, limit: 1 } }))).absorbed
     },
   })
 export type AbsorbedAccount = BillingHealth["absorbed"]["accounts"][number]

@@ -73,10 +73,7 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
         unwrap(
           api.operator
             .models({ model: encodeURIComponent(model.model) })
-            .prices.post(
-              { ...price, ...(confirmed && { confirm_jump: true }) },
-              { query: { dry_run: dryRun ? "true" : "false" } },
-            ),
+            .prices.post({ ...price, ...(confirmed && { confirm_jump: true }) }, { query: { dry_run: dryRun } }),
         )
       }
       onClose={onClose}
@@ -163,9 +160,7 @@ export function SettingsDialog({ model, onClose }: SettingsDialogProps) {
       read={read}
       send={(change, { dryRun }) =>
         unwrap(
-          api.operator
-            .models({ model: encodeURIComponent(model.model) })
-            .patch(change, { query: { dry_run: dryRun ? "true" : "false" } }),
+          api.operator.models({ model: encodeURIComponent(model.model) }).patch(change, { query: { dry_run: dryRun } }),
         )
       }
       onClose={onClose}
@@ -252,7 +247,7 @@ export function RetireDialog({ model, all, onClose }: RetireDialogProps) {
         unwrap(
           api.operator
             .models({ model: encodeURIComponent(model.model) })
-            .retire.post(retirement, { query: { dry_run: dryRun ? "true" : "false" } }),
+            .retire.post(retirement, { query: { dry_run: dryRun } }),
         )
       }
       onClose={onClose}

@@ -15,7 +15,7 @@ import { ActDialog } from "./act-dialog.tsx"
 import { OperatorPage } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
-const problemsPage = (resolved: "true" | "false", cursor: string | undefined) =>
+const problemsPage = (resolved: boolean, cursor: string | undefined) =>
   unwrap(api.operator["payment-problems"].get({ query: { resolved, ...at(cursor) } }))
 type Problem = Awaited<ReturnType<typeof problemsPage>>["data"][number]
 
@@ -23,15 +23,11 @@ export default function PaymentProblemsPage() {
   const text = useProblemsText()
   const [asked, setResolved] = useParameter("resolved")
   const [resolving, setResolving] = useState<Problem>()
-  const resolved = asked === "true" ? "true" : "false"
+  const resolved = asked === "true"
   const { table } = useList(["payment-problems", resolved], (cursor) => problemsPage(resolved, cursor))
   return (
     <OperatorPage title={text.title} intro={text.intro}>
-      <Switch
-        label={text.all}
-        checked={resolved === "true"}
-        onChange={(checked) => setResolved(checked ? "true" : "")}
-      />
+      <Switch label={text.all} checked={resolved} onChange={(checked) => setResolved(checked ? "true" : "")} />
       <Card flush>
         <DataTable
           caption={text.title}

@@ -10,7 +10,7 @@ import { texts } from "../../i18n/language.tsx"
 import { OperatorPage } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
-const topUpsPage = (status: string | undefined, cursor: string | undefined) =>
+const topUpsPage = (status: (typeof topUpStatuses)[number] | undefined, cursor: string | undefined) =>
   unwrap(api.operator["top-ups"].get({ query: { ...(status !== undefined && { status }), ...at(cursor) } }))
 type OwnedTopUp = Awaited<ReturnType<typeof topUpsPage>>["data"][number]
 

@@ -1,0 +1,193 @@
+/**
+ * One usage record as JSON and as a line of CSV. Amounts are what each bucket of a call came to, in micro-rupiah: the lines of
+ * its receipt. They add up to the charge and what the house bore of it, so whoever has a receipt can recompute the charge:
+ * tokens × rate of each bucket, less what was absorbed.
+ */
+import { type Static, Type } from "@sinclair/typebox"
+import { type Micro, micro, microToJson, microToRupiah, zero } from "../../../actors/money/micro.ts"
+import type { Rates } from "../../../actors/money/price.ts"
+import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { UsageStatus } from "../../../actors/ledger.ts"
+import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
+import { described, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
+
+export const usageStatuses = [
+  "ok",
+  "upstream_error",
+  "aborted_stream",
+  "usage_missing",
+  "billing_error",
+  "fallback_429",
+  "fallback_oversize",
+] as const satisfies readonly UsageStatus[]
+
+export const tokenCounts = {
+  input_tokens: integer,
+  output_tokens: integer,
+  cache_read_tokens: integer,
+  cache_write_tokens: integer,
+}
+const marker = Type.Object({ model: text, status: oneOf(usageStatuses), created_at: time })
+
+/** First the fields of gateway-api.md, "Usage record", then what a receipt needs. */
+export const usageRecord = Type.Object(
+  {
+    model: text,
+    ...tokenCounts,
+    charge_micro: microShape,
+    status: oneOf(usageStatuses),
+    turns: described(integer, "Charged turns at the backend; above 1 for a server-side tool loop."),
+    request_id: text,
+    key_id: text,
+    created_at: time,
+    endpoint: text,
+    streamed: flag,
+    attempts: integer,
+    duration_ms: integer,
+    first_token_ms: orNull(integer),
+    error_code: orNull(text),
+    price_id: integer,
+    price_effective_at: orNull(time, "Since when that price is in force."),
+    rates: Type.Object(rates),
+    amounts: Type.Object({
+      input_micro: microShape,
+      output_micro: microShape,
+      cache_read_micro: microShape,
+      cache_write_micro: microShape,
+    }),
+    absorbed_micro: described(
+      microShape,
+      "What the amounts add up to over the charge: the balance did not cover it, and the house bore it.",
+    ),
+  },
+  { $id: "UsageRecord" },
+)
+export const usageDetail = Type.Intersect([usageRecord, Type.Object({ markers: Type.Array(marker) })])
+
+export const markerJson = ({ model, status, createdAt }: UsageRow): Static<typeof marker> => ({
+  model,
+  status,
+  created_at: createdAt.toISOString(),
+})
+
+export const tokensJson = (tokens: Tokens) => ({
+  input_tokens: tokens.input,
+  output_tokens: tokens.output,
+  cache_read_tokens: tokens.cacheRead,
+  cache_write_tokens: tokens.cacheWrite,
+})
+
+export const rowJson = (row: UsageRow): Static<typeof usageRecord> => ({
+  model: row.model,
+  ...tokensJson(row.tokens),
+  charge_micro: microToJson(row.chargeMicro),
+  status: row.status,
+  turns: row.turns,
+  request_id: row.requestId,
+  key_id: row.keyId,
+  created_at: row.createdAt.toISOString(),
+  endpoint: row.endpoint,
+  streamed: row.streamed,
+  attempts: row.attempts,
+  duration_ms: row.durationMs,
+  first_token_ms: row.firstTokenMs ?? null,
+  error_code: row.errorCode ?? null,
+  price_id: Number(row.priceId),
+  price_effective_at: row.priceEffectiveAt?.toISOString() ?? null,
+  rates: {
+    input_micro: microToJson(row.rates.input),
+    output_micro: microToJson(row.rates.output),
+    cache_read_micro: microToJson(row.rates.cacheRead),
+    cache_write_micro: microToJson(row.rates.cacheWrite),
+  },
+  amounts: amountsJson(row),
+  absorbed_micro: microToJson(row.absorbedMicro),
+})
+
+function amountsJson(row: UsageRow) {
+  const { input, output, cacheRead, cacheWrite } = amountsOf(row)
+  return {
+    input_micro: microToJson(input),
+    output_micro: microToJson(output),
+    cache_read_micro: microToJson(cacheRead),
+    cache_write_micro: microToJson(cacheWrite),
+  }
+}
+
+/** Nothing for a call that cost nobody anything. */
+function amountsOf({ status, absorbedMicro, tokens, rates }: UsageRow): Rates {
+  const priced = status === "ok" || absorbedMicro > zero
+  const amount = (count: number, rate: Micro) => (priced ? micro(BigInt(count) * rate) : zero)
+  return {
+    input: amount(tokens.input, rates.input),
+    output: amount(tokens.output, rates.output),
+    cacheRead: amount(tokens.cacheRead, rates.cacheRead),
+    cacheWrite: amount(tokens.cacheWrite, rates.cacheWrite),
+  }
+}
+
+const PAGE = 1_000
+
+const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigint>> = {
+  request_id: (row) => row.requestId,
+  created_at: (row) => row.createdAt.toISOString(),
+  key_id: (row) => row.keyId,
+  endpoint: (row) => row.endpoint,
+  model: (row) => row.model,
+  status: (row) => row.status,
+  streamed: (row) => String(row.streamed),
+  turns: (row) => row.turns,
+  attempts: (row) => row.attempts,
+  input_tokens: (row) => row.tokens.input,
+  output_tokens: (row) => row.tokens.output,
+  cache_read_tokens: (row) => row.tokens.cacheRead,
+  cache_write_tokens: (row) => row.tokens.cacheWrite,
+  input_rate_micro: (row) => row.rates.input,
+  output_rate_micro: (row) => row.rates.output,
+  cache_read_rate_micro: (row) => row.rates.cacheRead,
+  cache_write_rate_micro: (row) => row.rates.cacheWrite,
+  charge_micro: (row) => row.chargeMicro,
+  charge_rp: (row) => microToRupiah(row.chargeMicro),
+  price_id: (row) => row.priceId,
+  duration_ms: (row) => row.durationMs,
+  first_token_ms: (row) => row.firstTokenMs ?? "",
+  error_code: (row) => row.errorCode ?? "",
+  input_amount_micro: (row) => amountsOf(row).input,
+  output_amount_micro: (row) => amountsOf(row).output,
+  cache_read_amount_micro: (row) => amountsOf(row).cacheRead,
+  cache_write_amount_micro: (row) => amountsOf(row).cacheWrite,
+  absorbed_micro: (row) => row.absorbedMicro,
+}
+
+/**
+ * The export: CSV (RFC 4180), sent page by page as it is read, so that a year of calls needs no more memory than an hour's.
+ * Resolves when the first page is read, so that a database that is away is still told as a 503. One that goes away later
+ * breaks the transfer off: half a file must not look like a whole one.
+ */
+export async function usageCsv(usage: UsageStore, filter: UsageFilter): Promise<ReadableStream<Uint8Array>> {
+  const encoder = new TextEncoder()
+  let page = await usage.list(filter, { limit: PAGE })
+  let text = line(Object.keys(columns)) + lines(page)
+  return new ReadableStream({
+    async pull(controller) {
+      controller.enqueue(encoder.encode(text))
+      const last = page.at(-1)
+      if (page.length < PAGE || last === undefined) return controller.close()
+      page = await usage.list(filter, { limit: PAGE, after: last })
+      text = lines(page)
+      if (page.length === 0) controller.close()
+    },
+  })
+}
+
+const lines = (rows: readonly UsageRow[]): string =>
+  rows.map((row) => line(Object.values(columns).map((column) => csvCell(column(row))))).join("")
+
+const line = (cells: readonly string[]): string => `${cells.join(",")}\r\n`
+
+/** A spreadsheet runs a cell that starts like a formula, so such cells get a leading apostrophe. */
+function csvCell(value: string | number | bigint): string {
+  if (typeof value !== "string") return String(value)
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}

@@ -1,0 +1,200 @@
+/**
+ * A route, said once: its path, who may call it, what it takes, what it answers, and its prose. From this come what is
+ * checked before its handler runs, the types of the dashboard's client, and the OpenAPI document (`openapi.ts`).
+ *
+ * A field's schema says in `description` what it must be: a refusal is made of the field's name and that. Elysia's own
+ * parsing and validation are not used, because a refusal must have the gateway's error body and code.
+ */
+import type { Static, TObject, TSchema } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import type { DocumentDecoration } from "elysia"
+import { Failure } from "../failure/failure.ts"
+import { readBody } from "../gateway/read-body.ts"
+import { type JsonObject, present } from "../language/json.ts"
+import { parseBody } from "../wire/body.ts"
+
+export const tags = ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"] as const
+
+/** What a caller must show: nothing, an API key, or a session. */
+export type Credential = "none" | "key" | "session"
+
+export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
+  readonly tag: (typeof tags)[number]
+  readonly summary: string
+  readonly description?: string
+  readonly body?: Body
+  readonly query?: Query
+  /** JSON, when all went well. */
+  readonly answer?: Answer
+  /** What an answer that is not JSON is. A route with both answers either. */
+  readonly media?: "text/csv" | "text/event-stream" | "text/html"
+  /** Of the answer when all went well: 200 unless it is said. */
+  readonly status?: 201 | 204
+  /** Another status of an answer when all went well, which the handler sets itself. */
+  readonly alsoStatus?: 201
+  /** What is read of the headers. */
+  readonly headers?: TObject
+}
+
+/** What a route carries for the OpenAPI document. */
+export interface Documented extends DocumentDecoration {
+  readonly credential: Credential
+  readonly terms: RouteTerms
+}
+
+/** The options of a route that does not check what it takes by its terms. */
+export const documented = (
+  credential: Credential,
+  terms: RouteTerms,
+): { readonly parse: "none"; readonly detail: Documented } => ({ parse: "none", detail: { credential, terms } })
+
+/** A Standard Schema that lets everything pass: the types of a body or a query for the client, and nothing at run time. */
+interface TypeOnly<T> {
+  readonly "~standard": {
+    readonly version: 1
+    readonly vendor: "loket"
+    readonly validate: (value: unknown) => { readonly value: unknown }
+    readonly types?: { readonly input: T; readonly output: T }
+  }
+}
+const typeOnly: TypeOnly<never> = {
+  "~standard": { version: 1, vendor: "loket", validate: (value) => ({ value }) },
+}
+
+type Params<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Readonly<Record<Name, string>> & Params<`/${Rest}`>
+  : Path extends `${string}:${infer Name}`
+    ? Readonly<Record<Name, string>>
+    : unknown
+
+/** What Elysia hands to a route. */
+interface Context<Path extends string> {
+  readonly request: Request
+  readonly params: Params<Path>
+  readonly set: { status?: number | string; headers: Record<string, string | number> }
+}
+
+type StaticOf<Schema> = Schema extends TSchema ? Static<Schema> : undefined
+
+type Call<Path extends string, Caller, Body, Query> = Context<Path> &
+  Caller & { readonly body: StaticOf<Body>; readonly query: StaticOf<Query> }
+
+/** Lists and fields may be read-only. */
+type Answered<T> = T extends readonly (infer Item)[]
+  ? readonly Answered<Item>[]
+  : T extends object
+    ? { readonly [Name in keyof T]: Answered<T[Name]> }
+    : T
+/** What a handler may answer with. */
+export type AnswerOf<Answer> = Answer extends TSchema ? Answered<Static<Answer>> : Response | undefined
+
+type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documented } & (Body extends TSchema
+  ? { readonly body: TypeOnly<Static<Body>> }
+  : unknown) &
+  (Query extends TSchema ? { readonly query: TypeOnly<Static<Query>> } : unknown)
+
+/** Makes the routes of those whom `find` lets in. The caller is judged before anything that the call brings. */
+export const routesFor =
+  <Caller extends object>(credential: Credential, find: (request: Request) => Promise<Caller | Failure>) =>
+  <
+    const Path extends string,
+    Body extends TObject | undefined = undefined,
+    Query extends TObject | undefined = undefined,
+    Answer extends TSchema | undefined = undefined,
+  >(
+    path: Path,
+    terms: RouteTerms<Body, Query, Answer>,
+    handler: (call: Call<Path, Caller, Body, Query>) => Promise<AnswerOf<Answer> | Failure>,
+  ) => {
+    const readBody = terms.body === undefined ? nothing : bodyReader(terms.body)
+    const readQuery = terms.query === undefined ? nothing : queryReader(terms.query)
+    const handle = async (context: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
+      const caller = await find(context.request)
+      if (caller instanceof Failure) return caller
+      const query = await readQuery(context.request)
+      if (query instanceof Failure) return query
+      const body = await readBody(context.request)
+      if (body instanceof Failure) return body
+      const { request, params, set } = context
+      const answer = await handler({ request, params, set, ...caller, body, query } as unknown as Call<
+        Path,
+        Caller,
+        Body,
+        Query
+      >)
+      if (terms.status !== undefined && !(answer instanceof Failure)) set.status = terms.status
+      return answer
+    }
+    const options = {
+      ...documented(credential, terms as RouteTerms),
+      ...(terms.body !== undefined && { body: typeOnly }),
+      ...(terms.query !== undefined && { query: typeOnly }),
+    } as unknown as Options<Body, Query>
+    return [path, handle, options] as const
+  }
+
+/** A route that anybody may call. */
+export const open = routesFor("none", async () => ({}))
+
+const nothing = async () => undefined
+
+/** Nothing that the dashboard sends comes near it. */
+const LIMIT_BYTES = 64 * 1024
+
+/** The raw bytes, for what is signed over them. */
+export const readBytes = (request: Request): Promise<Uint8Array | Failure> =>
+  readBody(request, { maxBytes: LIMIT_BYTES })
+
+async function readJsonBody(request: Request): Promise<JsonObject | Failure> {
+  const bytes = await readBytes(request)
+  return bytes instanceof Failure ? bytes : parseBody(bytes)
+}
+
+/**
+ * A reader of one kind of body. Fields that the schema does not name are ignored. A `null` is an absent field (decisions §12.7)
+ * where the schema has no field that takes it.
+ */
+function bodyReader<S extends TObject>(schema: S): (request: Request) => Promise<Static<S> | Failure> {
+  const check = checker(schema)
+  const takesNull = Object.values<TSchema>(schema.properties).some(({ anyOf }) =>
+    (anyOf as readonly TSchema[] | undefined)?.some(({ type }) => type === "null"),
+  )
+  return async (request) => {
+    const body = await readJsonBody(request)
+    if (body instanceof Failure || takesNull) return body instanceof Failure ? body : check(body)
+    return check(Object.fromEntries(Object.entries(body).filter(([, value]) => present(value))))
+  }
+}
+
+/** A reader of the parameters that a schema names. An empty one is an absent one: forms send them. */
+function queryReader<S extends TObject>(schema: S): (request: Request) => Promise<Static<S> | Failure> {
+  const check = checker(schema)
+  return async ({ url }) => {
+    const given = new URL(url).searchParams
+    const query: Record<string, unknown> = {}
+    for (const [name, field] of Object.entries<TSchema>(schema.properties)) {
+      const text = given.get(name)
+      if (text !== null && text !== "") query[name] = fromText(text, field)
+    }
+    return check(query)
+  }
+}
+
+/** A parameter as its schema means it; what cannot be read as that stays text, and is refused. */
+function fromText(text: string, { type }: TSchema): unknown {
+  if (type === "integer" && /^\d{1,15}$/.test(text)) return Number(text)
+  if (type === "boolean" && (text === "true" || text === "false")) return text === "true"
+  return text
+}
+
+function checker<S extends TObject>(schema: S): (fields: unknown) => Static<S> | Failure {
+  const compiled = TypeCompiler.Compile(schema)
+  return (fields) => {
+    if (compiled.Check(fields)) return fields
+    const name = compiled.Errors(fields).First()?.path.split("/")[1] ?? ""
+    return refused(name, schema.properties[name]?.description ?? "valid")
+  }
+}
+
+export const refused = (name: string, description: string): Failure =>
+  new Failure("request.invalid", { message: `'${name}' must be ${description}.` })
