@@ -43,7 +43,8 @@ test("every event of the log is documented, and no other is", async () => {
   const logged = new Set<string>()
   for (const path of new Glob("src/**/*.ts").scanSync(root)) {
     const source = await read(path)
-    for (const [, event] of source.matchAll(/log\.(?:info|warn|error)\("([^"]+)"/g)) logged.add(event ?? "")
+    for (const [, event] of source.matchAll(/(?:log\.(?:info|warn|error)\(|\bfailed: )"([^"]+)"/g))
+      logged.add(event ?? "")
   }
   const section = operating.slice(operating.indexOf("**Logs**"), operating.indexOf("**Metrics**"))
   const documented = [...section.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, names]) =>
