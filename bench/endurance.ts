@@ -1,74 +1,69 @@
 /**
- * `bun bench/endurance.ts`: many paced streams at once, and then many calls one after the other. Says how many broke,
- * what memory each stream took, and whether memory is flat. STREAMS, SECONDS and CALLS make it shorter.
+ * `bun bench/endurance.ts [embedded | postgres] [calls]`: many calls of one process, half of them streamed, 32 clients.
+ * Calls/s, CPU and memory of each tenth, which ought to be flat. Exit code 1 when a call failed.
  */
-import { startChild } from "./child.ts"
-import { benchKey, simulated, startGateway } from "./gateway.ts"
+import { startBackend } from "./backend.ts"
+import { LOAD_CORE, pinThisProcess } from "./child.ts"
+import { percentile, run } from "./load.ts"
+import { startPostgres } from "./postgres.ts"
+import { answers, bodyOf, calls, endingOf } from "./rows.ts"
+import { targets } from "./targets.ts"
 
-const STREAMS = Number(process.env["STREAMS"] ?? 2_000)
-const SECONDS = Number(process.env["SECONDS"] ?? 60)
-const CALLS = Number(process.env["CALLS"] ?? 200_000)
-const CLIENTS = 64
-const PACE_MS = 200
-const SAMPLES = 20
+const [name = "embedded", count = "200000"] = process.argv.slice(2)
+const CLIENTS = 32
+const PARTS = 10
 
-const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, "1")
-const gateway = await startGateway(
-  simulated(simulator.url, {
-    paced: `output=${Math.ceil((SECONDS * 1_000) / PACE_MS)}&pace=${PACE_MS}`,
-    quick: "output=5",
-  }),
-)
-const headers = { Authorization: `Bearer ${await benchKey(gateway.url)}`, "Content-Type": "application/json" }
-
-const call = async (model: string, stream: boolean): Promise<boolean> => {
-  const body = JSON.stringify({ model, stream, max_tokens: 1_000, messages: [{ role: "user", content: "Hello" }] })
-  try {
-    const response = await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body })
-    const text = await response.text()
-    return response.ok && (stream ? text.endsWith("data: [DONE]\n\n") : text.includes("choices"))
-  } catch {
-    return false
-  }
-}
-
-async function streams(): Promise<void> {
-  await call("quick", true)
-  const before = gateway.memory()
-  const cpu = gateway.cpu()
-  let peak = before
-  const watch = setInterval(() => (peak = Math.max(peak, gateway.memory())), 250)
-  const startedAt = performance.now()
-  const whole = await Promise.all(Array.from({ length: STREAMS }, () => call("paced", true)))
-  clearInterval(watch)
-  const seconds = (performance.now() - startedAt) / 1_000
-  const broken = whole.filter((ended) => !ended).length
-  console.log(
-    `${STREAMS} streams of ${SECONDS} s, an event each ${PACE_MS} ms: ${broken} broken, ${seconds.toFixed(1)} s in all`,
-  )
-  console.log(
-    `  memory ${before.toFixed(0)} MiB before, ${peak.toFixed(0)} at most: ${(((peak - before) * 1024) / STREAMS).toFixed(0)} KiB a stream`,
-  )
-  console.log(`  ${(((gateway.cpu() - cpu) / seconds) * 100).toFixed(0)} % of a core`)
-}
-
-async function calls(): Promise<void> {
-  let left = CALLS
+async function main(): Promise<number> {
+  if (name !== "embedded" && name !== "postgres") throw new Error(`no target: ${name}`)
+  pinThisProcess(LOAD_CORE)
+  const backend = await startBackend(answers)
+  const postgres = name === "postgres" ? await startPostgres() : undefined
+  const target = await targets[name]({ backendUrl: backend.url, answers: Object.keys(answers), postgres })
+  if (typeof target === "string") throw new Error(target)
+  if (target.child === undefined) throw new Error("it has no process of its own")
+  const { child, database } = target
   let failed = 0
-  const memory: number[] = []
-  const client = async () => {
-    while (left-- > 0) {
-      if (!(await call("quick", left % 2 === 0))) failed++
-      if (left % Math.ceil(CALLS / SAMPLES) === 0) memory.push(gateway.memory())
+  try {
+    console.log(["calls", "calls/s", "p50 ms", "p99 ms", "CPU µs", "PostgreSQL µs", "MiB"].map(column).join(""))
+    for (let part = 1; part <= PARTS; part++) {
+      const [cpu, databaseCpu] = [child.cpu(), database?.cpu() ?? 0]
+      const measured = await Promise.all(
+        (["plain", "stream-20"] as const).map((call) => {
+          const request = target.request(calls[call].answer, "same")
+          if (request === undefined) throw new Error("cannot be asked")
+          return run({
+            ...request,
+            body: bodyOf(call, request.model),
+            clients: CLIENTS / 2,
+            durationMs: Number.POSITIVE_INFINITY,
+            calls: Number(count) / PARTS / 2,
+            ending: endingOf(call),
+          })
+        }),
+      )
+      const made = measured.reduce((sum, each) => sum + each.calls, 0)
+      failed += measured.reduce((sum, each) => sum + each.failed, 0)
+      const totalMs = new Float64Array(measured.flatMap((each) => [...each.totalMs])).sort()
+      const figures = [
+        (Number(count) / PARTS) * part,
+        measured.reduce((sum, each) => sum + each.calls / each.seconds, 0),
+        percentile(totalMs, 0.5),
+        percentile(totalMs, 0.99),
+        ((child.cpu() - cpu) * 1e6) / made,
+        (((database?.cpu() ?? 0) - databaseCpu) * 1e6) / made,
+        child.memory(),
+      ]
+      console.log(figures.map((figure) => column(figure.toFixed(0))).join(""))
     }
+    console.log(`${failed} failed`)
+  } finally {
+    await child.stop()
+    await postgres?.stop()
+    backend.stop()
   }
-  await Promise.all(Array.from({ length: CLIENTS }, client))
-  console.log(`${CALLS} calls, half of them streamed: ${failed} failed`)
-  console.log(`  memory on the way, MiB: ${memory.map((mib) => mib.toFixed(0)).join(" ")}`)
+  return failed
 }
 
-await streams()
-await calls()
-await gateway.stop()
-await simulator.stop()
-process.exit(0)
+const column = (text: string): string => text.padStart(15)
+
+process.exit((await main()) === 0 ? 0 : 1)

@@ -3,8 +3,9 @@
  * thing under test has one core to itself; load, backend and PostgreSQL have the other. What counts is the ratio:
  * machines differ. Writes the samples as JSON and the tables as Markdown.
  */
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg } from "node:os"
+import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { type Backend, startBackend } from "./backend.ts"
 import { LOAD_CORE, pinThisProcess } from "./child.ts"
@@ -22,7 +23,8 @@ const usage = `bun run bench [options]
   --targets a,b      of ${Object.keys(targets).join(", ")}
   --for seconds      of one measurement, default 2
   --rounds n         of each row, all targets in turns, default 2
-  --out file         writes file.json and file.md, default bench-results`
+  --out file         writes file.json and file.md, default bench-results
+  --docs             puts the tables into docs/performance.md too`
 
 const { values: options } = parseArgs({
   options: {
@@ -34,6 +36,7 @@ const { values: options } = parseArgs({
     for: { type: "string" },
     rounds: { type: "string" },
     out: { type: "string", default: "bench-results" },
+    docs: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 })
@@ -90,7 +93,18 @@ async function compare(
   const text = `${heading}\n\n${markdown(cells, titles)}\n`
   console.log(`\n${text}`)
   writeFileSync(`${options.out}.md`, text)
+  if (options.docs) intoDocument(text)
   writeFileSync(`${options.out}.json`, `${JSON.stringify({ heading, cells }, undefined, 1)}\n`)
+}
+
+/** Between the two comments that mark the place. */
+function intoDocument(text: string): void {
+  const file = join(import.meta.dir, "../docs/performance.md")
+  const document = readFileSync(file, "utf8")
+  const [begin, end] = ["<!-- the bench writes from here -->\n", "<!-- to here -->"]
+  const [from, until] = [document.indexOf(begin) + begin.length, document.indexOf(end)]
+  if (from < begin.length || until < from) throw new Error(`${file} does not mark the place of the tables`)
+  writeFileSync(file, `${document.slice(0, from)}\n${text}\n${document.slice(until)}`)
 }
 
 /** All targets in turns, every other round backwards, so that what else the machine does falls on all. */

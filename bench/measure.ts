@@ -63,6 +63,7 @@ interface Usage {
   readonly targetUs: number
   readonly databaseUs: number
   readonly loadUs: number
+  readonly memoryMib: number
 }
 
 function usage({ child, database }: Target): Usage {
@@ -72,6 +73,7 @@ function usage({ child, database }: Target): Usage {
     targetUs: (child?.cpu() ?? 0) * 1e6,
     databaseUs: (database?.cpu() ?? 0) * 1e6,
     loadUs: user + system,
+    memoryMib: child?.memory() ?? 0,
   }
 }
 
@@ -82,13 +84,14 @@ function used(target: Target, before: Usage): Usage {
     targetUs: after.targetUs - before.targetUs,
     databaseUs: after.databaseUs - before.databaseUs,
     loadUs: after.loadUs - before.loadUs,
+    memoryMib: after.memoryMib,
   }
 }
 
 function sample(
-  { child, database }: Target,
+  { database }: Target,
   measured: Awaited<ReturnType<typeof run>>,
-  { elapsedMs, targetUs, databaseUs, loadUs }: Usage,
+  { elapsedMs, targetUs, databaseUs, loadUs, memoryMib }: Usage,
   connections: number,
   units: number,
 ): Sample {
@@ -106,6 +109,6 @@ function sample(
     targetShare: targetUs / 1_000 / elapsedMs,
     loadShare: (databaseUs + loadUs) / 1_000 / elapsedMs,
     connections: connections / measured.calls,
-    memoryMib: child?.memory() ?? 0,
+    memoryMib,
   }
 }

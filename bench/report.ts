@@ -1,4 +1,5 @@
 /** The samples of a run as tables: medians over the rounds, and how far they lie apart. */
+import { goalLines } from "./goals.ts"
 import { median } from "./load.ts"
 import type { Sample } from "./measure.ts"
 import { EVENTS_BETWEEN, type Row } from "./rows.ts"
@@ -21,16 +22,10 @@ interface Table {
   readonly against?: { readonly target: TargetName; readonly how: "ratio" | "difference" }
 }
 
-/** The backend alone has no process of its own. */
-const ofTarget =
-  (figure: Figure): Figure =>
-  (sample) =>
-    sample.targetShare === 0 ? Number.NaN : figure(sample)
-
 const tables: readonly Table[] = [
   {
     title: "CPU of the gateway for each call (paced: for each event), µs, and × the proxy's",
-    figure: ofTarget((sample) => sample.cpu),
+    figure: (sample) => sample.cpu,
     digits: 0,
     against: { target: "proxy", how: "ratio" },
   },
@@ -53,12 +48,8 @@ const tables: readonly Table[] = [
     digits: 2,
     against: { target: "backend", how: "difference" },
   },
-  { title: "Resident memory, MiB", figure: ofTarget((sample) => sample.memoryMib), digits: 0 },
-  {
-    title: "Share of the test core that was used, %",
-    figure: ofTarget((sample) => sample.targetShare * 100),
-    digits: 0,
-  },
+  { title: "Resident memory, MiB", figure: (sample) => sample.memoryMib, digits: 0 },
+  { title: "Share of the test core that was used, %", figure: (sample) => sample.targetShare * 100, digits: 0 },
   { title: "Share of the load's core that was used, %", figure: (sample) => sample.loadShare * 100, digits: 0 },
 ]
 
@@ -68,7 +59,8 @@ export const rowName = ({ call, kind, clients }: Row): string =>
 /** GitHub's Markdown. Columns are targets, lines are rows. */
 export function markdown(cells: readonly Cell[], titles: Readonly<Partial<Record<TargetName, string>>>): string {
   const rows = [...new Map(cells.map(({ row }) => [rowName(row), row])).values()]
-  const columns = Object.keys(titles) as TargetName[]
+  // The backend is in the figures that are set against it, and has none of its own.
+  const columns = (Object.keys(titles) as TargetName[]).filter((target) => target !== "backend")
   const find = (row: Row, target: TargetName) =>
     cells.find((cell) => rowName(cell.row) === rowName(row) && cell.target === target)
   const parts = tables.flatMap((table) => {
@@ -76,7 +68,9 @@ export function markdown(cells: readonly Cell[], titles: Readonly<Partial<Record
     if (lines.every((line) => line.slice(1).every((cell) => cell === ""))) return []
     return [section(table.title, ["", ...columns.map((column) => titles[column] ?? column)], lines)]
   })
-  return [...parts, ...events(cells, columns, titles)].join("\n\n")
+  const goals = goalLines(cells)
+  const short = goals.length === 0 ? [] : [section("In short", ["", "Loket", "goal"], goals)]
+  return [...short, ...parts, ...events(cells, columns, titles)].join("\n\n")
 }
 
 type Find = (row: Row, target: TargetName) => Cell | undefined
@@ -85,6 +79,7 @@ function shown({ figure, digits, against }: Table, find: Find, row: Row, target:
   const samples = find(row, target)?.samples ?? []
   const values = samples.map(figure).filter(Number.isFinite)
   if (values.length === 0) return ""
+  if (samples.some(({ failed }) => failed > 0)) return "failed"
   const base = against && find(row, against.target)?.samples
   if (base === undefined || against === undefined || against.target === target) return spread(values, digits)
   const paired = samples.map((sample, round) => {
@@ -118,9 +113,7 @@ function events(
     kind === "same" ? "same format" : "translated",
     ...columns.map((target) => {
       const [long, short] = [cpu("stream-200", kind, target), cpu("stream-20", kind, target)]
-      return long === undefined || short === undefined || target === "backend"
-        ? ""
-        : ((long - short) / EVENTS_BETWEEN).toFixed(2)
+      return long === undefined || short === undefined ? "" : ((long - short) / EVENTS_BETWEEN).toFixed(2)
     }),
   ])
   if (lines.every((line) => line.slice(1).every((cell) => cell === ""))) return []

@@ -162,7 +162,7 @@ const million: Start = async (options) => {
   return loket("Loket, 1,000,000 records", child, key, postgres)
 }
 
-/** Copies of the one record that is there, over thirty days. */
+/** Records of calls that cost nothing, over thirty days; any others would contradict the transfers. */
 function copies(count: number): string[] {
   const step = 100_000
   return Array.from(
@@ -172,8 +172,8 @@ function copies(count: number): string[] {
       select copy.* from (select * from usage order by request_id desc limit 1) one,
         generate_series(${at * step + 1}, ${Math.min(count, (at + 1) * step)}) n,
         lateral (select one.opened_at - make_interval(secs => n * 2.5) as at) t,
-        lateral jsonb_populate_record(null::usage, to_jsonb(one) || jsonb_build_object('opened_at', at, 'request_id',
-          'req_' || lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || lpad(n::text, 8, '0'))) copy`,
+        lateral jsonb_populate_record(null::usage, to_jsonb(one) || jsonb_build_object('charge_micro', 0,
+          'input_tokens', 0, 'output_tokens', 0, 'opened_at', at, 'request_id', 'req_' || lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || lpad(n::text, 8, '0'))) copy`,
   )
 }
 

@@ -1,0 +1,89 @@
+/** The figures that the product is held to, out of a run's samples. */
+import { median } from "./load.ts"
+import type { Sample } from "./measure.ts"
+import type { Cell } from "./report.ts"
+import type { CallName } from "./rows.ts"
+import type { TargetName } from "./targets.ts"
+
+type Figure = (sample: Sample) => number
+const cpu: Figure = (sample) => sample.cpu
+const databaseCpu: Figure = (sample) => sample.databaseCpu ?? Number.NaN
+const totalP50: Figure = (sample) => sample.totalP50
+
+interface Goal {
+  readonly name: string
+  readonly goal: string
+  readonly digits: number
+  readonly figure: (of: Median) => number
+}
+
+/** Of a row in the same format; NaN when it was not measured. */
+type Median = (target: TargetName, call: CallName, figure: Figure, clients?: number) => number
+
+const goals: readonly Goal[] = [
+  {
+    name: "plain, c = 64: CPU a call, × the proxy's",
+    goal: "≤ 3",
+    digits: 2,
+    figure: (of) => of("postgres", "plain", cpu) / of("proxy", "plain", cpu),
+  },
+  {
+    name: "stream of 20, c = 64: CPU a call, × the proxy's",
+    goal: "≤ 3.5",
+    digits: 2,
+    figure: (of) => of("postgres", "stream-20", cpu) / of("proxy", "stream-20", cpu),
+  },
+  {
+    name: "an event of 2,000 paced streams: CPU, × the proxy's",
+    goal: "≤ 2",
+    digits: 2,
+    figure: (of) => of("postgres", "paced", cpu, 2_000) / of("proxy", "paced", cpu, 2_000),
+  },
+  {
+    name: "a stream of 200 whose events come apart, c = 64: CPU, × the proxy's",
+    goal: "≤ 2",
+    digits: 2,
+    figure: (of) => of("postgres", "apart-200", cpu) / of("proxy", "apart-200", cpu),
+  },
+  {
+    name: "PostgreSQL, plain, c = 64: CPU a call, µs",
+    goal: "≤ 45",
+    digits: 0,
+    figure: (of) => of("postgres", "plain", databaseCpu),
+  },
+  {
+    name: "PostgreSQL with 1,000,000 records, × fresh",
+    goal: "0.9 to 1.1",
+    digits: 2,
+    figure: (of) => of("million", "plain", databaseCpu) / of("postgres", "plain", databaseCpu),
+  },
+  {
+    name: "one client, plain: added to the last byte, p50, ms",
+    goal: "≤ 2",
+    digits: 2,
+    figure: (of) => of("postgres", "plain", totalP50, 1) - of("backend", "plain", totalP50, 1),
+  },
+  {
+    name: "Portkey, plain, c = 64: CPU a call, × Loket's",
+    goal: "≥ 10",
+    digits: 1,
+    figure: (of) => of("portkey", "plain", cpu) / of("postgres", "plain", cpu),
+  },
+]
+
+/** Lines of name, figure and goal; those that were not measured are left out. */
+export function goalLines(cells: readonly Cell[]): string[][] {
+  const of: Median = (target, call, figure, clients = 64) => {
+    const cell = cells.find(
+      (each) =>
+        each.target === target && each.row.call === call && each.row.kind === "same" && each.row.clients === clients,
+    )
+    return cell === undefined || cell.samples.some(({ failed }) => failed > 0)
+      ? Number.NaN
+      : median(cell.samples.map(figure))
+  }
+  return goals.flatMap(({ name, goal, digits, figure }) => {
+    const value = figure(of)
+    return Number.isNaN(value) ? [] : [[name, value.toFixed(digits), goal]]
+  })
+}
