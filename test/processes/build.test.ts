@@ -50,4 +50,4 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   // By its size it would be one page.
   expect(((await counted.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(9_000)
   expect(await dev.stop()).toBe(0)
-}, 120_000)
+})

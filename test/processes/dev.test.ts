@@ -62,7 +62,7 @@ test("from nothing to an answer: dev ends in a banner whose command works, and w
   const topUp = await fetch(`${second.banner.url}/top-ups/${id}`, { headers: session })
   expect(await topUp.json()).toMatchObject({ status: "paid" })
   expect(await second.stop()).toBe(0)
-}, 120_000)
+})
 
 /** What `dev` says, until it is ready or has ended, and its exit code. */
 async function devOn(host: string, dataDir: string, env: Readonly<Record<string, string>> = {}) {
@@ -95,7 +95,7 @@ test("dev that others can reach says so in its log and last of all, and on loopb
   const own = await devOn("localhost", dataDir, { FIRST_PROVIDER_API_KEY: "a-real-key" })
   expect(own.exitCode).toBe(null)
   expect(own.out + own.err).not.toMatch(/open to the network|WARNING/)
-}, 120_000)
+})
 
 test("dev that others can reach refuses to start with a provider's key, before it has done anything", async () => {
   using directory = scratchDirectory()
@@ -107,4 +107,4 @@ test("dev that others can reach refuses to start with a provider's key, before i
     expect(refused.err).not.toContain("a-real-key")
   }
   expect(existsSync(dataDir)).toBe(false)
-}, 60_000)
+})

@@ -42,4 +42,4 @@ test("an account becomes an operator's, with the embedded database in a running 
   expect(revoked.said).toBe(`${email} is a customer now; its sessions have ended, so sign in again`)
   for (const wrong of [[], ["--revoke"], [email, "more"]])
     expect((await command(dataDir, "operator", ...wrong)).complaint).toStartWith("usage:")
-}, 120_000)
+})

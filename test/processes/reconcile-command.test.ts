@@ -53,7 +53,7 @@ test("0 when all agrees, 1 with each difference in rupiah, 2 when it could not b
   using directory = scratchDirectory()
   const empty = await command({ DATA_DIR: join(directory.path, "data") })
   expect(empty).toMatchObject({ code: 2, complaint: expect.stringContaining("there is no database in ") })
-}, 60_000)
+})
 
 test("beside a gateway that has the embedded database, which goes on and hears of a freeze", async () => {
   using directory = scratchDirectory()
@@ -77,7 +77,7 @@ test("beside a gateway that has the embedded database, which goes on and hears o
   const later = await command({ DATA_DIR: dataDir }, "--json")
   expect(later.code).toBe(0)
   expect(JSON.parse(later.said)).toMatchObject({ reconciliation: 3, differences: 0 })
-}, 120_000)
+})
 
 test("a gateway does it daily: the account is refused, the metric is up, and the log has a line", async () => {
   await using gateway = await startTestGateway({ env: { METRICS_PORT: "0", RECONCILE_HOUR: "0" } })

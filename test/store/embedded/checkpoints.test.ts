@@ -47,7 +47,7 @@ test("a log of several hundred megabytes never takes more than a few of its file
   expect((await since(sql)).redo).not.toBe(first.redo)
   await end()
   await embedded.close()
-}, 60_000)
+})
 
 test("a checkpoint is due with the size, and not a little before", async () => {
   const terms = { lookMs: 20, logBytes: 4 * MB, ageMs: 3_600_000 }
@@ -61,7 +61,7 @@ test("a checkpoint is due with the size, and not a little before", async () => {
   await eventually(async () => (await since(sql)).redo !== redo)
   await end()
   await embedded.close()
-}, 60_000)
+})
 
 test("however little was written, it is checkpointed when it is old, also when nobody asks anything", async () => {
   const embedded = await openEmbedded({ dataDir, checkpoints: { ...usualTerms, lookMs: 20, ageMs: 1_500 } })
@@ -75,7 +75,7 @@ test("however little was written, it is checkpointed when it is old, also when n
   expect((await since(sql)).redo).toBe(redo)
   await end()
   await embedded.close()
-}, 60_000)
+})
 
 test("a stop in order leaves nothing to be read again, and SIGKILL little", async () => {
   const program = `
@@ -111,7 +111,7 @@ test("a stop in order leaves nothing to be read again, and SIGKILL little", asyn
   expect(redo?.bytes).toBeGreaterThanOrEqual(0)
   await second.end()
   await again.close()
-}, 60_000)
+})
 
 function connected(url: string) {
   const connection = directConnection(url)

@@ -96,7 +96,7 @@ for (const { name, says, path, damage } of damages) {
     cpSync(aside, file(path), { recursive: true })
     rmSync(aside, { recursive: true })
     expect(await withRows((sql) => sql<{ n: number }[]>`select n from kept`)).toMatchObject([{ n: 42 }])
-  }, 60_000)
+  })
 }
 
 test("an empty directory is no proof that nothing was there, and is refused until it is removed", async () => {
@@ -107,14 +107,14 @@ test("an empty directory is no proof that nothing was there, and is refused unti
   expect(readdirSync(join(dataDir, "pg"))).toEqual([])
   rmSync(join(dataDir, "pg"), { recursive: true })
   await (await openEmbedded({ dataDir })).close()
-}, 60_000)
+})
 
 test("a file where the database should be is refused", async () => {
   rmSync(join(dataDir, "pg"), { recursive: true })
   writeFileSync(join(dataDir, "pg"), "18\n")
   const error = await openEmbedded({ dataDir }).catch((thrown: unknown) => thrown)
   expect(String(error)).toMatch(/it is no directory/)
-}, 60_000)
+})
 
 test("what Postgres itself cannot start is told in Postgres' words, with the directory and what to do", async () => {
   const log = firstLog()
@@ -130,7 +130,7 @@ test("what Postgres itself cannot start is told in Postgres' words, with the dir
   expect(said.length).toBeLessThan(800)
   renameSync(aside, log)
   await (await openEmbedded({ dataDir })).close()
-}, 60_000)
+})
 
 test("a lock file that is none is explained, and left alone", async () => {
   writeFileSync(join(dataDir, "lock"), "not a lock, and longer than the header of one ".repeat(10))
@@ -140,4 +140,4 @@ test("a lock file that is none is explained, and left alone", async () => {
   expect(readFileSync(join(dataDir, "lock"), "utf8")).toStartWith("not a lock")
   rmSync(join(dataDir, "lock"))
   await (await openEmbedded({ dataDir })).close()
-}, 60_000)
+})

@@ -88,7 +88,7 @@ test("a data directory in use is refused to a second process by name, and free a
   await embedded.close()
   await (await openEmbedded({ dataDir })).close()
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})
 
 test("a data directory stays in use though nobody refers to what opened it any more", async () => {
   const dataDir = await templateCopy()
@@ -113,7 +113,7 @@ test("a data directory stays in use though nobody refers to what opened it any m
   first.kill()
   await first.exited
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})
 
 test("only this user can reach the socket, and it goes when the database is closed", async () => {
   const embedded = await openEmbedded({ dataDir: "memory" })
@@ -122,7 +122,7 @@ test("only this user can reach the socket, and it goes when the database is clos
   await embedded.close()
   expect(existsSync(directory)).toBe(false)
   await embedded.close()
-}, 30_000)
+})
 
 test("a database that cannot be opened is an error, and lets go of the directory", async () => {
   const dataDir = await templateCopy()
@@ -135,7 +135,7 @@ test("a database that cannot be opened is an error, and lets go of the directory
   rmSync(join(dataDir, "pg"), { recursive: true })
   await (await openEmbedded({ dataDir })).close()
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})
 
 test("a database that was left half made by a process that died is made anew", async () => {
   const dataDir = await templateCopy()
@@ -149,7 +149,7 @@ test("a database that was left half made by a process that died is made anew", a
   await embedded.close()
   expect(existsSync(join(dataDir, "pg.unfinished"))).toBe(false)
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})
 
 test("a client that vanishes in the middle of a transaction leaves nothing behind, and the others go on", async () => {
   const dataDir = await templateCopy()
@@ -166,7 +166,7 @@ test("a client that vanishes in the middle of a transaction leaves nothing behin
   await second.end()
   await embedded.close()
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})
 
 test("a database that fails for good is told to the process, once, and nobody waits for it", async () => {
   const exits: string[] = []
@@ -191,7 +191,7 @@ test("a database that fails for good is told to the process, once, and nobody wa
   await db.close()
   await embedded.close()
   expect(exits).toHaveLength(1)
-}, 30_000)
+})
 
 test("many clients with statements without a name, errors and large values are each answered with their own", async () => {
   const dataDir = await templateCopy()
@@ -214,4 +214,4 @@ test("many clients with statements without a name, errors and large values are e
   await Promise.all(clients.map((client) => client.end()))
   await embedded.close()
   rmSync(dataDir, { recursive: true })
-}, 30_000)
+})

@@ -73,7 +73,7 @@ test("a database that was just made is there after a power cut", async () => {
   await connection.end()
   await again.close()
   await embedded.close()
-}, 120_000)
+})
 
 test("what was checkpointed is there after a power cut, and of what came later no more than a beginning", async () => {
   const disk = newDisk()
@@ -106,7 +106,7 @@ test("what was checkpointed is there after a power cut, and of what came later n
   }
   await end()
   await embedded.close()
-}, 120_000)
+})
 
 function connected(url: string) {
   const connection = directConnection(url)

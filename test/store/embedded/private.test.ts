@@ -68,7 +68,7 @@ test("a directory that was open to all is closed with all that is made in it, an
   } finally {
     process.umask(before)
   }
-}, 60_000)
+})
 
 test("a directory with things of somebody else's is left as it is, and what is ours in it is closed", async () => {
   chmodSync(dataDir, 0o775)
@@ -80,7 +80,7 @@ test("a directory with things of somebody else's is left as it is, and what is o
   expect(wide().toSorted()).toEqual([dataDir, join(dataDir, "notes.txt")])
   expect(warnings).toEqual([dataDir])
   await embedded.close()
-}, 60_000)
+})
 
 test("where others may not rename anything, a directory that is shared is no reason for a warning", async () => {
   chmodSync(dataDir, 0o1777)
@@ -89,7 +89,7 @@ test("where others may not rename anything, a directory that is shared is no rea
   expect(statSync(dataDir).mode & 0o7777).toBe(0o1777)
   expect(warnings).toEqual([])
   await embedded.close()
-}, 60_000)
+})
 
 test("what another user owns and this one may not close is told", async () => {
   if (process.getuid?.() !== 0) {
@@ -104,4 +104,4 @@ test("what another user owns and this one may not close is told", async () => {
     console.log(JSON.stringify(closeToOthers(${JSON.stringify(dataDir)})))`
   const child = Bun.spawnSync([process.execPath, "-e", program])
   expect(JSON.parse(child.stdout.toString())).toEqual([dataDir])
-}, 60_000)
+})
