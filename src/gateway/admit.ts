@@ -1,39 +1,46 @@
 /**
- * Admission: what a call takes before it is forwarded — tokens and budget of its key, a hold on the account, a slot of
- * the model and of the gateway — and gives back in reverse on any way out but settlement (decisions §3, §4.12–15).
+ * Admission: what a call takes before it is forwarded (tokens and budget of its key, a hold on the account, a slot of the
+ * model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
  */
-import type { Clock } from "../../actors/kernel/clock.ts"
-import type { Micro } from "../../actors/money/micro.ts"
+import type { HoldReply } from "../../actors/account.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import type { Rates } from "../../actors/money/price.ts"
 import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Actors } from "./actors.ts"
+import { LARGE_BODY_BYTES } from "../wire/body.ts"
 import type { Caller } from "./authenticate.ts"
+import type { GatewayPorts } from "./ports.ts"
+import type { InputWeight } from "./weigh.ts"
 
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 
-export interface AdmissionTerms {
+type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits">
+
+/** What admission needs of a call. */
+export interface AdmittedCall {
   readonly requestId: string
   readonly caller: Caller
-  readonly request: ModelRequest
-  /** What has to be held for of the input in any case. */
-  readonly leastInputTokens: number
-  /** The most that the input may come to. */
-  readonly mostInputTokens: number
+  readonly asked: { readonly request: ModelRequest; readonly weight: InputWeight }
+  /** Whoever leaves while it waits gives up its place. */
+  readonly hasLeft: boolean
+  /** Run when the client leaves. */
+  whenLeft: (() => void) | undefined
+}
+
+interface AdmissionTerms {
+  readonly call: AdmittedCall
   readonly offer: Offer
   /** The smallest answer limit that the model's backend takes; a client's smaller one is paid for as this. */
   readonly leastAnswerTokens: number
-  readonly clock: Clock
-  readonly capacityWaitMs: number
-  /** The client went away: whoever waits gives up its place. */
-  readonly left: AbortSignal
 }
 
-export class Admission implements Disposable {
+/** What a call has taken. */
+export class Admission {
   readonly offer: Offer
   readonly hold: Micro
   readonly leaseId: bigint
@@ -42,138 +49,178 @@ export class Admission implements Disposable {
   readonly answerLimit: number
   /** What the key's token window was charged at admission. */
   readonly reservedTokens: number
-  readonly #giveBack: () => void
-  readonly #freeSlots: () => void
+  readonly #ports: Ports
+  readonly #terms: AdmissionTerms
   #ended = false
 
-  constructor(taken: {
-    readonly offer: Offer
-    readonly hold: Micro
-    readonly leaseId: bigint
-    readonly starts: PeriodStarts
-    readonly answerLimit: number
-    readonly reservedTokens: number
-    readonly giveBack: () => void
-    readonly freeSlots: () => void
-  }) {
-    this.offer = taken.offer
+  constructor(
+    ports: Ports,
+    terms: AdmissionTerms,
+    taken: Pick<Admission, "hold" | "leaseId" | "starts" | "answerLimit" | "reservedTokens">,
+  ) {
+    this.#ports = ports
+    this.#terms = terms
+    this.offer = terms.offer
     this.hold = taken.hold
     this.leaseId = taken.leaseId
     this.starts = taken.starts
     this.answerLimit = taken.answerLimit
     this.reservedTokens = taken.reservedTokens
-    this.#giveBack = taken.giveBack
-    this.#freeSlots = taken.freeSlots
   }
 
   /** The money was settled with the actors; only the slots are still to be given back. */
   settled(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#freeSlots()
+    freeSlots(this.#ports, this.#terms)
   }
 
-  [Symbol.dispose](): void {
+  /** Gives everything back. */
+  release(): void {
     if (this.#ended) return
-    this.#ended = true
-    this.#freeSlots()
-    this.#giveBack()
+    this.settled()
+    releaseMoney(this.#ports, this.#terms)
   }
 }
 
-export async function admit(actors: Actors, terms: AdmissionTerms): Promise<Admission | Failure> {
-  const { requestId, caller, request, offer } = terms
+export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admission | Failure> {
+  const { actors, catalogue } = ports
+  const { call, offer } = terms
+  const { requestId, caller } = call
+  const { request, weight } = call.asked
   const { keyHash, record } = caller
   const { model } = offer
+  const window = model.contextWindow ?? catalogue.largestWindow
   const quoted = quote({
-    inputTokens: Math.max(request.inputTokens, terms.leastInputTokens),
-    mostInputTokens: terms.mostInputTokens,
+    inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
+    mostInputTokens: Math.min(weight.most, window),
     clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
     modelLimit: model.maxOutputTokens,
     choices: request.choices,
     rates: offer.price.rates,
     loop: request.webSearch && SEARCH_LOOP,
   })
-  const undo = new Undo()
-  using guard = undo
+  const refused = (failure: Failure): Failure => {
+    releaseMoney(ports, terms)
+    return failure
+  }
 
-  guard.add(() => actors.keys.release(keyHash, requestId))
   const tokens = request.inputTokens + quoted.minimalTokens
-  const reservation = { requestId, tokens, least: quoted.least, worst: quoted.worst }
-  const reserved = await actors.keys.reserve(keyHash, reservation)
-  if (reserved instanceof Failure) return reserved
-  if (reserved.kind === "unavailable") return new Failure("dependency.database_unavailable")
+  const reserved = await actors.keys.reserve(keyHash, { requestId, tokens, least: quoted.least, worst: quoted.worst })
+  if (reserved instanceof Failure) return refused(reserved)
+  if (reserved.kind === "unavailable") return refused(new Failure("dependency.database_unavailable"))
   if (reserved.kind !== "reserved") {
     const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
-    return new Failure(code, reserved.retryAfterS === undefined ? {} : { retryAfterS: reserved.retryAfterS })
+    const { retryAfterS } = reserved
+    return refused(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
   }
 
-  guard.add(() => actors.accounts.release(record.accountId, requestId))
-  const wanted = { requestId, least: quoted.least, target: reserved.hold ?? quoted.worst }
-  const held = await actors.accounts.hold(record.accountId, wanted)
-  if (held instanceof Failure) return held
-  if (held.kind === "insufficient") return new Failure("billing.insufficient_balance")
-  if (held.kind === "unavailable") return new Failure("dependency.database_unavailable")
-  if (reserved.hold !== undefined && held.hold < reserved.hold) actors.keys.trim(keyHash, requestId, held.hold)
+  const target = reserved.hold ?? quoted.worst
+  const held = await actors.accounts.hold(record.accountId, { requestId, least: quoted.least, target })
+  if (!isHeld(held)) return refused(shortageOf(held))
+  const { hold, leaseId } = held
+  if (reserved.hold !== undefined && hold < reserved.hold) actors.keys.trim(keyHash, requestId, hold)
 
-  const slots = await acquireSlots(actors, terms)
-  if (slots instanceof Failure) return slots
-  return new Admission({
-    offer,
-    hold: held.hold,
-    leaseId: held.leaseId,
-    starts: reserved.starts,
-    answerLimit: affordableLimit(held.hold, quoted),
-    reservedTokens: tokens,
-    giveBack: undo.keep(),
-    freeSlots: slots,
-  })
+  const full = await acquireSlots(ports, terms)
+  if (full) return refused(full)
+  const answerLimit = affordableLimit(hold, quoted)
+  return new Admission(ports, terms, { hold, leaseId, starts: reserved.starts, answerLimit, reservedTokens: tokens })
 }
 
-/** A slot of the model, then one of the gateway, within one wait. What it returns gives both back. */
-async function acquireSlots(actors: Actors, terms: AdmissionTerms): Promise<(() => void) | Failure> {
-  const { requestId, clock, left, caller } = terms
+/** Right also where nothing was held yet, or where nobody knows whether it was. */
+function releaseMoney({ actors }: Ports, { call: { requestId, caller } }: AdmissionTerms): void {
+  const { keyHash, record } = caller
+  actors.accounts.release(record.accountId, requestId)
+  actors.keys.release(keyHash, requestId)
+}
+
+function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }: AdmissionTerms): void {
+  actors.gate.release(requestId)
+  actors.models.release(model.id, requestId)
+}
+
+/** A slot of the model, then one of the gateway, within one wait. */
+async function acquireSlots(ports: Ports, terms: AdmissionTerms): Promise<Failure | undefined> {
+  const { actors, clock, limits } = ports
+  const { requestId, caller } = terms.call
   const { accountId, keyId } = caller.record
-  const model = terms.offer.model.id
-  const until = clock.monotonic() + terms.capacityWaitMs
-  const free = () => {
-    left.removeEventListener("abort", free)
-    actors.gate.release(requestId)
-    actors.models.release(model, requestId)
-  }
-  left.addEventListener("abort", free)
+  const until = clock.monotonic() + limits.capacityWaitMs
+  // Once it is admitted, a client that leaves is drained, and keeps its slots until then.
+  terms.call.whenLeft = () => freeSlots(ports, terms)
   const slotCaller = { requestId, accountId, keyId }
-  const slot = await actors.models.acquire(model, slotCaller, terms.capacityWaitMs)
+  const slot = await actors.models.acquire(terms.offer.model.id, slotCaller, until - clock.monotonic())
   const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
-  if (isFull(place) || left.aborted) {
-    free()
-    return place instanceof Failure ? place : new Failure("gateway.capacity", { retryAfterS: 1 })
-  }
-  // From here on a client that leaves is drained, and keeps its slots until then.
-  left.removeEventListener("abort", free)
-  return free
+  terms.call.whenLeft = undefined
+  if (!isFull(place) && !terms.call.hasLeft) return undefined
+  freeSlots(ports, terms)
+  return place instanceof Failure ? place : noRoom()
 }
 
 const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
 
-/** What to undo, last first, unless it is kept. */
-class Undo implements Disposable {
-  #steps: (() => void)[] = []
+export const noRoom = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
 
-  add(step: () => void): void {
-    this.#steps.push(step)
-  }
+/** Of one account's calls within some ten seconds, for want of room; beyond it a refusal takes as long as its `Retry-After`. */
+const MANY_REFUSALS = 100
+const REFUSAL_PACE_MS = 1_000
 
-  /** Hands the duty on. */
-  keep(): () => void {
-    const steps = this.#steps
-    this.#steps = []
-    return () => {
-      for (const step of steps.reverse()) step()
-    }
-  }
+/** How long to wait before a refusal is said: an account whose calls come again at once, each time, hears it a second later. */
+export function refusalWaitMs({ refusals }: GatewayPorts, accountId: string, { code }: Failure): number {
+  if (code !== "gateway.capacity") return 0
+  refusals.add(accountId, 1)
+  return refusals.by(accountId) > MANY_REFUSALS ? REFUSAL_PACE_MS : 0
+}
 
-  [Symbol.dispose](): void {
-    this.keep()()
-  }
+/** Fewer tokens than any body of so many bytes has, unless it is all images. */
+const BYTES_PER_TOKEN = 64n
+
+/**
+ * Whether an account can pay for anything of a large body, or of many small ones at once, asked before it is read: nobody
+ * without money makes the gateway work on megabytes, or hold them (decisions §13.10).
+ */
+export async function affordsBody(
+  ports: Pick<Ports, "actors" | "catalogue" | "clock">,
+  caller: Pick<Caller, "record">,
+  requestId: string,
+  { bytes, much }: { readonly bytes: number; readonly much: boolean },
+): Promise<Failure | undefined> {
+  if (bytes <= LARGE_BODY_BYTES && !much) return undefined
+  const rates = ports.catalogue.offers(ports.clock.now()).map(({ price }) => price.rates.input)
+  const cheapest = rates.reduce((least, rate) => (rate < least ? rate : least), rates[0] ?? micro(0n))
+  const least = micro((BigInt(bytes) * cheapest + BYTES_PER_TOKEN - 1n) / BYTES_PER_TOKEN)
+  const held = await holdAndRelease(ports, caller, requestId, least)
+  return isHeld(held) ? undefined : shortageOf(held)
+}
+
+/** Whether so much input could be paid for now. */
+export async function affordsInput(
+  ports: Pick<Ports, "actors">,
+  caller: Pick<Caller, "record">,
+  requestId: string,
+  { tokens, rates }: { readonly tokens: number; readonly rates: Rates },
+): Promise<boolean> {
+  const least = micro(BigInt(tokens) * rates.input)
+  return isHeld(await holdAndRelease(ports, caller, requestId, least))
+}
+
+/** A purse that is short asks for more of the balance before it says no. */
+async function holdAndRelease(
+  { actors }: Pick<Ports, "actors">,
+  { record: { accountId } }: Pick<Caller, "record">,
+  requestId: string,
+  least: Micro,
+): Promise<HoldReply | Failure> {
+  const terms = { requestId: `${requestId}-body`, least, target: least }
+  const held = await actors.accounts.hold(accountId, terms)
+  actors.accounts.release(accountId, terms.requestId)
+  return held
+}
+
+type Held = Extract<HoldReply, { readonly kind: "held" }>
+
+const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
+
+function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
+  if (held instanceof Failure) return held
+  return new Failure(held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable")
 }

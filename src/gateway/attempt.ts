@@ -1,7 +1,8 @@
 /**
  * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
- * fault. Times in milliseconds.
+ * fault; and tries with back-off (decisions §7). Times in milliseconds.
  */
+import { sleep } from "../../actors/kernel/clock.ts"
 import { bounded } from "../../actors/money/bounds.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
@@ -10,143 +11,177 @@ import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
 import { readText } from "../upstream/body.ts"
-import { brokenFault, connectionFault, type Fault, type Network, overlongFault, send } from "../upstream/client.ts"
-import type { AnswerView } from "../wire/codec.ts"
+import { brokenFault, connectionFault, type Fault, overlongFault, send } from "../upstream/client.ts"
 import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
-import type { StreamPosition } from "../wire/format.ts"
+import type { AnswerView } from "../wire/codec.ts"
 import { tooLong } from "../wire/overflow.ts"
-import type { Watch } from "./backend-health.ts"
 import type { Candidate } from "./candidates.ts"
-import type { Outbox } from "./outbox.ts"
-import type { Patience } from "./patience.ts"
-import { Relay } from "./relay.ts"
+import type { GatewayPorts } from "./ports.ts"
+import { Relay, type Relayed } from "./relay.ts"
+import type { Timeouts } from "./timeouts.ts"
 
-export interface AttemptTerms {
-  readonly requestId: string
-  readonly network: Network
-  /** Wall clock at the call's opening. */
-  readonly nowMs: number
-  readonly request: ModelRequest
-  /** The size of the client's body. */
-  readonly requestBytes: number
-  readonly candidate: Candidate
-  readonly answerLimit: number
-  readonly clientHeaders: Headers
-  readonly outbox: Outbox
-  readonly patience: Patience
-  readonly onContent: () => void
-  /** Begins to watch one try. */
-  readonly watch: () => Watch
-  /** The relay that a heartbeat may ask to let go of what it holds. */
-  readonly onRelay: (relay: Relay) => void
-}
+const MAX_ATTEMPTS = 3
+const BACK_OFF_MS = 200
+
+/** How the backend's part of a call ended. */
+export type End = Answered | Failed
 
 export interface Answered {
   readonly kind: "answered"
-  /** What is charged of the backend's counts; undefined when those could not be read. */
+  /** What is charged of the backend's counts, of all turns together; undefined when those could not be read. */
   readonly tokens: Tokens | undefined
-  /** The price of what was counted over the bounds. */
+  /** The price of what was counted over the bounds (actors/money/bounds.ts). */
   readonly excess: Micro
   /** A stream's terminal bytes, or a reply's body. */
   readonly last: string | JsonObject
   /** How many turns of the backend it took: one, unless the gateway ran tools in between. */
   readonly turns: number
-  /** Tries of later turns beyond the first of each. */
-  readonly retries?: number
 }
 
 export interface Failed {
   readonly kind: "failed"
   readonly fault: Fault
   /** The client has been sent something of it. */
-  readonly told: boolean
-  /** It gave usable output. */
-  readonly usable: boolean
-  readonly position: StreamPosition | undefined
-  readonly retries?: number
+  readonly committed: boolean
 }
 
-export async function attempt(terms: AttemptTerms): Promise<Answered | Failed> {
-  const watch = terms.watch()
-  const onContent = () => {
-    watch.content()
-    terms.onContent()
+/** What a try needs of its call. */
+export interface TriedCall extends Relayed {
+  readonly requestId: string
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health">
+  readonly timeouts: Timeouts
+  readonly clientHeaders: Headers
+  readonly asked: { readonly requestBytes: number }
+  /** The first usable output has come. */
+  content(): void
+  /** What relays the stream that is read, or was read last; undefined where the last try came to no stream. */
+  relay: Relay | undefined
+}
+
+/** What more than one try needs of its call. */
+export interface RetriedCall extends TriedCall {
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "random">
+  /** The client is there, so that another try, turn or model is of use to it. */
+  readonly isWanted: boolean
+  /** Tries of the model that is asked now, of all turns beyond the first of each. */
+  attempts: number
+}
+
+/** What is asked of which backend. */
+export interface Turn {
+  readonly request: ModelRequest
+  readonly candidate: Candidate
+  /** The answer limit to forward, in tokens. */
+  readonly answerLimit: number
+}
+
+/** Tries with back-off until there is an answer, something of it was committed, or more tries are of no use. */
+export async function retried(once: () => Promise<End>, call: RetriedCall): Promise<End> {
+  for (let tries = 1; ; tries++) {
+    const end = await once()
+    if (end.kind === "answered" || end.committed || tries === MAX_ATTEMPTS) return end
+    const { retryAfterMs } = end.fault
+    if (retryAfterMs === undefined || !call.isWanted) return end
+    // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
+    const backOff = call.ports.random() * BACK_OFF_MS * 2 ** (tries - 1)
+    const waitMs = Math.max(backOff, retryAfterMs)
+    if (waitMs >= call.timeouts.startLeftMs) return end
+    await sleep(call.ports.clock, waitMs)
+    if (!call.isWanted) return end
+    call.attempts++
   }
-  const end = await forward({ ...terms, onContent })
-  watch.ended(end, terms.patience.givenUp)
+}
+
+export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
+  const { timeouts, ports } = call
+  const { model } = turn.candidate.offer
+  const watch = ports.health.watch(model.upstream.provider, model.id)
+  timeouts.wait()
+  const end = await forward(call, turn, () => {
+    watch.content()
+    call.content()
+  })
+  timeouts.rest()
+  watch.ended(end, timeouts.reason === "stopped")
   return end
 }
 
-async function forward(terms: AttemptTerms): Promise<Answered | Failed> {
-  const { network, request, candidate, clientHeaders, patience } = terms
-  const { backend, exchange, offer } = candidate
-  const { model } = offer
-  const body = await exchange.encodeRequest(terms.answerLimit, clientHeaders.get("anthropic-beta"))
+async function forward(call: TriedCall, turn: Turn, onContent: () => void): Promise<End> {
+  const { timeouts, clientHeaders, ports } = call
+  const { backend, exchange, offer } = turn.candidate
+  call.relay = undefined
+  const body = await exchange.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
-  const { signal } = patience
-  const response = await patience.during(
-    send({ backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal }, network),
+  const { signal } = timeouts
+  const response = await send(
+    { backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal },
+    ports,
   )
-  if (!(response instanceof Response)) return failed(numbered(patience.blame(response), terms))
+  if (!(response instanceof Response)) return failed(withNumbers(timeouts.explain(response), turn))
+  timeouts.heard()
+  const { request } = turn
   const view: AnswerView = {
-    model: model.id,
+    model: offer.model.id,
     includeUsage: request.includeUsage,
-    requestId: terms.requestId,
-    nowMs: terms.nowMs,
+    requestId: call.requestId,
+    nowMs: ports.clock.now(),
     inputTokens: request.inputTokens,
     request,
   }
-  return request.stream ? await streamed(terms, response, view) : await whole(terms, response, view)
+  return request.stream
+    ? await streamed(call, turn, response, view, onContent)
+    : await whole(call, turn, response, view, onContent)
 }
 
-async function streamed(terms: AttemptTerms, response: Response, view: AnswerView): Promise<Answered | Failed> {
-  const { outbox, patience } = terms
+async function streamed(
+  call: TriedCall,
+  turn: Turn,
+  response: Response,
+  view: AnswerView,
+  onContent: () => void,
+): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
-  const reader = terms.candidate.exchange.streamReader(view)
-  const relay = new Relay({
-    reader,
-    outbox,
-    bounds: boundsOf(terms),
-    onEvent: () => patience.heard(),
-    onContent: terms.onContent,
-  })
-  terms.onRelay(relay)
-  const end = await patience.during(relay.run(patience.source(response.body)))
-  if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), terms), last: end.terminal, turns: 1 }
-  return failed(numbered(patience.blame(end), terms), {
-    told: relay.told,
-    usable: relay.usable,
-    position: reader.position(),
-  })
+  const reader = turn.candidate.exchange.streamReader(view)
+  const relay = new Relay(reader, boundsOf(call, turn), call, onContent)
+  call.relay = relay
+  const end = await relay.run(response.body, call.ports.clock)
+  if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
+  return failed(withNumbers(call.timeouts.explain(end), turn), relay.committed)
 }
 
-async function whole(terms: AttemptTerms, response: Response, view: AnswerView): Promise<Answered | Failed> {
-  const { patience } = terms
+async function whole(
+  call: TriedCall,
+  turn: Turn,
+  response: Response,
+  view: AnswerView,
+  onContent: () => void,
+): Promise<End> {
+  const { timeouts } = call
   let text: string | undefined
   try {
-    text = await patience.during(readText(response, boundsOf(terms).replyBytes, () => patience.heard()))
+    text = await readText(response, boundsOf(call, turn).replyBytes, () => timeouts.heard())
   } catch {
-    return failed(patience.blame(connectionFault(true)))
+    return failed(timeouts.explain(connectionFault(true)))
   }
-  if (text === undefined || hasTooMuch(text, terms.request)) return failed(overlongFault)
+  if (text === undefined || hasTooMuch(text, turn.request)) return failed(overlongFault)
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
-  const reply = terms.candidate.exchange.readReply(body, view)
-  if (reply instanceof Failure) return failed(numbered(brokenFault(reply), terms))
-  terms.onContent()
-  return { kind: "answered", ...charged(reply.tokens, terms), last: reply.body, turns: 1 }
+  const reply = turn.candidate.exchange.readReply(body, view)
+  if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
+  onContent()
+  return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
 function charged(
   tokens: Tokens | undefined,
-  { request, candidate, answerLimit }: AttemptTerms,
+  { request, candidate, answerLimit }: Turn,
 ): Pick<Answered, "tokens" | "excess"> {
   const { model, price } = candidate.offer
   const bounds = { contextWindow: model.contextWindow, answerLimit, choices: request.choices }
   return tokens === undefined ? { tokens, excess: zero } : bounded(tokens, bounds, price.rates)
 }
 
-const boundsOf = ({ request, requestBytes, answerLimit }: AttemptTerms): AnswerBounds =>
+const boundsOf = ({ asked: { requestBytes } }: TriedCall, { request, answerLimit }: Turn): AnswerBounds =>
   answerBounds({
     requestBytes,
     answerLimit,
@@ -166,23 +201,16 @@ function hasTooMuch(text: string, request: ModelRequest): boolean {
   return depth > DEEPEST_NESTING || (values > MOST_VALUES && !wantsLogprobs(request))
 }
 
-const failed = (fault: Fault, relayed: Partial<Omit<Failed, "kind" | "fault">> = {}): Failed => ({
-  kind: "failed",
-  fault,
-  told: false,
-  usable: false,
-  position: undefined,
-  ...relayed,
-})
+const failed = (fault: Fault, committed = false): Failed => ({ kind: "failed", fault, committed })
 
 /** An answer that is no JSON object: cut short, or not from the backend at all. */
 const unreadable: Fault = { ...connectionFault(true), alert: true }
 
 /**
- * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend told none,
+ * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend gave none,
  * they are ours; an estimate that says the prompt fits is wrong by at least one token.
  */
-function numbered(fault: Fault, { candidate, request }: AttemptTerms): Fault {
+function withNumbers(fault: Fault, { candidate, request }: Turn): Fault {
   const { model } = candidate.offer
   const { code, detail } = fault.failure
   if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault

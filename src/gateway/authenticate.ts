@@ -1,13 +1,13 @@
 /**
- * Who calls: the key from either header, its actor's count of the call, and the key's state (decisions §4.2–4).
+ * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import type { KeyRecord } from "../../actors/key.ts"
+import type { KeyRecord, KeyView } from "../../actors/key.ts"
+import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
 import { checkApiKey, hashApiKey } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
-import { rateHeaders } from "./rate-headers.ts"
 
 export interface Caller {
   /** The id of the key's actor. */
@@ -56,5 +56,28 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
       return { keyHash, record: reply.record }
     default:
       return unreachable(reply)
+  }
+}
+
+/** The rate headers of a key, for the limits that it has (gateway-api.md, "Limits"). */
+export function rateHeaders(view: KeyView): Record<string, string> {
+  const { requests, tokens, budget } = view
+  return {
+    ...(requests && {
+      "X-RateLimit-Limit": String(requests.limit),
+      "X-RateLimit-Remaining": String(requests.remaining),
+      "X-RateLimit-Reset": String(requests.resetS),
+    }),
+    ...(tokens && {
+      "X-RateLimit-Limit-Tokens": String(tokens.limit),
+      "X-RateLimit-Remaining-Tokens": String(tokens.remaining),
+      "X-RateLimit-Reset-Tokens": String(tokens.resetS),
+    }),
+    ...(budget && {
+      "X-Key-Limit-Micro": String(microToJson(budget.limit)),
+      "X-Key-Usage-Micro": String(microToJson(budget.usage)),
+      "X-Key-Remaining-Micro": String(microToJson(budget.remaining)),
+      "X-Key-Limit-Period": budget.period,
+    }),
   }
 }

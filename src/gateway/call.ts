@@ -1,20 +1,24 @@
 /**
- * One call, top to bottom: who calls and what is asked here, and then its story (story.ts). Whatever comes of it, the
- * key's limits go out with it.
+ * One call, top to bottom: who calls, what is asked, which models may answer; then it is under way (under-way.ts). Whatever
+ * comes of it, the key's limits go out with it.
  */
-import type { DroppedFields } from "../language/request.ts"
+import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
 import type { WireFormat } from "../wire/format.ts"
-import { authenticate } from "./authenticate.ts"
+import { affordsBody, affordsInput } from "./admit.ts"
+import type { Answer } from "./answering.ts"
+import { authenticate, type Caller, rateHeaders } from "./authenticate.ts"
+import { candidates, type Chain, fallbackOf } from "./candidates.ts"
 import type { StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { affords, paysForInput } from "./afford-body.ts"
-import { rateHeaders } from "./rate-headers.ts"
 import { readBody } from "./read-body.ts"
-import { Story } from "./story.ts"
+import { Call } from "./under-way.ts"
 import { understand } from "./understand.ts"
-import { weigh } from "./weigh.ts"
+import { type Weighed, weigh } from "./weigh.ts"
+
+/** How long the ledger may fail before nothing more is forwarded (decisions §3). */
+const LEDGER_LAG_MS = 2_000
 
 export async function call(
   ports: GatewayPorts,
@@ -23,60 +27,85 @@ export async function call(
   requestId: string,
   connection?: StreamConnection,
 ): Promise<Response | Failure> {
-  const { actors, limits } = ports
   if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
-  const caller = await authenticate(actors, request.headers)
+  const caller = await authenticate(ports.actors, request.headers)
   if (caller instanceof Failure) return caller
-  const withRates = async (answer: Response | Failure): Promise<Response | Failure> => {
-    const view = await actors.keys.view(caller.keyHash)
-    if (view instanceof Failure) return answer
-    const headers = rateHeaders(view)
-    if (answer instanceof Failure) return answer.withHeaders(headers)
-    for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value)
-    return answer
-  }
+  const answer = await answered({ ports, format, request, requestId, caller, connection })
+  const view = await ports.actors.keys.view(caller.keyHash)
+  const rates = view instanceof Failure ? {} : rateHeaders(view)
+  if (answer instanceof Failure) return answer.withHeaders(rates)
+  return new Response(answer.body, { headers: { ...answer.headers, ...rates } })
+}
 
+interface Received {
+  readonly ports: GatewayPorts
+  readonly format: WireFormat
+  readonly request: Request
+  readonly requestId: string
+  readonly caller: Caller
+  readonly connection: StreamConnection | undefined
+}
+
+/** What was taken for the call is given back when it is over. */
+async function answered(received: Received): Promise<Answer | Failure> {
+  const { ports, format, request, requestId, caller } = received
+  const { limits, clock } = ports
+  const { accountId } = caller.record
   using held = new DisposableStack()
-  const share = held.use(ports.bodies.share(caller.record.accountId))
+  const share = held.use(ports.bodies.share(accountId))
   const bytes = await readBody(request, {
     maxBytes: limits.maxBodyBytes,
     idleMs: limits.bodyIdleMs,
-    clock: ports.clock,
+    clock,
     share,
-    admit: (size, much) => affords(ports, caller, requestId, { bytes: size, much }),
+    admit: (size, much) => affordsBody(ports, caller, requestId, { bytes: size, much }),
   })
-  if (bytes instanceof Failure) return await withRates(bytes)
-  const sender = { accountId: caller.record.accountId, headers: request.headers }
-  const understood = await understand(bytes, format, sender, ports)
-  if (understood instanceof Failure) return await withRates(understood)
+  if (bytes instanceof Failure) return bytes
+  const understood = await understand(bytes, format, { accountId, headers: request.headers }, ports)
+  if (understood instanceof Failure) return understood
   held.defer(understood.release)
   const { model, price } = understood.offer
-  const weight = await weigh(
-    {
-      request: understood.request,
-      model,
-      accountId: caller.record.accountId,
-      paysFor: (tokens) => paysForInput(ports, caller, requestId, { tokens, rates: price.rates }),
-    },
-    ports,
-  )
-  const weighed = { ...understood, request: { ...understood.request, inputTokens: weight.likely }, weight }
-  const story = new Story(ports, format, request, requestId, caller, weighed, connection)
-  const answer = await story.tell()
-  const underWay = ports.underWay.get(requestId)
-  if (underWay !== undefined) {
-    const untilItEnds = held.move()
-    const dispose = () => untilItEnds.dispose()
-    void underWay.ended.then(dispose, dispose)
-  }
-  return await withRates(withDropped(answer, understood.request.dropped))
+  const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: price.rates })
+  const weight = await weigh({ request: understood.request, model, accountId, paysFor }, ports)
+  const asked = { ...understood, request: { ...understood.request, inputTokens: weight.likely }, weight }
+  const chain = await chainOf(received, asked)
+  const answer = chain instanceof Failure ? chain : await underWay(received, asked, chain, held.move())
+  return withDropped(answer, asked)
+}
+
+/** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */
+async function chainOf({ ports, request, requestId, caller }: Received, asked: Weighed): Promise<Chain | Failure> {
+  const fallback = fallbackOf(caller.record.fallback, request.headers)
+  if (fallback instanceof Failure) return fallback
+  const tokens = asked.request.inputTokens
+  const affords = ({ price: { rates } }: Offer) => affordsInput(ports, caller, requestId, { tokens, rates })
+  const chain = await candidates(asked, { fallback, affords }, ports)
+  if (chain instanceof Failure) return chain
+  const ledger = await ports.actors.ledger.view()
+  if (ledger instanceof Failure) return ledger
+  return ledger.lagMs > LEDGER_LAG_MS ? new Failure("dependency.database_unavailable") : chain
+}
+
+function underWay(
+  { ports, format, request, requestId, caller, connection }: Received,
+  asked: Weighed,
+  chain: Chain,
+  held: DisposableStack,
+): Promise<Answer | Failure> {
+  const release = () => held.dispose()
+  const clientHeaders = request.headers
+  const call = new Call({ ports, format, requestId, caller, asked, chain, clientHeaders, connection, release })
+  if (request.signal.aborted) call.leave()
+  request.signal.addEventListener("abort", () => call.leave())
+  call.begin()
+  return call.answer
 }
 
 /** Whoever wrote a field that did not travel is told so, however the call ends. */
-function withDropped(answer: Response | Failure, dropped: DroppedFields): Response | Failure {
+function withDropped(answer: Answer | Failure, { request: { dropped } }: Weighed): Answer | Failure {
   const names = droppedHeader(dropped)
   if (names === undefined) return answer
-  if (answer instanceof Failure) return answer.withHeaders({ [DROPPED_FIELDS]: names })
-  answer.headers.set(DROPPED_FIELDS, names)
-  return answer
+  const header = { [DROPPED_FIELDS]: names }
+  if (answer instanceof Failure) return answer.withHeaders(header)
+  return { ...answer, headers: { ...answer.headers, ...header } }
 }

@@ -1,16 +1,16 @@
 /**
  * Which models may answer a call: the one asked for and its chain of fallback models, as far as they can do what is asked
- * and may cost what they cost (decisions §4.9–11, §7, §13.6).
+ * and may cost what they cost (decisions §4.9–11, §7, §13.6). No answer is dearer than asked for, unless the key allows any;
+ * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
 import type { Fallback } from "../../actors/key.ts"
+import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import { tooLong } from "../wire/overflow.ts"
-import { mayAnswer } from "./fallback.ts"
 import type { GatewayPorts } from "./ports.ts"
-import type { Marker } from "./settle.ts"
 import { lacking, type Understood } from "./understand.ts"
 
 /** A model that a call may go to, and its backend. */
@@ -20,41 +20,21 @@ export interface Candidate {
   readonly exchange: Exchange
 }
 
-type Ports = Pick<GatewayPorts, "catalogue" | "backends" | "search">
+/** A model that the call was rerouted from. */
+export interface Marker {
+  readonly offer: Offer
+  readonly status: "fallback_429" | "fallback_oversize"
+  readonly attempts: number
+  readonly durationMs: number
+}
+
+type Ports = Pick<GatewayPorts, "catalogue" | "backends" | "search" | "clock">
 
 /** What whoever calls may have. */
 export interface CandidateTerms {
   readonly fallback: Fallback
   /** Whether the account can pay for the input at a model's rates now. */
-  readonly pays: (offer: Offer) => Promise<boolean>
-}
-
-/** The models that may answer a call, in order. Those after the first are checked when a reroute asks for them. */
-export interface Chain {
-  readonly first: Candidate
-  readonly others: AsyncIterator<Candidate, unknown>
-  /** Of the models before the first that are too small. */
-  readonly markers: readonly Marker[]
-}
-
-/** A model whose window is too small for the estimate is passed over, before the first one with a marker (decisions §4.11). */
-export async function candidates(
-  understood: Understood,
-  terms: CandidateTerms,
-  ports: Ports,
-  nowMs: number,
-): Promise<Chain | Failure> {
-  const { offer: asked, request } = understood
-  const markers: Marker[] = []
-  const suited = suitable(understood, terms, ports, nowMs)
-  for (let next = await suited.next(); next.done !== true; next = await suited.next()) {
-    const { value } = next
-    if (value instanceof Failure) return value
-    if (value.exchange !== undefined) return { first: value, others: candidatesAmong(suited), markers }
-    markers.push({ offer: value.offer, status: "fallback_oversize", attempts: 0, durationMs: 0 })
-  }
-  const message = tooLong({ count: request.inputTokens, limit: asked.model.contextWindow ?? 0 })
-  return new Failure("upstream.context_length_exceeded", { message })
+  readonly affords: (offer: Offer) => Promise<boolean>
 }
 
 /** A model that could do what is asked, had it the room. */
@@ -63,37 +43,88 @@ interface TooSmall {
   readonly exchange?: undefined
 }
 
-/** What the asked model cannot do is a Failure; another model of the chain is left out for it. */
-async function* suitable(
-  understood: Understood,
-  { fallback, pays }: CandidateTerms,
-  { catalogue, backends, search }: Ports,
-  nowMs: number,
-): AsyncGenerator<Candidate | TooSmall | Failure, void, undefined> {
-  const { offer: asked, request } = understood
-  const backend = backends.get(asked.model.upstream.provider)
-  if (backend === undefined) {
-    yield (await unspeakable(understood)) ?? new Failure("dependency.upstream_unconfigured")
-    return
+/** The models that may answer a call, in order. Those after the first are checked when a reroute asks for them. */
+export class Chain {
+  readonly first: Candidate
+  /** Of the models before the first that are too small. */
+  readonly markers: readonly Marker[]
+  readonly #others: Others
+
+  constructor(first: Candidate, markers: readonly Marker[], others: Others) {
+    this.first = first
+    this.markers = markers
+    this.#others = others
   }
-  yield await fitted(understood, asked, backend, pays)
-  const known = new Set([asked.model.id])
-  for (const id of asked.model.fallback) {
-    const offer = catalogue.find(id, nowMs)
-    const backend = offer && backends.get(offer.model.upstream.provider)
-    if (offer === undefined || backend === undefined || known.has(offer.model.id)) continue
-    if (!mayAnswer(fallback, asked, offer)) continue
-    known.add(offer.model.id)
-    if (lacking(offer.model, request, search !== undefined)) continue
-    const fit = await fitted(understood, offer, backend, pays)
-    if (!(fit instanceof Failure)) yield fit
+
+  /** The next model; undefined after the last. */
+  async next(): Promise<Candidate | undefined> {
+    for (;;) {
+      const other = await this.#others.next()
+      if (other?.exchange !== undefined || other === undefined) return other
+    }
   }
 }
 
-async function* candidatesAmong(
-  suited: AsyncGenerator<Candidate | TooSmall | Failure, void, undefined>,
-): AsyncGenerator<Candidate, void, undefined> {
-  for await (const one of suited) if (!(one instanceof Failure) && one.exchange !== undefined) yield one
+/**
+ * What the asked model cannot do is a Failure; another model of the chain is left out for it. A model whose window is too
+ * small for the estimate is passed over, before the first one with a marker (decisions §4.11).
+ */
+export async function candidates(
+  understood: Understood,
+  terms: CandidateTerms,
+  ports: Ports,
+): Promise<Chain | Failure> {
+  const { offer, request } = understood
+  const backend = ports.backends.get(offer.model.upstream.provider)
+  if (backend === undefined) return (await unspeakable(understood)) ?? new Failure("dependency.upstream_unconfigured")
+  const others = new Others(understood, terms, ports)
+  const markers: Marker[] = []
+  let fit: Candidate | TooSmall | Failure | undefined = await fitted(understood, offer, backend, terms)
+  for (; fit !== undefined; fit = await others.next()) {
+    if (fit instanceof Failure) return fit
+    if (fit.exchange !== undefined) return new Chain(fit, markers, others)
+    markers.push({ offer: fit.offer, status: "fallback_oversize", attempts: 0, durationMs: 0 })
+  }
+  const message = tooLong({ count: request.inputTokens, limit: offer.model.contextWindow ?? 0 })
+  return new Failure("upstream.context_length_exceeded", { message })
+}
+
+/** The models of a chain after the one that was asked for. */
+class Others {
+  readonly #understood: Understood
+  readonly #terms: CandidateTerms
+  readonly #ports: Ports
+  readonly #nowMs: number
+  readonly #known: Set<string>
+  #place = 0
+
+  constructor(understood: Understood, terms: CandidateTerms, ports: Ports) {
+    this.#understood = understood
+    this.#terms = terms
+    this.#ports = ports
+    this.#nowMs = ports.clock.now()
+    this.#known = new Set([understood.offer.model.id])
+  }
+
+  async next(): Promise<Candidate | TooSmall | undefined> {
+    const { catalogue, backends, search } = this.#ports
+    const { offer: asked, request } = this.#understood
+    for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
+      const offer = catalogue.find(id, this.#nowMs)
+      const backend = offer && backends.get(offer.model.upstream.provider)
+      if (offer === undefined || backend === undefined || this.#known.has(offer.model.id)) continue
+      if (!mayAnswer(this.#terms.fallback, asked, offer)) continue
+      this.#known.add(offer.model.id)
+      if (lacking(offer.model, request, search !== undefined)) continue
+      const fit = await fitted(this.#understood, offer, backend, this.#terms)
+      if (!(fit instanceof Failure)) return fit
+    }
+    return undefined
+  }
+
+  #nextId(): string | undefined {
+    return this.#understood.offer.model.fallback[this.#place++]
+  }
 }
 
 /**
@@ -104,12 +135,12 @@ async function fitted(
   { request, exchange, large }: Understood,
   offer: Offer,
   backend: Backend,
-  pays: CandidateTerms["pays"],
+  { affords }: CandidateTerms,
 ): Promise<Candidate | TooSmall | Failure> {
   const { contextWindow } = offer.model
   const fits = contextWindow === null || request.inputTokens <= contextWindow
   if (large && !fits) return { offer }
-  if (large && !(await pays(offer))) return new Failure("billing.insufficient_balance")
+  if (large && !(await affords(offer))) return new Failure("billing.insufficient_balance")
   const met = await exchange(offer.model)
   if (met instanceof Failure) return met
   return fits ? { offer, backend, exchange: met } : { offer }
@@ -120,3 +151,30 @@ async function unspeakable({ offer, exchange, large }: Understood): Promise<Fail
   const met = large ? undefined : await exchange(offer.model)
   return met instanceof Failure ? met : undefined
 }
+
+/** From the narrowest. */
+const values: readonly Fallback[] = ["off", "never_dearer", "any"]
+
+/** What of its chain a call may have: as the key allows, and as its header asks. */
+export function fallbackOf(ofKey: Fallback, headers: Headers): Fallback | Failure {
+  const header = headers.get("x-fallback")?.trim() ?? ""
+  if (header === "") return ofKey
+  const value = values.find((known) => known === header)
+  if (value === undefined) {
+    return new Failure("request.invalid", { message: `'X-Fallback' must be one of: ${values.join(", ")}.` })
+  }
+  return ofKey === "off" ? ofKey : value
+}
+
+/** Whether a model of the chain may answer for the asked one, at the rates in force. */
+const mayAnswer = (fallback: Fallback, asked: Offer, other: Offer): boolean =>
+  fallback === "any" || (fallback === "never_dearer" && !isDearer(other.price.rates, asked.price.rates))
+
+const buckets: readonly (keyof Rates)[] = ["input", "output", "cacheRead", "cacheWrite"]
+
+/** A call's tokens are known when it has ended, so each bucket counts by itself. */
+const isDearer = (rates: Rates, than: Rates): boolean => buckets.some((bucket) => rates[bucket] > than[bucket])
+
+/** What a rerouted answer says in its head. */
+export const rerouteHeaders = (asked: Offer, answered: Offer): Record<string, string> =>
+  answered.model.id === asked.model.id ? {} : { "X-Model": answered.model.id, "X-Rerouted-From": asked.model.id }

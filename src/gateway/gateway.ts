@@ -13,15 +13,15 @@ import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
-import { BodyBytes } from "./body-bytes.ts"
 import { Calibration } from "./calibration.ts"
 import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
 import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
-import type { CallLimits, GatewayPorts } from "./ports.ts"
+import { UnreadBytes } from "./outbox.ts"
+import { type CallLimits, CallsUnderWay, type GatewayPorts } from "./ports.ts"
+import { BodyBytes } from "./read-body.ts"
+import { withdrawKept } from "./settle.ts"
 import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
-import { UnreadBytes } from "./unread.ts"
-import { withdrawKept } from "./withdraw.ts"
 
 export interface GatewayParts extends Pick<
   GatewayPorts,
@@ -115,7 +115,7 @@ export class Gateway {
       alerted: parts.alerted,
       crashed: parts.crashed,
       draining: this.#draining.signal,
-      underWay: new Map(),
+      underWay: new CallsUnderWay(),
     }
   }
 
@@ -156,9 +156,9 @@ export class Gateway {
     this.#draining.abort()
     this.#shares.stop()
     drainLeases(actors)
-    await Promise.race([allEnded(underWay), sleep(clock, this.#parts.limits.drainMs)])
-    for (const { giveUp } of underWay.values()) giveUp()
-    await allEnded(underWay)
+    await Promise.race([underWay.ended(), sleep(clock, this.#parts.limits.drainMs)])
+    underWay.stop()
+    await underWay.ended()
   }
 
   /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */
@@ -166,5 +166,3 @@ export class Gateway {
     return this.ports.actors.stop()
   }
 }
-
-const allEnded = (calls: GatewayPorts["underWay"]) => Promise.all([...calls.values()].map(({ ended }) => ended))

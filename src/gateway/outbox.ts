@@ -4,7 +4,6 @@
  * the process keeps too much. Sizes in bytes, times in milliseconds.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
-import type { Unread, UnreadBytes } from "./unread.ts"
 
 /** The most that is handed over at once, and then lies in the connection's own buffers. */
 const PIECE_BYTES = 65_536
@@ -25,51 +24,46 @@ export interface StreamEnd {
 
 export interface OutboxOptions {
   readonly clock: Clock
-  /** Sent after so long a silence; undefined sends none. */
-  readonly heartbeat: string | undefined
   readonly heartbeatMs: number
   /** A client that takes nothing for so long is as good as gone. */
   readonly stallMs: number
   readonly unread: UnreadBytes
-  /** Run when a heartbeat is due: a chance to write something better. */
-  readonly beforeHeartbeat: () => void
   readonly connection?: StreamConnection | undefined
+  /** Run when nothing has been written for so long, while silence is watched. */
+  readonly onSilence: () => void
+  /** Run when the client goes away. */
+  readonly onLeave: () => void
 }
 
 const encoder = new TextEncoder()
 
-export class Outbox implements Unread {
-  /** Settles when there is a first byte to send: the moment at which the response's head may go. */
-  readonly started: Promise<void>
+export class Outbox {
   readonly #options: OutboxOptions
-  readonly #leave = new AbortController()
-  readonly #start: () => void
   #pieces: Uint8Array[] = []
   /** Of the pieces, those before this one have been taken. */
   #taken = 0
   #unread = 0
-  #isStarted = false
+  #hasBegun = false
+  #hasLeft = false
   #ended = false
   #lastWriteAt = 0
   #lastTakenAt = 0
-  #timer: Timer | undefined
+  #silence: Timer | undefined
   #stall: Timer | undefined
-  #reader: (() => void) | undefined
+  /** Set while the client asks for more than there is. */
+  #asking: ReadableStreamDefaultController<Uint8Array> | undefined
   #connection: StreamEnd | undefined
 
   constructor(options: OutboxOptions) {
     this.#options = options
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.started = promise
-    this.#start = resolve
   }
 
-  get isStarted(): boolean {
-    return this.#isStarted
+  /** There is, or was, something to send. */
+  get hasBegun(): boolean {
+    return this.#hasBegun
   }
-  /** Aborts when the client goes away. */
-  get left(): AbortSignal {
-    return this.#leave.signal
+  get hasLeft(): boolean {
+    return this.#hasLeft
   }
   get unread(): number {
     return this.#unread
@@ -78,15 +72,22 @@ export class Outbox implements Unread {
   /** From now on silence counts. */
   watchSilence(): void {
     this.#lastWriteAt = this.#options.clock.monotonic()
-    if (this.#options.heartbeat !== undefined) this.#watch(this.#options.heartbeatMs)
+    this.#watch(this.#options.heartbeatMs)
   }
 
   /** Nothing is kept for a client that has left. */
   write(text: string): void {
-    if (text === "" || this.left.aborted || this.#ended) return
+    if (text === "" || this.#hasLeft || this.#ended) return
     const bytes = encoder.encode(text)
     const { clock, stallMs, unread } = this.#options
     this.#lastWriteAt = clock.monotonic()
+    this.#hasBegun = true
+    if (this.#asking !== undefined) {
+      const controller = this.#asking
+      this.#asking = undefined
+      controller.enqueue(bytes)
+      return
+    }
     if (this.#unread === 0) {
       this.#lastTakenAt = clock.running()
       this.#stall ??= clock.after(stallMs, () => this.#lookAtReader())
@@ -94,63 +95,57 @@ export class Outbox implements Unread {
     this.#pieces.push(bytes)
     this.#unread += bytes.length + KEEPING_BYTES
     unread.add(this, bytes.length + KEEPING_BYTES)
-    if (!this.#isStarted) {
-      this.#isStarted = true
-      this.#start()
-    }
-    this.#reader?.()
+  }
+
+  /** A sign of life. A client that does not read needs none, and must not be sent an unbounded number of them. */
+  beat(text: string): void {
+    if (this.#unread > 0) this.#lastWriteAt = this.#options.clock.monotonic()
+    else this.write(text)
   }
 
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#timer?.cancel()
-    this.#reader?.()
+    this.#silence?.cancel()
+    if (this.#asking !== undefined) this.#close(this.#asking)
   }
 
   /** The client is gone. */
   leave(): void {
-    if (this.left.aborted) return
-    this.#timer?.cancel()
+    if (this.#hasLeft) return
+    this.#hasLeft = true
+    this.#silence?.cancel()
     this.#stall?.cancel()
     this.#pieces = []
     this.#taken = 0
     this.#isTaken(this.#unread)
-    this.#leave.abort()
     this.#connection?.abandon()
-    this.#reader?.()
+    this.#asking?.error(tookNothing())
+    this.#asking = undefined
+    this.#options.onLeave()
   }
 
-  cut(): void {
-    this.leave()
-  }
-
-  readonly stream = (): ReadableStream<Uint8Array> => {
+  stream(): ReadableStream<Uint8Array> {
     this.#connection = this.#options.connection?.takeEnd()
-    if (this.left.aborted) this.#connection?.abandon()
+    if (this.#hasLeft) this.#connection?.abandon()
     return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          if (this.#unread === 0 && !this.#ended) await this.#more()
-          if (this.left.aborted) return controller.error(new Error("the client took nothing for too long"))
-          this.#take(controller)
-          if (!this.#ended || this.#unread > 0) return
-          this.#connection?.ends()
-          controller.close()
-        },
-        cancel: () => this.leave(),
-      },
+      { pull: (controller) => this.#pull(controller), cancel: () => this.leave() },
       { highWaterMark: 0 },
     )
   }
 
-  #more(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#reader = () => {
-        this.#reader = undefined
-        resolve()
-      }
-    })
+  /** Never a promise: where there is nothing yet, the next write hands it over. */
+  #pull(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    if (this.#hasLeft) return controller.error(tookNothing())
+    if (this.#unread > 0) this.#take(controller)
+    else if (!this.#ended) this.#asking = controller
+    if (this.#ended && this.#unread === 0) this.#close(controller)
+  }
+
+  #close(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#asking = undefined
+    this.#connection?.ends()
+    controller.close()
   }
 
   #take(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -169,7 +164,7 @@ export class Outbox implements Unread {
       this.#pieces = this.#pieces.slice(this.#taken)
       this.#taken = 0
     }
-    if (taken > 0) this.#lastTakenAt = this.#options.clock.running()
+    this.#lastTakenAt = this.#options.clock.running()
     this.#isTaken(taken)
   }
 
@@ -192,19 +187,50 @@ export class Outbox implements Unread {
 
   /** One timer for a stream's life: it looks whether there has been silence, and sleeps for what is left of it. */
   #watch(delayMs: number): void {
-    const { clock, heartbeatMs } = this.#options
-    this.#timer = clock.wait(delayMs, () => {
+    const { clock, heartbeatMs, onSilence } = this.#options
+    this.#silence = clock.wait(delayMs, () => {
       const silentMs = clock.monotonic() - this.#lastWriteAt
-      if (silentMs + 1 >= heartbeatMs) this.#beat()
+      if (silentMs + 1 >= heartbeatMs) onSilence()
       const again = heartbeatMs - (clock.monotonic() - this.#lastWriteAt)
-      if (!this.#ended && !this.left.aborted) this.#watch(Math.max(1, again))
+      if (!this.#ended && !this.#hasLeft) this.#watch(Math.max(1, again))
     })
   }
+}
 
-  #beat(): void {
-    this.#options.beforeHeartbeat()
-    // A client that does not read needs no sign of life, and must not be sent an unbounded number of them.
-    if (this.#unread > 0) this.#lastWriteAt = this.#options.clock.monotonic()
-    else if (this.#options.heartbeat !== undefined) this.write(this.#options.heartbeat)
+const tookNothing = () => new Error("the client took nothing for too long")
+
+/**
+ * What clients have not taken yet, of all streams of this process, in bytes. A backend never waits for a client (decisions
+ * §6), so what a slow one does not take is kept here, up to a share of memory; beyond it the stream with the most is cut, and
+ * its client counts as gone.
+ */
+export class UnreadBytes {
+  readonly #limit: number
+  readonly #streams = new Set<Outbox>()
+  #total = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get total(): number {
+    return this.#total
+  }
+
+  /** So many more of this stream, which counts them already. */
+  add(stream: Outbox, bytes: number): void {
+    this.#streams.add(stream)
+    this.#total += bytes
+    while (this.#total > this.#limit) {
+      let largest = stream
+      for (const other of this.#streams) if (other.unread > largest.unread) largest = other
+      largest.leave()
+    }
+  }
+
+  /** So many fewer of this stream, which counts them no more. */
+  remove(stream: Outbox, bytes: number): void {
+    this.#total -= bytes
+    if (stream.unread === 0) this.#streams.delete(stream)
   }
 }

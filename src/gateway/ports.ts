@@ -1,5 +1,7 @@
 /** What a call needs of the rest of the gateway, and what it tells it. */
 import type { Clock } from "../../actors/kernel/clock.ts"
+import type { UsageRecord } from "../../actors/ledger.ts"
+import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import type { LargeBodies } from "../bodies/bodies.ts"
 import type { RecentUse } from "../bodies/recent-use.ts"
@@ -11,11 +13,10 @@ import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Backend } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { BackendHealth } from "./backend-health.ts"
-import type { BodyBytes } from "./body-bytes.ts"
 import type { Calibration } from "./calibration.ts"
 import type { EstimateFactors } from "./estimate-factors.ts"
-import type { Booked, Ending } from "./settle.ts"
-import type { UnreadBytes } from "./unread.ts"
+import type { UnreadBytes } from "./outbox.ts"
+import type { BodyBytes } from "./read-body.ts"
 
 /** Milliseconds and bytes; the variables of decisions §9. */
 export interface CallLimits {
@@ -70,18 +71,11 @@ export interface GatewayPorts {
   readonly finished: (call: FinishedCall) => void
   /** A backend refused our credentials or our configuration, which no retry mends. */
   readonly alerted: (alert: BackendAlert) => void
-  /** A bug ended a call's story. */
+  /** A bug ended a call. */
   readonly crashed: (requestId: string, error: unknown) => void
   /** Aborts when no new calls are taken. */
   readonly draining: AbortSignal
-  /** Calls that are still to be settled, by request id, for a drain to wait for. */
-  readonly underWay: Map<string, UnderWay>
-}
-
-interface UnderWay {
-  readonly ended: Promise<unknown>
-  /** Breaks off the backend that is waited for, and settles. */
-  readonly giveUp: () => void
+  readonly underWay: CallsUnderWay
 }
 
 export interface BackendAlert {
@@ -97,10 +91,50 @@ export interface FinishedCall {
   readonly requestId: string
   readonly accountId: string
   readonly keyId: string
-  readonly model: string
   readonly endpoint: string
-  readonly booked: Booked
-  readonly ending: Ending
+  /** The final record, as it was booked. */
+  readonly record: UsageRecord
+  readonly tokens: Tokens | undefined
+  /** False when the ledger could not say in time that it is durable; then nothing is deducted. */
+  readonly durable: boolean
   /** A backend was alerted about on the way. */
   readonly alert: boolean
+}
+
+interface CallUnderWay {
+  readonly requestId: string
+  /** Ends it soon. */
+  stop(): void
+}
+
+/** Calls that are still to be settled, for a drain to wait for. */
+export class CallsUnderWay {
+  readonly #calls = new Map<string, CallUnderWay>()
+  #drained: (() => void)[] = []
+
+  get size(): number {
+    return this.#calls.size
+  }
+
+  requestIds(): string[] {
+    return [...this.#calls.keys()]
+  }
+
+  add(call: CallUnderWay): void {
+    this.#calls.set(call.requestId, call)
+  }
+
+  remove({ requestId }: Pick<CallUnderWay, "requestId">): void {
+    this.#calls.delete(requestId)
+    if (this.#calls.size === 0) for (const resolve of this.#drained.splice(0)) resolve()
+  }
+
+  stop(): void {
+    for (const call of this.#calls.values()) call.stop()
+  }
+
+  /** Resolves when there is none. */
+  ended(): Promise<void> {
+    return this.#calls.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#drained.push(resolve))
+  }
 }

@@ -3,79 +3,90 @@
  * and the terminal one, and gathers usage in passing (decisions §6). It reads as fast as the backend sends. A life sign is a
  * whole event: a backend that trickles pieces of one is silent.
  */
+import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
-import { SseParser, type SseEvent } from "../wire/sse.ts"
-import type { StreamReader } from "../wire/format.ts"
 import type { AnswerBounds } from "../upstream/answer-bounds.ts"
 import { brokenFault, connectionFault, type Fault, overlongFault } from "../upstream/client.ts"
-import type { Outbox } from "./outbox.ts"
-import type { ByteSource } from "./patience.ts"
+import type { StreamPosition, StreamReader } from "../wire/format.ts"
+import { type SseEvent, SseParser } from "../wire/sse.ts"
 
 /** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
 const HELD_LENGTH = 131_072
+/** How long a backend may take to close a stream after its last event, for the connection to be used again. */
+const CLOSE_MS = 1_000
 
 /** The stream came to its terminal event, whose bytes leave once the charge is durable. */
 export interface StreamComplete {
   readonly terminal: string
 }
 
-export interface RelayTerms {
-  readonly reader: StreamReader
-  readonly outbox: Outbox
-  readonly bounds: AnswerBounds
-  /** Run at each event of the backend's. */
-  readonly onEvent: () => void
-  /** Run at the first usable output. */
-  readonly onContent: () => void
+/** What a relay tells its call. */
+export interface Relayed {
+  /** Text for the client. */
+  write(text: string): void
+  /** The backend sent an event. */
+  heard(): void
+  /** Something of this stream is about to be written. */
+  committed(): void
 }
 
 export class Relay {
-  readonly #terms: RelayTerms
-  readonly #outbox: Outbox
+  readonly #reader: StreamReader
+  readonly #bounds: AnswerBounds
+  readonly #call: Relayed
+  readonly #onContent: () => void
   #held = ""
-  #told = false
+  #committed = false
   #usable = false
 
-  constructor(terms: RelayTerms) {
-    this.#terms = terms
-    this.#outbox = terms.outbox
+  /** `onContent` is run at the first usable output. */
+  constructor(reader: StreamReader, bounds: AnswerBounds, call: Relayed, onContent: () => void) {
+    this.#reader = reader
+    this.#bounds = bounds
+    this.#call = call
+    this.#onContent = onContent
   }
 
-  /** The client has been sent something of this backend's stream, which therefore cannot be begun again unseen. */
-  get told(): boolean {
-    return this.#told
+  /** The client has been sent something of this stream, which therefore cannot be begun again unseen. */
+  get committed(): boolean {
+    return this.#committed
   }
-  get usable(): boolean {
-    return this.#usable
+  /** Where the client's stream stands. */
+  position(): StreamPosition | undefined {
+    return this.#reader.position()
   }
 
-  /** Lets go of what is held back, because the client has waited for so long that it must hear something. */
-  release(): void {
-    if (this.#held === "") return
-    this.#outbox.write(this.#letGo())
+  /** Writes what is held back, because the client has waited for so long that it must hear something. False without any. */
+  release(): boolean {
+    if (this.#held === "") return false
+    this.#call.write(this.#takeHeld())
+    return true
   }
 
   /** What was held back, to be sent now. */
-  #letGo(): string {
+  #takeHeld(): string {
+    if (!this.#committed) {
+      this.#committed = true
+      this.#call.committed()
+    }
     const held = this.#held
     this.#held = ""
-    this.#told = true
     return held
   }
 
-  async run(source: ByteSource): Promise<StreamComplete | Fault> {
-    const { bounds, onEvent } = this.#terms
-    const parser = new SseParser({ maxEventSize: bounds.eventLength })
+  async run(body: ReadableStream<Uint8Array>, clock: Clock): Promise<StreamComplete | Fault> {
+    const reader = body.getReader()
+    const parser = new SseParser({ maxEventSize: this.#bounds.eventLength })
     let size = 0
     try {
       for (;;) {
-        const { done, value } = await source.read()
+        const { done, value } = await reader.read()
         size += value?.length ?? 0
-        if (size > bounds.streamBytes) return overlongFault
+        if (size > this.#bounds.streamBytes) return overlongFault
         const events = done ? tail(parser) : parser.push(value)
         if (events instanceof Failure) return overlongFault
-        if (events.length > 0) onEvent()
-        const end = this.#take(events)
+        if (events.length > 0) this.#call.heard()
+        const end = this.#relay(events)
         if (end !== undefined) return end
         if (done) return connectionFault(true)
       }
@@ -84,39 +95,39 @@ export class Relay {
     } finally {
       // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
       this.#held = ""
-      source.close()
+      void finish(reader, clock)
     }
   }
 
-  #take(events: readonly SseEvent[]): StreamComplete | Fault | undefined {
+  #relay(events: readonly SseEvent[]): StreamComplete | Fault | undefined {
     let out = ""
     for (const event of events) {
-      const step = this.#terms.reader.read(event)
+      const step = this.#reader.read(event)
       switch (step.kind) {
         case "preamble":
-          if (!this.#told) this.#held += step.bytes
+          if (!this.#committed) this.#held += step.bytes
           else out += step.bytes
-          if (this.#held.length > HELD_LENGTH) out += this.#letGo()
+          if (this.#held.length > HELD_LENGTH) out += this.#takeHeld()
           break
         case "content":
-          if (!this.#usable) this.#terms.onContent()
+          if (!this.#usable) this.#onContent()
           this.#usable = true
-          out += this.#letGo() + step.bytes
+          out += this.#takeHeld() + step.bytes
           break
         case "trailer":
           out += step.bytes
           break
         case "terminal": {
-          const terminal = this.#letGo() + step.bytes
-          this.#outbox.write(out)
+          const terminal = this.#takeHeld() + step.bytes
+          this.#call.write(out)
           return { terminal }
         }
         case "failure":
-          this.#outbox.write(out)
+          this.#call.write(out)
           return brokenFault(step.failure)
       }
     }
-    this.#outbox.write(out)
+    this.#call.write(out)
     return undefined
   }
 }
@@ -125,4 +136,19 @@ function tail(parser: SseParser): SseEvent[] | Failure {
   const last = parser.end()
   if (last instanceof Failure) return last
   return last === undefined ? [] : [last]
+}
+
+/**
+ * Always read or cancel: a body that is left alone keeps its connection. Not a wait of the call's own, which may be at
+ * its next backend by then.
+ */
+async function finish(reader: ReadableStreamDefaultReader<Uint8Array>, clock: Clock): Promise<void> {
+  const timer = clock.after(CLOSE_MS, () => void reader.cancel().catch(() => {}))
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The connection broke; there is nothing left to give back.
+  } finally {
+    timer.cancel()
+  }
 }

@@ -1,100 +1,81 @@
 /**
- * Which backend answers: tries with back-off before the first content, then the chain of fallback models (decisions §7,
- * §12.9). Each model of the chain is admitted anew, because it has its own price and its own slots. Milliseconds.
+ * Which backend answers: tries before the first content, then the chain of fallback models (decisions §7, §12.9). Each model
+ * of the chain is admitted anew, because it has its own price and its own slots.
  */
-import { type Clock, sleep } from "../../actors/kernel/clock.ts"
-import type { Random } from "../../actors/kernel/random.ts"
+import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
 import type { Admission } from "./admit.ts"
-import type { Answered, Failed } from "./attempt.ts"
-import type { Candidate, Chain } from "./candidates.ts"
-import type { Patience } from "./patience.ts"
-import type { Marker } from "./settle.ts"
+import { attempt, type End, type Failed, retried } from "./attempt.ts"
+import type { Candidate, Chain, Marker } from "./candidates.ts"
+import type { GatewayPorts } from "./ports.ts"
+import { type LoopedCall, toolLoop } from "./tool-loop.ts"
+import type { Weighed } from "./weigh.ts"
 
-const MAX_ATTEMPTS = 3
-const BACK_OFF_MS = 200
-
-export interface Routed {
-  readonly admission: Admission
-  readonly end: Answered | Failed
-  readonly attempts: number
-  readonly markers: readonly Marker[]
+/** What routing needs of its call. */
+export interface RoutedCall extends LoopedCall {
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "random" | "search">
+  readonly asked: Weighed
+  readonly markers: Marker[]
+  /** Admits the call for another model. */
+  admit(candidate: Candidate): Promise<Admission | Failure>
+  /** A backend refused our credentials or our configuration. */
+  alert(offer: Offer, status: number | undefined): void
 }
 
-export interface RouteTerms {
-  readonly chain: Chain
-  readonly patience: Patience
-  readonly clock: Clock
-  readonly random: Random
-  readonly admit: (candidate: Candidate) => Promise<Admission | Failure>
-  /** The first model's admission, already taken. */
-  readonly admitted: Admission
-  readonly attempt: (candidate: Candidate, admission: Admission) => Promise<Answered | Failed>
-  /** The client is still there, so that another model is worth its while. */
-  readonly wanted: () => boolean
-}
-
-export async function route(terms: RouteTerms): Promise<Routed> {
-  const { clock, chain } = terms
-  const markers = [...chain.markers]
-  let routed = await tries(terms, chain.first, terms.admitted)
+export async function route(call: RoutedCall, chain: Chain): Promise<End> {
+  const { clock } = call.ports
+  call.markers.push(...chain.markers)
+  let end = await ask(call, chain.first)
   let startedAt = clock.monotonic()
-  for (;;) {
-    const { end, admission, attempts } = routed
-    const status = end.kind === "failed" && !end.told && terms.wanted() ? rerouteOn(end.fault) : undefined
-    if (status === undefined) break
-    const other = await chain.others.next()
-    if (other.done === true) break
+  while (end.kind === "failed" && !end.committed && call.isWanted) {
+    const status = rerouteOn(end.fault)
+    const other = status && (await chain.next())
+    if (status === undefined || other === undefined) break
+    const { admission } = call
     // A call holds once: what the first model took is given back before the next one is admitted.
-    admission[Symbol.dispose]()
-    const next = await terms.admit(other.value)
-    if (next instanceof Failure) {
-      // That the next model cannot be paid for is no news to the client; that it has no room is.
-      if (next.code === "gateway.capacity") routed = { ...routed, end: noRoom(next) }
+    admission.release()
+    const admitted = await call.admit(other)
+    if (admitted instanceof Failure) {
+      // The client is told when the next model has no free slot, but not when it is too expensive.
+      if (admitted.code === "gateway.capacity") end = noSlot(admitted)
       continue
     }
-    markers.push({ offer: admission.offer, status, attempts, durationMs: Math.round(clock.monotonic() - startedAt) })
+    const durationMs = Math.round(clock.monotonic() - startedAt)
+    call.markers.push({ offer: admission.offer, status, attempts: call.attempts, durationMs })
     startedAt = clock.monotonic()
-    routed = await tries(terms, other.value, next)
+    call.attempts = 1
+    end = await ask(call, other)
   }
-  return { ...routed, markers }
+  return end
 }
 
-const noRoom = (failure: Failure): Failed => ({
+/** One model: its backend alone, or with the gateway's own tools in between. */
+async function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
+  const { search } = call.ports
+  const { request } = call.asked
+  const once = async () => {
+    const turn = { request, candidate, answerLimit: call.admission.answerLimit }
+    const { webSearch } = request
+    const end =
+      webSearch === undefined || search === undefined
+        ? await attempt(call, turn)
+        : await toolLoop(call, { first: turn, webSearch, search })
+    // At once: a retry or another model of the chain may hide it from everyone else.
+    if (end.kind === "failed" && end.fault.alert) call.alert(candidate.offer, end.fault.status)
+    return end
+  }
+  return await retried(once, call)
+}
+
+const noSlot = (failure: Failure): Failed => ({
   kind: "failed",
   fault: { ...connectionFault(false), failure, retryAfterMs: undefined },
-  told: false,
-  usable: false,
-  position: undefined,
+  committed: false,
 })
 
 /** Only a 429 and an oversize reroute (decisions §12.9). */
 function rerouteOn(fault: Fault): Marker["status"] | undefined {
   if (fault.failure.code === "upstream.rate_limited") return "fallback_429"
   return fault.failure.code === "upstream.context_length_exceeded" ? "fallback_oversize" : undefined
-}
-
-async function tries(terms: RouteTerms, candidate: Candidate, admission: Admission): Promise<Omit<Routed, "markers">> {
-  return { admission, ...(await tried(() => terms.attempt(candidate, admission), terms)) }
-}
-
-/** Tries with back-off until there is an answer, something was told of it, or more tries are of no use. */
-export async function tried(
-  attempt: () => Promise<Answered | Failed>,
-  terms: Pick<RouteTerms, "patience" | "clock" | "random" | "wanted">,
-): Promise<Pick<Routed, "end" | "attempts">> {
-  for (let tries = 1; ; tries++) {
-    const end = await attempt()
-    const attempts = tries + (end.retries ?? 0)
-    if (end.kind === "answered" || end.told || tries === MAX_ATTEMPTS) return { end, attempts }
-    const { retryAfterMs } = end.fault
-    if (retryAfterMs === undefined || !terms.wanted()) return { end, attempts }
-    // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
-    const backOff = terms.random() * BACK_OFF_MS * 2 ** (tries - 1)
-    const waitMs = Math.max(backOff, retryAfterMs)
-    if (waitMs >= terms.patience.startLeftMs) return { end, attempts }
-    await sleep(terms.clock, waitMs)
-    if (!terms.wanted()) return { end, attempts }
-  }
 }

@@ -1,146 +1,167 @@
 /**
- * The end of a call's money: price → account and key → ledger, and only then the last byte (decisions §3). When the
- * ledger does not answer in time the settlement is voided: nothing is deducted, and the record says so.
+ * The end of a call's money: price → account and key → ledger, and only then the last byte (decisions §3). What is not
+ * durable in time is withdrawn: nothing is deducted, and the record says so. Statuses: gateway-api.md, "Usage
+ * record status", and decisions §12.12.
  */
 import type { Charged } from "../../actors/account.ts"
-import type { Opening, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
+import type { Opening, Settled, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
+import { minus, microToJson, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
-import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
-import type { Actors } from "./actors.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
+import type { Actors } from "./actors.ts"
 import type { Admission } from "./admit.ts"
-import type { Verdict } from "./verdict.ts"
-import { withdraw } from "./withdraw.ts"
+import type { End } from "./attempt.ts"
+import type { Marker } from "./candidates.ts"
+import type { FinishedCall } from "./ports.ts"
 
-/** What became of a call. */
-export interface Ending {
-  readonly status: UsageStatus
-  /** Of all turns together. */
-  readonly tokens: Tokens | undefined
-  /** The price of what backends counted over their bounds (actors/money/bounds.ts). */
-  readonly excess: Micro
-  readonly turns: number
+/** A call as its customer pays for it. */
+export interface BilledCall {
+  readonly keyHash: string
+  /** Of the last admission. */
+  readonly opening: Opening
+  readonly admission: Admission
+  readonly markers: readonly Marker[]
+  /** Tries of the model that was asked last. */
   readonly attempts: number
-  readonly errorCode: FailureCode | undefined
+  /** Usable output came at this time; undefined when none did. */
   readonly firstTokenMs: number | undefined
   readonly durationMs: number
 }
 
-/** A model that the call was rerouted from. */
-export interface Marker {
-  readonly offer: Offer
-  readonly status: "fallback_429" | "fallback_oversize"
-  readonly attempts: number
-  readonly durationMs: number
+/** What a call came to. */
+export interface Bill {
+  readonly record: UsageRecord
+  /** What backends counted of an answer. */
+  readonly tokens: Tokens | undefined
+  /** What the account's actor has charged, to be taken back if it is not booked. */
+  readonly charged: Charged | undefined
 }
 
-export interface Booked {
-  readonly charge: Micro
-  /** What the customer could not be charged. */
-  readonly absorbed: Micro
-  readonly status: UsageStatus
-  /** False when the ledger could not say in time that it is durable; then nothing is deducted. */
-  readonly durable: boolean
-}
-
-export interface SettleTerms {
-  readonly keyHash: string
-  readonly opening: Opening
-  readonly admission: Admission
-  readonly ending: Ending
-  readonly markers: readonly Marker[]
-  readonly verdict: Verdict
-}
-
-export async function settle(actors: Actors, withdrawals: Withdrawals, terms: SettleTerms): Promise<Booked> {
-  const { keyHash, opening, admission, ending, verdict } = terms
-  const { accountId, starts } = opening
-  const charged = await chargeCustomer(actors, terms)
-  const status = charged === "unknown" ? "billing_error" : ending.status
-  // What a backend counted over its bounds is the house's, whatever the customer could have paid.
-  const excess = typeof charged === "string" ? zero : ending.excess
-  const { charge, absorbed } =
-    typeof charged === "string"
-      ? { charge: zero, absorbed: zero }
-      : { charge: charged.charge, absorbed: plus(charged.absorbed, excess) }
+/**
+ * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover. `drainedOut`: the
+ * client went away, and its backend was read on for as long as it may be.
+ */
+export async function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): Promise<Bill> {
+  const { admission } = call
+  const { status, errorCode } = statusOf(call, end, drainedOut)
+  const tokens = end.kind === "answered" ? end.tokens : undefined
+  const charged = status === "ok" && tokens !== undefined ? await chargeActors(actors, call, tokens) : undefined
+  if (charged === undefined) releaseActors(actors, call, status)
   admission.settled()
-  const final: UsageRecord = {
+  // What a backend counted over its bounds is the house's, whatever the customer could have paid.
+  const excess = typeof charged === "object" && end.kind === "answered" ? end.excess : zero
+  const { charge, absorbed } = typeof charged === "object" ? charged : { charge: zero, absorbed: zero }
+  const final = charged === "unknown" ? "billing_error" : status
+  const record: UsageRecord = {
     part: 0,
     model: admission.offer.model.id,
     priceId: admission.offer.price.id,
-    status,
-    tokens: ending.tokens ?? noTokens,
+    status: final,
+    tokens: tokens ?? noTokens,
     charge,
-    absorbed,
+    absorbed: plus(absorbed, excess),
     excess,
-    turns: ending.turns,
-    attempts: ending.attempts,
-    errorCode: ending.errorCode,
-    flagged: status === "usage_missing" || status === "billing_error" || excess > zero,
-    firstTokenMs: ending.firstTokenMs,
-    durationMs: ending.durationMs,
+    turns: end.kind === "answered" ? end.turns : 1,
+    attempts: call.attempts,
+    errorCode,
+    flagged: final === "usage_missing" || final === "billing_error" || excess > zero,
+    firstTokenMs: call.firstTokenMs,
+    durationMs: call.durationMs,
   }
-  const settlement = { opening, records: [final, ...terms.markers.map(markerRecord)] as const, voided: false }
-  // Once a client has been told that nothing is charged, not even the attempt is made.
-  const durable = async () =>
-    verdict.withdrawn.aborted
-      ? undefined
-      : await Promise.race([actors.ledger.settle(settlement), aborted(verdict.withdrawn)])
-  const outcome = await durable()
-  if (typeof outcome === "string" && verdict.book()) {
-    if (outcome === "durable") return { charge, absorbed, status, durable: true }
-    // The answer is delivered, and the house bears what it cost.
-    return { charge: zero, absorbed: plus(absorbed, charge), status: "billing_error", durable: true }
-  }
-
-  if (typeof charged !== "string") {
-    actors.accounts.unsettle(accountId, charged)
-    actors.keys.unsettle(keyHash, charge, starts)
-  }
-  await withdraw(actors, withdrawals, settlement)
-  return { charge: zero, absorbed: zero, status: "billing_error", durable: false }
+  return { record, tokens, charged: typeof charged === "object" ? charged : undefined }
 }
 
-const aborted = (signal: AbortSignal): Promise<undefined> =>
-  new Promise((resolve) => {
-    const end = () => resolve(undefined)
-    if (signal.aborted) end()
-    else signal.addEventListener("abort", end)
-  })
+function statusOf(
+  { opening, firstTokenMs }: BilledCall,
+  end: End,
+  drainedOut: boolean,
+): { readonly status: UsageStatus; readonly errorCode?: FailureCode } {
+  if (end.kind === "answered") return { status: end.tokens === undefined ? "usage_missing" : "ok" }
+  const { fault } = end
+  const isUsable = firstTokenMs !== undefined
+  // The backend answered, and nobody read what it counted.
+  if (drainedOut && isUsable) return { status: "usage_missing" }
+  const isAborted = opening.streamed && fault.opened && !isUsable
+  return { status: isAborted ? "aborted_stream" : "upstream_error", errorCode: fault.failure.code }
+}
 
-/**
- * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover; unknown when
- * the account's actor could not say what it charged.
- */
-async function chargeCustomer(
+/** Unknown when the account's actor could not say what it charged. */
+async function chargeActors(
   actors: Actors,
-  { keyHash, opening, admission, ending }: SettleTerms,
-): Promise<Charged | "nothing" | "unknown"> {
+  { keyHash, opening, admission }: BilledCall,
+  tokens: Tokens,
+): Promise<Charged | "unknown"> {
   const { requestId, accountId, starts } = opening
-  const release = () => actors.accounts.release(accountId, requestId)
-  if (ending.status !== "ok" || ending.tokens === undefined) {
-    release()
-    const tokens = ending.status === "usage_missing" ? admission.reservedTokens : 0
-    actors.keys.tellSettled(keyHash, { requestId, tokens, actual: zero, starts })
-    return "nothing"
-  }
-  const actual = price(ending.tokens, admission.offer.price.rates)
-  const usage = { requestId, tokens: totalTokens(ending.tokens), actual, starts }
+  const actual = price(tokens, admission.offer.price.rates)
+  const usage = { requestId, tokens: totalTokens(tokens), actual, starts }
   const budgeted = await actors.keys.settle(keyHash, usage)
   // A key that did not say in time is told, and pays what it held.
   const payable = budgeted instanceof Failure ? smaller(actual, admission.hold) : budgeted
   if (budgeted instanceof Failure) actors.keys.tellSettled(keyHash, { ...usage, actual: payable })
-  const outcome = await actors.accounts.settle(accountId, requestId, payable)
-  if (outcome instanceof Failure) release()
-  const charged = outcome instanceof Failure ? undefined : outcome
-  const charge = charged?.charge ?? zero
-  if (charge < payable) actors.keys.unsettle(keyHash, minus(payable, charge), starts)
-  return charged === undefined ? "unknown" : { ...charged, absorbed: minus(actual, charge) }
+  const charged = await actors.accounts.settle(accountId, requestId, payable)
+  if (charged instanceof Failure) actors.accounts.release(accountId, requestId)
+  const paid = charged instanceof Failure ? zero : charged.charge
+  if (paid < payable) actors.keys.unsettle(keyHash, minus(payable, paid), starts)
+  return charged instanceof Failure ? "unknown" : { ...charged, absorbed: minus(actual, paid) }
 }
+
+function releaseActors(actors: Actors, { keyHash, opening, admission }: BilledCall, status: UsageStatus): void {
+  const { requestId, accountId, starts } = opening
+  actors.accounts.release(accountId, requestId)
+  const tokens = status === "usage_missing" ? admission.reservedTokens : 0
+  actors.keys.tellSettled(keyHash, { requestId, tokens, actual: zero, starts })
+}
+
+/** The actors take back what is not booked. */
+export function takeBack(actors: Actors, { keyHash, opening }: BilledCall, { charged }: Bill): void {
+  if (charged === undefined) return
+  actors.accounts.unsettle(opening.accountId, charged)
+  actors.keys.unsettle(keyHash, charged.charge, opening.starts)
+}
+
+/** The record as the ledger has booked it. A fenced process delivers the answer, and the house bears what it cost. */
+export function booked(record: UsageRecord, settled: Settled): UsageRecord {
+  if (settled === "durable") return record
+  const absorbed = plus(record.absorbed, record.charge)
+  return { ...record, charge: zero, absorbed, status: "billing_error", flagged: true }
+}
+
+/** The record as it is when it was withdrawn. */
+export const withdrawn = (record: UsageRecord): UsageRecord => ({
+  ...record,
+  charge: zero,
+  absorbed: zero,
+  excess: zero,
+  status: "billing_error",
+  flagged: true,
+})
+
+/** The record of a call that is withdrawn before it had an end. */
+export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefined): UsageRecord => ({
+  part: 0,
+  model: call.admission.offer.model.id,
+  priceId: call.admission.offer.price.id,
+  status: "billing_error",
+  tokens: noTokens,
+  charge: zero,
+  absorbed: zero,
+  excess: zero,
+  turns: 1,
+  attempts: call.attempts,
+  errorCode,
+  flagged: true,
+  firstTokenMs: call.firstTokenMs,
+  durationMs: call.durationMs,
+})
+
+export const settlement = ({ opening, markers }: BilledCall, record: UsageRecord): Settlement => ({
+  opening,
+  records: [record, ...markers.map(markerRecord)],
+  voided: false,
+})
 
 const markerRecord = (marker: Marker, index: number): UsageRecord => ({
   part: index + 1,
@@ -157,4 +178,51 @@ const markerRecord = (marker: Marker, index: number): UsageRecord => ({
   flagged: false,
   firstTokenMs: undefined,
   durationMs: marker.durationMs,
+})
+
+/**
+ * Takes back a call whose client is about to be told that nothing is charged, while the database may have booked it or may
+ * still: the ledger voids it, and until that is durable it is kept on the local disk, for the case that this process dies.
+ * Resolves when it is safe to tell.
+ */
+export async function withdraw(actors: Actors, withdrawals: Withdrawals, settlement: Settlement): Promise<void> {
+  const { requestId } = settlement.opening
+  actors.ledger.void(settlement)
+  actors.ledger.whenDurable(() => withdrawals.forget(requestId))
+  await withdrawals.keep(settlement)
+}
+
+/** Before the first call: what processes before this one told their clients is made true. */
+export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawals: Withdrawals): Promise<number> {
+  const kept = await withdrawals.kept()
+  const durable = () => new Promise<void>((resolve) => ledger.whenDurable(resolve))
+  // Twice: what a dead process sent last may still be at work in the database, and a statement that waited for it has not
+  // seen what it booked.
+  for (let n = 0; n < 2 && kept.length > 0; n++) {
+    for (const settlement of kept) ledger.void(settlement)
+    await durable()
+  }
+  for (const { opening } of kept) withdrawals.forget(opening.requestId)
+  return kept.length
+}
+
+/** One line for each call; never a prompt, an answer or a key (decisions §11). */
+export const callFields = ({ record, tokens, ...call }: FinishedCall) => ({
+  request_id: call.requestId,
+  account_id: call.accountId,
+  key_id: call.keyId,
+  model: record.model,
+  endpoint: call.endpoint,
+  status: record.status,
+  error_code: record.errorCode,
+  input_tokens: tokens?.input,
+  output_tokens: tokens?.output,
+  cache_read_tokens: tokens?.cacheRead,
+  cache_write_tokens: tokens?.cacheWrite,
+  charge_micro: microToJson(record.charge),
+  turns: record.turns,
+  attempts: record.attempts,
+  first_token_ms: record.firstTokenMs,
+  duration_ms: record.durationMs,
+  alert: call.alert || undefined,
 })

@@ -3,7 +3,6 @@
  * backend again, until the model is done (decisions §8). The client is told one answer. Every turn is priced on its own
  * tokens and their sum is charged, so a turn is only begun when the hold still pays for it.
  */
-import type { Random } from "../../actors/kernel/random.ts"
 import { type Micro, plus, zero } from "../../actors/money/micro.ts"
 import { furtherLimit } from "../../actors/money/quote.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
@@ -16,29 +15,36 @@ import type { Exchange } from "../wire/exchange.ts"
 import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-answer.ts"
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
 import { type Turn, TurnReader, turnOfReply } from "../wire/messages/server-tools-turn.ts"
-import { SEARCH_LOOP } from "./admit.ts"
-import { type Answered, attempt, type AttemptTerms, type Failed } from "./attempt.ts"
-import { tried } from "./route.ts"
+import { type Admission, SEARCH_LOOP } from "./admit.ts"
+import {
+  type Answered,
+  attempt,
+  type End,
+  type Failed,
+  retried,
+  type RetriedCall,
+  type Turn as AskedTurn,
+} from "./attempt.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
 const MOST_SEARCHES = 20
 /** In UTF-16 units. */
 const LONGEST_QUERY = 1_000
 
-export interface LoopTerms {
-  /** The first turn's. */
-  readonly attempt: AttemptTerms
-  readonly wish: WebSearchOptions
-  readonly search: Search
-  /** What all turns together may cost. */
-  readonly hold: Micro
-  readonly random: Random
-  /** The client is still there, so that another turn is worth its while. */
-  readonly wanted: () => boolean
+/** What a loop needs of its call. */
+export interface LoopedCall extends RetriedCall {
+  /** What the call holds now. */
+  readonly admission: Admission
 }
 
-export async function toolLoop(terms: LoopTerms): Promise<Answered | Failed> {
-  return await new ToolLoop(terms).run()
+export interface Loop {
+  readonly first: AskedTurn
+  readonly webSearch: WebSearchOptions
+  readonly search: Search
+}
+
+export async function toolLoop(call: LoopedCall, loop: Loop): Promise<End> {
+  return await new ToolLoop(call, loop).run()
 }
 
 interface Played extends Pick<Answered, "tokens" | "excess"> {
@@ -47,29 +53,29 @@ interface Played extends Pick<Answered, "tokens" | "excess"> {
 }
 
 class ToolLoop {
-  readonly #terms: LoopTerms
+  readonly #call: LoopedCall
+  readonly #loop: Loop
   readonly #answer = new SearchedAnswer()
   /** What was withheld of a stream until there was something to tell. */
   #held = ""
   /** Of all turns; undefined once one could not be read. */
   #tokens: Tokens | undefined = noTokens
   #excess: Micro = zero
-  #retries = 0
   /** How the backend is asked for the turn that comes. */
   #asking: Exchange
 
-  constructor(terms: LoopTerms) {
-    this.#terms = terms
-    this.#asking = terms.attempt.candidate.exchange
+  constructor(call: LoopedCall, loop: Loop) {
+    this.#call = call
+    this.#loop = loop
+    this.#asking = loop.first.candidate.exchange
   }
 
-  async run(): Promise<Answered | Failed> {
-    let { request, answerLimit } = this.#terms.attempt
+  async run(): Promise<End> {
+    let { request, answerLimit } = this.#loop.first
     for (let turns = 1; ; turns++) {
       const played = await this.#play(request, answerLimit, turns)
-      // A later turn's failure is the answer's: what was told cannot be taken back, and nothing is begun anew.
-      if (played.kind === "failed")
-        return turns === 1 ? played : { ...played, told: true, usable: true, retries: this.#retries }
+      // A later turn's failure is the answer's: what was sent cannot be taken back, and nothing is begun anew.
+      if (played.kind === "failed") return turns === 1 ? played : { ...played, committed: true }
       const { turn, tokens, excess } = played
       this.#answer.take(turn)
       this.#tokens = sum(this.#tokens, tokens)
@@ -87,20 +93,13 @@ class ToolLoop {
 
   /** One turn; a later one is tried again by itself. */
   async #play(request: ModelRequest, answerLimit: number, turn: number): Promise<Failed | Played> {
-    const { attempt: first, random, wanted } = this.#terms
     let read: (() => Turn) | undefined
     const once = () => {
       const exchange = this.#exchange((reading) => (read = reading))
-      return attempt({ ...first, request, answerLimit, candidate: { ...first.candidate, exchange } })
+      const candidate = { ...this.#loop.first.candidate, exchange }
+      return attempt(this.#call, { request, answerLimit, candidate })
     }
-    let end: Answered | Failed
-    if (turn === 1) end = await once()
-    else {
-      const { network, patience } = first
-      const { end: last, attempts } = await tried(once, { patience, clock: network.clock, random, wanted })
-      this.#retries += attempts - 1
-      end = last
-    }
+    const end = await (turn === 1 ? once() : retried(once, this.#call))
     if (end.kind === "failed") return end
     if (typeof end.last === "string") this.#held += end.last
     if (read === undefined) throw new Error("an answer that nobody has read")
@@ -111,7 +110,7 @@ class ToolLoop {
   #exchange(onRead: (turn: () => Turn) => void): Exchange {
     const { blocksTold } = this.#answer
     const exchange = this.#asking
-    const reading = { blocksTold, clientSources: this.#terms.wish.clientSources }
+    const reading = { blocksTold, clientSources: this.#loop.webSearch.clientSources }
     return {
       ...exchange,
       readReply(body, view) {
@@ -129,8 +128,8 @@ class ToolLoop {
 
   /** Runs a turn's searches side by side, and tells of each when those before it are told. */
   async #search({ searches }: Turn, turn: number): Promise<void> {
-    const { requestId, onContent } = this.#terms.attempt
-    onContent()
+    const { requestId } = this.#call
+    this.#call.content()
     const running = searches.map((input) => this.#run(input))
     for (const [place, input] of searches.entries()) {
       const id = searchId(requestId, turn, place)
@@ -141,12 +140,12 @@ class ToolLoop {
 
   /** Nothing that goes wrong with a search is a failure of the call: the model is told, and goes on. */
   async #run({ query }: JsonObject): Promise<readonly FoundPage[] | SearchErrorCode> {
-    const { wish, search, attempt: first } = this.#terms
+    const { webSearch, search } = this.#loop
     if (typeof query !== "string" || query.trim() === "") return "invalid_tool_input"
     if (query.length > LONGEST_QUERY) return "query_too_long"
-    if (this.#answer.searches >= Math.min(wish.maxUses ?? MOST_SEARCHES, MOST_SEARCHES)) return "max_uses_exceeded"
+    if (this.#answer.searches >= Math.min(webSearch.maxUses ?? MOST_SEARCHES, MOST_SEARCHES)) return "max_uses_exceeded"
     this.#answer.countSearch()
-    return await search(query, wish.domains, first.patience.signal)
+    return await search(query, webSearch.domains, this.#call.timeouts.signal)
   }
 
   /** The next turn, or why there is none: the format's own reasons, after which a client may go on. */
@@ -155,10 +154,11 @@ class ToolLoop {
     tokens: Tokens | undefined,
     turns: number,
   ): { readonly request: ModelRequest; readonly answerLimit: number } | GatewayEnd {
-    const { attempt: first, hold, wanted } = this.#terms
+    const { first } = this.#loop
     const { model, price } = first.candidate.offer
     const spent = this.#tokens
-    if (turns === SEARCH_LOOP.turns || !wanted() || tokens === undefined || spent === undefined) return "pause_turn"
+    if (turns === SEARCH_LOOP.turns || !this.#call.isWanted || tokens === undefined || spent === undefined)
+      return "pause_turn"
     const answerLeft =
       Math.min(first.request.maxOutputTokens ?? model.maxOutputTokens, model.maxOutputTokens) - spent.output
     if (answerLeft < 1) return "max_tokens"
@@ -167,7 +167,7 @@ class ToolLoop {
     const counted = totalTokens(tokens) + estimate(this.#answer.newest())
     const inputTokens = Math.max(first.request.inputTokens + estimate([message]), counted)
     if (model.contextWindow !== null && inputTokens > model.contextWindow) return "model_context_window_exceeded"
-    const answerLimit = furtherLimit(hold, spent, {
+    const answerLimit = furtherLimit(this.#call.admission.hold, spent, {
       inputTokens,
       clientLimit: answerLeft,
       modelLimit: model.maxOutputTokens,
@@ -180,14 +180,15 @@ class ToolLoop {
   }
 
   #tell(events: string): void {
-    if (!this.#terms.attempt.request.stream) return
+    if (!this.#loop.first.request.stream) return
     const held = this.#held
     this.#held = ""
-    this.#terms.attempt.outbox.write(held + events)
+    this.#call.committed()
+    this.#call.write(held + events)
   }
 
   #done(turns: number, end?: GatewayEnd): Answered {
-    const last = this.#terms.attempt.request.stream
+    const last = this.#loop.first.request.stream
       ? this.#held + this.#answer.lastEvents(this.#tokens, end)
       : this.#answer.reply(this.#tokens, end)
     const tokens = this.#tokens
@@ -197,7 +198,6 @@ class ToolLoop {
       excess: tokens === undefined ? zero : this.#excess,
       last,
       turns,
-      retries: this.#retries,
     }
   }
 }

@@ -9,6 +9,7 @@ import type { PdfReader } from "../pdf/reader.ts"
 import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/document.ts"
 import type { Calibration } from "./calibration.ts"
 import type { EstimateFactors } from "./estimate-factors.ts"
+import type { Understood } from "./understand.ts"
 
 export interface InputWeight {
   readonly likely: number
@@ -19,6 +20,11 @@ export interface InputWeight {
   /** The parts of `likely` before any factor. */
   readonly texts: number
   readonly documents: number
+}
+
+/** `request.inputTokens` is what it likely comes to. */
+export interface Weighed extends Understood {
+  readonly weight: InputWeight
 }
 
 export interface WeighTerms {
@@ -43,15 +49,27 @@ const MOST_OF_PAGE_TOKENS = 12_000
 /** More PDFs in one call count by their size. */
 const MOST_READ = 20
 
-export async function weigh({ request, model, accountId, paysFor }: WeighTerms, ports: Ports): Promise<InputWeight> {
-  const { media, inputTokens } = request
-  const sent = media?.documents ?? []
-  const factors =
-    sent.length > 0 ? await ports.factors.read(accountId, model.id) : ports.factors.known(accountId, model.id)
+export async function weigh(terms: WeighTerms, ports: Ports): Promise<InputWeight> {
+  const { request, model, accountId, paysFor } = terms
+  const sent = request.media?.documents ?? []
+  if (sent.length === 0) return weighed(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
+  const factors = await ports.factors.read(accountId, model.id)
   const reads = sent.some(({ pdf }) => pdf !== undefined) && (await paysFor(PAGE_TOKENS))
   const read = await Promise.all(
     sent.map(async (one, place) => (reads && place < MOST_READ ? await readDocument(one, ports.pdfs, accountId) : one)),
   )
+  return weighed(terms, ports, factors, sent, read)
+}
+
+/** `read`: the same documents, with what was found in them. */
+function weighed(
+  { request, model }: WeighTerms,
+  ports: Ports,
+  factors: ReturnType<EstimateFactors["known"]>,
+  sent: readonly SentDocument[],
+  read: readonly SentDocument[],
+): InputWeight {
+  const { media, inputTokens } = request
   const texts = inputTokens - Math.ceil(sum(sent.map(({ likely }) => likely)))
   const documents = sum(read.map(({ likely }) => likely))
   const corrected = texts * ports.calibration.factor(model.id) * factors.texts

@@ -1,7 +1,7 @@
 /** The three endpoints that call models, and the free token count of the messages format. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { affords, paysForInput } from "../gateway/afford-body.ts"
+import { affordsBody, affordsInput } from "../gateway/admit.ts"
 import { authenticate } from "../gateway/authenticate.ts"
 import { call } from "../gateway/call.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
@@ -75,7 +75,7 @@ export const countTokensController = (ports: GatewayPorts, format: WireFormat) =
         share,
         // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
         admit: async (size, much) =>
-          much ? await affords(ports, caller, requestId, { bytes: size, much }) : undefined,
+          much ? await affordsBody(ports, caller, requestId, { bytes: size, much }) : undefined,
       })
       if (bytes instanceof Failure) return bytes
       const read = await readRequest(bytes, format.endpoint, ports, accountId)
@@ -89,7 +89,7 @@ export const countTokensController = (ports: GatewayPorts, format: WireFormat) =
       // A request needs an answer limit, and the count does not.
       const decoded = await read.decode({ more: { max_tokens: 1 } })
       if (decoded instanceof Failure) return decoded
-      const paysFor = (tokens: number) => paysForInput(ports, caller, requestId, { tokens, rates: offer.price.rates })
+      const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: offer.price.rates })
       const { likely } = await weigh({ request: decoded, model: offer.model, accountId, paysFor }, ports)
       return { input_tokens: likely }
     },

@@ -150,16 +150,16 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
 /** The database may be away for a moment; the next look tells what was missed. */
 const soon = (work: () => Promise<void>): void => void work().catch(() => {})
 
-const callJson = ({ requestId, keyId, model, endpoint, booked, ending }: FinishedCall) => ({
+const callJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({
   request_id: requestId,
   key_id: keyId,
-  model,
+  model: record.model,
   endpoint,
-  status: booked.status,
-  input_tokens: ending.tokens?.input ?? 0,
-  output_tokens: ending.tokens?.output ?? 0,
-  cache_read_tokens: ending.tokens?.cacheRead ?? 0,
-  cache_write_tokens: ending.tokens?.cacheWrite ?? 0,
-  charge_micro: microToJson(booked.charge),
-  duration_ms: ending.durationMs,
+  status: record.status,
+  input_tokens: record.tokens.input,
+  output_tokens: record.tokens.output,
+  cache_read_tokens: record.tokens.cacheRead,
+  cache_write_tokens: record.tokens.cacheWrite,
+  charge_micro: microToJson(record.charge),
+  duration_ms: record.durationMs,
 })

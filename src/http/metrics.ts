@@ -8,7 +8,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import type { SlotsView } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
-import type { BodyBytes } from "../gateway/body-bytes.ts"
+import type { BodyBytes } from "../gateway/read-body.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
 import type { Descriptors } from "./descriptors.ts"
@@ -122,23 +122,22 @@ export class Metrics {
     this.#gauge("process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
   }
 
-  finished({ model, endpoint, booked, ending }: FinishedCall): void {
-    const { status } = booked
+  finished({ endpoint, record }: FinishedCall): void {
+    const { model, status, firstTokenMs } = record
     this.#calls.inc({ endpoint, model, status })
-    this.#attempts.inc({ model }, ending.attempts)
-    const flagged = status === "usage_missing" || status === "billing_error" || ending.excess > 0n
-    if (flagged) this.#flagged.inc({ model, status })
-    if (status === "ok" && ending.tokens !== undefined) {
-      const { input, output, cacheRead, cacheWrite } = ending.tokens
+    this.#attempts.inc({ model }, record.attempts)
+    if (record.flagged) this.#flagged.inc({ model, status })
+    if (status === "ok") {
+      const { input, output, cacheRead, cacheWrite } = record.tokens
       this.#tokens.inc({ model, bucket: "input" }, input)
       this.#tokens.inc({ model, bucket: "output" }, output)
       this.#tokens.inc({ model, bucket: "cache_read" }, cacheRead)
       this.#tokens.inc({ model, bucket: "cache_write" }, cacheWrite)
     }
-    this.#charged.inc({ model }, Number(booked.charge))
-    this.#absorbed.inc({ model }, Number(booked.absorbed))
-    if (ending.firstTokenMs !== undefined) this.#firstToken.observe({ endpoint, model }, ending.firstTokenMs / 1_000)
-    this.#duration.observe({ endpoint, model }, ending.durationMs / 1_000)
+    this.#charged.inc({ model }, Number(record.charge))
+    this.#absorbed.inc({ model }, Number(record.absorbed))
+    if (firstTokenMs !== undefined) this.#firstToken.observe({ endpoint, model }, firstTokenMs / 1_000)
+    this.#duration.observe({ endpoint, model }, record.durationMs / 1_000)
   }
 
   /** Our own standing with a backend is at fault. */

@@ -2,7 +2,7 @@
 import type { Canary } from "./canary.ts"
 
 const bounds = { file: "actors/money/bounds.ts", detector: "worlds" } as const
-const story = { file: "src/gateway/story.ts", detector: "worlds" } as const
+const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
 const attempt = { file: "src/gateway/attempt.ts", detector: "worlds" } as const
 const clock = { file: "actors/kernel/clock.ts", detector: "worlds" } as const
 
@@ -85,7 +85,7 @@ export const attackCanaries: readonly Canary[] = [
     reason: /\(fail\) a sliding window > still counts the oldest second/,
   },
   {
-    file: "src/gateway/fallback.ts",
+    file: "src/gateway/candidates.ts",
     detector: "chains",
     name: "a model may answer whose cached tokens alone are dearer",
     means: "A call that was throttled is billed at many times the rate of the model that was asked for.",
@@ -111,7 +111,7 @@ export const attackCanaries: readonly Canary[] = [
     reason: /more is charged than was asked for/,
   },
   {
-    ...story,
+    ...underWay,
     name: "the backend of a client that left is given up soon",
     means: "Whoever leaves a long answer soon before its end has all that came until then for nothing.",
     find: "clock.after(limits.drainLeftMs,",
@@ -119,38 +119,36 @@ export const attackCanaries: readonly Canary[] = [
     reason: /a backend was not read to its end/,
   },
   {
-    ...attempt,
+    file: "src/gateway/relay.ts",
+    detector: "worlds",
     name: "a backend waits for a client that does not read",
     means:
       "Behind a backend that hangs up on slow readers, whoever stops reading has what came until then for nothing.",
-    find: "relay.run(patience.source(response.body)))",
-    replace: `relay.run(
-    ((source) => ({
-      close: () => source.close(),
-      read: async () => {
-        while (outbox.unread > 4_096 && !outbox.left.aborted)
-          await new Promise((resolve) => void terms.network.clock.after(50, resolve))
-        return await source.read()
-      },
-    }))(patience.source(response.body)),
-  ))`,
+    find: "        const { done, value } = await reader.read()\n",
+    replace: `        while (this.#call.outbox.unread > 4_096 && !this.#call.outbox.hasLeft)
+          await new Promise((resolve) => void clock.after(50, resolve))
+        const { done, value } = await reader.read()\n`,
     reason: /a backend had to wait for a client/,
   },
   {
     name: "what clients leave unread is not bounded",
     means: "A few hundred slow readers of long answers take all memory, and everybody's process ends.",
-    file: "src/gateway/unread.ts",
+    file: "src/gateway/outbox.ts",
     find: "while (this.#total > this.#limit) {",
     replace: "while (this.#total < 0) {",
     detector: "worlds",
     reason: /bytes for clients that do not read/,
   },
   {
-    ...story,
+    file: "src/gateway/answering.ts",
+    detector: "worlds",
     name: "a client that was cut off pays nothing",
     means: "Whoever reads slowly enough to be cut off has an answer for nothing.",
-    find: "    const drain = () => {\n",
-    replace: "    const drain = () => {\n      if (!this.#request.signal.aborted) patience.giveUp()\n",
+    find: 'onLeave: () => call.receive({ type: "client-left" }),',
+    replace: `onLeave: () => {
+        call.receive({ type: "client-left" })
+        if (/lookAtReader|at add/.test(new Error().stack)) call.stop()
+      },`,
     reason: /a backend was not read to its end/,
   },
 ]

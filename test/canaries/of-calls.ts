@@ -1,63 +1,65 @@
-/** Faults in what decides, and in the story of a call. */
+/** Faults in what decides, and in what becomes of a call. */
 import type { Canary } from "./canary.ts"
 
 const settle = { file: "src/gateway/settle.ts", detector: "worlds" } as const
-const story = { file: "src/gateway/story.ts", detector: "worlds" } as const
+const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
+const booking = { file: "src/gateway/booking.ts", detector: "worlds" } as const
 const admit = { file: "src/gateway/admit.ts", detector: "worlds" } as const
 const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
 const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
 
 export const callCanaries: readonly Canary[] = [
   {
-    ...story,
+    ...underWay,
     name: "the head goes before the opening is durable",
     means: "A client has a request id, the process dies, and there is never a record of it.",
-    find: "if ((await opened) instanceof Failure && this.#verdict.withdraw()) {",
-    replace: "if (this.#verdict.withdrawn.aborted) {",
+    find: "if (this.#isOpened === true || this.#booking?.isDurable === true) {",
+    replace: "if (this.#booking !== undefined) {",
     reason: /an answer began and has no record/,
   },
   {
-    ...settle,
+    ...booking,
     name: "the last byte goes before the settlement is durable",
     means: "An answer is seen to its end, the process dies, and nobody is charged for it.",
-    find: "const outcome = await durable()",
-    replace: 'const outcome = (durable(), "durable" as const)',
+    find: "bill.record)).then(answered)",
+    replace: 'bill.record))\n    answered("durable")',
     reason: /the cost that was told is not the charge|has no record|cannot be held/,
   },
   {
-    ...settle,
+    ...booking,
     name: "503 is told and the call is not withdrawn",
     means: "A client is told that nothing was deducted, asks again, and pays for both.",
-    find: "await withdraw(actors, withdrawals, settlement)",
-    replace: "void withdrawals",
+    find: "settling.withdraw(ports.actors, ports.withdrawals, settling.settlement(billed, this.#bill.record)).then(",
+    replace: "Promise.resolve().then(",
     reason: /a failure was told and charged/,
   },
   {
-    ...story,
+    ...underWay,
     name: "a client that leaves is refunded",
     means: "Whoever hangs up before the last byte never pays.",
-    find: "      ending,\n      markers: routed.markers,",
-    replace: `      ending: this.#outbox.left.aborted ? { ...ending, status: "aborted_stream", tokens: undefined } : ending,
-      markers: routed.markers,`,
+    find: "there(this.#booking).settle(end, isDrainedOut)",
+    replace: `const failure = new Failure("dependency.upstream_unavailable")
+    const refunded = { kind: "failed", committed: true, fault: { failure, opened: true, alert: false } }
+    there(this.#booking).settle(this.hasLeft ? refunded : end, false)`,
     reason: /an answer that came whole is not charged/,
   },
   {
-    ...story,
+    ...booking,
     name: "a call is priced when it is settled",
     means: "A change of rates acts on calls that were admitted before it.",
-    find: "    const { actors, withdrawals } = this.#ports\n    const booked = await settle(actors, withdrawals, {",
-    replace: `    const { actors, withdrawals, catalogue, clock } = this.#ports
-    Object.assign(admission, { offer: catalogue.find(admission.offer.model.id, clock.now()) })
-    const booked = await settle(actors, withdrawals, {`,
+    find: "    this.#isCharging = true\n",
+    replace: `    this.#isCharging = true
+    const { catalogue, clock } = this.#call.ports
+    Object.assign(this.#admission, { offer: catalogue.find(this.#admission.offer.model.id, clock.now()) })\n`,
     reason: /it is priced by version \d+, and version \d+ was in force/,
   },
   {
     ...settle,
     name: "a charge is not of the rates in its record",
     means: "A customer who multiplies tokens and rates comes to less than was charged.",
-    find: "const actual = price(ending.tokens, admission.offer.price.rates)",
+    find: "const actual = price(tokens, admission.offer.price.rates)",
     replace: `const { rates } = admission.offer.price
-  const actual = price(ending.tokens, { ...rates, output: (rates.output * 11n) / 10n })`,
+  const actual = price(tokens, { ...rates, output: (rates.output * 11n) / 10n })`,
     reason: /not true that a charge is its tokens at its price version/,
   },
   {
@@ -71,9 +73,12 @@ export const callCanaries: readonly Canary[] = [
   {
     name: "an answer without counts is charged",
     means: "A backend that counts nothing is paid for by guesswork.",
-    file: "src/gateway/ending.ts",
-    find: "const { tokens, excess } = end",
-    replace: "const { tokens = { input: 20, cacheRead: 0, cacheWrite: 0, output: 20 }, excess } = end",
+    file: "src/gateway/settle.ts",
+    find: "  const { admission } = call\n  const { status, errorCode }",
+    replace: `  const { admission } = call
+  const counted = { input: 20, cacheRead: 0, cacheWrite: 0, output: 20 }
+  if (end.kind === "answered" && end.tokens === undefined) end = { ...end, tokens: counted }
+  const { status, errorCode }`,
     detector: "worlds",
     reason: /what no backend has counted is charged/,
   },
@@ -81,7 +86,7 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "the account's hold is not given back",
     means: "Each call that is refused, or fails, locks some of its customer's money until the process ends.",
-    find: "guard.add(() => actors.accounts.release(record.accountId, requestId))",
+    find: "actors.accounts.release(record.accountId, requestId)",
     replace: "",
     reason: /is held of|req_\d+ holds already/,
   },
@@ -89,7 +94,7 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "the key's hold is not given back",
     means: "Each call that is refused, or fails, locks some of its key's budget until the process ends.",
-    find: "guard.add(() => actors.keys.release(keyHash, requestId))",
+    find: "actors.keys.release(keyHash, requestId)",
     replace: "",
     reason: /reserved twice/,
   },
@@ -97,7 +102,7 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "a model's slot is not given back",
     means: "A model stands still after as many calls as it takes at once.",
-    find: "actors.models.release(model, requestId)",
+    find: "actors.models.release(model.id, requestId)",
     replace: "",
     reason: /at rest the slots of/,
   },
@@ -105,8 +110,8 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "a hold under the worst case does not lower the answer's limit",
     means: "An answer costs more than is held for it, and the house pays the rest.",
-    find: "answerLimit: affordableLimit(held.hold, quoted),",
-    replace: "answerLimit: quoted.answerLimit,",
+    find: "const answerLimit = affordableLimit(hold, quoted)",
+    replace: "const answerLimit = quoted.answerLimit",
     reason: /the house bears what was asked for within the limit/,
   },
   {

@@ -42,7 +42,7 @@ async function house(env: GatewayOptions["env"] = {}): Promise<House> {
 }
 
 /** What a batch that charges carries in its bytes, and nothing else does: it waits in the network while a call is settling. */
-const SETTLING = '{"ok"}'
+const SETTLING = ",true,ok,"
 
 /** Time that a call spends in a state, so that what befalls it does so there. */
 const scripts: Record<State, string> = {

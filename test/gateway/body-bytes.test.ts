@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { BodyBytes } from "../../src/gateway/body-bytes.ts"
+import { BodyBytes } from "../../src/gateway/read-body.ts"
 
 const TOTAL = 6_400
 const LITTLE = TOTAL / 64

@@ -68,12 +68,11 @@ async function chainOf(
     ports,
   )
   if (understood instanceof Failure) throw new Error(understood.code)
-  const chain = await candidates(understood, { fallback, pays: async () => true }, ports, ports.clock.now())
+  const chain = await candidates(understood, { fallback, affords: async () => true }, ports)
   if (chain instanceof Failure) throw new Error(`${chain.code}: ${chain.message}`)
   const ids = async () => {
     const left: string[] = []
-    for (let next = await chain.others.next(); next.done !== true; next = await chain.others.next())
-      left.push(next.value.offer.model.id)
+    for (let next = await chain.next(); next !== undefined; next = await chain.next()) left.push(next.offer.model.id)
     return left
   }
   return { catalogue, chain, ids }

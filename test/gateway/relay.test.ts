@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Outbox } from "../../src/gateway/outbox.ts"
-import { Patience } from "../../src/gateway/patience.ts"
+import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { Relay } from "../../src/gateway/relay.ts"
-import { UnreadBytes } from "../../src/gateway/unread.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendEvents } from "../../src/wire/messages/events-in.ts"
 
@@ -11,33 +9,19 @@ const view = { model: "m", includeUsage: false, contextWindow: null, maxOutputTo
 const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"}\n\n`
 
 function relayed() {
-  const outbox = new Outbox({
-    clock: systemClock,
-    heartbeat: ": heartbeat\n",
-    heartbeatMs: 3_600_000,
-    stallMs: 3_600_000,
-    unread: new UnreadBytes(1_000_000),
-    beforeHeartbeat: () => {},
-  })
-  const patience = new Patience({
-    clock: systemClock,
-    startMs: 3_600_000,
-    idleMs: 3_600_000,
-    wholeMs: 3_600_000,
-  })
-  const relay = new Relay({
-    reader: new RelayedStream(backendEvents(view)),
-    outbox,
-    bounds: { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 },
-    onEvent: () => heard.events++,
-    onContent: () => {},
-  })
-  const heard = { events: 0 }
+  const heard = { events: 0, text: "", committed: 0, content: 0 }
+  const client = {
+    write: (text: string) => (heard.text += text),
+    heard: () => heard.events++,
+    committed: () => heard.committed++,
+  }
+  const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
+  const relay = new Relay(new RelayedStream(backendEvents(view)), bounds, client, () => heard.content++)
   const pipe = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 0 })
   const writer = pipe.writable.getWriter()
-  const end = relay.run(patience.source(pipe.readable))
+  const end = relay.run(pipe.readable, systemClock)
   const says = (text: string) => writer.write(new TextEncoder().encode(text))
-  return { heard, outbox, relay, end, says, ends: () => writer.close(), patience }
+  return { heard, relay, end, says, ends: () => writer.close() }
 }
 
 /** An event of so many bytes that says nothing. */
@@ -48,27 +32,25 @@ const event = (length: number) => {
 
 describe("a relay", () => {
   test("does not hold back without end what says nothing", async () => {
-    const { outbox, relay, says, patience } = relayed()
-    using _ = patience
-    for (let sent = 0; sent < 200 && !relay.told; sent++) await Promise.race([says(ping), Bun.sleep(50)])
-    expect(relay.told).toBeTrue()
-    expect(outbox.isStarted).toBeTrue()
+    const { heard, relay, says } = relayed()
+    for (let sent = 0; sent < 200 && !relay.committed; sent++) await Promise.race([says(ping), Bun.sleep(50)])
+    expect(relay.committed).toBeTrue()
+    expect(heard).toMatchObject({ committed: 1, content: 0 })
+    expect(heard.text.length).toBeGreaterThan(131_072)
   })
 
   test("forgets what it held back when its stream has come to nothing", async () => {
-    const { outbox, relay, end, says, ends, patience } = relayed()
-    using _ = patience
+    const { heard, relay, end, says, ends } = relayed()
     await says(ping)
     await ends()
     expect(await end).toMatchObject({ opened: true })
-    relay.release()
-    expect(relay.told).toBeFalse()
-    expect(outbox.isStarted).toBeFalse()
+    expect(relay.release()).toBeFalse()
+    expect(relay.committed).toBeFalse()
+    expect(heard.text).toBe("")
   })
 
   test("counts whole events as signs of life, and not the pieces of one", async () => {
-    const { heard, says, ends, end, patience } = relayed()
-    using _ = patience
+    const { heard, says, ends, end } = relayed()
     for (const piece of ["event: ping\n", "data: {", '"type":"ping"}\n', ": a comment\n"]) await says(piece)
     expect(heard.events).toBe(0)
     await says("\n")
@@ -82,8 +64,7 @@ describe("a relay", () => {
       [1_000_000, false],
       [1_000_001, true],
     ] as const) {
-      const { says, ends, end, patience } = relayed()
-      using _ = patience
+      const { says, ends, end } = relayed()
       const sent = async () => {
         for (let left = bytes; left > 0; left -= 50_000)
           await says(event(Math.min(left, 50_000) < 100 ? 50_000 + left : 50_000))
@@ -96,7 +77,7 @@ describe("a relay", () => {
 })
 
 describe("an outbox", () => {
-  const options = { clock: systemClock, heartbeat: undefined, heartbeatMs: 1, beforeHeartbeat: () => {} }
+  const options = { clock: systemClock, heartbeatMs: 1, onSilence: () => {}, onLeave: () => {} }
   const much = "x".repeat(100_000)
   const outboxes = (limit: number, stallMs = 3_600_000) => {
     const unread = new UnreadBytes(limit)
@@ -114,6 +95,32 @@ describe("an outbox", () => {
     expect(unread.total).toBe(0)
   })
 
+  test("hands over at once what its client waits for, and keeps nothing of it", async () => {
+    const { unread, open } = outboxes(10_000_000)
+    const outbox = open()
+    const reader = outbox.stream().getReader()
+    for (const piece of ["a", "b", "c"]) {
+      const read = reader.read()
+      await Promise.resolve()
+      outbox.write(piece)
+      expect(unread.total).toBe(0)
+      expect(new TextDecoder().decode((await read).value)).toBe(piece)
+    }
+    const last = reader.read()
+    outbox.end()
+    expect((await last).done).toBeTrue()
+  })
+
+  test("breaks off for a client that waits, when it counts as gone", async () => {
+    const outbox = outboxes(10_000_000).open()
+    const read = outbox.stream().getReader().read()
+    outbox.leave()
+    expect(read).rejects.toThrow("took nothing")
+    outbox.write("late")
+    outbox.end()
+    expect(outbox.unread).toBe(0)
+  })
+
   test("hands over no more at a time than a piece, so that the rest is still counted", async () => {
     const { unread, open } = outboxes(10_000_000)
     const outbox = open()
@@ -129,9 +136,9 @@ describe("an outbox", () => {
       const outbox = open()
       outbox.write(much)
       if (ended) outbox.end()
-      expect(outbox.left.aborted).toBeFalse()
+      expect(outbox.hasLeft).toBeFalse()
       await Bun.sleep(60)
-      expect(outbox.left.aborted).toBeTrue()
+      expect(outbox.hasLeft).toBeTrue()
       expect(unread.total).toBe(0)
     }
   })
@@ -145,7 +152,7 @@ describe("an outbox", () => {
       await Bun.sleep(80)
       await reader.read()
     }
-    expect(outbox.left.aborted).toBeFalse()
+    expect(outbox.hasLeft).toBeFalse()
   })
 
   test("is cut when all streams together leave too much unread: the largest first, at the byte", () => {
@@ -157,9 +164,9 @@ describe("an outbox", () => {
     for (let n = 0; n < 3; n++) large.write(thousand)
     other.write(thousand)
     expect(unread.total).toBe(5 * kept)
-    expect([small, large, other].map(({ left }) => left.aborted)).toEqual([false, false, false])
+    expect([small, large, other].map(({ hasLeft }) => hasLeft)).toEqual([false, false, false])
     other.write("!")
-    expect([small, large, other].map(({ left }) => left.aborted)).toEqual([false, true, false])
+    expect([small, large, other].map(({ hasLeft }) => hasLeft)).toEqual([false, true, false])
     expect(unread.total).toBe(2 * kept + 129)
   })
 })

@@ -10,8 +10,6 @@ import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/lang
 import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Outbox } from "../../src/gateway/outbox.ts"
-import { UnreadBytes } from "../../src/gateway/unread.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { chatCodec } from "../../src/wire/chat/codec.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
@@ -353,32 +351,20 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
 
 /** What a client was sent of a backend's stream, as the gateway sends it. */
 async function relayed(reader: StreamReader, bytes: Uint8Array) {
-  const outbox = new Outbox({
-    clock: systemClock,
-    heartbeat: undefined,
-    heartbeatMs: 0,
-    stallMs: 3_600_000,
-    unread: new UnreadBytes(100_000_000),
-    beforeHeartbeat: () => {},
-  })
-  const relay = new Relay({
-    reader,
-    outbox,
-    bounds: { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 },
-    onEvent: () => {},
-    onContent: () => {},
-  })
-  const chunks = [bytes]
-  const end = await relay.run({
-    read: () => {
-      const value = chunks.shift()
-      return Promise.resolve(value === undefined ? { done: true } : { done: false, value })
-    },
-    close: () => {},
-  })
+  let told = ""
+  const bounds = { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 }
+  const client = { write: (text: string) => (told += text), heard: () => {}, committed: () => {} }
+  const relay = new Relay(reader, bounds, client, () => {})
+  const end = await relay.run(bodyOf(bytes), systemClock)
   const failure = "terminal" in end ? undefined : end.failure
-  if ("terminal" in end) outbox.write(end.terminal)
-  outbox.end()
-  const told = await new Response(outbox.stream()).text()
-  return { told, failure, started: relay.told, reader }
+  if ("terminal" in end) told += end.terminal
+  return { told, failure, started: relay.committed, reader }
 }
+
+const bodyOf = (bytes: Uint8Array): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    start(controller) {
+      controller.enqueue(bytes)
+      controller.close()
+    },
+  })

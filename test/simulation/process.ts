@@ -235,12 +235,12 @@ export class SimulatedProcess {
       endUserSecret: new Uint8Array(32),
       log: silent,
       limits,
-      finished: ({ requestId, booked }) => {
+      finished: ({ requestId, record, durable }) => {
         this.troubles.set(requestId, this.troubledAt)
-        this.#stage.count(`record ${booked.status}${booked.durable ? "" : ", not durable"}`)
+        this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)
       },
       alerted: () => this.#stage.count("operator alerted"),
-      crashed: (_, error) => this.#stage.violate(`a call's story crashed: ${stackOf(error)}`),
+      crashed: (_, error) => this.#stage.violate(`a call crashed: ${stackOf(error)}`),
     })
     await this.gateway.recover()
     this.#database.listeners.add(this.#hear)

@@ -314,7 +314,7 @@ class World {
     for (const { clock } of this.#all) clock.goOn()
     if (!this.#until(() => !this.#busy, REST_MS)) {
       const open = this.#stories.filter(({ told }) => told === undefined).map(({ requestId }) => requestId)
-      const underWay = this.#processes.flatMap(({ gateway }) => [...(gateway?.ports.underWay.keys() ?? [])])
+      const underWay = this.#processes.flatMap(({ gateway }) => [...(gateway?.ports.underWay.requestIds() ?? [])])
       stage.violate(`no rest within ${REST_MS} ms: untold ${open.join(" ")}; under way ${underWay.join(" ")}`)
       return
     }

@@ -1,0 +1,176 @@
+/**
+ * The money of one call that was forwarded: its opening, its settlement, or its withdrawal, by the functions of settle.ts.
+ * What the ledger says comes back to the call as events.
+ */
+import type { Opening, Settled, UsageRecord } from "../../actors/ledger.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
+import { Failure } from "../failure/failure.ts"
+import type { FailureCode } from "../failure/table.ts"
+import type { Admission } from "./admit.ts"
+import type { End } from "./attempt.ts"
+import type { GatewayPorts } from "./ports.ts"
+import type { Marker } from "./candidates.ts"
+import * as settling from "./settle.ts"
+import type { CallEvent, State } from "./states.ts"
+import type { Weighed } from "./weigh.ts"
+
+/** What booking needs of its call. */
+export interface BookedCall {
+  readonly ports: Pick<GatewayPorts, "actors" | "withdrawals" | "finished" | "calibration" | "factors">
+  readonly requestId: string
+  readonly caller: { readonly keyHash: string; readonly record: { readonly accountId: string; readonly keyId: string } }
+  readonly asked: Weighed
+  readonly markers: readonly Marker[]
+  readonly attempts: number
+  readonly firstTokenMs: number | undefined
+  readonly elapsedMs: number
+  readonly isAlerted: boolean
+  readonly state: State
+  receive(event: CallEvent): void
+}
+
+export class Booking {
+  readonly #call: BookedCall
+  #admission: Admission
+  #opening: Opening
+  #bill: settling.Bill | undefined
+  /** Both holds are being ended, or have been. */
+  #isCharging = false
+  #isDurable = false
+
+  constructor(call: BookedCall, admission: Admission, openedAt: number) {
+    const { offer, request } = call.asked
+    const { accountId, keyId } = call.caller.record
+    this.#call = call
+    this.#admission = admission
+    this.#opening = {
+      requestId: call.requestId,
+      accountId,
+      keyId,
+      leaseId: admission.leaseId,
+      model: offer.model.id,
+      endpoint: request.endpoint,
+      streamed: request.stream,
+      hold: admission.hold,
+      priceId: admission.offer.price.id,
+      openedAt,
+      starts: admission.starts,
+    }
+  }
+
+  /** What the call holds, or held last. */
+  get admission(): Admission {
+    return this.#admission
+  }
+  /** The ledger has the settlement. */
+  get isDurable(): boolean {
+    return this.#isDurable
+  }
+  get charge(): Micro {
+    return this.#bill?.record.charge ?? zero
+  }
+
+  /** Resolves when the ledger has said whether the opening is durable. */
+  async open(): Promise<boolean> {
+    return (await this.#call.ports.actors.ledger.open(this.#opening)) === "durable"
+  }
+
+  /** A call that was rerouted is charged, and its charge taken back, under the lease and in the periods of its last admission. */
+  readmitted(admission: Admission): void {
+    const { leaseId, starts } = admission
+    this.#admission = admission
+    this.#opening = { ...this.#opening, leaseId, starts }
+  }
+
+  /** Charges the actors, then the ledger: comes back as `settled` or `not-settled`. */
+  settle(end: End, isDrainedOut: boolean): void {
+    this.#isCharging = true
+    settling.charge(this.#call.ports.actors, this.#billed(), end, isDrainedOut).then(
+      (bill) => this.#onCharged(bill),
+      (error: unknown) => {
+        this.#admission.release()
+        this.#call.receive({ type: "crashed", error })
+      },
+    )
+  }
+
+  /** Once it is decided that nothing is charged, not even the attempt is made. */
+  #onCharged(bill: settling.Bill): void {
+    const { ports, state } = this.#call
+    if (state !== "settling") return settling.takeBack(ports.actors, this.#billed(), bill)
+    this.#bill = bill
+    const answered = (settled: Settled | Failure) =>
+      this.#call.receive(settled instanceof Failure ? { type: "not-settled" } : { type: "settled", settled })
+    void ports.actors.ledger.settle(settling.settlement(this.#billed(), bill.record)).then(answered)
+  }
+
+  /** The ledger has it. */
+  settled(settled: Settled): void {
+    const { ports, asked } = this.#call
+    const bill = this.#billOf()
+    learn(ports, asked, this.#opening.accountId, bill)
+    this.#bill = { ...bill, record: settling.booked(bill.record, settled) }
+    this.#isDurable = true
+    this.#report(this.#bill.record, true)
+  }
+
+  /** Takes everything back: comes back as `withdrawn` when it is safe to say so. */
+  withdraw(errorCode: FailureCode | undefined): void {
+    const { ports } = this.#call
+    // What is being charged is taken back when it has been.
+    if (!this.#isCharging) this.#admission.release()
+    const billed = this.#billed()
+    if (this.#bill !== undefined) settling.takeBack(ports.actors, billed, this.#bill)
+    this.#bill ??= { record: settling.unendedRecord(billed, errorCode), tokens: undefined, charged: undefined }
+    settling.withdraw(ports.actors, ports.withdrawals, settling.settlement(billed, this.#bill.record)).then(
+      () => this.#call.receive({ type: "withdrawn" }),
+      (error: unknown) => this.#call.receive({ type: "crashed", error }),
+    )
+  }
+
+  /** It is kept that nothing is charged. */
+  withdrawn(): void {
+    this.#report(settling.withdrawn(this.#billOf().record), false)
+  }
+
+  #billOf(): settling.Bill {
+    if (this.#bill === undefined) throw new Error("the call has no bill yet")
+    return this.#bill
+  }
+
+  #billed(): settling.BilledCall {
+    const { caller, markers, attempts, firstTokenMs, elapsedMs } = this.#call
+    return {
+      keyHash: caller.keyHash,
+      opening: this.#opening,
+      admission: this.#admission,
+      markers,
+      attempts,
+      firstTokenMs,
+      durationMs: elapsedMs,
+    }
+  }
+
+  #report(record: UsageRecord, durable: boolean): void {
+    const { requestId, accountId, keyId, endpoint } = this.#opening
+    const { tokens } = this.#billOf()
+    const alert = this.#call.isAlerted
+    this.#call.ports.finished({ requestId, accountId, keyId, endpoint, record, tokens, durable, alert })
+  }
+}
+
+/** What the backend counted of the prompt corrects the estimates to come; one turn says it exactly. */
+function learn(
+  { calibration, factors }: BookedCall["ports"],
+  { request, weight }: Weighed,
+  accountId: string,
+  { record, tokens }: settling.Bill,
+): void {
+  if (record.status !== "ok" || tokens === undefined || record.turns > 1) return
+  const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
+  // What a file comes to says nothing of how a model cuts text.
+  if (request.media === undefined) calibration.learn(record.model, weight.texts, counted)
+  if (record.absorbed <= record.excess || counted <= request.inputTokens) return
+  if (weight.documents === 0) factors.learn(accountId, record.model, "texts", counted / weight.texts)
+  else factors.learn(accountId, record.model, "documents", (counted - weight.texts) / weight.documents)
+}

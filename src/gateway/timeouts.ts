@@ -1,0 +1,124 @@
+/**
+ * How long a call waits for its backends: for the first content, then for each silence, and for the whole. Only time in which
+ * a backend is waited for counts as its silence. One timer for a call's life. Milliseconds of running time.
+ */
+import type { Clock, Timer } from "../../actors/kernel/clock.ts"
+import { Failure, type FailureDetail } from "../failure/failure.ts"
+import type { Fault } from "../upstream/client.ts"
+
+/** `stopped`: the process ends, or the client left too long ago. */
+export type TimeoutReason = "start" | "idle" | "whole" | "stopped"
+
+/** What a client is told when the gateway broke a backend's answer off (gateway-api.md, "Events" 5). */
+const details: Record<TimeoutReason, FailureDetail> = {
+  start: { message: "The model's backend did not begin to answer in time.", stream: "upstream_timeout" },
+  idle: { message: "The model's backend fell silent in the middle of its answer.", stream: "upstream_timeout" },
+  whole: { message: "The model's backend did not come to an end in time.", stream: "upstream_timeout" },
+  stopped: { message: "The gateway had to stop before the answer was whole." },
+}
+
+export interface TimeoutLimits {
+  /** Up to the first content: all tries, all models of the chain. */
+  readonly upstreamStartMs: number
+  /** For a silence of the backend after that. */
+  readonly upstreamIdleMs: number
+  /** For everything: a backend that is never silent must end some day too. */
+  readonly upstreamAnswerMs: number
+}
+
+export class Timeouts {
+  readonly #clock: Clock
+  readonly #limits: TimeoutLimits
+  readonly #over: (reason: TimeoutReason) => void
+  readonly #abort = new AbortController()
+  readonly #startedAt: number
+  #timer: Timer
+  #waitingSince: number | undefined
+  #hasContent = false
+  #reason: TimeoutReason | undefined
+
+  /** `over` is to call `stop` in its own time. */
+  constructor(clock: Clock, limits: TimeoutLimits, over: (reason: TimeoutReason) => void) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#over = over
+    this.#startedAt = clock.running()
+    this.#timer = this.#after(Math.min(limits.upstreamStartMs, limits.upstreamAnswerMs))
+  }
+
+  /** Aborts when no backend is waited for any longer. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+  get reason(): TimeoutReason | undefined {
+    return this.#reason
+  }
+  /** What is left for the start. */
+  get startLeftMs(): number {
+    return this.#startedAt + this.#limits.upstreamStartMs - this.#clock.running()
+  }
+  get #wholeLeftMs(): number {
+    return this.#startedAt + this.#limits.upstreamAnswerMs - this.#clock.running()
+  }
+
+  /** Content has come. */
+  content(): void {
+    if (this.#hasContent) return
+    this.#hasContent = true
+    // The silence allowed from here on may be shorter than what was left for the start.
+    if (this.#reason === undefined) this.#again(this.#limits.upstreamIdleMs)
+  }
+
+  /** A backend is waited for from now on. */
+  wait(): void {
+    this.#waitingSince = this.#clock.running()
+  }
+  /** The backend that is waited for gave a sign of life: an event, or a piece of an answer that has no events. */
+  heard(): void {
+    if (this.#waitingSince !== undefined) this.#waitingSince = this.#clock.running()
+  }
+  /** No backend is waited for until the next `wait`. */
+  rest(): void {
+    this.#waitingSince = undefined
+  }
+
+  /** Breaks off the backend that is waited for, and any that is asked later. */
+  stop(reason: TimeoutReason): void {
+    if (this.#reason !== undefined) return
+    this.#reason = reason
+    this.#timer.cancel()
+    this.#abort.abort()
+  }
+
+  /** The call is over. */
+  end(): void {
+    this.#timer.cancel()
+  }
+
+  /** A broken connection's fault, with the reason where it was the gateway that broke it. */
+  explain(fault: Fault): Fault {
+    if (this.#reason === undefined) return fault
+    const failure = new Failure("dependency.upstream_unavailable", details[this.#reason])
+    return { ...fault, failure, retryAfterMs: undefined }
+  }
+
+  #look(): void {
+    if (this.#wholeLeftMs <= 1) return this.#over("whole")
+    if (!this.#hasContent) {
+      if (this.startLeftMs <= 1) return this.#over("start")
+      return this.#again(this.startLeftMs)
+    }
+    const waited = this.#waitingSince === undefined ? 0 : this.#clock.running() - this.#waitingSince
+    if (waited + 1 >= this.#limits.upstreamIdleMs) return this.#over("idle")
+    this.#again(this.#limits.upstreamIdleMs - waited)
+  }
+
+  #again(delayMs: number): void {
+    this.#timer.cancel()
+    this.#timer = this.#after(Math.min(delayMs, this.#wholeLeftMs))
+  }
+
+  #after(delayMs: number): Timer {
+    return this.#clock.after(delayMs, () => this.#look())
+  }
+}

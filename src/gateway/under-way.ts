@@ -1,0 +1,299 @@
+/**
+ * A call that is under way: one object, one `receive`. Whatever takes time (an admission, a backend, the client's stream, the
+ * ledger, a timer) is begun here and comes back as an event; states.ts says what each makes of the state. Nothing is said to
+ * the client before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
+ */
+import { sleep, type Timer } from "../../actors/kernel/clock.ts"
+import { unreachable } from "../../actors/unreachable.ts"
+import type { Offer } from "../catalogue/live.ts"
+import { Failure } from "../failure/failure.ts"
+import { type Admission, admit, type AdmittedCall, noRoom, refusalWaitMs } from "./admit.ts"
+import { type Answer, Answering, type AnsweringParts } from "./answering.ts"
+import type { End } from "./attempt.ts"
+import type { Caller } from "./authenticate.ts"
+import { type BookedCall, Booking } from "./booking.ts"
+import type { Candidate, Chain, Marker } from "./candidates.ts"
+import type { Outbox } from "./outbox.ts"
+import type { GatewayPorts } from "./ports.ts"
+import type { Relay } from "./relay.ts"
+import { route, type RoutedCall } from "./route.ts"
+import { type CallEvent, type State, Turns } from "./states.ts"
+import { Timeouts } from "./timeouts.ts"
+import type { Weighed } from "./weigh.ts"
+
+export interface CallParts extends AnsweringParts {
+  readonly ports: GatewayPorts
+  readonly requestId: string
+  readonly caller: Caller
+  readonly asked: Weighed
+  readonly chain: Chain
+  readonly clientHeaders: Headers
+  /** Run when the call is over. */
+  readonly release: () => void
+}
+
+export class Call implements RoutedCall, BookedCall, AdmittedCall {
+  readonly ports: GatewayPorts
+  readonly requestId: string
+  readonly caller: Caller
+  readonly asked: Weighed
+  readonly clientHeaders: Headers
+  readonly outbox: Outbox
+  readonly markers: Marker[] = []
+  /** The whole answer, or the head of a stream. */
+  readonly answer: Promise<Answer | Failure>
+  attempts = 1
+  firstTokenMs: number | undefined
+  isAlerted = false
+  relay: Relay | undefined
+  whenLeft: (() => void) | undefined
+  readonly #parts: CallParts
+  readonly #answering: Answering
+  readonly #openedAt: number
+  readonly #startedAt: number
+  readonly #turns = new Turns((event, before) => this.#onEvent(event, before))
+  #booking: Booking | undefined
+  #timeouts: Timeouts | undefined
+  /** Undefined until the ledger has said whether the opening is durable. */
+  #isOpened: boolean | undefined
+  #drain: Timer | undefined
+  /** What is said in the end: a stream's last bytes or a whole body, or why there is none. */
+  #last: string | Failure = ""
+
+  constructor(parts: CallParts) {
+    this.#parts = parts
+    this.ports = parts.ports
+    this.requestId = parts.requestId
+    this.caller = parts.caller
+    this.asked = parts.asked
+    this.clientHeaders = parts.clientHeaders
+    this.#openedAt = this.ports.clock.now()
+    this.#startedAt = this.ports.clock.monotonic()
+    this.#answering = new Answering(parts, this)
+    this.outbox = this.#answering.outbox
+    this.answer = this.#answering.answer
+  }
+
+  get state(): State {
+    return this.#turns.state
+  }
+  get admission(): Admission {
+    return there(this.#booking).admission
+  }
+  get timeouts(): Timeouts {
+    return there(this.#timeouts)
+  }
+  get elapsedMs(): number {
+    return Math.round(this.ports.clock.monotonic() - this.#startedAt)
+  }
+  get hasLeft(): boolean {
+    return this.outbox.hasLeft
+  }
+  get isWanted(): boolean {
+    return !this.hasLeft && (this.state === "trying" || this.state === "relaying")
+  }
+
+  /** Admits the call for the first model of its chain, and forwards it. */
+  begin(): void {
+    this.admit(this.#parts.chain.first).then(
+      (admitted) => this.#onAdmission(admitted),
+      (error: unknown) => this.receive({ type: "crashed", error }),
+    )
+  }
+
+  /** The client has closed its connection. */
+  leave(): void {
+    this.outbox.leave()
+  }
+
+  /** Ends it soon: breaks off the backend that is waited for. */
+  stop(): void {
+    this.receive({ type: "timed-out", reason: "stopped" })
+  }
+
+  async admit({ offer, exchange }: Candidate): Promise<Admission | Failure> {
+    const { leastAnswerTokens } = exchange
+    const admitted = await admit(this.ports, { call: this, offer, leastAnswerTokens })
+    if (admitted instanceof Failure) return admitted
+    const isOver = this.state === "withdrawing" || this.state === "done"
+    if (isOver) admitted.release()
+    else this.#booking?.readmitted(admitted)
+    return isOver ? noRoom() : admitted
+  }
+
+  heard(): void {
+    this.timeouts.heard()
+  }
+  content(): void {
+    this.receive({ type: "content" })
+  }
+  committed(): void {
+    if (this.state === "trying") this.receive({ type: "committed" })
+  }
+  write(text: string): void {
+    if (this.state === "withdrawing" || this.state === "done") return
+    this.outbox.write(text)
+    if (this.#answering.owesHead) this.#sayHead()
+  }
+  alert({ model }: Offer, status: number | undefined): void {
+    this.isAlerted = true
+    this.ports.alerted({ requestId: this.requestId, model: model.id, provider: model.upstream.provider, status })
+  }
+
+  receive(event: CallEvent): void {
+    this.#turns.receive(event)
+  }
+
+  #onEvent(event: CallEvent, before: State): void {
+    switch (event.type) {
+      case "admitted":
+        return this.#onAdmitted(event.admission)
+      case "refused":
+        return this.#finish(event.failure)
+      case "opened":
+        this.#isOpened = true
+        return this.#sayHead()
+      case "not-opened":
+        return this.#onNotOpened(before)
+      case "content":
+        this.firstTokenMs ??= this.elapsedMs
+        return this.timeouts.content()
+      case "committed":
+        return
+      case "heartbeat":
+        return this.#onHeartbeat()
+      case "client-left":
+        return this.#onClientLeft(before)
+      case "timed-out":
+        return this.timeouts.stop(event.reason)
+      case "ended":
+        return this.state === "settling" ? this.#onEnded(event.end, before) : undefined
+      case "settled":
+        if (before !== "settling") return
+        there(this.#booking).settled(event.settled)
+        return this.#finish(this.#last)
+      case "not-settled":
+        return before === "settling" ? this.#withdraw(this.#last) : undefined
+      case "withdrawn":
+        return before === "withdrawing" ? this.#onWithdrawn() : undefined
+      case "crashed":
+        return this.#onCrashed(event.error)
+      default:
+        return unreachable(event)
+    }
+  }
+
+  #onAdmitted(admission: Admission): void {
+    const { clock, limits, underWay } = this.ports
+    underWay.add(this)
+    this.#booking = new Booking(this, admission, this.#openedAt)
+    void this.#booking.open().then((opened) => this.#onOpening(opened))
+    this.#timeouts = new Timeouts(clock, limits, (reason) => this.receive({ type: "timed-out", reason }))
+    if (this.#answering.heartbeat !== undefined) this.outbox.watchSilence()
+    route(this, this.#parts.chain).then(
+      (end) => this.receive({ type: "ended", end }),
+      (error: unknown) => this.receive({ type: "crashed", error }),
+    )
+  }
+
+  #onAdmission(admitted: Admission | Failure): void {
+    const refused = (failure: Failure) => this.receive({ type: "refused", failure })
+    if (admitted instanceof Failure) {
+      const waitMs = refusalWaitMs(this.ports, this.caller.record.accountId, admitted)
+      if (waitMs > 0) void sleep(this.ports.clock, waitMs).then(() => refused(admitted))
+      else refused(admitted)
+    } else if (this.hasLeft || this.ports.draining.aborted) {
+      admitted.release()
+      refused(noRoom())
+      // In the same turn, so that a drain that has begun sees every call.
+    } else this.receive({ type: "admitted", admission: admitted })
+  }
+
+  #onOpening(opened: boolean): void {
+    if (opened) return this.receive({ type: "opened" })
+    this.#isOpened = false
+    this.#sayHead()
+  }
+
+  #onNotOpened(before: State): void {
+    const failure = new Failure("dependency.database_unavailable")
+    if (before === "done") this.#answering.sayFailure(failure)
+    else if (before === "withdrawing") this.#last = failure
+    else this.#withdraw(failure)
+  }
+
+  #onHeartbeat(): void {
+    const { heartbeat } = this.#answering
+    if (this.relay?.release() !== true && heartbeat !== undefined) this.outbox.beat(heartbeat)
+    this.#sayHead()
+  }
+
+  /** A client that goes away leaves its backend to be read on for a while, and no longer. */
+  #onClientLeft(before: State): void {
+    const { clock, limits } = this.ports
+    this.whenLeft?.()
+    if (this.state === "draining" && before !== "draining")
+      this.#drain = clock.after(limits.drainLeftMs, () => this.stop())
+  }
+
+  #onEnded(end: End, before: State): void {
+    const isDrainedOut = before === "draining" && this.timeouts.reason === "stopped"
+    this.timeouts.end()
+    this.#drain?.cancel()
+    if (end.kind === "failed") this.#last = end.fault.failure
+    else this.#last = typeof end.last === "string" ? end.last : JSON.stringify(end.last)
+    there(this.#booking).settle(end, isDrainedOut)
+  }
+
+  /** Nothing is charged, whatever the backend still answers. */
+  #withdraw(last: string | Failure): void {
+    this.#last = last
+    this.#timeouts?.stop("stopped")
+    this.#drain?.cancel()
+    there(this.#booking).withdraw(last instanceof Failure ? last.code : undefined)
+  }
+
+  /** A stream ends as it is: its client has had the answer. A whole answer has not been seen yet, and is not given. */
+  #onWithdrawn(): void {
+    there(this.#booking).withdrawn()
+    const isWhole = !this.asked.request.stream && typeof this.#last === "string"
+    this.#finish(isWhole ? new Failure("billing.reconcile_failed") : this.#last)
+  }
+
+  /** A bug of ours. The client is told, and nothing is charged. */
+  #onCrashed(error: unknown): void {
+    this.ports.crashed(this.requestId, error)
+    const failure = new Failure("internal.panic")
+    if (this.state === "withdrawing") this.#withdraw(failure)
+    else if (!this.#answering.isHeadSaid) this.#finish(failure)
+    else this.#answering.sayFailure(failure)
+  }
+
+  /** It goes once the opening is durable, or the settlement that says it all. */
+  #sayHead(): void {
+    if (!this.#answering.owesHead && (this.state !== "done" || this.#answering.isHeadSaid)) return
+    if (this.#isOpened === true || this.#booking?.isDurable === true) {
+      // Before anything of an answer is said, another model may still take it over.
+      const isDecided = this.firstTokenMs !== undefined || this.relay?.committed === true
+      this.#answering.sayHead(isDecided ? this.admission.offer : undefined)
+    } else if (this.#isOpened === false) this.receive({ type: "not-opened" })
+  }
+
+  /** Says what is left to say. */
+  #finish(last: string | Failure): void {
+    this.#timeouts?.end()
+    this.#drain?.cancel()
+    this.ports.underWay.remove(this)
+    this.#parts.release()
+    if (last instanceof Failure && !this.#answering.isHeadSaid) return this.#answering.sayFailure(last)
+    const { offer } = this.admission
+    if (typeof last === "string") this.#answering.sayLast(last, offer, there(this.#booking).charge)
+    else this.#answering.sayInBand(last, this.requestId, offer, this.relay)
+    this.#sayHead()
+  }
+}
+
+function there<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("the call has not come so far")
+  return value
+}

@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { type TimeoutReason, type TimeoutLimits, Timeouts } from "../../src/gateway/timeouts.ts"
+import { connectionFault } from "../../src/upstream/client.ts"
+
+const limits: TimeoutLimits = { upstreamStartMs: 100_000, upstreamIdleMs: 10_000, upstreamAnswerMs: 1_000_000 }
+
+function started(over: Partial<TimeoutLimits> = {}) {
+  const clock = new VirtualClock()
+  const reasons: TimeoutReason[] = []
+  const timeouts = new Timeouts(clock, { ...limits, ...over }, (reason) => {
+    reasons.push(reason)
+    timeouts.stop(reason)
+  })
+  return { clock, reasons, timeouts }
+}
+
+describe("the time-outs of a call", () => {
+  test("end the wait for the first content at its time, and not before", () => {
+    const { clock, reasons, timeouts } = started()
+    timeouts.wait()
+    clock.advance(99_998)
+    expect([reasons, timeouts.signal.aborted]).toEqual([[], false])
+    clock.advance(2)
+    expect([reasons, timeouts.signal.aborted]).toEqual([["start"], true])
+    expect(timeouts.explain(connectionFault(true)).failure.message).toContain("did not begin")
+  })
+
+  test("end a silence after the content at its own time, which is shorter than that for the start", () => {
+    const { clock, reasons, timeouts } = started()
+    timeouts.wait()
+    timeouts.content()
+    clock.advance(9_000)
+    timeouts.heard()
+    clock.advance(9_998)
+    expect(reasons).toEqual([])
+    clock.advance(2)
+    expect(reasons).toEqual(["idle"])
+    expect(timeouts.explain(connectionFault(true)).failure.message).toContain("fell silent")
+  })
+
+  test("end an answer that is never silent", () => {
+    const { clock, reasons, timeouts } = started({ upstreamAnswerMs: 50_000 })
+    timeouts.wait()
+    timeouts.content()
+    for (let second = 0; second < 60; second++) {
+      timeouts.heard()
+      clock.advance(1_000)
+    }
+    expect(reasons).toEqual(["whole"])
+  })
+
+  test("do not count the time in which no backend is waited for", () => {
+    const { clock, reasons, timeouts } = started()
+    timeouts.content()
+    clock.advance(60_000)
+    timeouts.wait()
+    clock.advance(9_000)
+    timeouts.rest()
+    clock.advance(60_000)
+    expect(reasons).toEqual([])
+  })
+
+  test("that are stopped explain nothing by time", () => {
+    const { timeouts } = started()
+    const fault = connectionFault(true)
+    expect(timeouts.explain(fault)).toBe(fault)
+    timeouts.stop("stopped")
+    timeouts.stop("idle")
+    expect(timeouts.reason).toBe("stopped")
+    expect(timeouts.explain(fault)).toMatchObject({ retryAfterMs: undefined })
+    expect(timeouts.explain(fault).failure.detail.stream).toBeUndefined()
+  })
+
+  test("are over with their call", () => {
+    const { clock, reasons, timeouts } = started()
+    timeouts.wait()
+    timeouts.end()
+    clock.advance(2_000_000)
+    expect(reasons).toEqual([])
+  })
+})
