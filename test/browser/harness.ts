@@ -99,7 +99,7 @@ export class Visit implements AsyncDisposable {
       reducedMotion: "reduce",
     })
     // Sooner than the test's own, so that what was waited for is told.
-    context.setDefaultTimeout(15_000)
+    context.setDefaultTimeout(60_000)
     await context.grantPermissions(["clipboard-read", "clipboard-write"])
     if (person !== undefined) {
       await gateway.dashboard(person, "/account", { method: "PATCH", body: JSON.stringify({ language }) })
