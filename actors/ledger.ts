@@ -2,94 +2,40 @@
  * The one writer of a process: gathers openings and settlements into batches, commits one batch at a time, and tells
  * each caller when its own is durable (group commit). Money in micro-rupiah, times in milliseconds.
  *
- * A commit whose outcome is unknown is sent again until it is known: every row is idempotent. Batches keep the order in
- * which their entries came, so a settlement never overtakes its opening. A batch that can never be committed is halved
- * until the one entry is found that it is for; that one is not charged, and everybody else goes on.
+ * An account whose rows somebody else has locked is set apart: its entries are committed on their own, in their order, until
+ * none is left, and everybody else goes on. No account has entries in two lanes at once.
  */
+import {
+  accountOf,
+  type Barrier,
+  BatchRefused,
+  type Batch,
+  type Committed,
+  type Entry,
+  type LedgerStore,
+  type Opening,
+  RowsLocked,
+  type Settled,
+  type Settlement,
+  voidOf,
+} from "./batch.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import { type Micro, zero } from "./money/micro.ts"
-import type { Tokens } from "./money/tokens.ts"
-import type { PeriodStarts } from "./period.ts"
+import { Lane } from "./ledger-lane.ts"
 import { unreachable } from "./unreachable.ts"
 
-/** A call that is being forwarded. */
-export interface Opening {
-  readonly requestId: string
-  readonly accountId: string
-  readonly keyId: string
-  readonly leaseId: bigint
-  /** The catalogue's id of the model asked for. */
-  readonly model: string
-  readonly endpoint: string
-  readonly streamed: boolean
-  readonly hold: Micro
-  readonly priceId: bigint
-  /** Wall clock at admission; the spending periods that the charge counts in. */
-  readonly openedAt: number
-  readonly starts: PeriodStarts
-}
-
-/** Usage record status (gateway-api.md, "Usage record status"). */
-export type UsageStatus =
-  | "ok"
-  | "upstream_error"
-  | "aborted_stream"
-  | "usage_missing"
-  | "billing_error"
-  | "fallback_429"
-  | "fallback_oversize"
-
-/** What became of a call, or of one model of its chain. */
-export interface UsageRecord {
-  /** 0 is the final record; 1, 2, … are the markers of reroutes. */
-  readonly part: number
-  readonly model: string
-  readonly priceId: bigint
-  readonly status: UsageStatus
-  readonly tokens: Tokens
-  readonly charge: Micro
-  /** What the house bears of it. */
-  readonly absorbed: Micro
-  /** The part of `absorbed` that is not of `tokens`: counts of the backend over their bounds. */
-  readonly excess: Micro
-  readonly turns: number
-  readonly attempts: number
-  readonly errorCode: string | undefined
-  readonly flagged: boolean
-  readonly firstTokenMs: number | undefined
-  readonly durationMs: number
-}
-
-export interface Settlement {
-  readonly opening: Opening
-  /** The final record first, then the markers. */
-  readonly records: readonly [UsageRecord, ...UsageRecord[]]
-  /** Takes back a charge that may have been booked although nobody heard of it. */
-  readonly voided: boolean
-}
-
-export interface Batch {
-  readonly openings: readonly Opening[]
-  readonly settlements: readonly Settlement[]
-}
-
-export interface LedgerStore {
-  /**
-   * Resolves once the batch is durable, with the request ids of settlements whose lease was not open any more: the house
-   * bears those. Rejects when the outcome is not known, or with `BatchRefused`. An empty batch asks whether the store is
-   * there.
-   */
-  commit(batch: Batch): Promise<readonly string[]>
-}
-
-/** The store says of the batch's own values that it will never take them. Nothing of it was booked. */
-export class BatchRefused extends Error {
-  override readonly name = "BatchRefused"
-}
-
-/** `fenced`: written, but not charged, because this process had been taken for dead and closed. */
-export type Settled = "durable" | "fenced"
+export {
+  type Batch,
+  BatchRefused,
+  type Committed,
+  type LedgerStore,
+  type Opening,
+  RowsLocked,
+  type Settled,
+  type Settlement,
+  type UsageRecord,
+  type UsageStatus,
+} from "./batch.ts"
 
 export interface LedgerView {
   /** Entries that are not durable yet. */
@@ -98,18 +44,22 @@ export interface LedgerView {
   readonly lagMs: number
 }
 
+/** The account that is set apart; undefined of all the others. */
+type LaneName = string | undefined
+
 export type LedgerCommand =
   | { readonly type: "open"; readonly opening: Opening; readonly reply: Reply<"durable"> }
   | { readonly type: "settle"; readonly settlement: Settlement; readonly reply: Reply<Settled> }
   /** The caller was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
   | { readonly type: "void"; readonly settlement: Settlement }
-  /** Replies when all that was sent before is durable. */
-  | { readonly type: "barrier"; readonly reply: Reply<"durable"> }
-  | { readonly type: "committed"; readonly fenced: readonly string[] }
-  | { readonly type: "failed"; readonly cause: unknown }
-  | { readonly type: "retry" }
+  /** Replies when all that was sent before is durable: of the account, or of all where none is named. */
+  | { readonly type: "barrier"; readonly accountId: string | undefined; readonly reply: Reply<"durable"> }
+  | { readonly type: "committed"; readonly lane: LaneName; readonly committed: Committed }
+  | { readonly type: "failed"; readonly lane: LaneName; readonly cause: unknown }
+  | { readonly type: "retry"; readonly lane: LaneName }
   | { readonly type: "probe" }
-  | { readonly type: "view"; readonly reply: Reply<LedgerView> }
+  /** Of an account that is set apart, `lagMs` says for how long it has been. */
+  | { readonly type: "view"; readonly accountId: string | undefined; readonly reply: Reply<LedgerView> }
 
 export interface LedgerPorts {
   readonly clock: Clock
@@ -119,131 +69,164 @@ export interface LedgerPorts {
   readonly failed: (cause: unknown) => void
 }
 
-interface SettleEntry {
-  readonly kind: "settle"
-  /** Replaced by its reversal when it is voided before it was sent. */
-  settlement: Settlement
-  readonly reply: Reply<Settled>
+interface Apart {
+  readonly lane: Lane
+  readonly since: number
 }
 
-type Entry =
-  | { readonly kind: "open"; readonly opening: Opening; readonly reply: Reply<"durable"> }
-  | SettleEntry
-  | { readonly kind: "barrier"; readonly reply: Reply<"durable"> }
-
-const BATCH_LIMIT = 1_000
-const RETRY_FIRST_MS = 20
-const RETRY_LAST_MS = 500
 /** An idle ledger asks this often whether the store is there, so that admission knows before money is at stake. */
 const PROBE_MS = 1_000
+/** So many accounts that are set apart are committed at once; each may wait for its rows. */
+export const APART_AT_ONCE = 3
 
 export class Ledger implements Behaviour<LedgerCommand> {
   readonly #ports: LedgerPorts
-  #queue: Entry[] = []
-  /** How many entries the next batch may have; few while a bad one is looked for. */
-  #batchLimit = BATCH_LIMIT
-  #inFlight: { readonly entries: Entry[]; readonly since: number } | undefined
-  #retries = 0
+  readonly #main: Lane
+  /** In the order in which they are committed. */
+  readonly #apart = new Map<string, Apart>()
 
   constructor(ports: LedgerPorts) {
     this.#ports = ports
+    this.#main = this.#lane(undefined)
     this.#probeLater()
   }
 
   receive(command: LedgerCommand): void {
     switch (command.type) {
       case "open":
-        return this.#add({ kind: "open", opening: command.opening, reply: command.reply })
+        return this.#add({ kind: "open", opening: command.opening, reply: command.reply }, command.opening.accountId)
       case "settle":
-        return this.#add({ kind: "settle", settlement: command.settlement, reply: command.reply })
+        return this.#add(
+          { kind: "settle", settlement: command.settlement, reply: command.reply },
+          command.settlement.opening.accountId,
+        )
       case "void":
-        return this.#onVoid(command.settlement)
+        return this.#onVoid(voidOf(command.settlement))
       case "barrier":
-        return this.#onBarrier(command.reply)
+        return this.#onBarrier(command.accountId, command.reply)
       case "committed":
-        return this.#onCommitted(command.fenced)
+        return command.lane === undefined
+          ? this.#onCommitted(command.committed)
+          : this.#onApartCommitted(command.lane, command.committed)
       case "failed":
-        return this.#onFailed(command.cause)
+        return this.#onFailed(command.lane, command.cause)
       case "retry":
-        return this.#commit()
+        return this.#laneOf(command.lane).retry()
       case "probe":
         return this.#onProbe()
       case "view":
-        return command.reply(this.#view())
+        return command.reply(this.#view(command.accountId))
       default:
         return unreachable(command)
     }
   }
 
-  #add(entry: Entry): void {
-    this.#queue.push(entry)
-    if (this.#inFlight === undefined) this.#next()
+  #lane(name: LaneName): Lane {
+    const { clock, self, store } = this.#ports
+    const commit = (batch: Batch) =>
+      void store.commit(batch, name !== undefined).then(
+        (committed) => self({ type: "committed", lane: name, committed }),
+        (cause: unknown) => self({ type: "failed", lane: name, cause }),
+      )
+    return new Lane({ clock, commit, retry: () => self({ type: "retry", lane: name }) })
   }
 
-  /** A settlement still in the queue is replaced; one that may have been sent is followed by its reversal. */
-  #onVoid(settlement: Settlement): void {
-    const voided = voidOf(settlement)
-    const { requestId } = settlement.opening
-    const isIts = (entry: Entry): entry is SettleEntry =>
-      entry.kind === "settle" && entry.settlement.opening.requestId === requestId
-    const queued = this.#queue.find(isIts)
-    if (queued !== undefined) {
-      queued.settlement = voided
-      return
+  #laneOf(name: LaneName): Lane {
+    return (name === undefined ? undefined : this.#apart.get(name)?.lane) ?? this.#main
+  }
+
+  #add(entry: Entry, accountId: string): void {
+    this.#laneOf(accountId).add(entry)
+    this.#proceed()
+  }
+
+  /** One that may have been sent is followed by its reversal. */
+  #onVoid(voided: Settlement): void {
+    const { accountId } = voided.opening
+    if (this.#laneOf(accountId).replace(voided)) return
+    this.#add({ kind: "settle", settlement: voided, reply: () => {} }, accountId)
+  }
+
+  #onBarrier(accountId: string | undefined, reply: Reply<"durable">): void {
+    const barrier: Barrier = { kind: "barrier", accountId, waits: 0, reply }
+    const lanes = [this.#main, ...[...this.#apart.values()].map(({ lane }) => lane)]
+    for (const lane of accountId === undefined ? lanes : [this.#laneOf(accountId)]) lane.addBarrier(barrier)
+    if (barrier.waits === 0) reply("durable")
+  }
+
+  #onCommitted({ fenced, locked }: Committed): void {
+    const done = this.#main.take()
+    const isLocked = (entry: Entry) => entry.kind !== "barrier" && locked.includes(accountOf(entry) ?? "")
+    const barriers = [...done.filter((entry) => entry.kind === "barrier"), ...this.#main.queuedBarriers]
+    for (const accountId of locked) {
+      const its = done.filter((entry) => isLocked(entry) && accountOf(entry) === accountId)
+      this.#setApart(accountId, its, barriers)
     }
-    // If the commit under way fails, its next try must not book what the caller was told is not charged.
-    const sent = this.#inFlight?.entries.find(isIts)
-    if (sent !== undefined) sent.settlement = voided
-    this.#add({ kind: "settle", settlement: voided, reply: () => {} })
+    this.#proceed()
+    const written = done.filter((entry) => !isLocked(entry))
+    answer(written, fenced)
   }
 
-  /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */
-  #onBarrier(reply: Reply<"durable">): void {
-    if (this.#inFlight === undefined) return reply("durable")
-    const last = this.#queue.length === 0 ? this.#inFlight.entries : this.#queue
-    last.push({ kind: "barrier", reply })
-  }
-
-  #onCommitted(fenced: readonly string[]): void {
-    const done = this.#inFlight
-    if (done === undefined) throw new Error("a commit ended that nobody began")
-    this.#inFlight = undefined
-    this.#retries = 0
-    this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
-    if (this.#queue.length > 0) this.#next()
-    for (const entry of done.entries) {
-      if (entry.kind === "settle")
-        entry.reply(fenced.includes(entry.settlement.opening.requestId) ? "fenced" : "durable")
-      else entry.reply("durable")
+  /** What waits for the account waits for its own lane from now on, too. */
+  #setApart(accountId: string, entries: readonly Entry[], barriers: readonly Barrier[]): void {
+    const lane = this.#lane(accountId)
+    lane.add(...entries, ...this.#main.takeQueued(accountId))
+    for (const barrier of barriers) {
+      if (barrier.accountId === undefined || barrier.accountId === accountId) lane.addBarrier(barrier)
     }
+    this.#apart.set(accountId, { lane, since: this.#ports.clock.running() })
   }
 
-  #onFailed(cause: unknown): void {
+  #onApartCommitted(accountId: string, { fenced }: Committed): void {
+    const { lane } = this.#apart.get(accountId) ?? {}
+    if (lane === undefined) throw new Error("a commit ended of an account that is not set apart")
+    const done = lane.take()
+    if (lane.waiting === 0) this.#apart.delete(accountId)
+    this.#proceed()
+    answer(done, fenced)
+  }
+
+  #onFailed(name: LaneName, cause: unknown): void {
     this.#ports.failed(cause)
-    if (cause instanceof BatchRefused) return this.#onRefused()
-    const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** this.#retries++)
-    this.#ports.clock.after(waitMs, () => this.#ports.self({ type: "retry" }))
+    const lane = this.#laneOf(name)
+    if (cause instanceof RowsLocked) return name === undefined ? this.#onAllLocked() : this.#onStillLocked(name)
+    if (!(cause instanceof BatchRefused)) return lane.failed()
+    lane.refused()
+    if (name !== undefined && lane.waiting === 0) this.#apart.delete(name)
+    this.#proceed()
   }
 
-  /** Whoever waits for what is given up here is not answered, and so told that nothing is charged. */
-  #onRefused(): void {
-    const refused = this.#inFlight
-    if (refused === undefined) throw new Error("a commit was refused that nobody began")
-    this.#inFlight = undefined
-    const [only, ...others] = refused.entries.filter((entry) => entry.kind !== "barrier")
-    if (only !== undefined && others.length > 0) {
-      this.#batchLimit = Math.ceil(refused.entries.length / 2)
-      this.#queue.unshift(...refused.entries)
-    } else {
-      this.#queue.unshift(...refused.entries.filter((entry) => entry.kind === "barrier"))
-      if (only?.kind === "settle" && !only.settlement.voided)
-        this.#queue.unshift({ kind: "settle", settlement: voidOf(only.settlement), reply: () => {} })
+  /** Whose rows they are is not known, so each account of the batch goes its own way. */
+  #onAllLocked(): void {
+    const accounts = this.#main.sent.flatMap((entry) => (entry.kind === "barrier" ? [] : (accountOf(entry) ?? [])))
+    this.#onCommitted({ fenced: [], locked: [...new Set(accounts)] })
+  }
+
+  /** Others that are set apart come first. */
+  #onStillLocked(accountId: string): void {
+    const apart = this.#apart.get(accountId)
+    if (apart === undefined) throw new Error("a commit failed of an account that is not set apart")
+    apart.lane.putBack()
+    this.#apart.delete(accountId)
+    this.#apart.set(accountId, apart)
+    this.#proceed()
+  }
+
+  /** Begins what can be begun. */
+  #proceed(): void {
+    if (!this.#main.busy && this.#main.waiting > 0) this.#main.next()
+    const lanes = [...this.#apart.values()].map(({ lane }) => lane)
+    let running = lanes.filter((lane) => lane.busy).length
+    for (const lane of lanes) {
+      if (running === APART_AT_ONCE) return
+      if (lane.busy) continue
+      lane.next()
+      running++
     }
-    if (this.#queue.length > 0) this.#next()
   }
 
   #onProbe(): void {
-    if (this.#inFlight === undefined) this.#next()
+    if (!this.#main.busy) this.#main.next()
     this.#probeLater()
   }
 
@@ -251,53 +234,22 @@ export class Ledger implements Behaviour<LedgerCommand> {
     this.#ports.clock.after(PROBE_MS, () => this.#ports.self({ type: "probe" }))
   }
 
-  #next(): void {
-    const entries = this.#queue.slice(0, this.#batchLimit)
-    this.#queue = this.#queue.slice(this.#batchLimit)
-    this.#inFlight = { entries, since: this.#ports.clock.running() }
-    this.#commit()
-  }
-
-  #commit(): void {
-    if (this.#inFlight === undefined) throw new Error("there is nothing to commit")
-    const { self, store } = this.#ports
-    store.commit(batchOf(this.#inFlight.entries)).then(
-      (fenced) => self({ type: "committed", fenced }),
-      (cause: unknown) => self({ type: "failed", cause }),
-    )
-  }
-
-  #view(): LedgerView {
-    const inFlight = this.#inFlight
+  #view(accountId: string | undefined): LedgerView {
+    const apart = accountId === undefined ? undefined : this.#apart.get(accountId)
+    const backlogs = [...this.#apart.values()].map(({ lane }) => lane.backlog)
     return {
-      backlog: this.#queue.length + (inFlight?.entries.length ?? 0),
-      lagMs: inFlight === undefined ? 0 : this.#ports.clock.running() - inFlight.since,
+      backlog: backlogs.reduce((sum, backlog) => sum + backlog, this.#main.backlog),
+      lagMs: Math.max(this.#main.lagMs, apart === undefined ? 0 : this.#ports.clock.running() - apart.since),
     }
   }
 }
 
-/** An opening whose settlement is in the same batch need not be written: the record says it all. */
-function batchOf(entries: readonly Entry[]): Batch {
-  const settlements = new Map<string, Settlement>()
+/** Tells who waits for entries that they are durable. */
+function answer(entries: readonly Entry[], fenced: readonly string[]): void {
   for (const entry of entries) {
-    if (entry.kind === "settle") settlements.set(entry.settlement.opening.requestId, entry.settlement)
+    if (entry.kind === "settle") {
+      entry.reply(fenced.includes(entry.settlement.opening.requestId) ? "fenced" : "durable")
+    } else if (entry.kind === "open") entry.reply("durable")
+    else if (--entry.waits === 0) entry.reply("durable")
   }
-  const openings: Opening[] = []
-  for (const entry of entries) {
-    if (entry.kind === "open" && !settlements.has(entry.opening.requestId)) openings.push(entry.opening)
-  }
-  return { openings, settlements: [...settlements.values()] }
-}
-
-function voidOf(settlement: Settlement): Settlement {
-  const [final, ...markers] = settlement.records
-  const record: UsageRecord = {
-    ...final,
-    status: "billing_error",
-    charge: zero,
-    absorbed: zero,
-    excess: zero,
-    flagged: true,
-  }
-  return { opening: settlement.opening, records: [record, ...markers], voided: true }
 }

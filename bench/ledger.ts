@@ -136,7 +136,7 @@ async function measure({ url, cpu }: Session, prepare: Prepare): Promise<string[
       const openings = Array.from({ length: Math.ceil(size / CUSTOMERS) }, () => accounts.map(openingOf))
       const settlements = open.map(settlementOf)
       open = openings.flat().slice(0, size)
-      await store.commit({ openings: open, settlements })
+      await store.commit({ openings: open, settlements }, false)
     }
     for (let n = 0; n < 20; n++) await commit()
     const commits = Math.ceil(Math.min(CALLS, size * 1_000) / size)

@@ -243,16 +243,17 @@ export class LedgerActor {
   void(settlement: Settlement): void {
     this.#actor.tell({ type: "void", settlement })
   }
-  /** Runs `then` when all that was sent before is durable, however long that takes. */
-  whenDurable(then: () => void): void {
-    this.#actor.tell({ type: "barrier", reply: () => then() })
+  /** Runs `then` when all that was sent of the account before is durable, however long that takes. */
+  whenDurable(accountId: string, then: () => void): void {
+    this.#actor.tell({ type: "barrier", accountId, reply: () => then() })
   }
-  /** Resolves when all that was sent before is durable. */
-  barrier(deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "barrier", reply }), deadlineMs))
+  /** Resolves when all that was sent before is durable: of one account, or of all. */
+  barrier(accountId?: string, deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "barrier", accountId, reply }), deadlineMs))
   }
-  view(): Promise<LedgerView | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs))
+  /** As it is for an account, or as it is for most. */
+  view(accountId?: string): Promise<LedgerView | Failure> {
+    return valueOf(this.#actor.ask((reply) => ({ type: "view", accountId, reply }), this.#deadlineMs))
   }
 }
 

@@ -81,7 +81,7 @@ async function chainOf({ ports, request, requestId, caller }: Received, asked: W
   const affords = ({ price: { rates } }: Offer) => affordsInput(ports, caller, requestId, { tokens, rates })
   const chain = await candidates(asked, { fallback, affords }, ports)
   if (chain instanceof Failure) return chain
-  const ledger = await ports.actors.ledger.view()
+  const ledger = await ports.actors.ledger.view(caller.record.accountId)
   if (ledger instanceof Failure) return ledger
   return ledger.lagMs > LEDGER_LAG_MS ? new Failure("dependency.database_unavailable") : chain
 }

@@ -186,21 +186,22 @@ const markerRecord = (marker: Marker, index: number): UsageRecord => ({
  * Resolves when it is safe to tell.
  */
 export async function withdraw(actors: Actors, withdrawals: Withdrawals, settlement: Settlement): Promise<void> {
-  const { requestId } = settlement.opening
+  const { requestId, accountId } = settlement.opening
   actors.ledger.void(settlement)
-  actors.ledger.whenDurable(() => withdrawals.forget(requestId))
+  actors.ledger.whenDurable(accountId, () => withdrawals.forget(requestId))
   await withdrawals.keep(settlement)
 }
 
 /** Before the first call: what processes before this one told their clients is made true. */
 export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawals: Withdrawals): Promise<number> {
   const kept = await withdrawals.kept()
-  const durable = () => new Promise<void>((resolve) => ledger.whenDurable(resolve))
+  const accounts = new Set(kept.map(({ opening }) => opening.accountId))
+  const durable = (accountId: string) => new Promise<void>((resolve) => ledger.whenDurable(accountId, resolve))
   // Twice: what a dead process sent last may still be at work in the database, and a statement that waited for it has not
   // seen what it booked.
   for (let n = 0; n < 2 && kept.length > 0; n++) {
     for (const settlement of kept) ledger.void(settlement)
-    await durable()
+    for (const accountId of accounts) await durable(accountId)
   }
   for (const { opening } of kept) withdrawals.forget(opening.requestId)
   return kept.length

@@ -37,8 +37,8 @@ export interface ActorsParts {
 
 /** What an actor needs to begin on what is durable. */
 interface Started extends ActorsParts {
-  /** Resolves when all is durable that was sent to the ledger; rejects when that takes too long. */
-  readonly written: () => Promise<void>
+  /** Resolves when all is durable that was sent to the ledger of an account; rejects when that takes too long. */
+  readonly written: (accountId: string) => Promise<void>
 }
 
 type Start<Command> = (id: string, tell: (command: Command) => void) => Promise<Behaviour<Command>>
@@ -77,8 +77,8 @@ export function startActors(parts: ActorsParts): Actors {
     (self) => new Slots(clock, (command) => self.tell(command), parts.maxConcurrency),
   )
   const ledger = new LedgerActor(ledgerActor, parts.settleDeadlineMs)
-  const written = async () => {
-    const barrier = await ledger.barrier(BARRIER_MS)
+  const written = async (accountId: string) => {
+    const barrier = await ledger.barrier(accountId, BARRIER_MS)
     if (barrier instanceof Failure) throw new DatabaseUnavailable("the ledger is behind")
   }
 
@@ -129,8 +129,7 @@ const leaseNotMoved = (log: Log) => (what: string, error: unknown) =>
 
 function startKey({ runtime: { clock }, store, log, share, written }: Started): Start<KeyCommand> {
   return async (keyHash, self) => {
-    await written()
-    const read = () => store.loadKey(keyHash, clock.now())
+    const read = (until?: typeof written) => store.loadKey(keyHash, clock.now(), until)
     const load = () => {
       read().then(
         (loaded) => self({ type: "loaded", loaded }),
@@ -140,7 +139,8 @@ function startKey({ runtime: { clock }, store, log, share, written }: Started): 
         },
       )
     }
-    const loaded = await read()
+    const loaded = await read(written)
+    const ofAccount = async () => loaded && (await written(loaded.record.accountId))
     return new Key(
       {
         clock,
@@ -150,13 +150,13 @@ function startKey({ runtime: { clock }, store, log, share, written }: Started): 
           leaseDriver({
             what: "budget",
             async grow(short, version) {
-              if (!budget.opened) await written()
+              if (!budget.opened) await ofAccount()
               const grown = await store.growBudget(budget, short, version)
               if (grown === undefined) throw new Error("this process was closed by another")
               return grown
             },
             giveBack: (returned) => store.returnBudget(budget, returned),
-            written,
+            written: ofAccount,
             tell: (news) => self({ type: "budget", budget, news }),
             failed: leaseNotMoved(log),
           }),
@@ -176,7 +176,7 @@ function startAccount(
   startAgain: (accountId: string) => void,
 ): Start<AccountCommand> {
   const openLease = async (accountId: string) => {
-    await written()
+    await written(accountId)
     // Of a lease that is open already this reads what there is.
     return await store.growLease(accountId, zero, 0)
   }
@@ -197,7 +197,7 @@ function startAccount(
         return grown
       },
       giveBack: (returned) => store.returnLease(id, returned),
-      written,
+      written: () => written(accountId),
       tell: self,
       failed: leaseNotMoved(log),
     })

@@ -10,8 +10,15 @@ import { keyStatements, loadKey } from "./live-keys.ts"
 
 /** Everything throws `DatabaseUnavailable` when Postgres did not answer: then it is unknown whether it was done. */
 export interface ActorStore {
-  /** Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. */
-  loadKey(keyHash: string, nowMs: number): Promise<LoadedKey | undefined>
+  /**
+   * Undefined when there is no such key. `keyHash` is the hex SHA-256 of the whole key. What was spent is read when `written`
+   * has resolved for the key's account.
+   */
+  loadKey(
+    keyHash: string,
+    nowMs: number,
+    written?: (accountId: string) => Promise<void>,
+  ): Promise<LoadedKey | undefined>
   /** `version` as it is known, 0 at first. Undefined when there is no such account, or this process was closed by another. */
   growLease(accountId: string, short: Micro, version: number): Promise<Grown<AccountLease> | undefined>
   /** `returned` is cumulative. Undefined when the lease is not open any more. */
@@ -23,7 +30,7 @@ export interface ActorStore {
 }
 
 export const actorStore = (database: Database, processId: string): ActorStore => ({
-  loadKey: (keyHash, nowMs) => loadKey(keyStatements(database), keyHash, nowMs),
+  loadKey: (keyHash, nowMs, written) => loadKey(keyStatements(database), keyHash, nowMs, written),
   growLease: (accountId, short, version) => growLease(database, processId, accountId, short, version),
   returnLease: (leaseId, returned) => returnLease(database, leaseId, returned),
   growBudget: (of, short, version) => growBudget(budgetStatements(database), processId, of, short, version),

@@ -6,7 +6,14 @@
  * whenever its outcome is unknown.
  */
 import postgres from "postgres"
-import { type Batch, BatchRefused, type LedgerStore, type Opening, type UsageRecord } from "../../actors/ledger.ts"
+import {
+  type Batch,
+  BatchRefused,
+  type LedgerStore,
+  type Opening,
+  RowsLocked,
+  type UsageRecord,
+} from "../../actors/ledger.ts"
 import { arrayLiteral, rowLiteral } from "./arrays.ts"
 import type { Database, Sql } from "./database.ts"
 
@@ -21,21 +28,27 @@ export interface LedgerStoreOptions {
 }
 
 export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions): LedgerStore => ({
-  async commit(batch) {
+  async commit(batch, patient) {
     const options = { deadlineMs: ATTEMPT_MS }
     if (batch.openings.length === 0 && batch.settlements.length === 0) {
       await database.run((sql) => sql`select 1`, options)
-      return []
+      return { fenced: [], locked: [] }
     }
-    const rows = await database.run((sql) => book(sql, processId, batch), options).catch(refusal)
+    const rows = await database.run((sql) => book(sql, processId, batch, patient), options).catch(refusal)
     const ids = rows.flatMap(({ fenced_call: id }) => id ?? [])
     if (ids.length > 0) fenced(ids)
-    return ids
+    return { fenced: ids, locked: rows.flatMap(({ locked_account: id }) => id ?? []) }
   },
 })
 
-/** SQLSTATE classes 22 and 23 blame the values: out of range, a constraint violated. All else may pass. */
+/**
+ * SQLSTATE classes 22 and 23 blame the values: out of range, a constraint violated. 55P03 is the function's own limit on how
+ * long it waits for a lock. All else may pass.
+ */
 function refusal(error: unknown): never {
+  if (error instanceof postgres.PostgresError && error.code === "55P03") {
+    throw new RowsLocked(error.message, { cause: error })
+  }
   if (error instanceof postgres.PostgresError && /^2[23]/.test(error.code)) {
     throw new BatchRefused(error.message, { cause: error })
   }
@@ -43,14 +56,14 @@ function refusal(error: unknown): never {
 }
 
 /** Values are handed over as rows of the function's types, which is what the database reads with the least work. */
-function book(sql: Sql, processId: string, batch: Batch) {
+function book(sql: Sql, processId: string, batch: Batch, patient: boolean) {
   const payers = new Payers()
   const ended = batch.settlements.flatMap(({ opening, records, voided }) => {
     const payer = payers.of(opening)
     return records.map((record) => recordRow(opening, record, voided, payer))
   })
-  return sql<{ fenced_call: string | null }[]>`
-    select fenced_call from book_1(${processId}, true, ${rows(batch.openings.map(openingRow))}::book_1_opening[],
+  return sql<{ locked_account: string | null; fenced_call: string | null }[]>`
+    select locked_account, fenced_call from book_1(${processId}, ${patient}, ${rows(batch.openings.map(openingRow))}::book_1_opening[],
       ${rows(ended)}::book_1_record[], ${rows(payers.purses)}::book_1_purse[])`
 }
 

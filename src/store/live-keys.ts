@@ -68,9 +68,11 @@ export async function loadKey(
   statements: KeyStatements,
   keyHash: string,
   nowMs: number,
+  written: (accountId: string) => Promise<void> = async () => {},
 ): Promise<LoadedKey | undefined> {
   const record = await statements.findKey(keyHash)
   if (record === undefined) return undefined
+  await written(record.accountId)
   const { starts } = calendarAt(nowMs, record.timeZone, record.running)
   return { record, starts, spent: await statements.readSpent(record.keyId, starts) }
 }

@@ -6,6 +6,7 @@ import type { Log } from "../log.ts"
 import { type Database, openDatabase } from "./database.ts"
 import { DataDirectoryInUse } from "./embedded/lock.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
+import { APART_AT_ONCE } from "../../actors/ledger.ts"
 import { migrate } from "./migrate.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
 
@@ -27,7 +28,8 @@ export interface Store {
   close(): Promise<void>
 }
 
-const LEDGER_CONNECTIONS = 2
+/** One that was given up may still be closing beside the one that is in use. */
+const LEDGER_CONNECTIONS = 2 + APART_AT_ONCE
 
 export async function openStore({ config, log, fatal }: StoreParts): Promise<Store> {
   const embedded =

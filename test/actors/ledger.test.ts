@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import {
+  APART_AT_ONCE,
   type Batch,
+  type Committed,
   Ledger,
   type LedgerCommand,
   type LedgerView,
   type Opening,
+  RowsLocked,
   type Settlement,
 } from "../../actors/ledger.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
@@ -12,9 +15,10 @@ import { micro, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/tokens.ts"
 import { flush } from "../kernel/world.ts"
 
+/** What follows an `@` is the account. */
 const opening = (requestId: string): Opening => ({
   requestId,
-  accountId: "acc",
+  accountId: requestId.split("@")[1] ?? "acc",
   keyId: "key",
   leaseId: 1n,
   model: "m",
@@ -52,16 +56,17 @@ const settlement = (requestId: string, charge = 5n): Settlement => ({
 /** A ledger whose commits end when the test says so. */
 function ledger() {
   const clock = new VirtualClock()
-  const commits: { readonly batch: Batch; readonly end: PromiseWithResolvers<readonly string[]> }[] = []
+  const commits: { readonly batch: Batch; readonly patient: boolean; readonly end: PromiseWithResolvers<Committed> }[] =
+    []
   const durable: string[] = []
   const failures: unknown[] = []
   const behaviour: Ledger = new Ledger({
     clock,
     self: (command: LedgerCommand) => behaviour.receive(command),
     store: {
-      commit(batch) {
-        const end = Promise.withResolvers<readonly string[]>()
-        commits.push({ batch, end })
+      commit(batch, patient) {
+        const end = Promise.withResolvers<Committed>()
+        commits.push({ batch, patient, end })
         return end.promise
       },
     },
@@ -77,18 +82,19 @@ function ledger() {
     settle: (id: string) =>
       behaviour.receive({ type: "settle", settlement: settlement(id), reply: told(`settle ${id}`) }),
     voids: (id: string) => behaviour.receive({ type: "void", settlement: settlement(id) }),
-    barrier: (name: string) => behaviour.receive({ type: "barrier", reply: told(name) }),
-    committed: async (fenced: readonly string[] = []) => {
-      commits.at(-1)?.end.resolve(fenced)
+    barrier: (name: string, accountId?: string) => behaviour.receive({ type: "barrier", accountId, reply: told(name) }),
+    /** The last commit, or the one of that number. */
+    committed: async ({ fenced = [], locked = [] }: Partial<Committed> = {}, number = -1) => {
+      commits.at(number)?.end.resolve({ fenced, locked })
       await flush()
     },
-    fails: async () => {
-      commits.at(-1)?.end.reject(new Error("cut"))
+    fails: async (error: Error = new Error("cut"), number = -1) => {
+      commits.at(number)?.end.reject(error)
       await flush()
     },
-    view: (): LedgerView => {
+    view: (accountId?: string): LedgerView => {
       const views: LedgerView[] = []
-      behaviour.receive({ type: "view", reply: (view) => views.push(view) })
+      behaviour.receive({ type: "view", accountId, reply: (view) => views.push(view) })
       return views[0]!
     },
     /** Each batch as the request ids that it opens, and those that it settles with their charges. */
@@ -128,7 +134,7 @@ describe("the ledger", () => {
     settle("b")
     settle("c")
     await committed()
-    await committed(["c"])
+    await committed({ fenced: ["c"] })
     expect(durable).toEqual(["settle a", "settle b", "settle c fenced"])
   })
 
@@ -243,5 +249,107 @@ describe("the ledger", () => {
     expect(commits.length).toBe(tried)
     await committed()
     expect(view().lagMs).toBe(0)
+  })
+
+  test("commits an account whose rows are locked on its own, patiently, and everybody else without it", async () => {
+    const { open, settle, committed, commits, batches, durable } = ledger()
+    open("first")
+    settle("a@locked")
+    settle("b@other")
+    open("c@locked")
+    await committed()
+    settle("d@locked")
+    settle("e@other")
+    await committed({ locked: ["locked"] })
+    expect(durable).toEqual(["open first", "settle b@other"])
+    expect(batches().slice(2)).toEqual([
+      ["", "e@other 5"],
+      ["c@locked", "a@locked 5, d@locked 5"],
+    ])
+    expect(commits.map(({ patient }) => patient)).toEqual([false, false, false, true])
+    // What comes for it meanwhile waits for its turn, and nobody waits for it.
+    settle("f@locked")
+    await committed({}, 2)
+    settle("g@other")
+    await committed({}, 4)
+    expect(durable.slice(2)).toEqual(["settle e@other", "settle g@other"])
+    await committed({}, 3)
+    expect(durable.slice(4)).toEqual(["settle a@locked", "open c@locked", "settle d@locked"])
+    expect(batches().at(-1)).toEqual(["", "f@locked 5"])
+    await committed()
+    // None is left, so it is as all others are.
+    settle("h@locked")
+    expect(commits.at(-1)?.patient).toBe(false)
+  })
+
+  test("answers a barrier of all when what was set apart is durable, and an account's when its own is", async () => {
+    const { settle, barrier, committed, durable } = ledger()
+    settle("first")
+    settle("a@locked")
+    settle("b@other")
+    barrier("all, sent before")
+    barrier("locked, sent before", "locked")
+    barrier("other, sent before", "other")
+    await committed()
+    await committed({ locked: ["locked"] })
+    barrier("other, sent after", "other")
+    barrier("all, sent after")
+    expect(durable).toEqual(["settle first", "settle b@other", "other, sent before", "other, sent after"])
+    await committed()
+    expect(durable.slice(4)).toEqual(["settle a@locked", "all, sent before", "locked, sent before", "all, sent after"])
+  })
+
+  test("tries accounts whose rows stay locked in turns, a few at once, and says for how long they have been apart", async () => {
+    const { clock, settle, committed, fails, batches, view } = ledger()
+    settle("first")
+    const names = Array.from({ length: APART_AT_ONCE + 1 }, (_, n) => `account${n}`)
+    for (const name of names) settle(`a@${name}`)
+    await committed()
+    await committed({ locked: names })
+    const apart = () =>
+      batches()
+        .slice(2)
+        .map(([, settled]) => settled)
+    expect(apart()).toEqual(names.slice(0, APART_AT_ONCE).map((name) => `a@${name} 5`))
+    clock.advance(700)
+    await fails(new RowsLocked("locked"), 2)
+    expect(apart().at(-1)).toBe(`a@${names.at(-1)} 5`)
+    expect([view("account0").lagMs, view("another").lagMs, view().lagMs]).toEqual([700, 0, 0])
+    expect(view().backlog).toBe(names.length)
+    await committed({}, 3)
+    expect(apart().at(-1)).toBe("a@account0 5")
+  })
+
+  test("sets all accounts of a batch apart when rows were locked that nobody can name", async () => {
+    const { settle, barrier, committed, fails, batches, commits, durable } = ledger()
+    settle("first")
+    settle("a@one")
+    settle("b@two")
+    barrier("after both")
+    await committed()
+    await fails(new RowsLocked("locked"))
+    expect(batches().slice(2)).toEqual([
+      ["", "a@one 5"],
+      ["", "b@two 5"],
+    ])
+    expect(commits.slice(2).map(({ patient }) => patient)).toEqual([true, true])
+    await committed({}, 3)
+    expect(durable).toEqual(["settle first", "settle b@two"])
+    await committed({}, 2)
+    expect(durable.slice(2)).toEqual(["settle a@one", "after both"])
+  })
+
+  test("replaces a settlement that is voided while it is set apart, and reverses one that may have been sent", async () => {
+    const { settle, voids, committed, fails, batches } = ledger()
+    settle("first")
+    settle("a@locked")
+    await committed()
+    await committed({ locked: ["locked"] })
+    settle("b@locked")
+    voids("a@locked")
+    voids("b@locked")
+    await fails(new RowsLocked("locked"))
+    expect(batches().at(-1)).toEqual(["", "a@locked void 0 billing_error, b@locked void 0 billing_error"])
+    await committed()
   })
 })

@@ -10,6 +10,7 @@ import { Registry } from "../../actors/kernel/registry.ts"
 import { Key, type KeyCommand, type KeyRecord, type KeyView, type ReserveReply } from "../../actors/key.ts"
 import {
   type Batch,
+  type Committed,
   Ledger,
   type LedgerCommand,
   type LedgerView,
@@ -42,13 +43,13 @@ class ModelStore {
   }
 
   /** Commits late or never, and fails whether or not it has committed. */
-  commit(batch: Batch): Promise<readonly string[]> {
+  commit(batch: Batch): Promise<Committed> {
     const { clock, random } = this.#world
     const fate = random()
-    const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
+    const { promise, resolve, reject } = Promise.withResolvers<Committed>()
     clock.after(random() * (fate < 0.1 ? 600 : 30), () => {
       if (fate > 0.15) this.#apply(batch)
-      if (fate > 0.3) resolve([])
+      if (fate > 0.3) resolve({ fenced: [], locked: [] })
       else reject(new Error("cut"))
     })
     return promise
@@ -178,7 +179,7 @@ class Simulation {
 
   async #written(): Promise<boolean> {
     const { backlog, lagMs } = await this.#look(
-      this.#ledger.insist<LedgerView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
+      this.#ledger.insist<LedgerView>((reply) => ({ type: "view", accountId: undefined, reply }), DEADLINE_MS),
     )
     return backlog === 0 && lagMs === 0
   }

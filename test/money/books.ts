@@ -106,10 +106,11 @@ export class Books {
     return { ...account, processId, lease: await this.lease(processId, account.accountId, postedMicro) }
   }
 
-  commit(processId: string, batch: Partial<Batch>): Promise<readonly string[]> {
+  /** The calls whose lease was not open any more. */
+  async commit(processId: string, batch: Partial<Batch>): Promise<readonly string[]> {
     const fenced = (ids: readonly string[]) => void this.fenced.push(...ids)
     const store = ledgerStore({ database: this.#target.db, processId, fenced })
-    return store.commit({ openings: [], settlements: [], ...batch })
+    return (await store.commit({ openings: [], settlements: [], ...batch }, true)).fenced
   }
 
   opening({ id, accountId, keyId, lease }: CallTerms): Opening {

@@ -38,7 +38,7 @@ test("a settlement that can never be booked is not charged, and all others of it
     settle(settlement)
   }
   const written = Promise.withResolvers<void>()
-  ledger.receive({ type: "barrier", reply: () => written.resolve() })
+  ledger.receive({ type: "barrier", accountId: undefined, reply: () => written.resolve() })
   await written.promise
 
   expect(told.sort()).toEqual(good.map((settlement) => settlement.opening.requestId).sort())
@@ -48,7 +48,11 @@ test("a settlement that can never be booked is not charged, and all others of it
     { part: 0, status: "billing_error", charge: 0n, absorbed: 0n },
   ])
   expect(failures.length).toBeGreaterThan(1)
-  ledger.receive({ type: "view", reply: (view: LedgerView) => expect(view).toEqual({ backlog: 0, lagMs: 0 }) })
+  ledger.receive({
+    type: "view",
+    accountId: undefined,
+    reply: (view: LedgerView) => expect(view).toEqual({ backlog: 0, lagMs: 0 }),
+  })
   await reconcile(target.sql)
 })
 

@@ -90,6 +90,9 @@ const laterFaults = [
 /** What owners try, drawn by itself as well. */
 const ownerFaults = ["time zone changes"] as const
 
+/** What somebody does at the database itself, drawn by itself as well. */
+const lockFaults = ["rows of an account are locked"] as const
+
 const all = [
   ...firstBackendFaults,
   ...statementFaults,
@@ -97,6 +100,7 @@ const all = [
   ...worldFaults,
   ...laterFaults,
   ...ownerFaults,
+  ...lockFaults,
 ] as const
 export type Fault = (typeof all)[number]
 export const faultClasses: readonly Fault[] = all
@@ -114,7 +118,7 @@ export function drawRates(random: Random): Rates {
     ...firstClientFaults.map((fault) => [fault, draw(0.25)] as const),
     ...worldFaults.map((fault) => [fault, draw(0.1)] as const),
   ]
-  const none = [...laterFaults, ...ownerFaults].map((fault) => [fault, 0] as const)
+  const none = [...laterFaults, ...ownerFaults, ...lockFaults].map((fault) => [fault, 0] as const)
   return Object.fromEntries([...entries, ...none]) as Rates
 }
 
@@ -129,6 +133,12 @@ export function withLater(rates: Rates, random: Random): Rates {
 export const withOwners = (rates: Rates, random: Random): Rates => ({
   ...rates,
   "time zone changes": random() < 0.5 ? random() ** 2 * 0.3 : 0,
+})
+
+/** `random` is yet another one. */
+export const withLocks = (rates: Rates, random: Random): Rates => ({
+  ...rates,
+  "rows of an account are locked": random() < 0.5 ? random() ** 2 * 0.5 : 0,
 })
 
 const laterMost: Readonly<Record<(typeof laterFaults)[number], number>> = {

@@ -12,6 +12,7 @@ import {
   type Rates,
   standstill,
   withLater,
+  withLocks,
   withOwners,
 } from "./faults.ts"
 import { accounts, keys, models, zones } from "./shop.ts"
@@ -72,7 +73,8 @@ export function drawPlan(seed: number, steps: number): Plan {
   const plan = drawFirstPlan(seed, steps)
   const random = seededRandom(seed ^ 0x2545f491)
   const owners = seededRandom(seed ^ 0x51ed270b)
-  const rates = withOwners(withLater(plan.rates, random), owners)
+  const locks = seededRandom(seed ^ 0x6a09e667)
+  const rates = withLocks(withOwners(withLater(plan.rates, random), owners), locks)
   const events = plan.events.flatMap((event) => [
     event.type === "call" ? withLaterManners(event, random, rates) : event,
     ...drawLater(random, rates, plan.processes),

@@ -3,7 +3,7 @@
  * `src/store` do it, on a clock that stops with the process. Times in milliseconds.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
-import type { Batch } from "../../actors/ledger.ts"
+import { type Batch, type Committed, RowsLocked } from "../../actors/ledger.ts"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
@@ -220,7 +220,7 @@ export class SimulatedProcess {
       store: this.#store(),
       share: () => this.#books.share(this.id),
       withdrawals: this.#disk.withdrawals(this.clock),
-      ledgerStore: { commit: (batch) => this.#commit(batch) },
+      ledgerStore: { commit: (batch, patient) => this.#commit(batch, patient) },
       catalogue: new LiveCatalogue(this.#catalogue),
       backends,
       fetch: fetchFor(this.#stage, this.clock),
@@ -295,7 +295,7 @@ export class SimulatedProcess {
   #store(): ActorStore {
     const books = this.#books
     return {
-      loadKey: (keyHash, nowMs) => loadKey(books, keyHash, nowMs),
+      loadKey: (keyHash, nowMs, written) => loadKey(books, keyHash, nowMs, written),
       growLease: (accountId, short, version) => books.growLease(this.id, accountId, short, version),
       returnLease: (leaseId, returned) => books.returnLease(leaseId, returned),
       growBudget: (of, short, version) => growBudget(books, this.id, of, short, version),
@@ -303,10 +303,14 @@ export class SimulatedProcess {
     }
   }
 
-  async #commit(batch: Batch): Promise<readonly string[]> {
+  async #commit(batch: Batch, patient: boolean): Promise<Committed> {
     if (batch.openings.length + batch.settlements.length === 0) {
       await this.#books.ping()
-      return []
+      return { fenced: [], locked: [] }
+    }
+    const { accountId } = batch.settlements[0]?.opening ?? {}
+    if (accountId !== undefined && this.#stage.fails("rows of an account are locked")) {
+      return await this.#commitWithout(accountId, batch, patient)
     }
     const settles = batch.settlements.length > 0 && this.#stage.fails("process stands still as it settles")
     const committing = this.#books.commit(this.id, batch)
@@ -314,7 +318,23 @@ export class SimulatedProcess {
     const fenced = await committing
     if (fenced.length > 0) this.#upsetAt = this.clock.monotonic()
     for (const _ of fenced) this.#stage.count("call settled without a lease")
-    return fenced
+    return { fenced, locked: [] }
+  }
+
+  /** Somebody else has locked the rows of an account: a patient commit waits for them in vain, another leaves it out. */
+  async #commitWithout(accountId: string, { openings, settlements }: Batch, patient: boolean): Promise<Committed> {
+    if (patient) {
+      await arrival(this.clock, 1_000)
+      throw new RowsLocked("locked by somebody")
+    }
+    const { fenced } = await this.#commit(
+      {
+        openings: openings.filter((opening) => opening.accountId !== accountId),
+        settlements: settlements.filter(({ opening }) => opening.accountId !== accountId),
+      },
+      true,
+    )
+    return { fenced, locked: [accountId] }
   }
 }
 

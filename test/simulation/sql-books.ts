@@ -170,8 +170,10 @@ export class SqlBooks implements Books, AsyncDisposable {
     return this.#keys.readSpent(keyId, starts)
   }
 
-  commit(processId: string, batch: Batch): Promise<readonly string[]> {
-    return ledgerStore({ database: this.#target.db, processId, fenced: () => {} }).commit(batch)
+  async commit(processId: string, batch: Batch): Promise<readonly string[]> {
+    const store = ledgerStore({ database: this.#target.db, processId, fenced: () => {} })
+    // Nobody else is there whose locks could be met.
+    return (await store.commit(batch, false)).fenced
   }
 
   async createAccount(accountId: string, timeZone: string): Promise<void> {

@@ -3,7 +3,7 @@
  * while newer ones are started beside it. Never changed; to be deleted with the last version that may still run.
  */
 import postgres from "postgres"
-import { type Batch, BatchRefused, type LedgerStore, type Settlement } from "../../../actors/ledger.ts"
+import { type Batch, BatchRefused, type Settlement } from "../../../actors/ledger.ts"
 import type { Database, Sql } from "../../../src/store/database.ts"
 
 /** How long one batch may take before it is given up and sent again on a fresh connection. */
@@ -16,8 +16,8 @@ export interface LedgerStoreOptions {
   readonly fenced: (requestIds: readonly string[]) => void
 }
 
-export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions): LedgerStore => ({
-  async commit(batch) {
+export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions) => ({
+  async commit(batch: Batch): Promise<readonly string[]> {
     const options = { deadlineMs: ATTEMPT_MS }
     if (batch.openings.length === 0 && batch.settlements.length === 0) {
       await database.run((sql) => sql`select 1`, options)

@@ -1,0 +1,151 @@
+/** What the ledger writes: openings and settlements, gathered into batches. Money in micro-rupiah, times in milliseconds. */
+import type { Reply } from "./kernel/actor.ts"
+import { type Micro, zero } from "./money/micro.ts"
+import type { Tokens } from "./money/tokens.ts"
+import type { PeriodStarts } from "./period.ts"
+
+/** A call that is being forwarded. */
+export interface Opening {
+  readonly requestId: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly leaseId: bigint
+  /** The catalogue's id of the model asked for. */
+  readonly model: string
+  readonly endpoint: string
+  readonly streamed: boolean
+  readonly hold: Micro
+  readonly priceId: bigint
+  /** Wall clock at admission; the spending periods that the charge counts in. */
+  readonly openedAt: number
+  readonly starts: PeriodStarts
+}
+
+/** Usage record status (gateway-api.md, "Usage record status"). */
+export type UsageStatus =
+  | "ok"
+  | "upstream_error"
+  | "aborted_stream"
+  | "usage_missing"
+  | "billing_error"
+  | "fallback_429"
+  | "fallback_oversize"
+
+/** What became of a call, or of one model of its chain. */
+export interface UsageRecord {
+  /** 0 is the final record; 1, 2, … are the markers of reroutes. */
+  readonly part: number
+  readonly model: string
+  readonly priceId: bigint
+  readonly status: UsageStatus
+  readonly tokens: Tokens
+  readonly charge: Micro
+  /** What the house bears of it. */
+  readonly absorbed: Micro
+  /** The part of `absorbed` that is not of `tokens`: counts of the backend over their bounds. */
+  readonly excess: Micro
+  readonly turns: number
+  readonly attempts: number
+  readonly errorCode: string | undefined
+  readonly flagged: boolean
+  readonly firstTokenMs: number | undefined
+  readonly durationMs: number
+}
+
+export interface Settlement {
+  readonly opening: Opening
+  /** The final record first, then the markers. */
+  readonly records: readonly [UsageRecord, ...UsageRecord[]]
+  /** Takes back a charge that may have been booked although nobody heard of it. */
+  readonly voided: boolean
+}
+
+export interface Batch {
+  readonly openings: readonly Opening[]
+  readonly settlements: readonly Settlement[]
+}
+
+export interface Committed {
+  /** Request ids of settlements whose lease was not open any more: the house bears those. */
+  readonly fenced: readonly string[]
+  /** Accounts whose rows somebody else has locked: nothing that the batch says of them was written. */
+  readonly locked: readonly string[]
+}
+
+export interface LedgerStore {
+  /**
+   * Resolves once the batch is durable. A patient commit waits some time for rows that somebody else has locked, and names no
+   * account. Rejects when the outcome is not known, or with `BatchRefused` or `RowsLocked`. An empty batch asks whether the
+   * store is there.
+   */
+  commit(batch: Batch, patient: boolean): Promise<Committed>
+}
+
+/** The store says of the batch's own values that it will never take them. Nothing of it was booked. */
+export class BatchRefused extends Error {
+  override readonly name = "BatchRefused"
+}
+
+/** Rows that the batch needs were locked for too long. Nothing of it was booked. */
+export class RowsLocked extends Error {
+  override readonly name = "RowsLocked"
+}
+
+/** `fenced`: written, but not charged, because this process had been taken for dead and closed. */
+export type Settled = "durable" | "fenced"
+
+/** Many barriers of one command, in all the lanes that it waits for. */
+export interface Barrier {
+  readonly kind: "barrier"
+  /** Undefined: of all. */
+  readonly accountId: string | undefined
+  waits: number
+  readonly reply: Reply<"durable">
+}
+
+interface OpenEntry {
+  readonly kind: "open"
+  readonly opening: Opening
+  readonly reply: Reply<"durable">
+}
+
+export interface SettleEntry {
+  readonly kind: "settle"
+  /** Replaced by its reversal when it is voided before it was sent. */
+  settlement: Settlement
+  readonly reply: Reply<Settled>
+}
+
+export type Entry = OpenEntry | SettleEntry | Barrier
+
+/** The account that an entry is about; undefined of a barrier that waits for all. */
+export function accountOf(entry: Entry): string | undefined {
+  if (entry.kind === "open") return entry.opening.accountId
+  return entry.kind === "settle" ? entry.settlement.opening.accountId : entry.accountId
+}
+
+/** An opening whose settlement is in the same batch need not be written: the record says it all. */
+export function batchOf(entries: readonly Entry[]): Batch {
+  const settlements = new Map<string, Settlement>()
+  for (const entry of entries) {
+    if (entry.kind === "settle") settlements.set(entry.settlement.opening.requestId, entry.settlement)
+  }
+  const openings: Opening[] = []
+  for (const entry of entries) {
+    if (entry.kind === "open" && !settlements.has(entry.opening.requestId)) openings.push(entry.opening)
+  }
+  return { openings, settlements: [...settlements.values()] }
+}
+
+export function voidOf(settlement: Settlement): Settlement {
+  const [final, ...markers] = settlement.records
+  const record: UsageRecord = {
+    ...final,
+    status: "billing_error",
+    charge: zero,
+    absorbed: zero,
+    excess: zero,
+    flagged: true,
+  }
+  return { opening: settlement.opening, records: [record, ...markers], voided: true }
+}

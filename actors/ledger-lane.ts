@@ -1,0 +1,143 @@
+/**
+ * One line of the ledger's entries: commits one batch at a time, in the order in which its entries came, so that a settlement
+ * never overtakes its opening. A commit whose outcome is unknown is sent again until it is known: every row is idempotent. A
+ * batch that can never be committed is halved until the one entry is found that it is for; that one is not charged, and
+ * everybody else goes on.
+ */
+import {
+  type Barrier,
+  type Batch,
+  batchOf,
+  accountOf,
+  type Entry,
+  type SettleEntry,
+  type Settlement,
+  voidOf,
+} from "./batch.ts"
+import type { Clock } from "./kernel/clock.ts"
+
+export interface LanePorts {
+  readonly clock: Clock
+  /** Begins a commit, which ends with `take`, `refused` or `failed`. */
+  readonly commit: (batch: Batch) => void
+  /** It is time for `retry`. */
+  readonly retry: () => void
+}
+
+const BATCH_LIMIT = 1_000
+const RETRY_FIRST_MS = 20
+const RETRY_LAST_MS = 500
+
+export class Lane {
+  readonly #ports: LanePorts
+  #queue: Entry[] = []
+  /** How many entries the next batch may have; few while a bad one is looked for. */
+  #batchLimit = BATCH_LIMIT
+  #inFlight: { readonly entries: Entry[]; readonly since: number } | undefined
+  #retries = 0
+
+  constructor(ports: LanePorts) {
+    this.#ports = ports
+  }
+
+  get busy(): boolean {
+    return this.#inFlight !== undefined
+  }
+  get waiting(): number {
+    return this.#queue.length
+  }
+  get backlog(): number {
+    return this.#queue.length + (this.#inFlight?.entries.length ?? 0)
+  }
+  /** How long the commit under way has been tried; 0 when none is. */
+  get lagMs(): number {
+    return this.#inFlight === undefined ? 0 : this.#ports.clock.running() - this.#inFlight.since
+  }
+
+  /** The entries of the commit under way. */
+  get sent(): readonly Entry[] {
+    return this.#inFlight?.entries ?? []
+  }
+
+  add(...entries: readonly Entry[]): void {
+    this.#queue.push(...entries)
+  }
+
+  /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */
+  addBarrier(barrier: Barrier): void {
+    if (this.#inFlight === undefined && this.#queue.length === 0) return
+    barrier.waits++
+    const last = this.#queue.length === 0 ? this.#inFlight?.entries : this.#queue
+    last?.push(barrier)
+  }
+
+  /** Whether a settlement still in the queue was replaced. If the commit under way has it, its next try does not book it. */
+  replace(voided: Settlement): boolean {
+    const isIts = (entry: Entry): entry is SettleEntry =>
+      entry.kind === "settle" && entry.settlement.opening.requestId === voided.opening.requestId
+    const queued = this.#queue.find(isIts)
+    const sent = this.#inFlight?.entries.find(isIts)
+    if (queued !== undefined) queued.settlement = voided
+    else if (sent !== undefined) sent.settlement = voided
+    return queued !== undefined
+  }
+
+  /** Begins the next commit, also of nothing. */
+  next(): void {
+    const entries = this.#queue.slice(0, this.#batchLimit)
+    this.#queue = this.#queue.slice(this.#batchLimit)
+    this.#inFlight = { entries, since: this.#ports.clock.running() }
+    this.retry()
+  }
+
+  retry(): void {
+    if (this.#inFlight === undefined) throw new Error("there is nothing to commit")
+    this.#ports.commit(batchOf(this.#inFlight.entries))
+  }
+
+  /** The commit under way has ended: its entries. */
+  take(): readonly Entry[] {
+    const done = this.#inFlight
+    if (done === undefined) throw new Error("a commit ended that nobody began")
+    this.#inFlight = undefined
+    this.#retries = 0
+    this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
+    return done.entries
+  }
+
+  /** Takes what of an account is queued out of the queue. */
+  takeQueued(accountId: string): readonly Entry[] {
+    const isIts = (entry: Entry) => entry.kind !== "barrier" && accountOf(entry) === accountId
+    const taken = this.#queue.filter(isIts)
+    this.#queue = this.#queue.filter((entry) => !isIts(entry))
+    return taken
+  }
+
+  get queuedBarriers(): readonly Barrier[] {
+    return this.#queue.filter((entry) => entry.kind === "barrier")
+  }
+
+  failed(): void {
+    const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** this.#retries++)
+    this.#ports.clock.after(waitMs, this.#ports.retry)
+  }
+
+  /** Puts the commit under way back into the queue. */
+  putBack(): void {
+    this.#queue.unshift(...this.take())
+  }
+
+  /** Whoever waits for what is given up here is not answered, and so told that nothing is charged. */
+  refused(): void {
+    const entries = this.take()
+    const [only, ...others] = entries.filter((entry) => entry.kind !== "barrier")
+    if (only !== undefined && others.length > 0) {
+      this.#batchLimit = Math.ceil(entries.length / 2)
+      this.#queue.unshift(...entries)
+    } else {
+      this.#queue.unshift(...entries.filter((entry) => entry.kind === "barrier"))
+      if (only?.kind === "settle" && !only.settlement.voided)
+        this.#queue.unshift({ kind: "settle", settlement: voidOf(only.settlement), reply: () => {} })
+    }
+  }
+}
