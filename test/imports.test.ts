@@ -111,6 +111,18 @@ test("nothing points up, and rooms of one rank know nothing of each other", () =
   expect(wrong.map(told)).toEqual([])
 })
 
+test("a wire format knows no other one: what two of them need stands above them", () => {
+  const formats = ["bedrock", "chat", "messages", "responses"]
+  const formatOf = (file: string) => formats.find((format) => file.startsWith(`src/wire/${format}/`))
+  const sideways = imports.filter(({ from, to }) => {
+    const other = formatOf(to)
+    const shared = from.startsWith("src/wire/shared/") || from.startsWith("src/wire/estimate/")
+    return other !== undefined && (shared || (formatOf(from) ?? other) !== other)
+  })
+  expect(imports.some(({ from }) => formatOf(from) !== undefined)).toBe(true)
+  expect(sideways.map(told)).toEqual([])
+})
+
 test("the page takes types from the server, and one leaf that imports nothing", () => {
   const taken = imports.filter(({ from, to }) => isPage(from) && !isPage(to))
   expect(taken.length).toBeGreaterThan(0)

@@ -12,7 +12,7 @@ import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from ".
 import { isTaken } from "../wire/bedrock/betas.ts"
 import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { WireFormat } from "../wire/format.ts"
-import { askedBetas } from "../wire/messages/betas.ts"
+import { askedBetas } from "../wire/shared/betas.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {

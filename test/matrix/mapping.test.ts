@@ -81,7 +81,7 @@ const index: readonly (readonly [trap: string, file: string, words: string])[] =
   ["cache marks are stripped", `${chat}-prompt-encode.test`, "cache marks are left out"],
   ["defer_loading is stripped", `${messages}-decode.test`, "what only steers the vendor's backend falls away"],
   ["context_management is stripped", `${messages}-decode.test`, "context_management: { edits: [] }"],
-  ["long names, and the way back", `${chat}-tool-names.test`, "with a way back, whatever it was"],
+  ["long names, and the way back", "wire/tool-names.test", "with a way back, whatever it was"],
   ["usage is always asked for", `${chat}-prompt-encode.test`, "a stream is always asked for its usage"],
 
   // A chat backend's stream, for a messages client.
@@ -125,8 +125,8 @@ const index: readonly (readonly [trap: string, file: string, words: string])[] =
   ["thinking goes back to who sealed it, and nobody else", matrix, "thinking and a tool call, sent back"],
   [
     "a failed response is an error, and no end_turn",
-    `${responses}-event-decode.test`,
-    "a failure is an event, and no end",
+    "wire/backend-stream.test",
+    "ends in a failure, and nothing comes after it",
   ],
 
   // The short ways.

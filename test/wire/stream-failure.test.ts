@@ -4,9 +4,9 @@ import Anthropic, { APIError as MessagesError } from "@anthropic-ai/sdk"
 import OpenAI, { APIError } from "openai"
 import { Failure } from "../../src/failure/failure.ts"
 import { type FailureCode, failureCodes } from "../../src/failure/table.ts"
-import { streamFailure as chat } from "../../src/wire/chat/stream-failure.ts"
-import { streamFailure as messages } from "../../src/wire/messages/stream-failure.ts"
-import { failedReply, streamFailure as responses } from "../../src/wire/responses/stream-failure.ts"
+import { streamFailure as chat } from "../../src/wire/chat/events-out.ts"
+import { streamFailure as messages } from "../../src/wire/messages/events-out.ts"
+import { failedReply, streamFailure as responses } from "../../src/wire/responses/events-out.ts"
 import { bytesOf, fixture, parse, replay, sent, view } from "./replay.ts"
 
 const context = { requestId: "req_1", model: "catalogue/model", started: false }

@@ -2,19 +2,20 @@
  * A ConverseStream: `messageStart` … `messageStop`, and then `metadata` with the counts, which is the end. Calls of tools are
  * put together by the reader that chat has: pieces of arguments under an index.
  */
+import { isText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import { CallReader } from "../chat/calls-decode.ts"
-import { toolNames } from "../chat/tool-names.ts"
+import { CallReader } from "../shared/tool-calls.ts"
+import { NARROW, toolNames } from "../shared/tool-names.ts"
 import type { EventDecoder } from "../codec.ts"
 import type { BackendEvents, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { readFinish } from "./stop-reason.ts"
+import { readFinish } from "./reply.ts"
 import { readUsage, usageTokens } from "./usage.ts"
 
 export const backendEvents = (): BackendEvents => new ConverseEvents()
@@ -71,7 +72,7 @@ class ConverseEventDecoder implements EventDecoder {
 
   constructor(prompt: Prompt) {
     this.#stopSequences = prompt.stopSequences
-    this.#calls = new CallReader(toolNames(prompt))
+    this.#calls = new CallReader(toolNames(prompt, NARROW))
   }
 
   decode(event: SseEvent, body: JsonObject = {}): ModelEvent[] {
@@ -121,5 +122,3 @@ function thinkingEvents({ text, signature, redactedContent }: JsonObject): Model
     events.push({ type: "thinking-seal", seal: { by: "messages-redacted", data: redactedContent } })
   return events
 }
-
-const isText = (value: Json | undefined): value is string => typeof value === "string" && value !== ""

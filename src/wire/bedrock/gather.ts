@@ -1,4 +1,5 @@
 /** A ConverseStream put together into the answer of Converse. */
+import { readText } from "../shared/text.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Gatherer } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
@@ -57,15 +58,13 @@ class ConverseGatherer implements Gatherer {
 }
 
 function grow(block: Block, { text, toolUse, reasoningContent: thinking }: JsonObject): void {
-  block.text += textOf(text)
-  if (isObject(toolUse)) block.json += textOf(toolUse["input"])
+  block.text += readText(text)
+  if (isObject(toolUse)) block.json += readText(toolUse["input"])
   if (!isObject(thinking)) return
-  block.thinking += textOf(thinking["text"])
-  block.signature += textOf(thinking["signature"])
-  block.redacted += textOf(thinking["redactedContent"])
+  block.thinking += readText(thinking["text"])
+  block.signature += readText(thinking["signature"])
+  block.redacted += readText(thinking["redactedContent"])
 }
-
-const textOf = (value: Json | undefined): string => (typeof value === "string" ? value : "")
 
 function blockOf({ text, thinking, signature, redacted, call, json }: Block): JsonObject[] {
   if (call !== undefined) return [{ toolUse: { ...call, input: inputOf(json) } }]

@@ -3,11 +3,10 @@
  * and what Bedrock does not know is a 400 there, so only what it is known to take travels. What is left out changes no
  * answer; docs/formats.md lists it. `system` and thinking blocks are kept as they are but for their cache marks.
  */
+import { askedBetas, family } from "../shared/betas.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import { notServed } from "../../language/shape.ts"
 import type { Failure } from "../../failure/failure.ts"
-import { family } from "../messages/tools.ts"
-import { askedBetas } from "../messages/betas.ts"
 import { takenBetas } from "./betas.ts"
 
 const VERSION = "bedrock-2023-05-31"

@@ -3,6 +3,7 @@
  * usage changes, and whatever else it holds travels untouched; for a client of another format its first choice is read: more
  * than one is never asked for there.
  */
+import { readText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -13,9 +14,9 @@ import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { CallReader } from "./calls-decode.ts"
+import { CallReader } from "../shared/tool-calls.ts"
 import { readFinish } from "./finish.ts"
-import { toolNames } from "./tool-names.ts"
+import { NARROW, toolNames } from "../shared/tool-names.ts"
 import { readUsage, usageTokens } from "./usage.ts"
 
 const END_MARK = "[DONE]"
@@ -111,7 +112,7 @@ class ChatEventDecoder implements EventDecoder {
 
   constructor(prompt: Prompt) {
     this.#stopSequences = prompt.stopSequences
-    this.#calls = new CallReader(toolNames(prompt))
+    this.#calls = new CallReader(toolNames(prompt, NARROW))
   }
 
   decode({ data }: SseEvent, chunk: JsonObject | undefined): ModelEvent[] {
@@ -176,13 +177,11 @@ export function readSaid(message: JsonObject): Said {
   const { content } = message
   const parts = Array.isArray(content) ? content.filter(isObject) : []
   return {
-    thinking: text([message.reasoning_content, message.reasoning].find(filled)) || textOf(parts, "thinking"),
-    text: text(content) || textOf(parts, "text"),
-    refusal: text(message.refusal),
+    thinking: readText([message.reasoning_content, message.reasoning].find(filled)) || textOf(parts, "thinking"),
+    text: readText(content) || textOf(parts, "text"),
+    refusal: readText(message.refusal),
   }
 }
-
-const text = (value: Json | undefined): string => (typeof value === "string" ? value : "")
 
 /** The text of all parts of a type, each in a field of the type's own name, as a text or as further parts. */
 const textOf = (parts: readonly JsonObject[], type: string): string =>
@@ -190,6 +189,6 @@ const textOf = (parts: readonly JsonObject[], type: string): string =>
     .filter((part) => part.type === type)
     .map((part) => {
       const said = part[type]
-      return Array.isArray(said) ? textOf(said.filter(isObject), "text") : text(said)
+      return Array.isArray(said) ? textOf(said.filter(isObject), "text") : readText(said)
     })
     .join("")

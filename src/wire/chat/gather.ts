@@ -2,10 +2,11 @@
  * A chat stream put together into the completion that a call without a stream would have got. Fields that nobody here knows
  * are kept: a text goes on where it came in pieces, a list grows, and of anything else the last value is the whole.
  */
+import { readText } from "../shared/text.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Gatherer } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
-import { OpenCalls } from "./open-calls.ts"
+import { OpenCalls } from "../shared/tool-calls.ts"
 
 export const gatherer = (): Gatherer => new ChatGatherer()
 
@@ -81,8 +82,8 @@ function takeDelta(choice: Choice, { tool_calls: calls, function_call: older, co
   if (Array.isArray(calls)) for (const piece of calls) if (isObject(piece)) takeCall(choice.calls, piece)
   if (!isObject(older)) return
   choice.functionCall ??= { name: "", arguments: "" }
-  choice.functionCall.name ||= text(older["name"])
-  choice.functionCall.arguments += text(older["arguments"])
+  choice.functionCall.name ||= readText(older["name"])
+  choice.functionCall.arguments += readText(older["arguments"])
 }
 
 /** Texts that come whole, however often. */
@@ -91,12 +92,12 @@ const CONSTANT: ReadonlySet<string> = new Set(["role", "name", "id", "type", "fo
 function takeCall(calls: OpenCalls<Call>, { index, ...piece }: JsonObject): void {
   const { id, function: called, custom, ...fields } = piece
   const said: JsonObject = isObject(custom) ? custom : isObject(called) ? called : {}
-  const call = calls.find(index, text(id), text(said["name"]))
-  call.id ||= text(id)
-  call.name ||= text(said["name"])
+  const call = calls.find(index, readText(id), readText(said["name"]))
+  call.id ||= readText(id)
+  call.name ||= readText(said["name"])
   call.custom ||= isObject(custom)
   const given = said["arguments"] ?? said["input"]
-  call.text += isObject(given) ? JSON.stringify(given) : text(given)
+  call.text += isObject(given) ? JSON.stringify(given) : readText(given)
   for (const [name, value] of Object.entries(fields)) if (present(value)) set(call.fields, name, value)
 }
 
@@ -110,18 +111,16 @@ function messageOf({ message, calls, functionCall }: Choice): JsonObject {
     ...more,
   }))
   const silent = !present(content) || content === ""
-  const otherwise = called.length > 0 || functionCall !== undefined || text(refusal) !== ""
+  const otherwise = called.length > 0 || functionCall !== undefined || readText(refusal) !== ""
   return {
     role: role ?? "assistant",
     content: silent ? (otherwise ? null : "") : content,
-    refusal: text(refusal) === "" ? null : refusal,
+    refusal: readText(refusal) === "" ? null : refusal,
     ...others,
     ...(called.length > 0 && { tool_calls: called }),
     ...(functionCall && { function_call: functionCall }),
   }
 }
-
-const text = (value: Json | undefined): string => (typeof value === "string" ? value : "")
 
 /** What has come of a field, and what comes now. */
 function grown(before: Json | undefined, now: Json): Json {

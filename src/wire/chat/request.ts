@@ -1,14 +1,18 @@
 /**
- * A chat completions request: checked, understood, and written anew for a backend of the same format. It is strict about
- * the fields that gateway-api.md, "POST /v1/chat/completions" names, and lenient about others: unknown fields are left out.
+ * A chat completions request: checked, understood, and written anew for a backend of the same format. Strict where the
+ * specification speaks (gateway-api.md, "POST /v1/chat/completions"), else lenient: fields that are not known are left out.
  *
  * JSON mode (`json_object`) is not counted as structured outputs: it constrains nothing to a schema, nearly every model
  * has it, and refusing it outside of messages would take away from clients what costs nobody anything.
  */
+import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { answerLimit, type ModelRequest, type Feature, type Forwarding, forwardedBody } from "../../language/request.ts"
+import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRequest } from "../../language/request.ts"
 import {
+  beginsWith,
+  checkName,
   checkRole,
+  checkSchema,
   firstFailure,
   misshapen,
   notServed,
@@ -20,14 +24,12 @@ import {
   saysNothing,
   shown,
 } from "../../language/shape.ts"
-import { Failure } from "../../failure/failure.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
 import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
 import { refuseTier, serviceTier } from "../service-tier.ts"
 import { CHAT_FIELDS } from "./fields.ts"
-import { checkTools } from "./tools.ts"
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"]
 /** Roles whose message may say what it has to say outside of `content` (tool calls), or have nothing to say. */
@@ -162,3 +164,49 @@ function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failur
 
 const saysText = (modalities: Json | undefined): boolean =>
   !present(modalities) || (Array.isArray(modalities) && modalities.every((modality) => modality === "text"))
+
+// The tools of a chat completions request: their shape, and what they make use of. A function without `parameters`
+// takes none in this format; where it has some, their schema obeys the same rule as a messages tool's.
+
+/** What the tools make use of. A search that the backend would run is a feature of its own, not tool use. */
+function checkTools(body: JsonObject): Set<Feature> | Failure {
+  const tools = readObjects(body["tools"], "tools")
+  if (tools instanceof Failure) return tools
+  const functions = readObjects(body["functions"], "functions")
+  if (functions instanceof Failure) return functions
+  const failure =
+    firstFailure(tools, (tool, index) => checkTool(tool, `tools[${index}]`)) ??
+    firstFailure(functions, (tool, index) => checkFunction(tool, `functions[${index}]`)) ??
+    firstFailure(tools, refuseHosted)
+  if (failure) return failure
+  const features = new Set<Feature>()
+  for (const tool of tools) features.add(isWebSearch(tool) ? "web_search" : "tools")
+  if (functions.length > 0) features.add("tools")
+  return features
+}
+
+const isWebSearch = (tool: JsonObject): boolean => beginsWith(tool["type"], "web_search")
+
+function checkTool(tool: JsonObject, field: string): Failure | undefined {
+  const wrongType = checkName(tool["type"], `${field}.type`)
+  if (wrongType) return wrongType
+  if (tool["type"] === "function") return checkFunction(tool["function"], `${field}.function`)
+  return tool["type"] === "custom" ? checkDefinition(tool["custom"], `${field}.custom`) : undefined
+}
+
+function checkFunction(definition: JsonObject[string], field: string): Failure | undefined {
+  const failure = checkDefinition(definition, field)
+  if (failure) return failure
+  const parameters = isObject(definition) ? definition["parameters"] : undefined
+  return present(parameters) ? checkSchema(parameters, `${field}.parameters`) : undefined
+}
+
+function checkDefinition(definition: JsonObject[string], field: string): Failure | undefined {
+  if (!isObject(definition)) return misshapen(`'${field}' is ${shown(definition)}; it must be an object.`)
+  return checkName(definition["name"], `${field}.name`)
+}
+
+function refuseHosted(tool: JsonObject, index: number): Failure | undefined {
+  if (tool["type"] === "function" || tool["type"] === "custom" || isWebSearch(tool)) return undefined
+  return notServed(`'tools[${index}].type' is ${shown(tool["type"])}; function and custom tools are served here.`)
+}

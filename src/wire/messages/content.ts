@@ -1,8 +1,9 @@
 /**
- * The messages and the system prompt of a messages request. Blocks may sit inside of blocks (an image in a tool's
- * result), so every check of a block looks at the flat list of all of them that is handed back here.
+ * The messages and the system prompt of a messages request, and the cache marks in them. Blocks may sit inside of blocks (an
+ * image in a tool's result), so every check of a block looks at the flat list of all of them that is handed back here.
  */
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { CacheMark } from "../../language/prompt.ts"
 import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
@@ -61,3 +62,14 @@ export function readSystem(value: Json | undefined): Failure | undefined {
       : misshapen(`'system[${index}]' is a block of type ${shown(block["type"])}; it must be a text block.`),
   )
 }
+
+/** The mark of a block, as the field that parts have it in; nothing where there is none. */
+export function readCache({ cache_control: mark }: JsonObject): { readonly cache?: CacheMark } {
+  if (!isObject(mark)) return {}
+  return { cache: { ttl: typeof mark["ttl"] === "string" ? mark["ttl"] : undefined } }
+}
+
+export const cacheControl = (cache: CacheMark | undefined): JsonObject =>
+  cache === undefined
+    ? {}
+    : { cache_control: { type: "ephemeral", ...(cache.ttl !== undefined && { ttl: cache.ttl }) } }

@@ -3,6 +3,7 @@
  * client every other event goes out with the exact text it came with. For a client of another format each block is a part;
  * pings, citations, and what tools that ran at the backend did are left out.
  */
+import { readText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -13,12 +14,11 @@ import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
 import { eventType, type SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { readText } from "./blocks-decode.ts"
-import { freeText } from "./custom-input.ts"
+import { freeText } from "../shared/free-text.ts"
 import { finishReason } from "./stop-reason.ts"
-import { decodeUsage } from "./told-usage.ts"
-import { ToolsAsked } from "./tool-names.ts"
-import { laterUsage, startUsage, usageTokens } from "./usage.ts"
+import { decodeUsage, laterUsage, startUsage, usageTokens } from "./usage.ts"
+import { type ToolNames, toolNames } from "../shared/tool-names.ts"
+import { TOOL_NAMES } from "./prompt-out.ts"
 
 /** What a model writes. */
 const OPEN = { texts: new Set(["delta.text", "delta.thinking", "delta.partial_json"]) }
@@ -91,7 +91,7 @@ interface OpenTool {
 }
 
 export class MessagesEventDecoder implements EventDecoder {
-  readonly #asked: ToolsAsked
+  readonly #names: ToolNames
   #usage: JsonObject = {}
   #tools = 0
   #tool: OpenTool | undefined
@@ -100,7 +100,7 @@ export class MessagesEventDecoder implements EventDecoder {
   #open = false
 
   constructor(prompt: Prompt) {
-    this.#asked = new ToolsAsked(prompt)
+    this.#names = toolNames(prompt, TOOL_NAMES)
   }
 
   decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
@@ -150,7 +150,8 @@ export class MessagesEventDecoder implements EventDecoder {
   }
 
   #beginTool({ id, name: written, input }: JsonObject): ModelEvent {
-    const { name, custom } = this.#asked.called(readText(written))
+    const name = this.#names.original(readText(written))
+    const custom = this.#names.isCustom(name)
     const index = this.#tools++
     this.#tool = { index, custom, input, pieces: "" }
     return { type: "tool-call-start", index, id: readText(id), name, custom }

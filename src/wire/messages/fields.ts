@@ -6,7 +6,7 @@
 import type { Json, JsonObject } from "../../language/json.ts"
 import { beginsWith } from "../../language/shape.ts"
 import { CACHE_MARK, fields, type Fields, SIGNED } from "../fields.ts"
-import { BETA } from "./betas.ts"
+import { BETA } from "../shared/betas.ts"
 
 const AMOUNT = fields("type value")
 const SCHEMA = fields("type", { schema: "anything" })

@@ -1,10 +1,15 @@
-/** The messages format, assembled. */
+/**
+ * The messages format, assembled.
+ */
+import type { WireCodec } from "../codec.ts"
 import type { WireFormat } from "../format.ts"
+import { backendEvents, MessagesEventDecoder } from "./events-in.ts"
+import { MessagesEventEncoder, streamFailure } from "./events-out.ts"
 import { gatherer } from "./gather.ts"
-import { readReply } from "./reply.ts"
+import { decodePrompt } from "./prompt-in.ts"
+import { encodePrompt } from "./prompt-out.ts"
+import { decodeReply, encodeReply, readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
-import { streamFailure } from "./stream-failure.ts"
-import { backendEvents } from "./events-in.ts"
 
 export const messagesFormat: WireFormat = {
   endpoint: "messages",
@@ -16,4 +21,16 @@ export const messagesFormat: WireFormat = {
   gatherer,
   streamFailure,
   failedReply: undefined,
+}
+
+// The messages format and the neutral language, both ways, assembled.
+
+export const messagesCodec: WireCodec = {
+  endpoint: "messages",
+  decodePrompt,
+  encodePrompt,
+  eventDecoder: (prompt) => new MessagesEventDecoder(prompt),
+  eventEncoder: (view) => new MessagesEventEncoder(view),
+  decodeReply,
+  encodeReply,
 }

@@ -2,10 +2,10 @@
  * A messages stream put together into the message that a call without a stream would have got. Fields and kinds of deltas
  * that nobody here knows are kept: a text goes on where it came in pieces, anything else is set.
  */
+import { readText } from "../shared/text.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Gatherer } from "../format.ts"
 import { eventType, type SseEvent } from "../sse.ts"
-import { readText } from "./blocks-decode.ts"
 import { laterUsage, startUsage } from "./usage.ts"
 
 export const gatherer = (): Gatherer => new MessageGatherer()

@@ -2,25 +2,24 @@
  * A messages request: checked, understood, and written anew for a backend of the same format. Thinking blocks are never
  * touched on the way, and of `system` only the life of cache marks: the vendor's signatures are bound to them.
  */
-import { isObject, type JsonObject } from "../../language/json.ts"
+import { readMessages, readSystem } from "./content.ts"
+import { Failure } from "../../failure/failure.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import {
   answerLimit,
-  type ModelRequest,
   type Feature,
-  type Forwarding,
   forwardedBody,
+  type Forwarding,
+  type ModelRequest,
   type WebSearchOptions,
 } from "../../language/request.ts"
-import { misshapen, readCount, readFlag, readObject } from "../../language/shape.ts"
-import { Failure } from "../../failure/failure.ts"
+import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../language/shape.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
 import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
-import { serviceTier } from "../service-tier.ts"
-import { readMessages, readSystem } from "./content.ts"
+import { refuseTier, serviceTier } from "../service-tier.ts"
 import { MESSAGES_FIELDS } from "./fields.ts"
-import { refuseNotServed } from "./not-served.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
@@ -119,3 +118,37 @@ const estimatePrompt = (body: JsonObject): InputEstimate =>
     tools: [body["tools"]],
     schemas: [isObject(body["output_config"]) ? body["output_config"]["format"] : undefined, body["output_format"]],
   })
+
+// What a messages request may not ask for, because the operator's one account at the backend stands behind every
+// customer (decisions §8): state that is kept there would leak from one customer to another, another model or speed
+// there would cost what the catalogue's rates do not cover.
+
+const STATE = ["container", "thread", "mcp_servers", "user_profile_id", "workspace_id"]
+const REROUTES = ["fallbacks", "fallback_credit_token", "billing_policy"]
+
+function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[]): Failure | undefined {
+  const state = STATE.find((field) => asksFor(body[field]))
+  if (state === "thread") return threads
+  if (state !== undefined) return notServed(`'${state}' names state or servers at the backend; leave it out.`)
+  const reroute = REROUTES.find((field) => asksFor(body[field]))
+  if (reroute !== undefined) return notServed(`'${reroute}' changes what the call costs at the backend; leave it out.`)
+  const { speed } = body
+  if (present(speed) && speed !== "standard")
+    return notServed(`'speed' is ${shown(speed)}; only the standard speed is served.`)
+  if (blocks.some(namesFile)) return notServed("File ids name state kept at the backend; send the data itself instead.")
+  return refuseTier(body)
+}
+
+/** The vendor's SDK asks for one by default wherever it runs tools, and its users have never heard of it. */
+const threads = new Failure("request.unsupported_feature", {
+  message: "'thread' would keep the conversation at the backend, which is not served; send all of it with each call.",
+  hint: "With the vendor's SDK, pass `thread: false` to its tool runner.",
+})
+
+/** Absent, null and an empty list ask for nothing. */
+const asksFor = (value: Json | undefined): boolean => present(value) && !(Array.isArray(value) && value.length === 0)
+
+function namesFile(block: JsonObject): boolean {
+  const { type, source } = block
+  return type === "container_upload" || (isObject(source) && (source["type"] === "file" || present(source["file_id"])))
+}

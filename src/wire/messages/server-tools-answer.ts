@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from "../../language/json.ts"
 import { encodeSse } from "../sse.ts"
 import { type FoundPage, resultBlock, searchBlock, type SearchErrorCode } from "./server-tools-blocks.ts"
 import type { Turn } from "./server-tools-turn.ts"
-import { promptUsage } from "./told-usage.ts"
+import { promptUsage } from "./usage.ts"
 
 /** Reasons of this format for an end that the gateway itself makes. */
 export type GatewayEnd = "pause_turn" | "max_tokens" | "model_context_window_exceeded"

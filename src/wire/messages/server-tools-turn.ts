@@ -2,11 +2,11 @@
  * One turn of a backend within an answer for which the gateway searches: what of it the client is told, in blocks that
  * count on from the turns before, and what is withheld: calls of the search tool, and the turn's own end.
  */
+import { readText } from "../shared/text.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { Steps } from "../steps.ts"
-import { readText } from "./blocks-decode.ts"
 import { GrowingBlocks } from "./gather.ts"
 import { SEARCH_TOOL, webCitation } from "./server-tools-blocks.ts"
 

@@ -3,14 +3,14 @@
  * here the gateway runs it (src/gateway/tool-loop.ts), so the backend is offered a plain tool of the same name in its
  * place. What a client sends back of earlier searches is said in the plain tool's words too (server-tools-history.ts).
  */
+import { family } from "../shared/betas.ts"
+import { readMessages } from "./content.ts"
+import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { WebSearchOptions } from "../../language/request.ts"
 import { misshapen, readCount, shown } from "../../language/shape.ts"
-import { Failure } from "../../failure/failure.ts"
-import { readMessages } from "./content.ts"
 import { SEARCH_TOOL } from "./server-tools-blocks.ts"
 import { expandHistory, hasSearched } from "./server-tools-history.ts"
-import { family } from "./tools.ts"
 
 const isWebSearch = (tool: JsonObject): boolean => family(tool) === "web_search"
 
@@ -102,8 +102,19 @@ function plainTool({ user_location: location, cache_control: mark }: JsonObject)
 }
 
 /** What is forced in the first turn would be forced for ever; after it the model decides. */
-export function freeChoice(choice: Json | undefined): Json | undefined {
+function freeChoice(choice: Json | undefined): Json | undefined {
   if (!isObject(choice) || (choice["type"] !== "tool" && choice["type"] !== "any")) return choice
   const { disable_parallel_tool_use: single } = choice
   return { type: "auto", ...(present(single) && { disable_parallel_tool_use: single }) }
+}
+
+// A conversation gone on with by the gateway: what the assistant said comes after it, and no tool is forced any more.
+
+export function continuedBody(body: JsonObject, said: JsonObject): JsonObject {
+  const { messages: asked, tool_choice: choice } = body
+  return {
+    ...body,
+    messages: [...(Array.isArray(asked) ? asked : []), said],
+    ...(choice !== undefined && { tool_choice: freeChoice(choice) }),
+  }
 }

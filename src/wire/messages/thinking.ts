@@ -1,12 +1,93 @@
 /**
- * A thinking budget beneath a lowered answer limit (decisions §3). The backend takes a budget only from 1,024 tokens up
- * and only under the limit, so the budget shrinks with the limit, in proportion, that room for the answer stays; where
- * no budget fits any more, the answer comes without thinking.
+ * Thinking as a messages backend is asked for it: a budget of tokens for the older models, an effort for the newer ones
+ * (model-traits.ts says which). Budgets are at least 1,024 tokens, and at most four fifths of the answer limit, so that
+ * room for the answer stays; where none fits, the answer comes without thinking.
  */
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import type { Effort, Reasoning } from "../../language/prompt.ts"
 import { beginsWith } from "../../language/shape.ts"
+import { type ModelTraits, nearestEffort } from "./model-traits.ts"
 
 const LEAST_BUDGET = 1024
+/** Tokens, for a client that named an effort where the model wants a budget. */
+const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
+  minimal: LEAST_BUDGET,
+  low: 2048,
+  medium: 8192,
+  high: 16_384,
+  xhigh: 32_768,
+  max: 65_536,
+}
+
+/** The fields of the body that ask for thinking; none where the client said nothing of it. */
+export interface EncodedReasoning {
+  readonly thinking?: JsonObject
+  readonly effort?: Effort
+}
+
+/** Tokens: what the client allows for the answer, and what is left of that when the balance has been asked. */
+interface AnswerLimits {
+  readonly asked: number
+  readonly limit: number
+}
+
+/** `messages` are those of the body, already encoded. */
+export function encodeReasoning(
+  reasoning: Reasoning | undefined,
+  traits: ModelTraits,
+  limits: AnswerLimits,
+  messages: readonly JsonObject[],
+): EncodedReasoning {
+  if (reasoning === undefined) return {}
+  if (!reasoning.enabled || reasoning.effort === "none") return off(traits)
+  if (traits.thinking === "adaptive") return adaptive(reasoning, traits)
+  return goesOnUnthinking(messages) ? {} : budget(reasoning, limits)
+}
+
+/** Whether the backend will think, so far as the request says. */
+export const thinks = (thinking: JsonObject | undefined): boolean =>
+  thinking?.["type"] === "enabled" || thinking?.["type"] === "adaptive"
+
+function off(traits: ModelTraits): EncodedReasoning {
+  if (traits.off === "omit") return {}
+  if (traits.off === "never") return { effort: "low" }
+  return { thinking: { type: traits.off } }
+}
+
+function adaptive({ effort, visible }: Reasoning, traits: ModelTraits): EncodedReasoning {
+  const display = traits.hidesThinking ? { display: visible ? "summarized" : "omitted" } : {}
+  const nearest = effort === undefined ? undefined : nearestEffort(traits, effort)
+  return { thinking: { type: "adaptive", ...display }, ...(nearest !== undefined && { effort: nearest }) }
+}
+
+function budget({ effort = "medium", budgetTokens }: Reasoning, { asked, limit }: AnswerLimits): EncodedReasoning {
+  if (asked <= LEAST_BUDGET) return {}
+  const wanted = budgetTokens ?? Math.min(BUDGETS[effort === "none" ? "minimal" : effort], Math.floor(asked * 0.8))
+  const fitting = Math.min(Math.max(wanted, LEAST_BUDGET), asked - 1)
+  const { thinking } = lowerThinking({ thinking: { type: "enabled", budget_tokens: fitting } }, asked, limit)
+  return isObject(thinking) ? { thinking } : {}
+}
+
+/**
+ * A model with a budget must have thought before the tool calls that it goes on from, and cannot think in the middle of
+ * a turn. Clients of other formats may have no way to keep its thinking, so there it goes on without.
+ */
+function goesOnUnthinking(messages: readonly JsonObject[]): boolean {
+  const assistant = messages.findLast(({ role }) => role === "assistant")
+  if (assistant === undefined || !Array.isArray(assistant["content"])) return false
+  if (messages.at(-1) === assistant) return true
+  const [first] = assistant["content"]
+  return (
+    assistant["content"].some((block) => hasType(block, "tool_use")) && !hasType(first, "thinking", "redacted_thinking")
+  )
+}
+
+const hasType = (block: Json | undefined, ...types: readonly Json[]): boolean =>
+  isObject(block) && types.includes(block["type"] ?? null)
+
+// A thinking budget beneath a lowered answer limit (decisions §3). The backend takes a budget only from 1,024 tokens up
+// and only under the limit, so the budget shrinks with the limit, in proportion, that room for the answer stays; where
+// no budget fits any more, the answer comes without thinking.
 
 /** Changes `body`, which is the copy that is to be forwarded; what lies within it is replaced, never changed. */
 export function lowerThinking(body: JsonObject, asked: number, limit: number): JsonObject {

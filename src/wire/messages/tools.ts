@@ -1,12 +1,21 @@
 /**
  * The tools of a messages request (decisions §12.14). The client's own have a schema; the vendor's are known by a dated
  * type: those that the client runs travel, web search is the gateway's to run, and what else the vendor would run on
- * its side is not served, because it keeps state there or calls out from there.
+ * its side is not served, because it keeps state there or calls out from there. For a backend of another format those that the
+ * client runs are spelled out, and a search among tools falls away. `strict` is left out towards a backend: of the models here
+ * only some know it.
  */
-import { type Json, type JsonObject, present } from "../../language/json.ts"
+import { family } from "../shared/betas.ts"
+import { cacheControl, readCache } from "./content.ts"
+import { readText } from "../shared/text.ts"
+import { Failure } from "../../failure/failure.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../language/prompt.ts"
 import type { Feature } from "../../language/request.ts"
 import { checkName, checkSchema, firstFailure, misshapen, notServed, readObjects, shown } from "../../language/shape.ts"
-import { Failure } from "../../failure/failure.ts"
+import { freeTextSchema } from "../shared/free-text.ts"
+import type { ToolNames } from "../shared/tool-names.ts"
+import { clientTool } from "./client-tools.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. The date that follows may be any. */
 const TRAVELS = [
@@ -21,13 +30,13 @@ const TRAVELS = [
   "tool_search_tool_regex",
 ]
 
-export interface ToolUse {
+export interface CheckedTools {
   readonly features: ReadonlySet<Feature>
   /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */
   readonly refusal: Failure | undefined
 }
 
-export function checkTools(value: Json | undefined): ToolUse | Failure {
+export function checkTools(value: Json | undefined): CheckedTools | Failure {
   const tools = readObjects(value, "tools")
   if (tools instanceof Failure) return tools
   const failure = firstFailure(tools, (tool, index) => checkTool(tool, `tools[${index}]`))
@@ -35,12 +44,6 @@ export function checkTools(value: Json | undefined): ToolUse | Failure {
   const features = new Set<Feature>()
   for (const tool of tools) features.add(family(tool) === "web_search" ? "web_search" : "tools")
   return { features, refusal: firstFailure(tools, refuseHosted) }
-}
-
-/** The type without its date; undefined for the client's own tools. */
-export function family(tool: JsonObject): string | undefined {
-  const { type } = tool
-  return typeof type === "string" && type !== "custom" ? type.replace(/_\d{8}$/, "") : undefined
 }
 
 function checkTool(tool: JsonObject, field: string): Failure | undefined {
@@ -55,4 +58,130 @@ function refuseHosted(tool: JsonObject, index: number): Failure | undefined {
   const known = family(tool)
   if (known === undefined || known === "web_search" || TRAVELS.includes(known)) return undefined
   return notServed(`'tools[${index}].type' is ${shown(tool["type"])}; this server tool is not served.`)
+}
+
+// The tools of a client's request, for a backend of another format. The vendor's own are known by a dated type: those
+// that the client runs are spelled out, a search is the neutral one, and a search among tools falls away, because a
+// backend of another format is told of all tools at once.
+
+export function decodeTools(value: Json | undefined): Tool[] | Failure {
+  const tools: Tool[] = []
+  for (const tool of Array.isArray(value) ? value.filter((each) => isObject(each)) : []) {
+    const decoded = decodeTool(tool)
+    if (decoded instanceof Failure) return decoded
+    tools.push(...decoded)
+  }
+  return tools
+}
+
+function decodeTool(tool: JsonObject): Tool[] | Failure {
+  const kind = family(tool)
+  if (kind === undefined) return [ownTool(tool)]
+  if (kind === "web_search") return [{ type: "web-search", options: searchOptions(tool) }]
+  if (kind.startsWith("tool_search_tool")) return []
+  const known = clientTool(kind, readText(tool["type"]))
+  if (known === undefined)
+    return new Failure("request.unsupported_feature", {
+      message: `Tools of type ${shown(tool["type"])} are not served for this model.`,
+      hint: "Use a model of the vendor that defines this tool, or a tool with an input_schema of its own.",
+    })
+  return [{ type: "function", name: readText(tool["name"]), ...known, strict: undefined, ...readCache(tool) }]
+}
+
+const ownTool = (tool: JsonObject): Tool => ({
+  type: "function",
+  name: readText(tool["name"]),
+  description: typeof tool["description"] === "string" ? tool["description"] : undefined,
+  parameters: isObject(tool["input_schema"]) ? tool["input_schema"] : { type: "object", properties: {} },
+  strict: typeof tool["strict"] === "boolean" ? tool["strict"] : undefined,
+  ...readCache(tool),
+})
+
+/** What every tool may carry, and says nothing of a search. */
+const NO_OPTIONS = ["type", "name", "cache_control", "defer_loading", "allowed_callers", "strict"]
+
+const searchOptions = (tool: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(tool).filter(([key, value]) => !NO_OPTIONS.includes(key) && present(value)))
+
+export function decodeToolChoice(value: Json | undefined): Pick<Prompt, "toolChoice" | "parallelTools"> | Failure {
+  if (!present(value)) return { toolChoice: undefined, parallelTools: undefined }
+  const toolChoice = isObject(value) ? choiceOf(value) : undefined
+  if (!isObject(value) || toolChoice === undefined)
+    return misshapen(`'tool_choice' is ${shown(value)}; it must be an object of type auto, any, tool or none.`)
+  return { toolChoice, parallelTools: value["disable_parallel_tool_use"] === true ? false : undefined }
+}
+
+function choiceOf({ type, name }: JsonObject): ToolChoice | undefined {
+  if (type === "auto" || type === "none") return { kind: type }
+  if (type === "any") return { kind: "required" }
+  return type === "tool" && typeof name === "string" && name !== "" ? { kind: "tool", name } : undefined
+}
+
+// Tools and the choice among them, as a messages backend takes them. A tool that takes free text becomes a function with
+// one text `input`; the answer's decoder takes it out again. `strict` is left out: of the models here only some know it.
+
+type ToolUse = Pick<Prompt, "tools" | "toolChoice" | "parallelTools">
+
+/** What a search may be told, in the names of this format. */
+const SEARCH_OPTIONS = ["max_uses", "allowed_domains", "blocked_domains", "user_location"]
+
+export const encodeTools = (tools: readonly Tool[], names: ToolNames): JsonObject[] =>
+  tools.map((tool) => {
+    if (tool.type === "web-search")
+      return { type: "web_search_20250305", name: "web_search", ...searchFields(tool.options) }
+    return {
+      name: names.written(tool.name),
+      ...described(tool.description),
+      input_schema: tool.type === "custom" ? freeTextSchema(tool.grammar) : objectSchema(tool.parameters),
+      ...(tool.type === "function" && cacheControl(tool.cache)),
+    }
+  })
+
+/** The backend refuses an empty description. */
+const described = (description: string | undefined): JsonObject =>
+  description === undefined || description.trim() === "" ? {} : { description }
+
+const objectSchema = (parameters: JsonObject): JsonObject =>
+  parameters["type"] === "object" ? parameters : { properties: {}, ...parameters, type: "object" }
+
+const searchFields = (options: JsonObject): JsonObject =>
+  Object.fromEntries(SEARCH_OPTIONS.filter((key) => present(options[key])).map((key) => [key, options[key]]))
+
+/**
+ * What is offered, and the choice among it. A backend refuses a conversation with calls in it where no tools are told,
+ * which is how clients of other formats ask for a last word; so the tools that were called are told, and forbidden.
+ */
+export function toolsTold({ turns, tools, toolChoice, parallelTools }: Prompt): ToolUse {
+  if (tools.length > 0) return { tools, toolChoice, parallelTools }
+  const calls = turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts : [])).filter(isCall)
+  const told = [...new Set(calls.map(({ name }) => name))].map((name): Tool => ({
+    type: "function",
+    name,
+    description: undefined,
+    parameters: {},
+    strict: undefined,
+  }))
+  return { tools: told, toolChoice: { kind: "none" }, parallelTools: undefined }
+}
+
+const isCall = (part: AssistantPart): part is ToolCallPart => part.type === "tool-call"
+
+/**
+ * A demand for a tool is lowered to a free choice where the backend would refuse it: while it thinks, and on models that
+ * know no demand. Without tools there is nothing to choose, and the backend refuses a choice.
+ */
+export function encodeToolChoice(
+  { tools, toolChoice, parallelTools }: ToolUse,
+  mayForce: boolean,
+  names: ToolNames,
+): JsonObject | undefined {
+  if (tools.length === 0 || (toolChoice === undefined && parallelTools !== false)) return undefined
+  const choice = chosen(toolChoice ?? { kind: "auto" }, mayForce, names)
+  return parallelTools === false && choice["type"] !== "none" ? { ...choice, disable_parallel_tool_use: true } : choice
+}
+
+function chosen(choice: ToolChoice, mayForce: boolean, names: ToolNames): JsonObject {
+  if (choice.kind === "none") return { type: "none" }
+  if (choice.kind === "auto" || !mayForce) return { type: "auto" }
+  return choice.kind === "tool" ? { type: "tool", name: names.written(choice.name) } : { type: "any" }
 }

@@ -3,6 +3,7 @@
  * counts twice: the prompt in `message_start`, and all that is known by then, cumulatively, in each `message_delta`.
  */
 import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { disjointTokens } from "../tokens.ts"
 
@@ -33,3 +34,26 @@ export const laterUsage = (earlier: JsonObject, later: Json | undefined): JsonOb
     output_tokens: later.output_tokens ?? earlier.output_tokens,
   }
 }
+
+// Usage as a client of this format is told it, and as a backend of this format tells it for clients of the others. In
+// tokens. What is charged is read by usage.ts; here counts are only passed on.
+
+export function decodeUsage(usage: Json | undefined): Usage | undefined {
+  const tokens = usageTokens(usage)
+  if (tokens === undefined) return undefined
+  const details = isObject(usage) ? usage["output_tokens_details"] : undefined
+  const thinking = isObject(details) ? details["thinking_tokens"] : undefined
+  return { tokens, reasoning: typeof thinking === "number" ? thinking : undefined }
+}
+
+export const encodeUsage = ({ tokens, reasoning }: Usage): JsonObject => ({
+  ...promptUsage(tokens),
+  output_tokens: tokens.output,
+  ...(reasoning !== undefined && { output_tokens_details: { thinking_tokens: reasoning } }),
+})
+
+export const promptUsage = ({ input, cacheRead, cacheWrite }: Omit<Usage["tokens"], "output">): JsonObject => ({
+  input_tokens: input,
+  cache_creation_input_tokens: cacheWrite,
+  cache_read_input_tokens: cacheRead,
+})

@@ -4,6 +4,7 @@
  * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
  * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
+import { finishOf, replyUsage, usageTokens } from "./usage.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -15,10 +16,8 @@ import type { BackendEvents, ClientView, EventMeaning, StreamPosition } from "..
 import { eventType, type SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { answerParts, backendSide, type Side } from "./items-decode.ts"
-import { finishOf, replyUsage } from "./reply-decode.ts"
+import { answerParts, backendSide, type Side } from "./items-in.ts"
 import { nameOf } from "./tool-names.ts"
-import { usageTokens } from "./usage.ts"
 
 /** What a model writes, and what a vendor pads events with. */
 const OPEN = { texts: new Set(["delta", "obfuscation"]), number: "sequence_number" }

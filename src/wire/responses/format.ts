@@ -1,10 +1,15 @@
-/** The responses format, assembled. */
+/**
+ * The responses format, assembled.
+ */
+import type { WireCodec } from "../codec.ts"
 import type { WireFormat } from "../format.ts"
+import { backendEvents, eventDecoder } from "./events-in.ts"
+import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { gatherer } from "./gather.ts"
-import { readReply } from "./reply.ts"
+import { decodePrompt } from "./prompt-in.ts"
+import { encodePrompt, LEAST_ANSWER_TOKENS } from "./prompt-out.ts"
+import { decodeReply, encodeReply, readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
-import { failedReply, streamFailure } from "./stream-failure.ts"
-import { backendEvents } from "./events-in.ts"
 
 export const responsesFormat: WireFormat = {
   endpoint: "responses",
@@ -16,4 +21,17 @@ export const responsesFormat: WireFormat = {
   gatherer,
   streamFailure,
   failedReply,
+}
+
+// The responses format both ways between the wire and the neutral language, assembled.
+
+export const responsesCodec: WireCodec = {
+  endpoint: "responses",
+  leastAnswerTokens: LEAST_ANSWER_TOKENS,
+  decodePrompt,
+  encodePrompt,
+  eventDecoder,
+  eventEncoder,
+  decodeReply,
+  encodeReply,
 }

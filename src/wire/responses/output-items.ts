@@ -2,11 +2,10 @@
  * What a client's answer consists of: the items of its output and the response around them. A stream tells each item
  * twice and the whole again at its end, a reply tells it once; all come from here.
  */
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { FinishReason, Usage } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView } from "../codec.ts"
-import { sealedContent } from "./sealed.ts"
 import { clientNames, type ToolName } from "./tool-names.ts"
 
 export type Status = "in_progress" | "completed" | "incomplete"
@@ -136,4 +135,18 @@ function encodeUsage({ tokens, reasoning }: Usage): JsonObject {
     output_tokens_details: { reasoning_tokens: present(reasoning) ? reasoning : 0 },
     total_tokens: input + tokens.output,
   }
+}
+
+// Another format's seal on thinking, carried in the `encrypted_content` of a reasoning item: the one field of this
+// format that its clients keep and send back untouched. A messages backend takes its own thinking back only with its
+// signature, so without the envelope a conversation through this format would lose it after one turn.
+
+const envelope = (by: Seal["by"]): string => `loket.${by}.`
+const FOREIGN: readonly Seal["by"][] = ["messages", "messages-redacted"]
+
+const sealedContent = ({ by, data }: Seal): string => (by === "responses" ? data : envelope(by) + data)
+
+export function readSeal(content: string): Seal {
+  const by = FOREIGN.find((by) => content.startsWith(envelope(by)))
+  return by === undefined ? { by: "responses", data: content } : { by, data: content.slice(envelope(by).length) }
 }

@@ -1,14 +1,31 @@
 /**
- * Reads a whole response. `incomplete` is an answer that ended at its limit; any other status but `completed` is none,
- * whatever the HTTP status said.
+ * A whole response: read, with only its model changed for a responses client; in the neutral language, without the backend's own
+ * searches and the like; and written for a responses client. `incomplete` is an answer that ended at its limit; any other status
+ * but `completed` is none, whatever the HTTP status said.
  */
-import { type JsonObject, present } from "../../language/json.ts"
+import { finishOf, replyUsage, usageTokens } from "./usage.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { ModelReply } from "../../language/event.ts"
+import { isObject, type JsonObject, present } from "../../language/json.ts"
+import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
+import type { AnswerView } from "../codec.ts"
 import type { ClientView, Reply } from "../format.ts"
 import { ofAnswer } from "../tokens.ts"
 import { isContentItem } from "./events-in.ts"
-import { usageTokens } from "./usage.ts"
+import { answerParts, backendSide } from "./items-in.ts"
+import {
+  callItem,
+  callReader,
+  callText,
+  contentPart,
+  endOf,
+  identityOf,
+  itemId,
+  messageItem,
+  reasoningItem,
+  responseObject,
+} from "./output-items.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (present(body.error) || body.status === "failed") return classifyErrorObject({ error: body.error })
@@ -21,3 +38,77 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
 
 /** Compatible backends leave the status out. */
 const ended = ({ status }: JsonObject): boolean => !present(status) || status === "completed" || status === "incomplete"
+
+// A responses backend's whole answer in the neutral language. Its own searches and the like are no part of it.
+
+const SAID: readonly unknown[] = ["message", "reasoning", "function_call", "custom_tool_call"]
+
+export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply | Failure {
+  const output = Array.isArray(body["output"]) ? body["output"].filter(isObject) : []
+  const parts: AssistantPart[] = []
+  const side = backendSide(prompt)
+  for (const [index, item] of output.entries()) {
+    if (!SAID.includes(item["type"])) continue
+    const said = answerParts(item, `output[${index}]`, side)
+    // What is wrong with it is the backend's fault, not the client's.
+    if (said instanceof Failure) return new Failure("dependency.upstream_unavailable")
+    parts.push(...said)
+  }
+  return {
+    id: typeof body["id"] === "string" ? body["id"] : undefined,
+    parts,
+    finish: finishOf(
+      body,
+      parts.some(({ type }) => type === "tool-call"),
+    ),
+    stopSequence: undefined,
+    usage: replyUsage(body["usage"]),
+  }
+}
+
+// A whole answer for a client of the responses format.
+
+export function encodeReply({ id, parts, finish, usage }: ModelReply, view: AnswerView): JsonObject {
+  const identity = identityOf(view, id)
+  const readCall = callReader(view)
+  const status = endOf(finish)
+  const groups = grouped(parts)
+  const output = groups.map((group, index): JsonObject => {
+    if (group.kind === "message") {
+      // As in a stream, only what came last can have been cut off.
+      const itemStatus = index === groups.length - 1 ? status : "completed"
+      return messageItem(itemId("msg", identity, index), itemStatus, group.content)
+    }
+    const { part } = group
+    if (part.type === "thinking") return reasoningItem(itemId("rs", identity, index), part.text, part.seal)
+    const call = readCall(part)
+    return callItem(
+      itemId(call.custom ? "ctc" : "fc", identity, index),
+      "completed",
+      call,
+      callText(call.custom, part.arguments),
+    )
+  })
+  return responseObject(view, identity, { status, finish, usage, output })
+}
+
+type Group =
+  | { readonly kind: "message"; readonly content: JsonObject[] }
+  | { readonly kind: "other"; readonly part: Exclude<AssistantPart, { type: "text" | "refusal" }> }
+
+/** Neighbouring texts and refusals are the content of one message. */
+function grouped(parts: readonly AssistantPart[]): Group[] {
+  const groups: Group[] = []
+  for (const part of parts) {
+    if (part.type !== "text" && part.type !== "refusal") {
+      groups.push({ kind: "other", part })
+      continue
+    }
+    if (part.text === "") continue
+    const last = groups.at(-1)
+    const content = contentPart(part.type === "text" ? "output_text" : "refusal", part.text)
+    if (last?.kind === "message") last.content.push(content)
+    else groups.push({ kind: "message", content: [content] })
+  }
+  return groups
+}

@@ -1,19 +1,31 @@
 /**
  * A responses request: checked, understood, and written anew for a backend of the same format. The format's own home
  * keeps conversations, files and prompts for its clients; behind a gateway all of that is the operator's one account,
- * so whatever names such state is refused and nothing is ever stored (decisions §8).
+ * so whatever names such state is refused and nothing is ever stored (decisions §8). Messages are checked; what other items hold
+ * is the format's business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
  */
-import { isObject, type JsonObject, present } from "../../language/json.ts"
-import { answerLimit, type ModelRequest, type Feature, type Forwarding, forwardedBody } from "../../language/request.ts"
-import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRequest } from "../../language/request.ts"
+import {
+  checkRole,
+  firstFailure,
+  misshapen,
+  notServed,
+  readCount,
+  readFlag,
+  readObject,
+  readObjects,
+  readParts,
+  saysNothing,
+  shown,
+} from "../../language/shape.ts"
 import { readModel } from "../body.ts"
 import { readEndUser } from "../end-user.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
 import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
 import { refuseTier, serviceTier } from "../service-tier.ts"
 import { RESPONSES_FIELDS } from "./fields.ts"
-import { type Input, readInput } from "./input.ts"
 import { checkTools, mostToolCalls } from "./tools.ts"
 
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
@@ -107,3 +119,60 @@ function refuseNotServed(body: JsonObject, input: Input, background: boolean): F
 /** A reference may leave its type out: then it is an id and nothing else that would tell what it is. */
 const isReference = (item: JsonObject): boolean =>
   item["type"] === "item_reference" || (!present(item["type"]) && !present(item["role"]) && present(item["id"]))
+
+// The input of a responses request: a text, or items. Messages are checked; what other items hold is the format's
+// business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
+
+const ROLES = ["user", "assistant", "system", "developer"]
+
+export interface Input {
+  readonly items: readonly JsonObject[]
+  /** The parts of all messages and of all outputs of tools. */
+  readonly parts: readonly JsonObject[]
+}
+
+function readInput(value: Json | undefined): Input | Failure {
+  // An empty input is `request.invalid`; other wrong shapes are `request.invalid_request` (gateway-api.md, "POST /v1/responses").
+  if (!present(value) || value === "" || (Array.isArray(value) && value.length === 0))
+    return new Failure("request.invalid", {
+      message: "'input' is missing or empty; it must be a text or an array of items.",
+    })
+  if (typeof value === "string") return { items: [], parts: [] }
+  if (!Array.isArray(value)) return misshapen(`'input' is ${shown(value)}; it must be a string or an array of items.`)
+  const items = readObjects(value, "input")
+  if (items instanceof Failure) return items
+  const parts: JsonObject[] = []
+  const failure = firstFailure(items, (item, index) => {
+    const found = isMessage(item) ? readMessage(item, `input[${index}]`) : outputParts(item)
+    if (found instanceof Failure) return found
+    for (const part of found) parts.push(part)
+    return undefined
+  })
+  return failure ?? { items, parts }
+}
+
+/** A message may leave its type out; every other item names it. */
+const isMessage = (item: JsonObject): boolean =>
+  item["type"] === "message" || (!present(item["type"]) && present(item["role"]))
+
+function readMessage(message: JsonObject, field: string): JsonObject[] | Failure {
+  const { role, content } = message
+  const wrongRole = checkRole(role, `${field}.role`, ROLES)
+  if (wrongRole) return wrongRole
+  if (role === "user" && (!present(content) || content === "")) return emptyUser(field)
+  if (typeof content === "string") return []
+  if (!Array.isArray(content))
+    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of parts.`)
+  const parts = readParts(content, `${field}.content`)
+  if (parts instanceof Failure) return parts
+  return role === "user" && saysNothing(parts, ["input_text", "text"]) ? emptyUser(field) : parts
+}
+
+const emptyUser = (field: string): Failure =>
+  misshapen(`'${field}.content' is empty; a user message must say something.`)
+
+/** A tool's output is a text, a list of parts, or one part (a screenshot). */
+function outputParts(item: JsonObject): JsonObject[] {
+  const { output } = item
+  return (Array.isArray(output) ? output : [output]).filter(isObject)
+}

@@ -4,13 +4,10 @@
  * the answer was called before. A name that fits already is left alone.
  */
 import { isObject, type JsonObject } from "../../language/json.ts"
-import type { Prompt } from "../../language/prompt.ts"
+import { type NameLimits, NARROW, writtenName } from "../shared/tool-names.ts"
 
-/** What the narrowest format allows. */
-const LONGEST_NAME = 64
-const DIGEST_DIGITS = 8
 /** What a backend of this format takes. */
-const TAKEN_BY_BACKEND = /^[A-Za-z0-9_-]{1,128}$/
+export const TOOL_NAMES: NameLimits = { longest: 128, shortened: 64 }
 
 export interface ToolName {
   readonly name: string
@@ -21,21 +18,7 @@ export interface ToolName {
 export function flatName({ name, namespace }: ToolName): string {
   const joint = namespace === undefined || namespace.endsWith("__") ? "" : "__"
   const whole = `${namespace ?? ""}${joint}${name}`
-  const plain = whole.replaceAll(/[^A-Za-z0-9_-]/g, "_")
-  if (plain === whole && whole.length <= LONGEST_NAME) return whole
-  const digest = new Bun.CryptoHasher("sha256").update(whole).digest("hex").slice(0, DIGEST_DIGITS)
-  return `${plain.slice(0, LONGEST_NAME - DIGEST_DIGITS - 1)}_${digest}`
-}
-
-/** A tool's name towards a backend of this format; the same in every turn, for the backend's cache depends on it. */
-export const writtenName = (name: string): string =>
-  TAKEN_BY_BACKEND.test(name) ? name : flatName({ name, namespace: undefined })
-
-/** From the names that a backend was told to those of the prompt. */
-export function originalNames({ tools }: Prompt): (written: string) => string {
-  const originals = new Map<string, string>()
-  for (const tool of tools) if (tool.type !== "web-search") originals.set(writtenName(tool.name), tool.name)
-  return (written) => originals.get(written) ?? written
+  return writtenName(whole, NARROW)
 }
 
 /** The name that an item or a tool choice writes. */

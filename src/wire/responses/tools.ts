@@ -1,20 +1,25 @@
 /**
- * The tools of a responses request. What the client runs travels, search is a feature that the catalogue judges, and
- * what would run or be kept at the backend on the operator's account is not served.
+ * The tools of a client's responses request. What the client runs travels, search is a feature that the catalogue judges, and
+ * what would run or be kept at the backend on the operator's account is not served. For a backend of another format what the
+ * client runs by a schema or a grammar and web search are understood; other kinds (a local shell, patches, tool search) have no
+ * counterpart and are left out, so that an agent that offers them along with the rest still works (docs/formats.md).
  */
+import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { Tool, ToolChoice } from "../../language/prompt.ts"
 import type { Feature } from "../../language/request.ts"
 import {
   beginsWith,
   checkName,
   checkSchema,
   firstFailure,
+  misshapen,
   notServed,
   readObjects,
   shown,
 } from "../../language/shape.ts"
-import { Failure } from "../../failure/failure.ts"
 import { isItem } from "./fields.ts"
+import { flatName, nameOf, toolsOf, unfolded } from "./tool-names.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. */
 const TRAVELS: readonly unknown[] = [
@@ -90,4 +95,90 @@ function refuseHosted(tool: JsonObject): Failure | undefined {
     return notServed("A shell in a container at the backend is not served; use a local environment.")
   if (isWebSearch(tool) || TRAVELS.includes(type)) return undefined
   return notServed(`A tool of type ${shown(type)} runs at the backend and is not served.`)
+}
+
+// The tools of a client's responses request. What the client runs by a schema or a grammar and web search are
+// understood; other kinds (a local shell, patches, tool search) have no counterpart in the other formats and are left
+// out, so that an agent that offers them along with the rest still works (docs/formats.md).
+
+export interface DecodedTools {
+  readonly tools: readonly Tool[]
+  readonly toolChoice: ToolChoice | undefined
+}
+
+/** What a choice calls the search, which has no name of its own in this format. */
+export const WEB_SEARCH = "web_search"
+
+export function decodeTools(body: JsonObject): DecodedTools | Failure {
+  const tools = new Map<string, Tool>()
+  const owners = new Map<string, string>()
+  for (const tool of unfolded(toolsOf(body))) {
+    if (beginsWith(tool["type"], WEB_SEARCH)) {
+      tools.set("", { type: "web-search", options: searchOptions(tool, body["max_tool_calls"]) })
+      continue
+    }
+    const name = nameOf(tool)
+    const decoded = name && decodeTool(tool, flatName(name))
+    if (name === undefined || decoded === undefined) continue
+    const flat = flatName(name)
+    const owner = JSON.stringify([name.namespace ?? null, name.name])
+    // The same tool may be told twice, once found by a search; two tools that become one name may not.
+    if ((owners.get(flat) ?? owner) !== owner)
+      return notServed(`Two tools are called ${shown(flat)} once their namespace is part of the name; rename one.`)
+    owners.set(flat, owner)
+    tools.set(flat, decoded)
+  }
+  return withChoice([...tools.values()], body["tool_choice"])
+}
+
+function decodeTool(tool: JsonObject, name: string): Tool | undefined {
+  const description = typeof tool["description"] === "string" ? tool["description"] : undefined
+  if (tool["type"] === "custom") return { type: "custom", name, description, grammar: readGrammar(tool["format"]) }
+  if (tool["type"] !== "function") return undefined
+  const parameters = isObject(tool["parameters"]) ? tool["parameters"] : { type: "object", properties: {} }
+  // Left out means strict here, but as far as the schema allows; elsewhere it would be a promise about the schema.
+  return { type: "function", name, description, parameters, strict: tool["strict"] === true }
+}
+
+/** Plain text is no grammar. */
+const readGrammar = (format: Json | undefined): JsonObject | undefined =>
+  isObject(format) && format["type"] === "grammar" ? format : undefined
+
+/** In the words of the messages format, which is the only other one that has such a tool. */
+function searchOptions(tool: JsonObject, mostCalls: Json | undefined): JsonObject {
+  const { type: _, filters, ...options } = tool
+  if (isObject(filters)) {
+    const { allowed_domains, ...others } = filters
+    if (Array.isArray(allowed_domains)) options["allowed_domains"] = allowed_domains
+    if (Object.keys(others).length > 0) options["filters"] = others
+  }
+  if (typeof mostCalls === "number") options["max_uses"] = mostCalls
+  return options
+}
+
+function withChoice(tools: readonly Tool[], choice: Json | undefined): DecodedTools | Failure {
+  if (!present(choice)) return { tools, toolChoice: undefined }
+  if (choice === "auto" || choice === "none" || choice === "required") return { tools, toolChoice: { kind: choice } }
+  if (!isObject(choice)) return misshapen(`'tool_choice' is ${shown(choice)}; it must be a mode or an object.`)
+  if (choice["type"] === "allowed_tools") return allowedTools(tools, choice)
+  const name = chosenName(choice)
+  if (name === undefined) return notServed(`A tool choice of type ${shown(choice["type"])} is not served.`)
+  return { tools, toolChoice: { kind: "tool", name } }
+}
+
+function chosenName(choice: JsonObject): string | undefined {
+  if (beginsWith(choice["type"], WEB_SEARCH)) return WEB_SEARCH
+  const name = choice["type"] === "function" || choice["type"] === "custom" ? nameOf(choice) : undefined
+  return name && flatName(name)
+}
+
+/** Only these may be called, which is the same as offering no others. */
+function allowedTools(tools: readonly Tool[], choice: JsonObject): DecodedTools | Failure {
+  const { mode, tools: allowed } = choice
+  if (!Array.isArray(allowed)) return misshapen(`'tool_choice.tools' is ${shown(allowed)}; it must be an array.`)
+  const names = new Set(allowed.filter(isObject).map(chosenName))
+  return {
+    tools: tools.filter((tool) => names.has(tool.type === "web-search" ? WEB_SEARCH : tool.name)),
+    toolChoice: { kind: mode === "required" ? "required" : "auto" },
+  }
 }

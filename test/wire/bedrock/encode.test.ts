@@ -3,7 +3,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { Prompt, Turn } from "../../../src/language/prompt.ts"
 import type { ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { converseCodec } from "../../../src/wire/bedrock/codec.ts"
+import { converseCodec } from "../../../src/wire/bedrock/format.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
 

@@ -6,7 +6,7 @@ import type { AssistantPart, Prompt } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
-import { chatCodec } from "../../../src/wire/chat/codec.ts"
+import { chatCodec } from "../../../src/wire/chat/format.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
 
 export const must = <T>(value: T | Failure): T => {

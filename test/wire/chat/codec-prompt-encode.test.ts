@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Effort, Prompt, Reasoning, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { chatCodec } from "../../../src/wire/chat/codec.ts"
+import { chatCodec } from "../../../src/wire/chat/format.ts"
 import { encoded, forwarding, otherRequest, prompt } from "./ask.ts"
 
 const text = (text: string) => ({ type: "text", text }) as const

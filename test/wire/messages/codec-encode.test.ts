@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/codec.ts"
+import { messagesCodec } from "../../../src/wire/messages/format.ts"
 import { encoded, forwarding, hello, prompt, request, weather } from "./samples.ts"
 
 const says = (text: string): Turn => ({ role: "user", parts: [{ type: "text", text }] })
@@ -322,6 +322,7 @@ describe("tools", () => {
           type: "object",
           properties: { input: { type: "string", description: "Text that follows this lark grammar:\nstart: /x/" } },
           required: ["input"],
+          additionalProperties: false,
         },
       },
       { type: "web_search_20250305", name: "web_search", max_uses: 2 },

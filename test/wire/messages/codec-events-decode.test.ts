@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { messagesCodec } from "../../../src/wire/messages/codec.ts"
+import { messagesCodec } from "../../../src/wire/messages/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { decodeAll, fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
 import { prompt, read, summed, usage, weather } from "./samples.ts"

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { messagesCodec } from "../../../src/wire/messages/codec.ts"
+import { messagesCodec } from "../../../src/wire/messages/format.ts"
 import { request, stream, usage, view } from "./samples.ts"
 
 const start: ModelEvent = { type: "start", id: "chatcmpl-1", usage: undefined }

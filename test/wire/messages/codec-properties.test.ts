@@ -5,7 +5,7 @@ import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, TextPart, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/codec.ts"
+import { messagesCodec } from "../../../src/wire/messages/format.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
 import { forwarding, prompt, read, request, stream, summed, view } from "./samples.ts"
 

@@ -4,8 +4,8 @@ import { afterAll, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/codec.ts"
-import { streamFailure } from "../../../src/wire/messages/stream-failure.ts"
+import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { streamFailure } from "../../../src/wire/messages/events-out.ts"
 import { stream, summed, usage, view } from "./samples.ts"
 
 const answers = new Map<string, string>()

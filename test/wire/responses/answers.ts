@@ -4,7 +4,7 @@ import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/l
 import type { AssistantPart } from "../../../src/language/prompt.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
-import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/format.ts"
 import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { emptyPrompt } from "./asking.ts"
 

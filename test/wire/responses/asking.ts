@@ -4,7 +4,7 @@ import type { Prompt } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/codec.ts"
-import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/format.ts"
 import { decodeRequest } from "../../../src/wire/responses/request.ts"
 import { view } from "../replay.ts"
 

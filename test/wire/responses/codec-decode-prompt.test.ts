@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/format.ts"
 import { decoded, request } from "./asking.ts"
 
 const text = (text: string) => ({ type: "text", text }) as const

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, UserPart } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/format.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"
 
 const encode = (prompt: Partial<Prompt>, asked: Partial<ModelRequest> = {}, changes: Partial<Forwarding> = {}) => {

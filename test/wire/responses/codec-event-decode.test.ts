@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { responsesCodec } from "../../../src/wire/responses/codec.ts"
+import { responsesCodec } from "../../../src/wire/responses/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { bytesOf, decodeAll, fixture, parse } from "../replay.ts"
 import { added, decodeBytes } from "./answers.ts"

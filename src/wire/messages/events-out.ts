@@ -1,0 +1,214 @@
+/**
+ * Events as the stream that a messages client reads: `message_start`, blocks one after the other, `message_delta`,
+ * `message_stop`. The reason of the end and the usage leave together at the end, because the SDKs take what the last
+ * `message_delta` says for the whole truth. A failure is the format's own `error` event (decisions §6, §12.8).
+ */
+import type { Failure } from "../../failure/failure.ts"
+import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
+import type { Seal } from "../../language/prompt.ts"
+import type { ModelRequest } from "../../language/request.ts"
+import type { AnswerView, EventEncoder } from "../codec.ts"
+import type { FailureContext, SentStep } from "../format.ts"
+import { encodeSse } from "../sse.ts"
+import { Steps } from "../steps.ts"
+import { messagesErrorType, toldMessage } from "../stream-error.ts"
+import { type Block, BlockQueue } from "./block-queue.ts"
+import { encodeEnding } from "./stop-reason.ts"
+import { encodeUsage, promptUsage } from "./usage.ts"
+
+interface Tool {
+  readonly block: Block
+  readonly custom: boolean
+}
+
+export class MessagesEventEncoder implements EventEncoder {
+  readonly #view: AnswerView
+  readonly #tellsThinking: boolean
+  readonly #steps = new Steps()
+  readonly #queue = new BlockQueue()
+  readonly #tools = new Map<number, Tool>()
+  #started = false
+  #refused = false
+  #finish: FinishReason = "stop"
+  #stopSequence: string | undefined
+  #usage: Usage | undefined
+
+  constructor(view: AnswerView) {
+    this.#view = view
+    this.#tellsThinking = tellsThinking(view.request)
+  }
+
+  encode(event: ModelEvent): SentStep[] {
+    if (this.#steps.ended) return []
+    const opening = this.#start(event)
+    this.#take(event)
+    const blocks = this.#blocks()
+    return event.type === "end" ? [...opening, ...blocks, ...this.#end()] : [...opening, ...blocks]
+  }
+
+  #start(event: ModelEvent): SentStep[] {
+    if (this.#started) return []
+    this.#started = true
+    const { id, usage } = event.type === "start" ? event : {}
+    const counted = usage?.tokens ?? { input: this.#view.inputTokens, cacheRead: 0, cacheWrite: 0 }
+    const message = {
+      id: messageId(id, this.#view),
+      type: "message",
+      role: "assistant",
+      model: this.#view.model,
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: { ...promptUsage(counted), output_tokens: 0 },
+    }
+    return [this.#step(false, "message_start", { message })]
+  }
+
+  /** Takes note of an event; what can be sent of it is then in the queue. */
+  #take(event: ModelEvent): void {
+    switch (event.type) {
+      case "text-delta":
+        return this.#text("text", event.text)
+      case "refusal-delta":
+        this.#refused = true
+        return this.#text("refusal", event.text)
+      case "thinking-delta":
+        return this.#thinking(event.text)
+      case "thinking-seal":
+        return this.#seal(event.seal)
+      case "tool-call-start":
+        return this.#startTool(event)
+      case "tool-call-delta":
+        return this.#toolInput(event.index, event.arguments)
+      case "part-end":
+        return this.#endPart()
+      case "finish":
+        this.#finish = event.reason
+        this.#stopSequence = event.stopSequence
+        return this.#endParts()
+      case "usage":
+        this.#usage = event.usage
+        return undefined
+      case "end":
+        return this.#endParts()
+      case "start":
+        return undefined
+    }
+  }
+
+  #text(kind: "text" | "refusal", text: string): void {
+    if (text === "") return
+    const block = this.#openOr(kind, { type: "text", text: "" })
+    this.#queue.add(block, { type: "text_delta", text }, true)
+  }
+
+  #thinking(thinking: string): void {
+    if (thinking === "" || !this.#tellsThinking) return
+    const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
+    this.#queue.add(block, { type: "thinking_delta", thinking }, true)
+  }
+
+  /** Only what a messages backend sealed can be sent back to one; a signature is never made up. */
+  #seal({ by, data }: Seal): void {
+    if (by === "responses") return
+    if (by === "messages-redacted") {
+      this.#queue.begin("redacted", { type: "redacted_thinking", data }).ended = true
+      return
+    }
+    const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
+    this.#queue.add(block, { type: "signature_delta", signature: data }, false)
+    block.ended = true
+  }
+
+  #openOr(kind: Block["kind"], start: JsonObject): Block {
+    const { last } = this.#queue
+    return last?.kind === kind ? last : this.#queue.begin(kind, start)
+  }
+
+  #startTool({ index, id, name, custom }: Extract<ModelEvent, { type: "tool-call-start" }>): void {
+    const block = this.#queue.begin("tool", { type: "tool_use", id, name, input: {} })
+    this.#tools.set(index, { block, custom })
+    if (custom) this.#addInput(block, '{"input":"')
+  }
+
+  #toolInput(index: number, text: string): void {
+    const tool = this.#tools.get(index)
+    if (tool === undefined || text === "") return
+    this.#addInput(tool.block, tool.custom ? JSON.stringify(text).slice(1, -1) : text)
+  }
+
+  #addInput(block: Block, json: string): void {
+    block.json?.push(json)
+    this.#queue.add(block, { type: "input_json_delta", partial_json: json }, true)
+  }
+
+  #endPart(): void {
+    const { last } = this.#queue
+    if (last === undefined) return
+    for (const { block, custom } of this.#tools.values()) if (block === last && custom) this.#addInput(block, '"}')
+    last.ended = true
+  }
+
+  #endParts(): void {
+    for (const { block, custom } of this.#tools.values()) if (custom && !block.ended) this.#addInput(block, '"}')
+    this.#queue.endAll()
+  }
+
+  #blocks(): SentStep[] {
+    return [...this.#queue.drain()].map(({ type, index, body, content }) =>
+      this.#step(content, type, { index, ...body }),
+    )
+  }
+
+  #end(): SentStep[] {
+    const ending = encodeEnding({
+      finish: this.#finish,
+      stopSequence: this.#stopSequence,
+      refused: this.#refused,
+      tools: this.#toolsState(),
+    })
+    const usage = this.#usage === undefined ? { output_tokens: 0 } : encodeUsage(this.#usage)
+    return [
+      this.#step(false, "message_delta", { delta: ending, usage }),
+      this.#steps.terminal(encodeSse("message_stop", JSON.stringify({ type: "message_stop" }))),
+    ]
+  }
+
+  #toolsState(): "none" | "complete" | "cut-off" {
+    const blocks = [...this.#tools.values()].map(({ block }) => block)
+    if (blocks.length === 0) return "none"
+    return blocks.every(({ json }) => json?.whole === true) ? "complete" : "cut-off"
+  }
+
+  #step(content: boolean, type: string, fields: JsonObject): SentStep {
+    return this.#steps.step(content, encodeSse(type, JSON.stringify({ type, ...fields })))
+  }
+}
+
+// What an answer says to a messages client beside what the backend said.
+
+/** An id of this format's own kind is kept; else the answer is named after the request. */
+export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView, "requestId">): string =>
+  id?.startsWith("msg_") === true ? id : `msg_${requestId.replace(/^req_/, "")}`
+
+/**
+ * Whether the client is to read thinking. Only one that asked for it is: others read the answer's text in its first
+ * block (gateway-api.md, "POST /v1/messages"), also from a model that cannot be kept from thinking.
+ */
+export function tellsThinking({ body }: ModelRequest): boolean {
+  const { thinking } = body
+  return isObject(thinking) && thinking["type"] !== "disabled" && thinking["display"] !== "omitted"
+}
+
+// A failure in a messages stream: the format's own `error` event, which its SDKs raise (decisions §6, §12.8).
+
+export const streamFailure = (failure: Failure, { requestId }: FailureContext): string =>
+  encodeSse(
+    "error",
+    JSON.stringify({
+      type: "error",
+      error: { type: messagesErrorType(failure), message: toldMessage(failure) },
+      request_id: requestId,
+    }),
+  )

@@ -1,0 +1,239 @@
+/**
+ * A prompt as a messages backend's request body. What this format cannot say is listed in docs/formats.md, where leaving
+ * it out harms nobody; the rest is refused. Turns become messages: neighbours of one role become one, the first is the user's,
+ * none is empty. System text in mid-conversation is folded into the user's turn, marked as what it is: `role: "system"` is
+ * refused by older models and on some clouds, and where it is taken, only at some places.
+ */
+import { toolInput } from "../shared/free-text.ts"
+import { cacheControl } from "./content.ts"
+import { Failure } from "../../failure/failure.ts"
+import { type JsonObject } from "../../language/json.ts"
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  Prompt,
+  TextPart,
+  ThinkingPart,
+  ToolResultPart,
+  Turn,
+  UserPart,
+} from "../../language/prompt.ts"
+import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
+import { notServed } from "../../language/shape.ts"
+import type { EncodedPrompt } from "../codec.ts"
+import { serviceTier } from "../service-tier.ts"
+import { type NameLimits, toolNames, type ToolNames } from "../shared/tool-names.ts"
+import { type ModelTraits, modelTraits } from "./model-traits.ts"
+import { encodeReasoning, thinks } from "./thinking.ts"
+import { encodeToolChoice, encodeTools, toolsTold } from "./tools.ts"
+
+/** This format has no mode for JSON without a schema; the model is asked for it. */
+const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
+
+export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
+  const traits = modelTraits(target.model)
+  const names = toolNames(prompt, TOOL_NAMES)
+  const messages = encodeTurns(prompt, traits, names)
+  if (messages instanceof Failure) return messages
+  const toolUse = toolsTold(prompt)
+  const tools = encodeTools(toolUse.tools, names)
+  const system = encodeSystem(prompt)
+  return ({ maxOutputTokens, stream }) => {
+    const limit = answerLimit(request, { maxOutputTokens })
+    const limits = { asked: request.maxOutputTokens ?? limit, limit }
+    const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
+    const isThinking = traits.off === "never" || thinks(thinking)
+    const body = filled({
+      system,
+      tools,
+      tool_choice: encodeToolChoice(toolUse, traits.forcesTools && !isThinking, names),
+      stop_sequences: prompt.stopSequences.filter((sequence) => sequence.trim() !== ""),
+      ...(isThinking ? {} : encodeSampling(prompt.sampling, traits)),
+      thinking,
+      output_config: filled({ effort, format: encodeFormat(prompt) }),
+      service_tier: serviceTier("messages", request.body),
+      metadata: filled({ user_id: request.endUser }),
+    })
+    for (const parameter of target.strip) delete body[parameter]
+    return {
+      model: target.model,
+      max_tokens: limit,
+      ...body,
+      messages,
+      ...(stream && { stream: true }),
+    }
+  }
+}
+
+/** Without what is not there, and without lists and objects of nothing. */
+const filled = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(fields).filter(
+      ([, value]) =>
+        value !== undefined && (typeof value !== "object" || value === null || Object.keys(value).length > 0),
+    ),
+  )
+
+function encodeSystem({ instructions, output }: Prompt): JsonObject[] {
+  const system = textBlocks(instructions)
+  if (output?.kind === "json") system.push({ type: "text", text: JSON_ONLY })
+  return system
+}
+
+const encodeFormat = ({ output }: Prompt): JsonObject | undefined =>
+  output?.kind === "schema" ? { type: "json_schema", schema: output.schema } : undefined
+
+function encodeSampling(
+  { temperature, topP, topK }: Prompt["sampling"],
+  { bothSamplers }: Pick<ModelTraits, "bothSamplers">,
+): JsonObject {
+  return {
+    temperature: temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), 1),
+    top_p: temperature === undefined || bothSamplers ? topP : undefined,
+    top_k: topK,
+  }
+}
+
+// Turns as messages: neighbours of one role become one, the first is the user's, none is empty. System text in
+// mid-conversation is folded into the user's turn, marked as what it is: `role: "system"` is refused by older models and
+// on some clouds, and where it is taken, only at some places.
+
+/** Before a conversation that the assistant opened, or that has only instructions. */
+const OPENING = "."
+/** After a last turn of the assistant, for models that do not go on with it. */
+const GOING_ON = "Continue."
+
+interface Message {
+  readonly role: "user" | "assistant"
+  readonly content: JsonObject[]
+}
+
+function encodeTurns(
+  { turns }: Pick<Prompt, "turns">,
+  { prefill }: Pick<ModelTraits, "prefill">,
+  names: ToolNames,
+): JsonObject[] | Failure {
+  const messages: Message[] = []
+  for (const turn of turns) {
+    const { role, content } = encodeTurn(turn, names)
+    if (content instanceof Failure) return content
+    const before = messages.at(-1)
+    if (before?.role === role) before.content.push(...content)
+    else if (content.length > 0) messages.push({ role, content })
+  }
+  if (messages[0]?.role !== "user") messages.unshift({ role: "user", content: [{ type: "text", text: OPENING }] })
+  if (messages.at(-1)?.role === "assistant") endWith(messages, prefill)
+  return messages.map(({ role, content }) => ({ role, content: resultsFirst(content) }))
+}
+
+function encodeTurn(turn: Turn, names: ToolNames): { role: Message["role"]; content: JsonObject[] | Failure } {
+  if (turn.role === "assistant") return { role: "assistant", content: assistantBlocks(turn.parts, names) }
+  return { role: "user", content: turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote)) }
+}
+
+const asNote = (part: TextPart): TextPart =>
+  part.text.trim() === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` }
+
+/** The backend takes the results of tools nowhere else. */
+const resultsFirst = (content: readonly JsonObject[]): JsonObject[] => [
+  ...content.filter(({ type }) => type === "tool_result"),
+  ...content.filter(({ type }) => type !== "tool_result"),
+]
+
+/** A turn to go on with may not end in white space; a model that does not go on with one is asked to. */
+function endWith(messages: Message[], prefill: boolean): void {
+  if (!prefill) {
+    messages.push({ role: "user", content: [{ type: "text", text: GOING_ON }] })
+    return
+  }
+  const content = messages.at(-1)?.content ?? []
+  const last = content.at(-1)
+  if (typeof last?.["text"] === "string") content[content.length - 1] = { ...last, text: last["text"].trimEnd() }
+}
+
+// Parts of the neutral language as content blocks. Text that says nothing is left out, because backends of this format
+// refuse it; so is thinking that another kind of backend sealed, which this one could not read.
+
+/** What a backend of this format takes as a tool's name. */
+export const TOOL_NAMES: NameLimits = { longest: 128, shortened: 128 }
+
+/** A call and its result are written alike, so they still belong together. */
+const writtenId = (id: string): string => id.replace(/[^\w-]/g, "_") || "_"
+
+function textBlocks(parts: readonly TextPart[]): JsonObject[] {
+  return parts.filter(({ text }) => text.trim() !== "").map(textBlock)
+}
+
+const textBlock = ({ text, cache }: TextPart): JsonObject => ({ type: "text", text, ...cacheControl(cache) })
+
+function userBlocks(parts: readonly UserPart[]): JsonObject[] | Failure {
+  const blocks: JsonObject[] = []
+  for (const part of parts) {
+    const encoded = part.type === "tool-result" ? resultBlock(part) : shownBlock(part)
+    if (encoded instanceof Failure) return encoded
+    blocks.push(...encoded)
+  }
+  return blocks
+}
+
+function shownBlock(part: TextPart | ImagePart | DocumentPart): JsonObject[] | Failure {
+  if (part.type === "text") return textBlocks([part])
+  if (part.type === "document") return documentBlock(part)
+  return [{ type: "image", source: imageSource(part.source), ...cacheControl(part.cache) }]
+}
+
+const imageSource = (source: ImagePart["source"]): JsonObject =>
+  source.kind === "url"
+    ? { type: "url", url: source.url }
+    : { type: "base64", media_type: source.mediaType, data: source.base64 }
+
+function documentBlock({ source, name, cache }: DocumentPart): JsonObject[] | Failure {
+  const encoded = documentSource(source)
+  if (encoded instanceof Failure) return encoded
+  if (encoded["data"] === "") return []
+  return [{ type: "document", source: encoded, ...(name !== undefined && { title: name }), ...cacheControl(cache) }]
+}
+
+function documentSource(source: DocumentPart["source"]): JsonObject | Failure {
+  if (source.kind === "url") return { type: "url", url: source.url }
+  if (source.kind === "text") return plainText(source.text)
+  const mediaType = source.mediaType.toLowerCase().split(";")[0]?.trim() ?? ""
+  if (mediaType === "application/pdf") return { type: "base64", media_type: mediaType, data: source.base64 }
+  if (mediaType.startsWith("text/") || mediaType === "application/json")
+    return plainText(Buffer.from(source.base64, "base64").toString("utf8"))
+  return notServed("A document of this media type is not served for this model; send a PDF or text.")
+}
+
+const plainText = (text: string): JsonObject => ({
+  type: "text",
+  media_type: "text/plain",
+  data: text.trim() === "" ? "" : text,
+})
+
+function resultBlock({ callId, parts, isError, cache }: ToolResultPart): JsonObject[] | Failure {
+  const content = userBlocks(parts)
+  if (content instanceof Failure) return content
+  return [
+    {
+      type: "tool_result",
+      tool_use_id: writtenId(callId),
+      ...(content.length > 0 && { content }),
+      ...(isError && { is_error: true }),
+      ...cacheControl(cache),
+    },
+  ]
+}
+
+const assistantBlocks = (parts: readonly AssistantPart[], names: ToolNames): JsonObject[] =>
+  parts.flatMap((part) => {
+    if (part.type === "thinking") return thinkingBlocks(part)
+    if (part.type === "tool-call")
+      return [{ type: "tool_use", id: writtenId(part.id), name: names.written(part.name), input: toolInput(part) }]
+    return textBlocks([{ ...part, type: "text" }])
+  })
+
+function thinkingBlocks({ text, seal }: ThinkingPart): JsonObject[] {
+  if (seal?.by === "messages") return [{ type: "thinking", thinking: text, signature: seal.data }]
+  return seal?.by === "messages-redacted" ? [{ type: "redacted_thinking", data: seal.data }] : []
+}
