@@ -59,9 +59,10 @@ export async function openWorld(options: WorldOptions = {}) {
   const pauses: number[] = []
   const pause = async (ms: number) => void pauses.push(ms)
   /** Time that passes only by waiting. */
-  let passed = 0
+  let time = Date.now()
+  const now = () => time
   const sleep = async (ms: number) => {
-    passed += ms
+    time += ms
     pauses.push(ms)
   }
   const keysChanged: KeysChanged = async (changed) => {
@@ -77,13 +78,8 @@ export async function openWorld(options: WorldOptions = {}) {
     accounts: accountStore(db),
     sessions: sessionStore(db),
     passwords: new Passwords(cheap),
-    signUps: new SignUps(
-      signUpStore(db),
-      options.signUps ?? { perHour: 60, perDay: 300 },
-      () => Date.now() + passed,
-      sleep,
-    ),
-    slowDown: new SlowDown(slowDownTerms, Date.now, pause),
+    signUps: new SignUps(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
+    slowDown: new SlowDown(slowDownTerms, now, pause),
     keysChanged,
   })
   const authenticate = authenticator(accounts)
