@@ -19,10 +19,13 @@ if (canary !== undefined) {
   plugin({
     name: "canary",
     setup: (build) => {
-      build.onLoad({ filter: new RegExp(`${RegExp.escape(path)}$`) }, async () => ({
-        contents: planted(canary, await Bun.file(path).text()),
-        loader: "ts",
-      }))
+      build.onLoad({ filter: new RegExp(`${RegExp.escape(path)}$`) }, async () => {
+        const source = planted(canary, await Bun.file(path).text())
+        // A migration is imported as text.
+        return path.endsWith(".sql")
+          ? { exports: { default: source }, loader: "object" }
+          : { contents: source, loader: "ts" }
+      })
     },
   })
 }
