@@ -1,7 +1,151 @@
-import { StrictMode } from "react"
+/** The whole dashboard: session, language, frame and page. */
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query"
+import { type ReactNode, StrictMode, Suspense } from "react"
 import { createRoot } from "react-dom/client"
-import { App } from "./app.tsx"
+import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
+import { isSignedOut, mayRetry } from "./api/client.ts"
+import { Live } from "./api/live.ts"
+import { accountQuery } from "./api/queries.ts"
 import { addFonts, applyTheme } from "./appearance.tsx"
+import { ButtonLink } from "./components/button.tsx"
+import { EmptyState, ErrorState, Skeleton, ToastProvider } from "./components/feedback.tsx"
+import { TimeZoneContext, useTimeZone } from "./i18n/format.ts"
+import { type DashboardPage, pages } from "./pages.tsx"
+import { BareFrame } from "./shell/bare.tsx"
+import { CrashBoundary } from "./shell/notices.tsx"
+import { PreferredLanguage } from "./shell/preferences.tsx"
+import { SessionProvider, useSession } from "./shell/session.tsx"
+import { Shell } from "./shell/shell.tsx"
+import { useShellText } from "./shell/text.ts"
+
+/** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
+const onAuthError = (error: Error) => {
+  const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
+  if (signedIn && isSignedOut(error)) void client.invalidateQueries(accountQuery)
+}
+const client: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (error, { queryKey }) => {
+      if (queryKey[0] !== accountQuery.queryKey[0]) onAuthError(error)
+    },
+  }),
+  mutationCache: new MutationCache({ onError: onAuthError }),
+  defaultOptions: { queries: { staleTime: 5_000, retry: mayRetry } },
+})
+
+export const App = () => (
+  <QueryClientProvider client={client}>
+    <PreferredLanguage>
+      <ToastProvider>
+        <Router base="/dashboard">
+          <SessionProvider
+            waiting={<Waiting />}
+            failed={(error, retry) => (
+              <main className="waiting">
+                <ErrorState error={error} retry={retry} />
+              </main>
+            )}
+          >
+            <Frame />
+          </SessionProvider>
+        </Router>
+      </ToastProvider>
+    </PreferredLanguage>
+  </QueryClientProvider>
+)
+
+const Waiting = () => (
+  <main className="waiting">
+    <Skeleton lines={4} />
+  </main>
+)
+
+function Frame() {
+  const { account } = useSession()
+  const here = useTimeZone()
+  const [path] = useLocation()
+  const forVisitors = pages.some((page) => page.access === "visitor" && page.path === path)
+  const Around = forVisitors ? BareFrame : Shell
+  const page = (
+    <Around>
+      <CrashBoundary place={path}>
+        <Suspense fallback={<Skeleton lines={6} />}>
+          <Pages />
+        </Suspense>
+      </CrashBoundary>
+    </Around>
+  )
+  return (
+    <TimeZoneContext value={account?.time_zone ?? here}>
+      {account !== undefined && <Live key={account.id} />}
+      {page}
+    </TimeZoneContext>
+  )
+}
+
+const Pages = () => (
+  <Switch>
+    {pages.map((page) => (
+      <Route key={page.path} path={page.path}>
+        <Admitted page={page} />
+      </Route>
+    ))}
+    <Route>
+      <NotFound />
+    </Route>
+  </Switch>
+)
+
+/** The page, or a redirect for somebody who may not see it. */
+function Admitted({ page: { access, component: Content } }: { readonly page: DashboardPage }) {
+  const { account } = useSession()
+  const [path] = useLocation()
+  const search = useSearch()
+  if (access === "visitor" && account !== undefined) return <Redirect to={nextPath()} replace />
+  if ((access === "customer" || access === "operator") && account === undefined) {
+    const requested = search === "" ? path : `${path}?${search}`
+    return <Redirect to={requested === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(requested)}`} replace />
+  }
+  if (access === "operator" && account?.role !== "operator") return <Forbidden />
+  return <Content />
+}
+
+/** The page that was requested before the sign-in. It is always inside the dashboard. */
+function nextPath(): string {
+  const next = new URLSearchParams(location.search).get("next") ?? "/"
+  return /^\/(?![/\\])/.test(next) ? next : "/"
+}
+
+/** The words of the API's own error. */
+function Forbidden() {
+  const text = useShellText()
+  return (
+    <DeadEnd title={text.forbidden}>
+      {text.forbiddenHint} <code>403 auth.forbidden</code>
+    </DeadEnd>
+  )
+}
+
+function NotFound() {
+  const text = useShellText()
+  return <DeadEnd title={text.notFound}>{text.notFoundHint}</DeadEnd>
+}
+
+function DeadEnd({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  const text = useShellText()
+  return (
+    <EmptyState
+      title={title}
+      action={
+        <ButtonLink to="/" kind="primary">
+          {text.toHome}
+        </ButtonLink>
+      }
+    >
+      {children}
+    </EmptyState>
+  )
+}
 
 applyTheme()
 addFonts()

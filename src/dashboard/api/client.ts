@@ -4,7 +4,7 @@
  */
 import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
-import { ApiFailure, errorBody, retryAfterS } from "./failure.ts"
+import type { ErrorBody } from "../../http/errors.ts"
 
 /** Times stay text, as the API sends them. They are parsed where they are shown. */
 export const api = treaty<DashboardApi>(location.origin, { parseDate: false })
@@ -25,3 +25,52 @@ export async function unwrap<A extends Answered>(call: Promise<A>): Promise<Data
   if (error === null) return data as Data<A>
   throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
 }
+
+/** An error body. The codes of errors inside a stream are shorter. */
+type ErrorDetails = Omit<ErrorBody, "code"> & { readonly code: string }
+
+/** A failed API call: the error body that the server sent (gateway-api.md, "Error body"), or that it was not reached. */
+export class ApiFailure extends Error {
+  /** Undefined when the gateway did not answer at all. */
+  readonly body: ErrorDetails | undefined
+  readonly status: number
+  /** The least time to wait, in seconds. */
+  readonly retryAfterS: number | undefined
+
+  constructor(body: ErrorDetails | undefined, status: number, retryAfterS?: number) {
+    super(body?.error ?? "no answer")
+    this.name = "ApiFailure"
+    this.body = body
+    this.status = status
+    this.retryAfterS = retryAfterS
+  }
+
+  get code(): string | undefined {
+    return this.body?.code
+  }
+}
+
+export const isSignedOut = (error: unknown): boolean =>
+  error instanceof ApiFailure && error.body?.code === "auth.unauthorized"
+
+/** The failure of a response that did not come through the typed client: of the model endpoints. */
+export async function failureOf(response: Response): Promise<ApiFailure> {
+  const body: unknown = await response.json().catch(() => undefined)
+  return new ApiFailure(errorBody(body), response.status, retryAfterS(response))
+}
+
+function retryAfterS(response: Response | undefined): number | undefined {
+  const seconds = Number(response?.headers.get("retry-after") ?? Number.NaN)
+  return Number.isFinite(seconds) ? seconds : undefined
+}
+
+function errorBody(value: unknown): ErrorBody | undefined {
+  const isBody = typeof value === "object" && value !== null && "code" in value && "request_id" in value
+  return isBody ? (value as ErrorBody) : undefined
+}
+
+const MAX_RETRIES = 2
+
+/** Whether a failed query is repeated by itself: when the server calls the failure retryable, or the connection failed. */
+export const mayRetry = (failures: number, error: Error): boolean =>
+  failures < MAX_RETRIES && error instanceof ApiFailure && (error.body?.retryable ?? error.status === 0)

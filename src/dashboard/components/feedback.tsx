@@ -1,7 +1,7 @@
 /** What is shown when something is loading, missing or wrong, and the short notices when something is done. */
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from "react"
-import { ApiFailure } from "../api/failure.ts"
+import { ApiFailure } from "../api/client.ts"
 import { useFormat } from "../i18n/format.ts"
 import { useLanguage } from "../i18n/language.tsx"
 import { Button, CopyButton, IconButton } from "./button.tsx"

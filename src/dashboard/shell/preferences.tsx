@@ -1,8 +1,7 @@
 /** Language and theme: the switches, and the language that the page is in. */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type ReactNode, useCallback, useState } from "react"
-import { api, unwrap } from "../api/client.ts"
-import { isSignedOut } from "../api/failure.ts"
+import { api, isSignedOut, unwrap } from "../api/client.ts"
 import { accountQuery } from "../api/queries.ts"
 import { themes, useTheme } from "../appearance.tsx"
 import { Choice } from "../components/choice.tsx"

@@ -1,8 +1,7 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react"
-import { api, unwrap } from "../api/client.ts"
-import { isSignedOut } from "../api/failure.ts"
+import { api, isSignedOut, unwrap } from "../api/client.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
 interface Session {

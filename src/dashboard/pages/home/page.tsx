@@ -1,18 +1,18 @@
 /** The first page: the balance, the spending, the latest calls, and what to do next. It follows the account live. */
-import { useQuery } from "@tanstack/react-query"
+import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
 import { lazy, Suspense } from "react"
 import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
 import { ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
-import { Money } from "../../components/values.tsx"
 import { StatusTag } from "../../components/status-tag.tsx"
+import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { dayIn } from "../../i18n/time.ts"
+import { dayIn, daysOf, lastDays } from "../../i18n/time.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { type Call, type Day, daysQuery, recentCallsQuery, summaryQuery } from "./data.ts"
 import { useHomeText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
@@ -194,3 +194,36 @@ function RecentCalls() {
     </Card>
   )
 }
+
+const RECENT = 8
+const CHART_DAYS = 30
+
+/** The queries of the home page. */
+const summaryQuery = queryOptions({
+  queryKey: ["summary"],
+  queryFn: () => unwrap(api.account.summary.get()),
+})
+
+const recentCallsQuery = queryOptions({
+  queryKey: ["usage", "recent"],
+  queryFn: async () => (await unwrap(api.usage.get({ query: { limit: RECENT } }))).data,
+})
+type Call = Awaited<ReturnType<NonNullable<typeof recentCallsQuery.queryFn>>>[number]
+
+interface Day {
+  /** 2026-11-21, in the account's time zone. */
+  readonly day: string
+  readonly chargeMicro: number
+}
+
+/** The cost of each of the last days, days without calls included. */
+const daysQuery = (today: string) =>
+  queryOptions({
+    queryKey: ["usage", "days", today],
+    queryFn: async (): Promise<readonly Day[]> => {
+      const { from } = lastDays(today, CHART_DAYS)
+      const { data } = await unwrap(api.usage.summary.get({ query: { from, to: today, group_by: "day" } }))
+      const charges = new Map(data.map((row) => [row.group, row.charge_micro]))
+      return daysOf(from, CHART_DAYS).map((day) => ({ day, chargeMicro: charges.get(day) ?? 0 }))
+    },
+  })

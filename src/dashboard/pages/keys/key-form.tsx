@@ -9,19 +9,19 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { amountText } from "../../i18n/parse.ts"
 import { useLanguage } from "../../i18n/language.tsx"
+import { amountText } from "../../i18n/parse.ts"
 import type { Secret } from "./dialogs.tsx"
 import {
-  fallbacks,
+  creationBody,
+  draftOf,
   emptyDraft,
+  fallbacks,
+  type KeyDraft,
+  type KeySettings,
   periods,
   readDraft,
-  creationBody,
-  type KeySettings,
-  draftOf,
   writtenWhole,
-  type KeyDraft,
   type WrongField,
 } from "./draft.ts"
 import { useKeysText } from "./text.ts"

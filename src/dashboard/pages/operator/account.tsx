@@ -248,7 +248,7 @@ export const accountQuery = (id: string) =>
     queryKey: ["operator", "account", id],
     queryFn: () => unwrap(api.operator.accounts({ id: encodeURIComponent(id) }).get()),
   })
-export type AccountDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof accountQuery>["queryFn"]>>>
+type AccountDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof accountQuery>["queryFn"]>>>
 
 export const transfersPage = (id: string, cursor: string | undefined) =>
   unwrap(api.operator.accounts({ id: encodeURIComponent(id) }).transfers.get({ query: at(cursor) }))

@@ -1,8 +1,7 @@
 /** A conversation: each question, its answer, and how the answer ended. It is only in this page's memory. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useCallback, useEffect, useReducer, useRef } from "react"
-import { api, unwrap } from "../../api/client.ts"
-import { ApiFailure, mayRetry } from "../../api/failure.ts"
+import { api, ApiFailure, mayRetry, unwrap } from "../../api/client.ts"
 import { answerTo, type Piece, type Question } from "./stream.ts"
 
 export interface Exchange {

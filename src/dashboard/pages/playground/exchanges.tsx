@@ -2,7 +2,7 @@
 import { RotateCw, Trash2 } from "lucide-react"
 import { useEffect, useRef } from "react"
 import { Link } from "wouter"
-import { ApiFailure } from "../../api/failure.ts"
+import { ApiFailure } from "../../api/client.ts"
 import { Button, ButtonLink, Spinner } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
 import { CodeBlock } from "../../components/layout.tsx"

@@ -3,7 +3,7 @@
  * pieces. A failure, before the stream or in it, is thrown as an ApiFailure (gateway-api.md, "Events").
  */
 import { EventStreamParser } from "../../../event-stream.ts"
-import { ApiFailure, failureOf } from "../../api/failure.ts"
+import { ApiFailure, failureOf } from "../../api/client.ts"
 
 /** An event of the gateway is far smaller, in UTF-16 units. */
 const MAX_EVENT_SIZE = 8 * 1024 * 1024

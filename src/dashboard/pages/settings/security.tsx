@@ -1,8 +1,7 @@
 /** Who can get into the account: its password and its sessions. */
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, useState } from "react"
-import { api, unwrap } from "../../api/client.ts"
-import { ApiFailure, isSignedOut } from "../../api/failure.ts"
+import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
 import { accountQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"

@@ -3,7 +3,7 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tansta
 import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
-import { ApiFailure } from "../../api/failure.ts"
+import { ApiFailure } from "../../api/client.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
@@ -11,12 +11,22 @@ import { Refusal, TextField } from "../../components/form.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { amountText, parseRupiah } from "../../i18n/parse.ts"
 import { type Language, useLanguage } from "../../i18n/language.tsx"
+import { amountText, parseRupiah } from "../../i18n/parse.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { LARGEST_RP, type ListedTopUp, openTopUp, quoteQuery, SMALLEST_RP, topUpQuery, topUpsQuery } from "./data.ts"
 import { useWalletText } from "./text.ts"
-import { BreakdownLines, TopUpStatus, useMethodName } from "./top-up.tsx"
+import {
+  BreakdownLines,
+  LARGEST_RP,
+  type ListedTopUp,
+  openTopUp,
+  quoteQuery,
+  SMALLEST_RP,
+  topUpQuery,
+  topUpsQuery,
+  TopUpStatus,
+  useMethodName,
+} from "./top-up.tsx"
 
 export default function WalletPage() {
   const text = useWalletText()

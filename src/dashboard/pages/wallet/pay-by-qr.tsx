@@ -7,8 +7,8 @@ import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { checkTopUp, type TopUp, topUpQuery } from "./data.ts"
 import { useWalletText } from "./text.ts"
+import { checkTopUp, type TopUp, topUpQuery } from "./top-up.tsx"
 
 interface PayByQrProps {
   readonly topUp: TopUp

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { ArrowLeft, CircleCheck, Clock, QrCode } from "lucide-react"
 import { Link, useParams } from "wouter"
-import { ApiFailure } from "../../api/failure.ts"
+import { ApiFailure } from "../../api/client.ts"
 import { aboutQuery } from "../../api/queries.ts"
 import { ButtonLink, ContactLink, CopyButton } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
@@ -10,10 +10,9 @@ import { Card, Facts, Page } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useShellText } from "../../shell/text.ts"
-import { type TopUp, topUpQuery } from "./data.ts"
 import { CheckPayment, PayByQr } from "./pay-by-qr.tsx"
 import { useWalletText } from "./text.ts"
-import { BreakdownLines, TopUpStatus, useMethodName } from "./top-up.tsx"
+import { BreakdownLines, type TopUp, topUpQuery, TopUpStatus, useMethodName } from "./top-up.tsx"
 
 export default function PaymentPage() {
   const text = useWalletText()

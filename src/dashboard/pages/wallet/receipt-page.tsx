@@ -2,16 +2,15 @@
 import { useQuery } from "@tanstack/react-query"
 import { ArrowLeft, Printer } from "lucide-react"
 import { useParams } from "wouter"
+import { Logo } from "../../appearance.tsx"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { EmptyState, Skeleton } from "../../components/feedback.tsx"
-import { Logo } from "../../appearance.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { type TopUp, topUpQuery } from "./data.ts"
 import { NotThere } from "./payment-page.tsx"
 import { useWalletText } from "./text.ts"
-import { BreakdownLines, useMethodName } from "./top-up.tsx"
+import { BreakdownLines, type TopUp, topUpQuery, useMethodName } from "./top-up.tsx"
 
 export default function ReceiptPage() {
   const text = useWalletText()
