@@ -1,8 +1,9 @@
 /** The accounts whose costs the house absorbed. An account that costs more than it pays can be frozen here. */
-import { useQuery } from "@tanstack/react-query"
+import { queryOptions, useQuery } from "@tanstack/react-query"
 import { HandCoins, Snowflake, Sun } from "lucide-react"
 import { useState } from "react"
 import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
 import { Button } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -12,8 +13,22 @@ import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { FreezeDialog, UnfreezeDialog } from "./account-dialogs.tsx"
 import { AccountTags } from "./accounts.tsx"
-import { type AbsorbedAccount, absorbedDays, absorbedQuery } from "./billing-data.ts"
 import { useBillingText } from "./billing-text.ts"
+
+/** Ranges, in days up to now. */
+const absorbedDays = ["1", "7", "30", "90"] as const
+const DAY_MS = 24 * 60 * 60 * 1_000
+
+const absorbedQuery = (days: (typeof absorbedDays)[number]) =>
+  queryOptions({
+    queryKey: ["operator", "absorbed", days],
+    queryFn: async () => {
+      const from = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
+      return (await unwrap(api.operator["billing-health"].get({ query: { from, limit: 1 } }))).absorbed
+    },
+  })
+type Absorbed = Awaited<ReturnType<NonNullable<ReturnType<typeof absorbedQuery>["queryFn"]>>>
+type AbsorbedAccount = Absorbed["accounts"][number]
 
 export function AbsorbedAccounts() {
   const text = useBillingText()

@@ -1,16 +1,21 @@
 /** The state of the books: flagged records, absorbed costs, and what reconciliations found. */
 import { ShieldCheck } from "lucide-react"
 import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { AbsorbedAccounts } from "./absorbed.tsx"
-import { type BillingHealth, billingPage, type Flagged } from "./billing-data.ts"
 import { useBillingText } from "./billing-text.ts"
 import { OperatorPage } from "./frame.tsx"
-import { useList } from "./list.ts"
+import { at, useList } from "./list.ts"
+
+/** A page of flagged records. It has the sums and the reconciliations too. */
+const billingPage = (cursor: string | undefined) => unwrap(api.operator["billing-health"].get({ query: at(cursor) }))
+type BillingHealth = Awaited<ReturnType<typeof billingPage>>
+type Flagged = BillingHealth["data"][number]
 
 export default function BillingPage() {
   const text = useBillingText()
