@@ -9,9 +9,8 @@
  * down like one. Kept in memory, bounded: a restart forgives guesses, and remembers the owner's networks, which are rows.
  */
 import { Failure } from "../failure/failure.ts"
-import { LatestFew } from "./latest-few.ts"
 import { networkOf } from "./network.ts"
-import { Pace } from "./pace.ts"
+import { LatestFew, Pace } from "./pace.ts"
 
 export interface SlowDownTerms {
   /** Failures that cost nothing. A network may be a whole office behind one router, so it gets more of them. */

@@ -3,6 +3,7 @@
  * answer too, and of a stream as well, so it is told to wait for as long as a call is under way, and again not to right
  * before the answer ends: after the end it does not listen any more.
  */
+import { isIP } from "node:net"
 import type { Server } from "bun"
 import type { StreamEnd } from "../gateway/outbox.ts"
 
@@ -41,3 +42,13 @@ const SLOW_READER_S = 255
 
 const STREAMS = /^text\/(?:event-stream|csv)\b/
 const isStream = ({ headers }: Response): boolean => STREAMS.test(headers.get("content-type") ?? "")
+
+/**
+ * Whose a request is, as a network address: failed sign-ins are counted for it, and the audit log and people's sessions show
+ * it. Behind a proxy every peer is the proxy, which names its client in a header. The last address there is the proxy's own
+ * word; its client may have written those before. Where no header is named, or no address is in it, it is the peer's.
+ */
+export function clientAddress(headers: Headers, peer: string, header: string | undefined): string {
+  const named = header === undefined ? undefined : headers.get(header)?.split(",").at(-1)?.trim()
+  return named === undefined || isIP(named) === 0 ? peer : named
+}

@@ -2,8 +2,9 @@
  * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
  * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited.
  *
- * Calls and top-ups are told of by the process that they ended in. What another process does shows in the balance: a credit at
- * once, by the database's notice, a call's charge with the next look at the session. A reader that falls behind is hung up on: it comes back by itself, and begins with the balance.
+ * A process sends the calls and top-ups that ended in it. What another process does shows in the balance: a credit at once,
+ * by the database's notice, and a call's charge with the next look at the session. A stream whose reader falls behind is
+ * ended; the dashboard connects again by itself, and begins with the balance.
  */
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
@@ -12,7 +13,6 @@ import { Failure } from "../failure/failure.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import { type Authenticate, signedInBy } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
-import { EventStream } from "./event-stream.ts"
 
 /** How often a stream looks whether its session still stands, and says that it is alive. */
 const LOOK_MS = 10_000
@@ -163,3 +163,67 @@ const callJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({
   charge_micro: microToJson(record.charge),
   duration_ms: record.durationMs,
 })
+
+const encoder = new TextEncoder()
+
+/** Bytes; some hundred events. */
+const UNREAD_LIMIT = 64 * 1024
+
+interface EventStreamOptions {
+  /** Somebody reads. Not run for a request whose body nobody asks for, such as HEAD. */
+  readonly begun: () => void
+  /** Runs once, whoever ended it, and only if it had begun. */
+  readonly ended: () => void
+}
+
+/**
+ * One connection's Server-Sent Events, with a bounded buffer: what is not read soon enough ends the stream instead of
+ * growing. A plain ReadableStream, because the framework's plugin for streams buffers without end and throws when its
+ * reader leaves (docs/decisions/2026-11-20-events-are-a-plain-stream.md).
+ */
+export class EventStream {
+  readonly body: ReadableStream<Uint8Array>
+  readonly #ended: () => void
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined
+
+  constructor({ begun, ended }: EventStreamOptions) {
+    this.#ended = ended
+    this.body = new ReadableStream<Uint8Array>(
+      {
+        pull: (controller) => {
+          if (this.#controller !== undefined) return
+          this.#controller = controller
+          begun()
+        },
+        cancel: () => this.#over(),
+      },
+      { highWaterMark: 0, size: (chunk) => chunk?.length ?? 0 },
+    )
+  }
+
+  send(event: string, data: object): void {
+    this.#put(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+  }
+
+  comment(text: string): void {
+    this.#put(`: ${text}\n`)
+  }
+
+  end(): void {
+    this.#controller?.close()
+    this.#over()
+  }
+
+  #put(text: string): void {
+    const controller = this.#controller
+    if (controller === undefined) return
+    if ((controller.desiredSize ?? 0) < -UNREAD_LIMIT) this.end()
+    else controller.enqueue(encoder.encode(text))
+  }
+
+  #over(): void {
+    if (this.#controller === undefined) return
+    this.#controller = undefined
+    this.#ended()
+  }
+}

@@ -1,9 +1,12 @@
-/** `/healthz`: the process lives. `/readyz`: the database and the ledger answer, and the gateway takes calls (decisions §11). */
+/**
+ * `/healthz`: the process lives. `/readyz`: the database and the ledger answer, and the gateway takes calls (decisions §11).
+ * `/about`: what the dashboard has to know of the gateway that serves it, before and after a sign-in.
+ */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { open } from "./route.ts"
-import { flag, oneOf } from "./shapes.ts"
+import { flag, oneOf, orNull, text } from "./shapes.ts"
 
 export interface Readiness {
   readonly draining: () => boolean
@@ -34,7 +37,12 @@ export const healthController = (readiness: Readiness) =>
     .get(
       ...open(
         "/readyz",
-        { tag: "Running", summary: "The gateway takes calls; 503 when it does not", answer: ReadinessShape },
+        {
+          tag: "Running",
+          summary: "The gateway takes calls; 503 when it does not",
+          answer: ReadinessShape,
+          alsoStatus: 503,
+        },
         async ({ set }) => {
           const database = await readiness.database()
           const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
@@ -46,3 +54,26 @@ export const healthController = (readiness: Readiness) =>
         },
       ),
     )
+
+export interface About {
+  /** Where its people reach the operator: an e-mail address, or one that begins with https://. */
+  readonly supportContact: string | undefined
+  /** Whether there is a mail server that mail could leave by. */
+  readonly sendsMail: boolean
+}
+
+export const aboutController = ({ supportContact, sendsMail }: About) =>
+  new Elysia({ name: "about" }).get(
+    ...open(
+      "/about",
+      {
+        tag: "Running",
+        summary: "What the dashboard has to know of this gateway",
+        answer: Type.Object({
+          support_contact: orNull(text, "Where people reach the operator: an e-mail address, or that of a page."),
+          sends_mail: Type.Boolean({ description: "Without it, nobody is written to." }),
+        }),
+      },
+      async () => ({ support_contact: supportContact ?? null, sends_mail: sendsMail }),
+    ),
+  )

@@ -1,7 +1,6 @@
 /** The listener that callers reach, and the one for Prometheus. */
 import type { Config } from "../config.ts"
-import { clientAddress } from "./client-address.ts"
-import { Connection } from "./connection.ts"
+import { clientAddress, Connection } from "./connection.ts"
 import type { Descriptors } from "./descriptors.ts"
 import { unhandled, type EdgeOptions } from "./edge.ts"
 import type { Metrics } from "./metrics.ts"

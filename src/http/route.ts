@@ -30,8 +30,8 @@ export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
   readonly media?: "text/csv" | "text/event-stream" | "text/html"
   /** Of the answer when all went well: 200 unless it is said. */
   readonly status?: 201 | 204
-  /** Another status of an answer when all went well, which the handler sets itself. */
-  readonly alsoStatus?: 201
+  /** Another status of the same answer, which the handler sets itself. */
+  readonly alsoStatus?: 201 | 503
   /** What is read of the headers. */
   readonly headers?: TObject
 }

@@ -10,8 +10,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { Failure } from "../failure/failure.ts"
 import { parseBody } from "../wire/body.ts"
-import type { Charge, PaymentNotice, PaymentProvider } from "./provider.ts"
-import { sameSignature } from "./signature.ts"
+import { type Charge, type PaymentNotice, type PaymentProvider, sameSignature } from "./provider.ts"
 
 export interface MidtransTerms {
   /** Unset or empty: no charge is made and no notification believed. */

@@ -2,6 +2,7 @@
  * What a payment provider is to Loket: it makes a QR code that a payer scans, and later tells that the payment came.
  * Its notification is a stranger's word until `readNotification` has proved it; nothing else may lead to a credit.
  */
+import { timingSafeEqual } from "node:crypto"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Failure } from "../failure/failure.ts"
 
@@ -50,3 +51,12 @@ export type PaymentNotice =
 
 /** Total of a top-up, always whole rupiah, because the fees are rounded up to them. */
 export const wholeRupiah = (total: Micro): bigint => total / 1_000_000n
+
+/**
+ * Comparing signatures in constant time, so that the time of a refusal does not tell how many leading characters were
+ * right.
+ */
+export function sameSignature(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}

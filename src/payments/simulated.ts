@@ -8,8 +8,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { Failure } from "../failure/failure.ts"
 import { parseBody } from "../wire/body.ts"
-import type { PaymentProvider } from "./provider.ts"
-import { sameSignature } from "./signature.ts"
+import { type PaymentProvider, sameSignature } from "./provider.ts"
 
 const Notification = Type.Object({
   top_up_id: Type.String(),

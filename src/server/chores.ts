@@ -1,7 +1,8 @@
 /** What a running gateway does again and again beside its calls. */
-import { watchFrozenKeys } from "../accounts/frozen-keys.ts"
 import { lowBalanceTeller } from "../accounts/low-balance.ts"
 import { every } from "../every.ts"
+import type { Database } from "../store/database.ts"
+import { frozenKeys } from "../store/frozen-keys.ts"
 import type { Parts } from "./parts.ts"
 
 interface Chore {
@@ -50,4 +51,30 @@ export async function startChores(parts: Parts): Promise<{ stop(): Promise<void>
       await Promise.all([...running, daily].map((chore) => chore.stop()))
     },
   }
+}
+
+const LOOK_EVERY_MS = 500
+
+interface FrozenKeysOptions {
+  readonly database: Database
+  /** Called with each key whose account was frozen or unfrozen since the last look; by its hash as hex. */
+  readonly changed: (keyHash: string) => void
+  readonly failed: (error: unknown) => void
+}
+
+/**
+ * Finds accounts that are frozen or unfrozen beside the gateway, by a command or a person with SQL, on the embedded database:
+ * from a server a notice comes of it at once.
+ */
+function watchFrozenKeys({ database, changed, failed }: FrozenKeysOptions): { stop(): Promise<void> } {
+  let before: ReadonlySet<string> = new Set()
+  return every(LOOK_EVERY_MS, async () => {
+    try {
+      const now = await frozenKeys(database)
+      for (const keyHash of now.symmetricDifference(before)) changed(keyHash)
+      before = now
+    } catch (error) {
+      failed(error)
+    }
+  })
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { clientAddress } from "../../src/http/client-address.ts"
+import { clientAddress } from "../../src/http/connection.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 
 const cases: [name: string, header: string | undefined, sent: string | undefined, address: string][] = [
