@@ -49,14 +49,14 @@ export interface Visitor extends Whereabouts {
 }
 
 /**
- * Tells the live actors of keys that their records, or their account's, have changed; called after the commit. True once
- * that is in force in this process, false when that took too long: the change stands (decisions §13.8).
+ * Sends the live actors of keys the news that their records, or their account's, have changed; called after the commit. True
+ * once that is in force in this process, false when it took too long: the change stands (decisions §13.8).
  */
 export type KeysChanged = (keys: readonly OwnedKey[]) => Promise<boolean>
 
-/** `told` once what was committed is in force; whoever is told of it must not be contradicted by the next call. */
-export async function inForce<T>(keysChanged: KeysChanged, keys: readonly OwnedKey[], told: T): Promise<T | Failure> {
-  if (await keysChanged(keys)) return told
+/** `answer` once the committed change is in force (decisions §13.8): the next call must not contradict it. */
+export async function inForce<T>(keysChanged: KeysChanged, keys: readonly OwnedKey[], answer: T): Promise<T | Failure> {
+  if (await keysChanged(keys)) return answer
   return new Failure("dependency.database_unavailable", {
     message: "The change is made, but the gateway has not read it yet; it takes effect when the database answers.",
   })
@@ -81,7 +81,7 @@ export class Accounts {
   async signUp({ email, password }: Credentials, from: Whereabouts): Promise<SignedIn | Failure> {
     const admitted = await this.#parts.signUps.admit(from.address)
     if (admitted instanceof Failure) return admitted
-    // That an address is taken is told; who asks for one after the other waits, as at the sign-in.
+    // The answer shows that an address is taken; whoever tries one after the other waits, as at the sign-in.
     const attempt = await this.#parts.slowDown.attempt({
       account: `sign-up ${email.toLowerCase()}`,
       address: from.address,
@@ -197,8 +197,8 @@ export class Accounts {
       return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
     }
     // A key's budget is of a calendar period in this zone.
-    const told = timeZone === undefined ? undefined : await this.#inForce(keys)
-    return told instanceof Failure ? told : await this.account(session)
+    const applied = timeZone === undefined ? undefined : await this.#inForce(keys)
+    return applied instanceof Failure ? applied : await this.account(session)
   }
 
   async delete(session: Session, password: string, visitor: Visitor): Promise<void | Failure> {
@@ -255,7 +255,7 @@ export class Accounts {
   }
 }
 
-/** What a frozen account is told, wherever it may not go on. */
+/** The refusal of a frozen account. */
 export const accountFrozen = (): Failure => new Failure("auth.account_frozen")
 
 /** A browser may call itself anything, at any length. */

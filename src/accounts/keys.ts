@@ -1,6 +1,6 @@
 /**
  * The API keys of an account. The full key exists in this process only while it is being created; afterwards there is its
- * hash. Whoever holds a live key is told of each change after it is committed.
+ * hash. The live actor of a key learns of each change after it is committed.
  */
 import { nanoid } from "nanoid"
 import type { Fallback, KeyView } from "../../actors/key.ts"
@@ -55,7 +55,7 @@ export class Keys {
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
     if ((wishes.spendingLimitMicro === undefined) !== (wishes.spendingPeriod === undefined)) return halfBudget()
     const key = createApiKey()
-    const wanted = {
+    const settings = {
       id: `key_${nanoid()}`,
       accountId: session.accountId,
       name: wishes.name,
@@ -68,7 +68,7 @@ export class Keys {
       fallback: wishes.fallback ?? ("never_dearer" as const),
     }
     const counts = { active: this.#mostKeys, aDay: this.#mostKeys * MADE_A_DAY }
-    const record = await this.#store.create(wanted, counts)
+    const record = await this.#store.create(settings, counts)
     switch (record) {
       case "frozen":
         return accountFrozen()
@@ -87,11 +87,11 @@ export class Keys {
     if (limit !== undefined && period !== undefined && (limit === null) !== (period === null)) return halfBudget()
     const record = await this.#store.change({ accountId: session.accountId, keyId }, change)
     if (record === "no budget") return halfBudget()
-    return await this.#told(record)
+    return await this.#applied(record)
   }
 
   async revoke(session: Session, keyId: string): Promise<KeyRecord | Failure> {
-    return await this.#told(await this.#store.revoke({ accountId: session.accountId, keyId }))
+    return await this.#applied(await this.#store.revoke({ accountId: session.accountId, keyId }))
   }
 
   /**
@@ -115,11 +115,11 @@ export class Keys {
         message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
       })
     }
-    const told = await this.#told(record)
-    return told instanceof Failure ? told : { key, record: told }
+    const applied = await this.#applied(record)
+    return applied instanceof Failure ? applied : { key, record: applied }
   }
 
-  async #told(record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
+  async #applied(record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
     if (record === undefined) return new Failure("resource.not_found")
     return await inForce(this.#keysChanged, [record], record)
   }

@@ -13,7 +13,7 @@ import { type LowBalance, lowBalanceStore, type LowBalanceStore } from "../store
 export interface LowBalanceParts {
   readonly store: LowBalanceStore
   readonly mailer: Mailer
-  /** A mail that was not sent; `again` tells whether it is tried again at the next look. */
+  /** A mail that was not sent; `again` is whether it is tried again at the next look. */
   readonly failed: (accountId: string, again: boolean) => void
 }
 
@@ -24,7 +24,7 @@ export interface LowBalanceTerms {
   readonly log: Log
 }
 
-/** One look for those who are to be told; without a mail server there is nobody. */
+/** Sends the mails that are due; without a mail server, none. */
 export function lowBalanceTeller({ smtpUrl, from, database, log }: LowBalanceTerms): () => Promise<void> {
   if (smtpUrl === undefined || from === undefined) return async () => {}
   const store = lowBalanceStore(database)
@@ -72,5 +72,5 @@ const lowBalanceMail = ({ email, language, balanceMicro, thresholdMicro }: LowBa
   ...texts[language](rupiah(balanceMicro), rupiah(thresholdMicro)),
 })
 
-/** Whole rupiah, downwards: nobody is told of more than there is. */
+/** Whole rupiah, rounded down: a mail never names more than there is. */
 const rupiah = (amount: Micro): string => `Rp ${(amount / MICRO_PER_RUPIAH).toLocaleString("id-ID")}`

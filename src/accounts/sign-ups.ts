@@ -10,7 +10,7 @@ import { isLoopback, networkOf } from "./network.ts"
 import { Pace } from "./pace.ts"
 
 const PACE = { free: 10, everyMs: 1_000, remembered: 10_000 }
-/** Whoever would wait longer is told when to come again. */
+/** Whoever would wait longer gets a 429 with a `Retry-After`. */
 const LONGEST_WAIT_MS = 10_000
 
 export class SignUps {

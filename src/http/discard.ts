@@ -29,11 +29,11 @@ export async function discardingBody(request: Request, response: Response): Prom
   // A reader that never let go of it, such as one that gave up: nobody else can read on.
   if (body === null || body.locked) return response
   const { status, headers } = response
-  const told = await response.bytes()
+  const answer = await response.bytes()
   headers.set("Connection", "close")
   const stream = new ReadableStream<Uint8Array>({
     async start(controller) {
-      controller.enqueue(told)
+      controller.enqueue(answer)
       await discard(body)
       controller.close()
     },

@@ -97,7 +97,7 @@ function named(response: Response, requestId: string): Response {
   return response
 }
 
-/** What a throw means to the client. Only a bug is logged with its stack; nothing of it is told. */
+/** What a throw means to the client. Only a bug is logged, with its stack; the client sees nothing of it. */
 export function failureOf(error: unknown, requestId: string, log: Log): Failure {
   if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
   if (error instanceof NotFoundError) return new Failure("route.not_found")

@@ -16,7 +16,7 @@ import { edge } from "./edge.ts"
 
 /** How often a stream looks whether its session still stands, and says that it is alive. */
 const LOOK_MS = 10_000
-/** A busy account's balance is told this often at most. */
+/** The least time between two balances of a busy account. */
 const SETTLE_DOWN_MS = 250
 /** A tab is one stream; somebody with more than so many has lost count of them. */
 const STREAMS_PER_ACCOUNT = 20
@@ -147,7 +147,7 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
     }),
   )
 
-/** The database may be away for a moment; the next look tells what was missed. */
+/** The database may be away for a moment; the next look sends what was missed. */
 const soon = (work: () => Promise<void>): void => void work().catch(() => {})
 
 const callJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({

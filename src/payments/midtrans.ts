@@ -1,6 +1,6 @@
 /**
  * QRIS through Midtrans' Core API (docs.midtrans.com: "QRIS", "HTTP(S) Notification / Webhooks", "GET Status API").
- * A notification is believed in two steps: its SHA-512 signature, and then the transaction's status as the provider itself
+ * A notification is verified in two steps: its SHA-512 signature, and then the transaction's status as the provider itself
  * gives it, because the signature covers neither the transaction status nor the currency.
  *
  * The order id is the top-up's id. Midtrans keeps order ids unique, so it is the payment's reference too, and a top-up can
@@ -13,7 +13,7 @@ import { parseBody } from "../wire/body.ts"
 import { type Charge, type PaymentNotice, type PaymentProvider, sameSignature } from "./provider.ts"
 
 export interface MidtransTerms {
-  /** Unset or empty: no charge is made and no notification believed. */
+  /** Unset or empty: no charge is made and no notification accepted. */
   readonly serverKey: string | undefined
   /** `https://api.midtrans.com`, or `https://api.sandbox.midtrans.com`. */
   readonly baseUrl: string
@@ -84,18 +84,18 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
 
     async readNotification(body) {
       if (!serverKey) return unsigned()
-      const told = parseBody(body)
-      if (told instanceof Failure) return told
-      if (!Signed.Check(told)) return unsigned()
+      const notice = parseBody(body)
+      if (notice instanceof Failure) return notice
+      if (!Signed.Check(notice)) return unsigned()
       const signature = new Bun.CryptoHasher("sha512")
-        .update(told.order_id + told.status_code + told.gross_amount + serverKey)
+        .update(notice.order_id + notice.status_code + notice.gross_amount + serverKey)
         .digest("hex")
-      if (!sameSignature(told.signature_key, signature)) return unsigned()
-      if (!ORDER_ID.test(told.order_id)) return new Failure("resource.not_found")
+      if (!sameSignature(notice.signature_key, signature)) return unsigned()
+      if (!ORDER_ID.test(notice.order_id)) return new Failure("resource.not_found")
 
-      const now = await call(`/v2/${told.order_id}/status`, { method: "GET" })
+      const now = await call(`/v2/${notice.order_id}/status`, { method: "GET" })
       if (!status.Check(now)) return unavailable()
-      return judge(now, told.order_id, told.gross_amount)
+      return judge(now, notice.order_id, notice.gross_amount)
     },
 
     async readStatus(topUpId) {
@@ -108,8 +108,8 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
   }
 }
 
-/** What Midtrans has of an order, against what it told or was asked. */
-function judge(now: Static<typeof Status>, orderId: string, toldAmount: string): PaymentNotice {
+/** Compares what Midtrans has of an order with its notification, or with what the gateway asked for. */
+function judge(now: Static<typeof Status>, orderId: string, noticeAmount: string): PaymentNotice {
   if (now.transaction_status !== "settlement" || now.status_code !== "200") {
     return { kind: "unpaid", status: now.transaction_status }
   }
@@ -118,7 +118,7 @@ function judge(now: Static<typeof Status>, orderId: string, toldAmount: string):
     now.order_id !== orderId ||
     now.currency !== "IDR" ||
     amount === undefined ||
-    amount !== AMOUNT.exec(toldAmount)?.[1]
+    amount !== AMOUNT.exec(noticeAmount)?.[1]
   ) {
     const paid = `${now.order_id}: ${now.gross_amount} ${now.currency}`
     return { kind: "mismatched", topUpId: orderId, reference: orderId, paid }

@@ -1,5 +1,5 @@
 /**
- * What a payment provider is to Loket: it makes a QR code that a payer scans, and later tells that the payment came.
+ * A payment provider makes a QR code that a payer scans, and later notifies the gateway that the payment came.
  * Its notification is a stranger's word until `readNotification` has proved it; nothing else may lead to a credit.
  */
 import { timingSafeEqual } from "node:crypto"
@@ -36,11 +36,11 @@ export type PaymentNotice =
   | {
       readonly kind: "paid"
       readonly topUpId: string
-      /** The provider's name for this payment: one credit for each, however often it is told. */
+      /** The provider's name for this payment: one credit for each, however often it is notified. */
       readonly reference: string
       readonly amountRp: bigint
     }
-  /** Money came, and what was told of it is not what the provider has: another order, amount or currency. */
+  /** Money came, but the notification does not match what the provider has: another order, amount or currency. */
   | { readonly kind: "mismatched"; readonly topUpId: string; readonly reference: string; readonly paid: string }
   /** Genuine, but not about money that came: a QR code that was made, or that expired unpaid. */
   | {

@@ -20,7 +20,7 @@ const notification = TypeCompiler.Compile(Notification)
 export function simulatedProvider({ secret }: { readonly secret: string | undefined }): PaymentProvider {
   return {
     id: "simulated",
-    // Without a secret there is no such page, since nobody could be believed.
+    // Without a secret there is no such page, since no notification could be verified.
     ...(secret !== undefined && secret !== "" && { payPath: (topUpId: string) => `/simulated-pay/${topUpId}` }),
 
     createCharge: async ({ topUpId, amountRp }) => ({ qrPayload: `loket-simulated:${topUpId}:${amountRp}` }),
@@ -36,12 +36,12 @@ export function simulatedProvider({ secret }: { readonly secret: string | undefi
           message: 'Expected {"top_up_id": string, "status": "paid", "amount_rp": integer}.',
         })
       }
-      const told: Static<typeof Notification> = parsed
+      const paid: Static<typeof Notification> = parsed
       return {
         kind: "paid",
-        topUpId: told.top_up_id,
-        reference: told.top_up_id,
-        amountRp: BigInt(told.amount_rp),
+        topUpId: paid.top_up_id,
+        reference: paid.top_up_id,
+        amountRp: BigInt(paid.amount_rp),
       }
     },
   }

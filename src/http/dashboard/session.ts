@@ -95,7 +95,7 @@ export const whereabouts = (request: Request): Whereabouts => ({
 
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 
-/** What a listener of this machine alone is told to listen on: a name or an address, without brackets. */
+/** Whether a listener on this name or address (without brackets) can be reached from this machine alone. */
 export function isLoopback(host: string): boolean {
   const url = `http://${host.includes(":") ? `[${host}]` : host}`
   return URL.canParse(url) && LOOPBACK.test(new URL(url).hostname)

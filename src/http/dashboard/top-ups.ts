@@ -149,7 +149,7 @@ export const topUpSummary = (topUp: TopUp): Static<typeof topUpShape> => ({
 })
 
 /**
- * With the QR code, which is drawn only where one is looked at; one that could not be made is null. The time left is told
+ * With the QR code, which is drawn only where one is looked at; one that could not be made is null. The time left stands
  * beside the time of expiry, because a payer's clock may be wrong.
  */
 const topUpJson = async (topUps: TopUps, topUp: TopUp) => ({

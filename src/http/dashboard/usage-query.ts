@@ -76,7 +76,7 @@ const idsOf = (from: Date, to: Date) => ({
 const firstIdOf = (ms: number): string =>
   newRequestId(Math.min(Math.max(0, ms), 36 ** 9 - 1)).slice(0, "req_".length + 9)
 
-/** A range that is thirty days long, or ends now, unless told. */
+/** Without `from` the range is thirty days long; without `to` it ends now. */
 export function usageRange(session: Session, query: RangeQuery, now: number): UsageRange | Failure {
   const from = time(query, "from", session.timeZone)
   if (from instanceof Failure) return from
@@ -103,7 +103,7 @@ export function summaryQuestion(
   return { ...range, ids: idsOf(range.from, range.to), groupBy, splitBy, timeZone: session.timeZone }
 }
 
-/** A time over all accounts, the last day unless it is told; at most `longestDays`, because every record in it is read. */
+/** A period over all accounts, by default the last day; at most `longestDays`, because every record in it is read. */
 export function periodOf(
   query: PeriodQuery,
   terms: { readonly timeZone: string; readonly now: number; readonly longestDays: number; readonly days?: number },

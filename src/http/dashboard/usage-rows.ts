@@ -161,7 +161,7 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
 
 /**
  * The export: CSV (RFC 4180), sent page by page as it is read, so that a year of calls needs no more memory than an hour's.
- * Resolves when the first page is read, so that a database that is away is still told as a 503. One that goes away later
+ * Resolves when the first page is read, so that a database that is away is still answered with a 503. One that goes away later
  * breaks the transfer off: half a file must not look like a whole one.
  */
 export async function usageCsv(usage: UsageStore, filter: UsageFilter): Promise<ReadableStream<Uint8Array>> {

@@ -1,4 +1,4 @@
-/** `/operator/billing-health`: what in the house's books wants a look. */
+/** `/operator/billing-health`: what in the house's books needs attention. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"

@@ -269,10 +269,10 @@ const ratesOf = (body: Static<typeof PriceBody>) => ({
 
 /** A price that is to hold at once begins when every process knows it. A form's `now` is a moment old when it arrives. */
 function beginning(asked: string | undefined, nowMs: number): Date | Failure {
-  const wanted = asked === undefined ? new Date(nowMs) : instant("effective_at", asked)
-  if (wanted instanceof Failure) return wanted
-  if (wanted.getTime() < nowMs - 60_000) return refused("effective_at", "a time that is still to come")
-  return new Date(Math.max(wanted.getTime(), nowMs + LEAD_MS))
+  const begins = asked === undefined ? new Date(nowMs) : instant("effective_at", asked)
+  if (begins instanceof Failure) return begins
+  if (begins.getTime() < nowMs - 60_000) return refused("effective_at", "a time that is still to come")
+  return new Date(Math.max(begins.getTime(), nowMs + LEAD_MS))
 }
 
 /** Within the years that Postgres and JSON read alike. */
