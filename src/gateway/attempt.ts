@@ -7,7 +7,7 @@ import { bounded } from "../../actors/money/bounds.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import { type JsonObject, isObject, present } from "../language/json.ts"
-import type { ModelRequest } from "../language/request.ts"
+import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
 import { readText } from "../upstream/body.ts"
@@ -15,6 +15,7 @@ import { brokenFault, connectionFault, type Fault, overlongFault, send } from ".
 import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
 import type { AnswerView } from "../wire/codec.ts"
 import { tooLong } from "../wire/overflow.ts"
+import { readEvents } from "./backend-events.ts"
 import type { Candidate } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Relay, type Relayed } from "./relay.ts"
@@ -110,11 +111,13 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
   const { timeouts, clientHeaders, ports } = call
   const { backend, exchange, offer } = turn.candidate
   call.relay = undefined
-  const body = await exchange.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
+  const gathers = isGathered(turn)
+  const asked = gathers ? exchange.asStream() : exchange
+  const body = await asked.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = timeouts
   const response = await send(
-    { backend, format: exchange.backend, path: exchange.path, body, clientHeaders, signal },
+    { backend, format: exchange.backend, path: asked.path, body, clientHeaders, signal },
     ports,
   )
   if (!(response instanceof Response)) return failed(withNumbers(timeouts.explain(response), turn))
@@ -128,10 +131,20 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
     inputTokens: request.inputTokens,
     request,
   }
-  return request.stream
-    ? await streamed(call, turn, response, view, onContent)
+  if (request.stream) return await streamed(call, turn, response, view, onContent)
+  return gathers && !isJson(response)
+    ? await gathered(call, turn, response, view, onContent)
     : await whole(call, turn, response, view, onContent)
 }
+
+/** In tokens. An answer that may be longer is asked for as a stream and gathered, so that only silence ends it (decisions §13.12). */
+const LONGEST_WHOLE = 8_192
+
+const isGathered = ({ request, candidate, answerLimit: maxOutputTokens }: Turn): boolean =>
+  !request.stream && candidate.offer.model.gather && answerLimit(request, { maxOutputTokens }) > LONGEST_WHOLE
+
+/** Some backends answer in one piece whatever they are asked. */
+const isJson = ({ headers }: Response): boolean => headers.get("content-type")?.startsWith("application/json") === true
 
 async function streamed(
   call: TriedCall,
@@ -147,6 +160,41 @@ async function streamed(
   const end = await relay.run(response.body, call.ports.clock)
   if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
   return failed(withNumbers(call.timeouts.explain(end), turn), relay.committed)
+}
+
+/** Nothing of it is committed before all of it is there, so that what breaks it off may be tried again. */
+async function gathered(
+  call: TriedCall,
+  turn: Turn,
+  response: Response,
+  view: AnswerView,
+  onContent: () => void,
+): Promise<End> {
+  const { exchange } = turn.candidate
+  const bounds = boundsOf(call, turn)
+  if (response.body === null) return failed(connectionFault(true))
+  const stream = exchange.gather(bounds.replyBytes)
+  let hasContent = false
+  const end = await readEvents<{ readonly body: JsonObject }>(response.body, bounds, call.ports.clock, {
+    heard: () => call.heard(),
+    read(events) {
+      for (const event of events) {
+        if (hasTooMuch(event.data, turn.request)) return overlongFault
+        const came = stream.read(event)
+        if (came instanceof Failure) return brokenFault(came)
+        if (came === "overlong") return overlongFault
+        if (stream.hasContent && !hasContent) onContent()
+        hasContent = stream.hasContent
+        if (came === "whole") return { body: stream.reply() }
+      }
+      return undefined
+    },
+  })
+  if (!("body" in end)) return failed(withNumbers(call.timeouts.explain(end), turn))
+  const reply = exchange.readReply(end.body, view)
+  if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
+  onContent()
+  return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
 async function whole(

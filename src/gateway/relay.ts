@@ -1,20 +1,16 @@
 /**
  * Relays one backend's stream to one client: hands events on as they come, holds back the first ones that carry nothing
- * and the terminal one, and gathers usage in passing (decisions §6). It reads as fast as the backend sends. A life sign is a
- * whole event: a backend that trickles pieces of one is silent.
+ * and the terminal one, and gathers usage in passing (decisions §6).
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import { Failure } from "../failure/failure.ts"
 import type { AnswerBounds } from "../upstream/answer-bounds.ts"
-import { brokenFault, connectionFault, type Fault, overlongFault } from "../upstream/client.ts"
+import { brokenFault, type Fault } from "../upstream/client.ts"
 import type { StreamPosition, StreamReader } from "../wire/format.ts"
-import { type SseEvent, SseParser } from "../wire/sse.ts"
+import type { SseEvent } from "../wire/sse.ts"
+import { readEvents } from "./backend-events.ts"
 
 /** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
 const HELD_LENGTH = 131_072
-/** How long a backend may take to close a stream after its last event, for the connection to be used again. */
-const CLOSE_MS = 1_000
-
 /** The stream came to its terminal event, whose bytes leave once the charge is durable. */
 export interface StreamComplete {
   readonly terminal: string
@@ -75,28 +71,13 @@ export class Relay {
   }
 
   async run(body: ReadableStream<Uint8Array>, clock: Clock): Promise<StreamComplete | Fault> {
-    const reader = body.getReader()
-    const parser = new SseParser({ maxEventSize: this.#bounds.eventLength })
-    let size = 0
-    try {
-      for (;;) {
-        const { done, value } = await reader.read()
-        size += value?.length ?? 0
-        if (size > this.#bounds.streamBytes) return overlongFault
-        const events = done ? tail(parser) : parser.push(value)
-        if (events instanceof Failure) return overlongFault
-        if (events.length > 0) this.#call.heard()
-        const end = this.#relay(events)
-        if (end !== undefined) return end
-        if (done) return connectionFault(true)
-      }
-    } catch {
-      return connectionFault(true)
-    } finally {
-      // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
-      this.#held = ""
-      void finish(reader, clock)
-    }
+    const end = await readEvents<StreamComplete>(body, this.#bounds, clock, {
+      heard: () => this.#call.heard(),
+      read: (events) => this.#relay(events),
+    })
+    // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
+    this.#held = ""
+    return end
   }
 
   #relay(events: readonly SseEvent[]): StreamComplete | Fault | undefined {
@@ -129,26 +110,5 @@ export class Relay {
     }
     this.#call.write(out)
     return undefined
-  }
-}
-
-function tail(parser: SseParser): SseEvent[] | Failure {
-  const last = parser.end()
-  if (last instanceof Failure) return last
-  return last === undefined ? [] : [last]
-}
-
-/**
- * Always read or cancel: a body that is left alone keeps its connection. Not a wait of the call's own, which may be at
- * its next backend by then.
- */
-async function finish(reader: ReadableStreamDefaultReader<Uint8Array>, clock: Clock): Promise<void> {
-  const timer = clock.after(CLOSE_MS, () => void reader.cancel().catch(() => {}))
-  try {
-    while (!(await reader.read()).done);
-  } catch {
-    // The connection broke; there is nothing left to give back.
-  } finally {
-    timer.cancel()
   }
 }

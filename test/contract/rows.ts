@@ -153,6 +153,7 @@ const calls = [
   ["status.billing_error", "delivered, and booking failed; recorded as 0"],
   ["status.upstream_error", "the backend failed; not charged"],
   ["status.aborted_stream", "opened, dropped before its terminal event without usable output; not charged"],
+  ["13.12", "a long answer that does not stream is asked for as a stream and gathered; only silence ends it"],
   [
     "13.2",
     "counts over their bounds are charged up to them, the rest is absorbed and flagged; zeros are no count of content",
