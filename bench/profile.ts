@@ -13,7 +13,7 @@ import { startPostgres } from "./postgres.ts"
 import { answers, bodyOf, type CallName, calls, endingOf } from "./rows.ts"
 import { targets } from "./targets.ts"
 
-const CALLS = Number(process.env["CALLS"] ?? 12_000)
+const CALLS = Number(process.env["CALLS"] ?? 15_000)
 const TOP = Number(process.env["TOP"] ?? 40)
 const LONGEST_MS = 60_000
 const CLIENTS = 64
