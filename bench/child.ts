@@ -26,6 +26,12 @@ export function pinThisProcess(core: string): void {
   if (Bun.which("taskset") !== null) Bun.spawnSync(["taskset", "-acp", core, String(process.pid)])
 }
 
+interface ChildOptions {
+  readonly core?: string
+  /** Where its standard error goes; without it, to this process's own. */
+  readonly stderrFile?: string
+}
+
 /**
  * Starts a command and waits until it serves: for the line that matches `ready`, whose first group is the server's
  * address, or until something listens at the address that `ready` is.
@@ -34,13 +40,13 @@ export async function startChild(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
   ready: RegExp | string,
-  core = TEST_CORE,
+  { core = TEST_CORE, stderrFile }: ChildOptions = {},
 ): Promise<Child> {
   const child = Bun.spawn(pinned(core, command), {
     env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535", ...env },
     stdin: "ignore",
     stdout: "pipe",
-    stderr: "inherit",
+    stderr: stderrFile === undefined ? "inherit" : Bun.file(stderrFile),
   })
   const url = typeof ready === "string" ? await listening(ready, child) : await firstMatch(child.stdout, ready)
   return {
@@ -94,7 +100,10 @@ function readProcess(pid: number): Process[] {
   }
 }
 
-async function listening(url: string, child: Bun.Subprocess<"ignore", "pipe", "inherit">): Promise<string> {
+async function listening(
+  url: string,
+  child: { readonly stdout: ReadableStream<Uint8Array>; readonly exitCode: number | null },
+): Promise<string> {
   void drain(child.stdout.getReader())
   for (let tries = 0; tries < 200 && child.exitCode === null; tries++) {
     const answered = await fetch(url).then(

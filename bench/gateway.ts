@@ -20,6 +20,13 @@ export interface BenchModel {
   readonly maxConcurrency?: number
 }
 
+/** To look into a gateway's process. */
+export interface Inspection {
+  /** Of Bun. */
+  readonly flags: readonly string[]
+  readonly stderrFile?: string
+}
+
 /** Models of a simulator, one for each script. */
 export const simulated = (
   url: string,
@@ -42,8 +49,7 @@ export const simulated = (
 export async function startGateway(
   models: Readonly<Record<string, BenchModel>>,
   env: Readonly<Record<string, string>> = {},
-  /** Of Bun. */
-  flags: readonly string[] = [],
+  { flags, stderrFile }: Inspection = { flags: [] },
 ): Promise<Child> {
   const files = mkdtempSync(join(tmpdir(), "loket-bench-"))
   const sample = catalogue.models.find(({ upstream }) => upstream.format === "chat")
@@ -77,6 +83,7 @@ export async function startGateway(
       ...env,
     },
     /"event":"listening","url":"([^"]+)"/,
+    stderrFile === undefined ? {} : { stderrFile },
   )
   return {
     ...child,

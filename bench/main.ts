@@ -64,6 +64,12 @@ async function main(): Promise<void> {
   const started = new Map<TargetName, Target>()
   const missing: string[] = []
   const postgres = await startPostgres()
+  const stop = async () => {
+    for (const { child } of started.values()) await child?.stop()
+    await postgres?.stop()
+    backend.stop()
+  }
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void stop().then(() => process.exit(1)))
   try {
     for (const name of names) {
       const target = await targets[name]({ backendUrl: backend.url, answers: Object.keys(answers), postgres })
@@ -72,9 +78,7 @@ async function main(): Promise<void> {
     }
     await compare(backend, started, missing)
   } finally {
-    for (const { child } of started.values()) await child?.stop()
-    await postgres?.stop()
-    backend.stop()
+    await stop()
   }
 }
 

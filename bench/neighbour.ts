@@ -6,7 +6,7 @@
 import { ensureRequestLimit } from "../src/request-limit.ts"
 import { bodies, type ShapeName } from "../test/redteam/lib/bodies.ts"
 import { cpuMs } from "../test/redteam/lib/process.ts"
-import { type Child, startChild } from "./child.ts"
+import { type Child, LOAD_CORE, startChild } from "./child.ts"
 import { ownPlace } from "../test/redteam/lib/place.ts"
 import { benchKey, benchKeys, simulated, startGateway } from "./gateway.ts"
 import { percentile } from "./load.ts"
@@ -120,7 +120,9 @@ async function worstBody(gateway: Child, keys: readonly string[]): Promise<Attac
 const percent = (share: number): string => `${(share * 100).toFixed(0).padStart(3)} %`
 
 async function main(): Promise<number> {
-  const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, "1")
+  const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, {
+    core: LOAD_CORE,
+  })
   await using place = await ownPlace()
   const gateway = await startGateway(simulated(simulator.url, scripts, { [MODEL]: CAP }), place.env)
   let broken = 0

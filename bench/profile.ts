@@ -1,6 +1,7 @@
 /**
  * `bun bench/profile.ts [row …]`: where the CPU of Loket's calls goes, on PostgreSQL with 64 clients. By thread from the
- * kernel's count; of the main thread by file and by function, from Bun's sampling profiler. Rows are those of
+ * kernel's count; of the main thread by file and by function, from Bun's sampling profiler; and what the calls allocate,
+ * from the collector's log. Rows are those of
  * `bun run bench --only`; `translated.` before one is its other kind. `CALLS` is how many, after as many to warm up, and `TOP` how many lines.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
@@ -50,7 +51,14 @@ async function profile(named: string): Promise<void> {
   const backend = await startBackend(answers)
   const postgres = await startPostgres()
   const flags = ["--cpu-prof", `--cpu-prof-dir=${directory}`, `--cpu-prof-interval=${INTERVAL_US}`]
-  const options = { backendUrl: backend.url, answers: Object.keys(answers), postgres, flags }
+  const collections = join(directory, "collections")
+  process.env["BUN_JSC_logGC"] = "1"
+  const options = {
+    backendUrl: backend.url,
+    answers: Object.keys(answers),
+    postgres,
+    inspection: { flags, stderrFile: collections },
+  }
   const target = await targets.postgres(options)
   if (typeof target === "string") throw new Error(target)
   const request = target.request(calls[call].answer, kind)
@@ -68,6 +76,7 @@ async function profile(named: string): Promise<void> {
   await run(load)
   const before = threads(target.child.pid)
   const from = Date.now()
+  const logged = readFileSync(collections, "utf8").length
   const measured = await run(load)
   const until = Date.now()
   const after = threads(target.child.pid)
@@ -81,10 +90,23 @@ async function profile(named: string): Promise<void> {
   for (const [name, us] of lines.toSorted((a, b) => b[1] - a[1]).slice(0, 8)) {
     console.log(`${us.toFixed(1).padStart(8)}  ${name}`)
   }
+  console.log(`\n${garbage(readFileSync(collections, "utf8").slice(logged), measured.calls)}`)
   const [file] = readdirSync(directory).filter((name) => name.endsWith(".cpuprofile"))
   const taken = JSON.parse(readFileSync(join(directory, file ?? ""), "utf8")) as Profile
   rmSync(directory, { recursive: true, force: true })
   report(taken, from * 1_000, until * 1_000, perCall("main"))
+}
+
+/** Between two collections the heap grows by what was allocated; a collection is made of pauses. */
+function garbage(log: string, made: number): string {
+  let kilobytes = 0
+  let left: number | undefined
+  for (const [, found, remains] of log.matchAll(/START M (\d+)kb|=> (\d+)kb/g)) {
+    if (found !== undefined && left !== undefined) kilobytes += Number(found) - left
+    if (remains !== undefined) left = Number(remains)
+  }
+  const pauseMs = [...log.matchAll(/ p=([\d.]+)ms/g)].reduce((sum, [, ms]) => sum + Number(ms), 0)
+  return `${(kilobytes / made).toFixed(0)} KB allocated a call; collections stop the main thread for ${((pauseMs * 1_000) / made).toFixed(0)} µs a call`
 }
 
 /** What of the main thread's microseconds a call each function has: its own, and with all that it calls. */

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Child, startChild } from "./child.ts"
-import { type BenchModel, benchKey, startGateway } from "./gateway.ts"
+import { type BenchModel, benchKey, type Inspection, startGateway } from "./gateway.ts"
 import { freePort, type Postgres } from "./postgres.ts"
 
 /** Whether the backend speaks the client's format, which is chat, or another one, which is messages. */
@@ -29,8 +29,8 @@ export interface TargetOptions {
   /** Names of the backend's answers. */
   readonly answers: readonly string[]
   readonly postgres: Postgres | undefined
-  /** Of Bun, for Loket. */
-  readonly flags?: readonly string[]
+  /** Of Loket on PostgreSQL. */
+  readonly inspection?: Inspection
 }
 
 /** A target, or why there is none. */
@@ -144,7 +144,7 @@ function loket(title: string, child: Child, key: string, database: Postgres | un
 const fresh: Start = async (options) => {
   const { postgres } = options
   if (postgres === undefined) return NO_POSTGRES
-  const child = await startGateway(models(options), { DATABASE_URL: await postgres.create() }, options.flags)
+  const child = await startGateway(models(options), { DATABASE_URL: await postgres.create() }, options.inspection)
   return loket("Loket, PostgreSQL", child, await benchKey(child.url), postgres)
 }
 
