@@ -11,7 +11,7 @@ import { type Backend, startBackend } from "./backend.ts"
 import { LOAD_CORE, pinThisProcess } from "./child.ts"
 import { run } from "./load.ts"
 import { measure, type Sample } from "./measure.ts"
-import { startPostgres } from "./postgres.ts"
+import { type Postgres, startPostgres } from "./postgres.ts"
 import { type Cell, markdown, rowName } from "./report.ts"
 import { answers, bodyOf, calls, endingOf, type Row, rowsOf } from "./rows.ts"
 import { type Target, type TargetName, targets } from "./targets.ts"
@@ -89,6 +89,7 @@ async function compare(
 ): Promise<void> {
   const cells: Cell[] = []
   for (const target of started.values()) await warmUp(target)
+  for (const { database } of started.values()) if (database !== undefined) await untilIdle(database)
   const load = [loadavg()[0]]
   for (const row of rows) {
     cells.push(...(await compareRow(row, backend, started)))
@@ -115,6 +116,15 @@ async function warmUp(target: Target): Promise<void> {
     const body = bodyOf(call, request.model)
     const load = { ...request, body, clients: 64, ending: endingOf(call) }
     await run({ ...load, calls: WARM_UP_CALLS / WARM_UP.length, durationMs: LONGEST_WARM_UP_MS / WARM_UP.length })
+  }
+}
+
+/** A gateway that has just started has chores that ask of all records. */
+async function untilIdle(database: Postgres): Promise<void> {
+  for (let tries = 0; tries < 60; tries++) {
+    const before = database.cpu()
+    await Bun.sleep(1_000)
+    if (database.cpu() - before < 0.05) return
   }
 }
 
