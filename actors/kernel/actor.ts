@@ -5,13 +5,13 @@
  * An ask is refused when the mailbox is full. A tell never is, nor an insistent ask: they are the ends of what an admitted
  * ask began (releases, settlements) and news, and losing one would lose money. What bounds them is what was admitted.
  */
-import { Ask, type Outcome, type Pending, type Reply } from "./ask.ts"
+import { Ask, type Outcome, type Pending, type Read, type Reply } from "./ask.ts"
 import type { Clock } from "./clock.ts"
 import { Mailbox } from "./mailbox.ts"
 import type { Random } from "./random.ts"
 import type { Scheduler } from "./scheduler.ts"
 
-export type { Outcome, Reply } from "./ask.ts"
+export type { Outcome, Read, Reply } from "./ask.ts"
 
 export interface Runtime {
   readonly clock: Clock
@@ -44,6 +44,11 @@ interface Envelope<Command> {
   readonly sentAt: number
   readonly ask: Pending | undefined
 }
+
+/** Builds a command around a reply. */
+export type Make<T, Command> = (reply: Reply<T>) => Command
+
+export const asItIs = <T>(outcome: Outcome<T>): Outcome<T> => outcome
 
 type State = "starting" | "running" | "stopped"
 
@@ -88,17 +93,22 @@ export class Actor<Command> {
     return true
   }
 
-  /** Sends what `make` builds around a reply, and waits for that reply or the deadline. */
-  ask<T>(make: (reply: Reply<T>) => Command, deadlineMs: number): Promise<Outcome<T>> {
-    if (this.#stopping) return Promise.resolve({ kind: "refused", reason: "stopped" })
-    if (this.#mailbox.size >= this.#options.mailboxLimit) return Promise.resolve({ kind: "refused", reason: "full" })
-    return this.insist(make, deadlineMs)
+  /** Sends what `make` builds around a reply, and waits for that reply or the deadline. Resolves with what `read` makes of it. */
+  ask<T>(make: Make<T, Command>, deadlineMs: number): Promise<Outcome<T>>
+  ask<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Promise<R>
+  ask<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): Promise<unknown> {
+    if (this.#stopping) return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
+    const isFull = this.#mailbox.size >= this.#options.mailboxLimit
+    if (isFull) return Promise.resolve(read({ kind: "refused", reason: "full" }))
+    return this.insist(make, deadlineMs, read)
   }
 
   /** Asks for the end of what was admitted: like a tell, it is never refused for want of room. */
-  insist<T>(make: (reply: Reply<T>) => Command, deadlineMs: number): Promise<Outcome<T>> {
-    if (this.#state === "stopped") return Promise.resolve({ kind: "refused", reason: "stopped" })
-    const ask = new Ask<T>()
+  insist<T>(make: Make<T, Command>, deadlineMs: number): Promise<Outcome<T>>
+  insist<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Promise<R>
+  insist<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): Promise<unknown> {
+    if (this.#state === "stopped") return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
+    const ask = new Ask(read)
     this.#enqueue(make(ask.reply), ask)
     return ask.outcome(this.#runtime.clock, deadlineMs, () => (this.#state === "starting" ? "unavailable" : "late"))
   }

@@ -21,6 +21,9 @@ export type Outcome<T> =
  */
 export type Refusal = "full" | "late" | "unavailable" | "stopped"
 
+/** What an outcome is to the asker, worked out in the turn in which the ask ends: an ask needs no second promise for it. */
+export type Read<T, R> = (outcome: Outcome<T>) => R
+
 /** An ask to those who need not know what it is answered with. */
 export interface Pending {
   readonly ended: boolean
@@ -29,13 +32,18 @@ export interface Pending {
   leaveUnanswered(among: Set<Pending>): void
 }
 
-export class Ask<T> implements Pending {
+export class Ask<T, R> implements Pending {
+  readonly #read: Read<T, R>
   #outcome: Outcome<T> | undefined
-  #resolve: ((outcome: Outcome<T>) => void) | undefined
+  #resolve: ((read: R) => void) | undefined
   #timer: Timer | undefined
   #unanswered: Set<Pending> | undefined
 
   readonly reply: Reply<T> = (value) => this.end({ kind: "ok", value })
+
+  constructor(read: Read<T, R>) {
+    this.#read = read
+  }
 
   get ended(): boolean {
     return this.#outcome !== undefined
@@ -46,7 +54,7 @@ export class Ask<T> implements Pending {
     this.#outcome = outcome
     this.#timer?.cancel()
     this.#unanswered?.delete(this)
-    this.#resolve?.(outcome)
+    this.#resolve?.(this.#read(outcome))
   }
 
   leaveUnanswered(among: Set<Pending>): void {
@@ -55,8 +63,8 @@ export class Ask<T> implements Pending {
   }
 
   /** Only an ask that was not answered in its own turn pays for a timer. */
-  outcome(clock: Clock, deadlineMs: number, whyLate: () => Refusal): Promise<Outcome<T>> {
-    if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
+  outcome(clock: Clock, deadlineMs: number, whyLate: () => Refusal): Promise<R> {
+    if (this.#outcome !== undefined) return Promise.resolve(this.#read(this.#outcome))
     return new Promise((resolve) => {
       this.#resolve = resolve
       this.#timer = clock.after(deadlineMs, () => {

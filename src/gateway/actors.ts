@@ -3,7 +3,7 @@
  * failure the caller sends what is right whether or not the ask was handled: a release, or a void.
  */
 import type { AccountCommand, AccountView, Charged, HoldReply } from "../../actors/account.ts"
-import type { Actor, Outcome, Reply } from "../../actors/kernel/actor.ts"
+import type { Actor, Outcome } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { CallUsage, CountReply, KeyCommand, KeyView, Reservation, ReserveReply } from "../../actors/key.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
@@ -65,10 +65,10 @@ export class KeyActors extends LeasingActors {
 
   /** A call has come with the secret of this hash; one that is not `counted` takes nothing of the request window. */
   count(keyHash: string, secret: string, counted: boolean): Promise<CountReply | Failure> {
-    return this.#ask(keyHash, (reply) => ({ type: "count", counted, secret, reply }))
+    return this.#registry.ask(keyHash, (reply) => ({ type: "count", counted, secret, reply }), valueOf<CountReply>)
   }
   reserve(keyHash: string, reservation: Reservation): Promise<ReserveReply | Failure> {
-    return this.#ask(keyHash, (reply) => ({ type: "reserve", reservation, reply }))
+    return this.#registry.ask(keyHash, (reply) => ({ type: "reserve", reservation, reply }), valueOf<ReserveReply>)
   }
   /** The account held less than the key did. */
   trim(keyHash: string, requestId: string, hold: Micro): void {
@@ -76,7 +76,7 @@ export class KeyActors extends LeasingActors {
   }
   /** Resolves with what the budget pays of what the call costs. Never refused for want of room. */
   settle(keyHash: string, usage: CallUsage): Promise<Micro | Failure> {
-    return valueOf(this.#registry.insist(keyHash, (reply) => ({ type: "settle", usage, reply })))
+    return this.#registry.insist(keyHash, (reply) => ({ type: "settle", usage, reply }), valueOf<Micro>)
   }
   /** Settles without asking what the budget pays, if the key's actor is there. */
   tellSettled(keyHash: string, usage: CallUsage): void {
@@ -91,7 +91,7 @@ export class KeyActors extends LeasingActors {
   }
 
   view(keyHash: string): Promise<KeyView | Failure> {
-    return this.#ask(keyHash, (reply) => ({ type: "view", reply }))
+    return this.#registry.ask(keyHash, (reply) => ({ type: "view", reply }), valueOf<KeyView>)
   }
   /** Undefined when the key's actor is not there, or does not answer. */
   async viewIfActive(keyHash: string): Promise<KeyView | undefined> {
@@ -135,10 +135,6 @@ export class KeyActors extends LeasingActors {
   putAway(keyHash: string): void {
     this.#registry.putAway(keyHash)
   }
-
-  #ask<T>(keyHash: string, make: (reply: Reply<T>) => KeyCommand): Promise<T | Failure> {
-    return valueOf(this.#registry.ask(keyHash, make))
-  }
 }
 
 /** By account id. */
@@ -151,11 +147,11 @@ export class AccountActors extends LeasingActors {
   }
 
   hold(accountId: string, terms: HoldTerms): Promise<HoldReply | Failure> {
-    return valueOf(this.#registry.ask(accountId, (reply) => ({ type: "hold", terms, reply })))
+    return this.#registry.ask(accountId, (reply) => ({ type: "hold", terms, reply }), valueOf<HoldReply>)
   }
   /** Ends the hold and charges what the purse can pay of `actual`. Never refused for want of room. */
   settle(accountId: string, requestId: string, actual: Micro): Promise<Charged | Failure> {
-    return valueOf(this.#registry.insist(accountId, (reply) => ({ type: "settle", requestId, actual, reply })))
+    return this.#registry.insist(accountId, (reply) => ({ type: "settle", requestId, actual, reply }), valueOf<Charged>)
   }
   /** Takes back a charge that was not booked. */
   unsettle(accountId: string, charged: Charged): void {
@@ -165,7 +161,7 @@ export class AccountActors extends LeasingActors {
     this.#registry.tellIfActive(accountId, { type: "release", requestId })
   }
   view(accountId: string): Promise<AccountView | Failure> {
-    return valueOf(this.#registry.ask(accountId, (reply) => ({ type: "view", reply })))
+    return this.#registry.ask(accountId, (reply) => ({ type: "view", reply }), valueOf<AccountView>)
   }
 }
 
@@ -178,7 +174,7 @@ export class ModelActors {
   }
 
   acquire(model: string, caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
-    return valueOf(this.#registry.ask(model, (reply) => ({ type: "acquire", caller, waitMs, reply })))
+    return this.#registry.ask(model, (reply) => ({ type: "acquire", caller, waitMs, reply }), valueOf<AcquireReply>)
   }
   /** Ends a slot or a wait, whichever there is. */
   release(model: string, requestId: string): void {
@@ -209,14 +205,18 @@ export class GateActor {
   }
 
   acquire(caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "acquire", caller, waitMs, reply }), this.#deadlineMs))
+    return this.#actor.ask(
+      (reply) => ({ type: "acquire", caller, waitMs, reply }),
+      this.#deadlineMs,
+      valueOf<AcquireReply>,
+    )
   }
   /** Ends a slot or a wait, whichever there is. */
   release(requestId: string): void {
     this.#actor.tell({ type: "release", requestId })
   }
   view(): Promise<SlotsView | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs))
+    return this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs, valueOf<SlotsView>)
   }
 }
 
@@ -233,11 +233,11 @@ export class LedgerActor {
 
   /** Resolves when the opening is durable. */
   open(opening: Opening): Promise<"durable" | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs))
+    return this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs, valueOf<"durable">)
   }
   /** Resolves when the settlement is durable. Never refused for want of room. */
   settle(settlement: Settlement): Promise<Settled | Failure> {
-    return valueOf(this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs))
+    return this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs, valueOf<Settled>)
   }
   /** The client was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
   void(settlement: Settlement): void {
@@ -249,11 +249,11 @@ export class LedgerActor {
   }
   /** Resolves when all that was sent before is durable: of one account, or of all. */
   barrier(accountId?: string, deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "barrier", accountId, reply }), deadlineMs))
+    return this.#actor.ask((reply) => ({ type: "barrier", accountId, reply }), deadlineMs, valueOf<"durable">)
   }
   /** As it is for an account, or as it is for most. */
   view(accountId?: string): Promise<LedgerView | Failure> {
-    return valueOf(this.#actor.ask((reply) => ({ type: "view", accountId, reply }), this.#deadlineMs))
+    return this.#actor.ask((reply) => ({ type: "view", accountId, reply }), this.#deadlineMs, valueOf<LedgerView>)
   }
 }
 
@@ -280,8 +280,7 @@ export interface Actors {
 }
 
 /** What an ask came to: a value, or a failure. */
-async function valueOf<T>(asked: Promise<Outcome<T>>): Promise<T | Failure> {
-  const outcome = await asked
+function valueOf<T>(outcome: Outcome<T>): T | Failure {
   if (outcome.kind === "ok") return outcome.value
   if (outcome.kind === "unknown") {
     // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.
