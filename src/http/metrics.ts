@@ -4,17 +4,15 @@
  *
  * Nothing is counted by key or account: those are as many as there are customers, and each would be a series.
  */
-import { Counter, Gauge, Histogram, Registry } from "prom-client"
+import { Counter, Gauge, Registry } from "prom-client"
 import type { SlotsView } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
 import type { BodyBytes } from "../gateway/read-body.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
+import { CallMetrics } from "./call-metrics.ts"
 import type { Descriptors } from "./descriptors.ts"
-
-/** From a short answer's first token to a long agent turn. */
-const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
 export interface Gauged {
   readonly actors: Actors
@@ -31,16 +29,29 @@ export interface Gauged {
 
 export class Metrics {
   readonly #registry = new Registry()
-  readonly #calls = this.#counter("calls", "Calls that ended, by outcome.", ["endpoint", "model", "status"])
-  readonly #tokens = this.#counter("tokens", "Tokens of charged calls.", ["model", "bucket"])
-  readonly #charged = this.#counter("charge_micro", "Charged to customers, micro-rupiah.", ["model"])
-  readonly #absorbed = this.#counter("absorbed_micro", "Over what was held and left: borne by the house.", ["model"])
-  readonly #flagged = this.#counter("flagged", "Records that want an operator's look.", ["model", "status"])
-  readonly #alerts = this.#counter("upstream_alerts", "A backend refused our own credentials or address.", ["model"])
-  readonly #attempts = this.#counter("upstream_attempts", "Tries at backends.", ["model"])
-  readonly #responses = this.#counter("http_responses", "Responses, by status and error code.", ["status", "code"])
-  readonly #firstToken = this.#seconds("first_token_seconds", "From the call's arrival to its first content.")
-  readonly #duration = this.#seconds("duration_seconds", "From the call's arrival to its end.")
+  readonly #calls = new CallMetrics(this.#registry)
+  /** By status and error code. */
+  readonly #responses = new Map<number, Map<string, number>>()
+  readonly #alerts = new Counter({
+    name: "loket_upstream_alerts_total",
+    help: "A backend refused our own credentials or address.",
+    labelNames: ["model"],
+    registers: [this.#registry],
+  })
+
+  constructor() {
+    const counter = new Counter({
+      name: "loket_http_responses_total",
+      help: "Responses, by status and error code.",
+      labelNames: ["status", "code"],
+      registers: [this.#registry],
+      collect: () => {
+        counter.reset()
+        for (const [status, byCode] of this.#responses)
+          for (const [code, count] of byCode) counter.inc({ status, code }, count)
+      },
+    })
+  }
 
   /** From now on tells what these have at the moment that it is asked. */
   watch({ actors, models, underWay, reconciled, descriptors, bodies }: Gauged): void {
@@ -122,22 +133,8 @@ export class Metrics {
     this.#gauge("process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
   }
 
-  finished({ endpoint, record }: FinishedCall): void {
-    const { model, status, firstTokenMs } = record
-    this.#calls.inc({ endpoint, model, status })
-    this.#attempts.inc({ model }, record.attempts)
-    if (record.flagged) this.#flagged.inc({ model, status })
-    if (status === "ok") {
-      const { input, output, cacheRead, cacheWrite } = record.tokens
-      this.#tokens.inc({ model, bucket: "input" }, input)
-      this.#tokens.inc({ model, bucket: "output" }, output)
-      this.#tokens.inc({ model, bucket: "cache_read" }, cacheRead)
-      this.#tokens.inc({ model, bucket: "cache_write" }, cacheWrite)
-    }
-    this.#charged.inc({ model }, Number(record.charge))
-    this.#absorbed.inc({ model }, Number(record.absorbed))
-    if (firstTokenMs !== undefined) this.#firstToken.observe({ endpoint, model }, firstTokenMs / 1_000)
-    this.#duration.observe({ endpoint, model }, record.durationMs / 1_000)
+  finished(call: FinishedCall): void {
+    this.#calls.finished(call)
   }
 
   /** Our own standing with a backend is at fault. */
@@ -146,7 +143,10 @@ export class Metrics {
   }
 
   responded({ status, headers }: Response): void {
-    this.#responses.inc({ status, code: headers.get("x-error-code") ?? "" })
+    const code = headers.get("x-error-code") ?? ""
+    let byCode = this.#responses.get(status)
+    if (byCode === undefined) this.#responses.set(status, (byCode = new Map<string, number>()))
+    byCode.set(code, (byCode.get(code) ?? 0) + 1)
   }
 
   /** Answers `GET /metrics`, and nothing else. */
@@ -155,15 +155,6 @@ export class Metrics {
     if (request.method !== "GET" && request.method !== "HEAD") return new Response("GET only\n", { status: 405 })
     const text = await this.#registry.metrics()
     return new Response(text, { headers: { "Content-Type": this.#registry.contentType } })
-  }
-
-  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter({ name: `loket_${name}_total`, help, labelNames: [...labelNames], registers: [this.#registry] })
-  }
-
-  #seconds(name: string, help: string): Histogram<"endpoint" | "model"> {
-    const labelNames = ["endpoint", "model"] as const
-    return new Histogram({ name: `loket_${name}`, help, labelNames, buckets: SECONDS, registers: [this.#registry] })
   }
 
   /** Read when it is asked for; what has gone since the last time is forgotten. */
