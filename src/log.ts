@@ -14,15 +14,74 @@ export interface Log {
 
 const levels: readonly Level[] = ["debug", "info", "warn", "error"]
 
-export function createLog(
-  level: Level,
-  write: (line: string) => void = (line) => void process.stdout.write(line),
-): Log {
-  const at =
-    (own: Level) =>
-    (event: string, fields: Fields = {}) => {
-      if (levels.indexOf(own) < levels.indexOf(level)) return
-      write(`${JSON.stringify({ time: new Date().toISOString(), level: own, event, ...fields })}\n`)
-    }
+export function createLog(least: Level, write: (line: string, level: Level) => void): Log {
+  const at = (level: Level) => {
+    if (levels.indexOf(level) < levels.indexOf(least)) return () => {}
+    return (event: string, fields?: Fields) =>
+      write(`${JSON.stringify({ time: new Date().toISOString(), level, event, ...fields })}\n`, level)
+  }
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
+}
+
+/** How long lines are gathered, in milliseconds, and how many characters of them at most. */
+const GATHER_MS = 10
+const GATHERED_CHARACTERS = 64 * 1024
+
+/**
+ * Writes lines in batches, because a write costs more than the line that it writes. The first line after a pause is written
+ * at once; those that come within 10 ms after a write are one write together. A warning or an error is written at once,
+ * with all that came before it.
+ */
+export class Batches {
+  readonly #write: (text: string) => void
+  #gathered = ""
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(write: (text: string) => void) {
+    this.#write = write
+  }
+
+  readonly write = (line: string, level: Level): void => {
+    this.#gathered += line
+    const waits = this.#timer !== undefined && level !== "warn" && level !== "error"
+    if (!waits || this.#gathered.length >= GATHERED_CHARACTERS) this.flush()
+    if (this.#timer === undefined) this.#gather()
+  }
+
+  /** Writes what is gathered. */
+  flush(): void {
+    if (this.#gathered === "") return
+    const text = this.#gathered
+    this.#gathered = ""
+    this.#write(text)
+  }
+
+  #gather(): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      if (this.#gathered === "") return
+      this.flush()
+      this.#gather()
+    }, GATHER_MS)
+    this.#timer.unref()
+  }
+}
+
+/** A log on standard output. Nothing is lost when the process exits or dies of an error. */
+export function logToStandardOutput(least: Level): { readonly log: Log; readonly drained: () => Promise<void> } {
+  let taken = Promise.resolve()
+  const batches = new Batches((text) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    taken = promise
+    process.stdout.write(text, () => resolve())
+  })
+  process.on("exit", () => batches.flush())
+  return {
+    log: createLog(least, batches.write),
+    /** Resolves when whoever reads the log has taken all of it; before an exit of one's own. */
+    drained() {
+      batches.flush()
+      return taken
+    },
+  }
 }

@@ -10,7 +10,7 @@ import { type CatalogueProblem, describeProblem } from "./catalogue/problem.ts"
 import { type Config, readConfig } from "./config.ts"
 import { startDemo } from "./demo.ts"
 import { isLoopback } from "./http/dashboard/session.ts"
-import { createLog } from "./log.ts"
+import { logToStandardOutput } from "./log.ts"
 import { startServer } from "./server/server.ts"
 import { startSimulator } from "./simulator/simulator.ts"
 import { seedCatalogue } from "./store/catalogue.ts"
@@ -25,6 +25,9 @@ const usage = `usage: loket dev | start | seed | operator | reconcile
   seed [--overwrite]   applies the catalogue file again, but for what operators have set; or all of it
   operator <email> [--revoke]   makes an account an operator's, or a customer's again
   reconcile [--json]   recomputes all money and compares: exit 0 when it agrees, 1 when not, 2 when it could not be done`
+
+/** How long an exit waits for a reader of the log that is slow. */
+const LOG_DRAIN_MS = 2_000
 
 async function main(command: string, args: readonly string[]): Promise<void> {
   if (command === "dev" || command === "start") return await run(command)
@@ -53,7 +56,7 @@ async function run(mode: "dev" | "start"): Promise<void> {
     ]
     backends = new Map(providers.map(simulated))
   }
-  const log = createLog(config.LOG_LEVEL)
+  const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
   if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
     log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   if (isOpenDev)
@@ -76,6 +79,7 @@ async function run(mode: "dev" | "start"): Promise<void> {
     log.info("stopping", { signal })
     await server.stop()
     await simulator?.stop()
+    await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
     process.exit(0)
   }
   process.on("SIGTERM", () => void stop("SIGTERM"))
