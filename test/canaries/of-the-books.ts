@@ -69,7 +69,7 @@ export const booksCanaries: readonly Canary[] = [
     means: "The record of a call says that the house has paid for it, and the house's account does not.",
     find: "and not exists (select from transfers t where t.idempotency_key = any (array['absorb:' || e.request_id]))",
     replace: "",
-    reason: /not true that the transfers of a call are its charge/,
+    reason: /"move": "commit/,
   },
   {
     name: "a top-up told twice is credited twice",
