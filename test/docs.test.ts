@@ -77,6 +77,16 @@ test("every link between documents leads somewhere", async () => {
   }
 })
 
+test("every file that a document names is there", async () => {
+  const patterns = ["*.md", "{docs,actors,seeds}/**/*.md", "src/**/README.md"]
+  const missing: string[] = []
+  for (const path of patterns.flatMap((pattern) => [...new Glob(pattern).scanSync(root)])) {
+    for (const [, named = ""] of (await read(path)).matchAll(/`((?:src|actors|test|docs|seeds|bench)\/[\w./-]+)`/g))
+      if (!existsSync(join(root, named))) missing.push(`${path}: ${named}`)
+  }
+  expect(missing).toEqual([])
+})
+
 test("every test that is named on the page on reliability is there, under that name", async () => {
   const page = await read("docs/reliability.md")
   const table = page.slice(page.indexOf("| What happens |"), page.indexOf("## How a call can end"))
