@@ -5,6 +5,8 @@
  * second, and would take an answer that lies in the socket for one that never came. So a deadline counts the time in which
  * this process ran (decisions §13.1), and a timer that comes late lets I/O have its turn before it says so.
  */
+import { TimerWheel } from "./timer-wheel.ts"
+
 export interface Clock {
   /** The wall clock in whole milliseconds since the epoch, for what people and calendars see. */
   now(): number
@@ -93,11 +95,19 @@ const machine: Machine = {
   },
 }
 
+/** Below this a deadline has a timer of its own, which is exact. */
+const LONG_MS = 2_000
+const WHEEL_TICK_MS = 100
+const wheel = new TimerWheel(
+  { running: () => machine.running(), after: (delayMs, run) => afterRunning(machine, delayMs, run) },
+  WHEEL_TICK_MS,
+)
+
 export const systemClock: Clock & { readonly lost: () => number } = {
   now: () => Date.now(),
   monotonic: () => machine.monotonic(),
   running: () => machine.running(),
-  after: (delayMs, run) => afterRunning(machine, delayMs, run),
+  after: (delayMs, run) => (delayMs < LONG_MS ? afterRunning(machine, delayMs, run) : wheel.after(delayMs, run)),
   wait: (delayMs, run) => machine.wait(delayMs, run),
   /** For how long this process has stood still since its start. */
   lost: () => runningTime.lost,

@@ -1,0 +1,84 @@
+/**
+ * Deadlines of seconds, in ticks: all that are due in one tick share one timer of the clock, so that a deadline which is
+ * cancelled in time, as nearly every one is, costs no timer. None comes early; each comes within a tick. Milliseconds.
+ */
+/** The part of a clock that it needs (clock.ts). */
+interface RunningClock {
+  running(): number
+  after(delayMs: number, run: () => void): Timer
+}
+
+interface Timer {
+  cancel(): void
+}
+
+interface Deadline {
+  readonly run: () => void
+}
+
+export class TimerWheel {
+  readonly #clock: RunningClock
+  readonly #tickMs: number
+  /** By the tick in which they are due. */
+  readonly #ticks = new Map<number, Set<Deadline>>()
+  #waiting = 0
+  /** The tick that the clock's timer is set for. */
+  #next = Infinity
+  #timer: Timer | undefined
+
+  constructor(clock: RunningClock, tickMs: number) {
+    this.#clock = clock
+    this.#tickMs = tickMs
+  }
+
+  after(delayMs: number, run: () => void): Timer {
+    const tick = Math.ceil((this.#clock.running() + delayMs) / this.#tickMs)
+    const due = this.#ticks.get(tick) ?? new Set()
+    if (due.size === 0) this.#ticks.set(tick, due)
+    const deadline = { run }
+    due.add(deadline)
+    this.#waiting++
+    if (tick < this.#next) this.#arm(tick)
+    return {
+      cancel: () => {
+        if (due.delete(deadline) && --this.#waiting === 0) this.#disarm()
+      },
+    }
+  }
+
+  #arm(tick: number): void {
+    this.#timer?.cancel()
+    this.#next = tick
+    this.#timer = this.#clock.after(tick * this.#tickMs - this.#clock.running(), () => this.#turn())
+  }
+
+  /** A timer that nobody waits for must not keep a process from its end. */
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#next = Infinity
+    this.#ticks.clear()
+  }
+
+  #turn(): void {
+    // The clock may be early by a part of a millisecond.
+    const now = Math.floor((this.#clock.running() + 1) / this.#tickMs)
+    this.#next = Infinity
+    try {
+      for (const tick of [...this.#ticks.keys()].toSorted((a, b) => a - b)) if (tick <= now) this.#run(tick)
+    } finally {
+      // Also when a deadline throws: what it kept from running runs next.
+      const next = Math.min(...this.#ticks.keys())
+      if (next < this.#next) this.#arm(next)
+    }
+  }
+
+  #run(tick: number): void {
+    const due = this.#ticks.get(tick) ?? new Set()
+    for (const deadline of due) {
+      due.delete(deadline)
+      this.#waiting--
+      deadline.run()
+    }
+    this.#ticks.delete(tick)
+  }
+}
