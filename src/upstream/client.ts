@@ -166,23 +166,39 @@ async function signedFor(
   return await signedHeaders({ url, headers, body: signed, key, now: new Date(clock.now()) })
 }
 
+/** What is the same in every call to a backend, in each protocol. */
+const prepared = new WeakMap<Backend, Map<Manner, Headers>>()
+
 /** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
 function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
+  const known = prepared.get(backend)?.get(format)
+  const fixed = known ?? fixedHeaders(backend, format)
+  if (known === undefined) prepared.set(backend, new Map(prepared.get(backend)).set(format, fixed))
+  if (format !== "messages" && backend.signing === undefined) return fixed
+  const headers = new Headers(fixed)
+  if (format !== "messages") return headers
+  const own = Object.keys(backend.provider.headers).map((name) => name.toLowerCase())
+  const version = clientHeaders.get("anthropic-version")
+  if (version && !own.includes("anthropic-version")) headers.set("anthropic-version", version)
+  const { listed } = askedBetas(clientHeaders.get("anthropic-beta"))
+  if (listed.length > 0 && !own.includes("anthropic-beta")) headers.set("anthropic-beta", listed.join(","))
+  return headers
+}
+
+function fixedHeaders({ apiKey, provider }: Backend, format: Manner): Headers {
   const headers = new Headers({
     "Content-Type": "application/json",
     Accept: "application/json, text/event-stream",
     "Accept-Encoding": "identity",
   })
   if (format === "messages") {
-    headers.set("x-api-key", backend.apiKey)
-    headers.set("anthropic-version", clientHeaders.get("anthropic-version") || "2023-06-01")
-    const { listed } = askedBetas(clientHeaders.get("anthropic-beta"))
-    if (listed.length > 0) headers.set("anthropic-beta", listed.join(","))
+    headers.set("x-api-key", apiKey)
+    headers.set("anthropic-version", "2023-06-01")
   } else {
     if (format === "bedrock-invoke") headers.set("Accept", "application/json")
     if (format === "bedrock-converse") headers.set("Accept", `application/json, ${FRAMED}`)
-    headers.set("Authorization", `Bearer ${backend.apiKey}`)
+    headers.set("Authorization", `Bearer ${apiKey}`)
   }
-  for (const [name, value] of Object.entries(backend.provider.headers)) headers.set(name, value)
+  for (const [name, value] of Object.entries(provider.headers)) headers.set(name, value)
   return headers
 }
