@@ -3,6 +3,8 @@
  * in the operator's error message, so it is written for someone with the file open in an editor.
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { BACKEND_FORMATS } from "../language/backend-format.ts"
+import { ENDPOINTS } from "../language/request.ts"
 
 const text = Type.String({ minLength: 1, description: "a text that is not empty" })
 const modelId = Type.String({
@@ -49,8 +51,8 @@ const object = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields
   Type.Object(fields, { additionalProperties: false, description: `an object with ${Object.keys(fields).join(", ")}` })
 
 /** The wire formats of clients, as `endpoints` names them, and those of backends, as `upstream.format` does. */
-const format = oneOf(["chat", "messages", "responses"])
-const backendFormat = oneOf(["chat", "messages", "responses", "bedrock"])
+const format = oneOf(ENDPOINTS)
+const backendFormat = oneOf(BACKEND_FORMATS)
 
 const ModelEntry = object({
   model: modelId,

@@ -5,7 +5,8 @@
 import { type JsonObject, present } from "./json.ts"
 
 /** The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. */
-export type Endpoint = "chat" | "messages" | "responses"
+export const ENDPOINTS = ["chat", "messages", "responses"] as const
+export type Endpoint = (typeof ENDPOINTS)[number]
 
 /** What a request makes use of and a model may not have. */
 export type Feature = "vision" | "tools" | "structured_outputs" | "web_search"
