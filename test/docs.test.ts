@@ -27,9 +27,9 @@ test("every variable is documented with its default, and no other is", () => {
 })
 
 test("every metric is documented, and no other is", async () => {
-  const source = await read("src/http/metrics.ts")
-  const served = [...source.matchAll(/#(counter|gauge|seconds)\(\s*"(\w+)"/g)].map(([, kind, name]) =>
-    kind === "counter" ? `${name}_total` : (name ?? ""),
+  const source = (await read("src/http/metrics.ts")) + (await read("src/http/call-metrics.ts"))
+  const served = [...source.matchAll(/(?:#(counter|gauge|times)\(\s*|name: )"(?:loket_)?(\w+)"/g)].map(
+    ([, kind, name]) => (kind === "counter" ? `${name}_total` : (name ?? "")),
   )
   const section = operating.slice(operating.indexOf("**Metrics**"), operating.indexOf("**The books.**"))
   const documented = [...section.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, names]) =>
