@@ -7,7 +7,7 @@ import { type ChildGateway, House, modelSeed } from "./child.ts"
 import { onPostgres, openEmptyDatabase } from "../store/harness.ts"
 
 /** What a batch that charges carries in its bytes, and nothing else does. */
-const SETTLING = '{"ok"}'
+const SETTLING = ",true,ok,"
 const calls = {
   waiting: "ttft=60000",
   trying: "ttft=60000",
