@@ -17,7 +17,7 @@ const LIMIT_MS = OUTAGE_MS + 60_000
 const CHARGE_MICRO = 130_000
 const CREDIT_RP = 1_000_000
 /** What a batch that charges carries in its bytes, and nothing else does. */
-const SETTLING = '{"ok"}'
+const SETTLING = ",ok,"
 
 let gateway: TestGateway
 let proxy: FaultProxy

@@ -10,7 +10,7 @@ import { openEmptyDatabase, type Place } from "../../store/harness.ts"
 import { bodyOf, COUNTS, type Format, formats, paths } from "../asking.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 
-const SETTLING = '{"ok"}'
+const SETTLING = ",ok,"
 
 let database: Place & AsyncDisposable
 let proxy: FaultProxy

@@ -59,9 +59,9 @@ const carrying =
   (bytes) =>
     these.every((text) => bytes.includes(text)) && !none.some((text) => bytes.includes(text))
 
-const settling = carrying(['"ok"', "req_"])
-const voiding = carrying(['"billing_error"', "req_"])
-const opening = carrying(["req_"], ['"ok"', '_error"', '"aborted_stream"'])
+const settling = carrying([",ok,", "req_"])
+const voiding = carrying([",billing_error,", "req_"])
+const opening = carrying(["req_"], [",ok,", "_error,", ",aborted_stream,"])
 const growing = carrying(["acc_", "prc_"], ["req_"])
 const crediting = carrying(["topup:simulated:"])
 
