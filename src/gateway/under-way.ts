@@ -285,6 +285,8 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.#drain?.cancel()
     this.ports.underWay.remove(this)
     this.#parts.release()
+    // An answer that has begun goes out as far as it came, and tells its failure at the end, once its head may go.
+    if (last instanceof Failure && this.#answering.owesHead) this.#sayHead()
     if (last instanceof Failure && !this.#answering.isHeadSaid) return this.#answering.sayFailure(last)
     const { offer } = this.admission
     if (typeof last === "string") this.#answering.sayLast(last, offer, there(this.#booking).charge)

@@ -191,6 +191,33 @@ describe.concurrent.each(formats)("%s", (format) => {
       },
     )
 
+    test("so is one that breaks off before its opening is durable, when opening and settlement become so at once", async () => {
+      const whole = await scripted("output=1")
+      const breaking = await scripted("fault=garbage&after=3&output=6")
+      const locked = Promise.withResolvers<void>()
+      const ended = Promise.withResolvers<void>()
+      const lock = gateway.sql.begin(async (sql) => {
+        await sql`lock table openings`
+        locked.resolve()
+        await ended.promise
+      })
+      await locked.promise
+      // Its opening waits, and what comes meanwhile is one batch.
+      const before = stream(whole)
+      await Bun.sleep(50)
+      const broken = stream(breaking)
+      await Bun.sleep(200)
+      ended.resolve()
+      await lock
+      expect((await told(await before)).row).toMatchObject({ status: "ok" })
+      const response = await broken
+      expect(response.status).toBe(200)
+      const { text, row } = await told(response)
+      expect(count(text, content[format])).toBeWithin(3, 4)
+      expect(failureIn(format, text)?.message).toMatch(/./)
+      expect(row).toMatchObject({ status: "upstream_error", charge_micro: 0n, attempts: 1 })
+    })
+
     test("a stream that opened, gave nothing usable and broke off under a heartbeat is aborted_stream", async () => {
       const response = await stream(await scripted(`ttft=${2 * HEARTBEAT_MS}&fault=cut&after=0`))
       const { text, row } = await told(response)
