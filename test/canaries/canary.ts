@@ -27,7 +27,7 @@ export const detectors = {
   windows: ["test", "test/actors/window.property.test.ts"],
   chains: ["test", "test/gateway/candidates.test.ts"],
   ledger: ["test", "test/actors/ledger.test.ts"],
-  leases: ["test", "test/actors/lease.test.ts"],
+  leases: ["test", "test/actors/leased-purse.test.ts"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const
 

@@ -6,6 +6,7 @@ const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as con
 const booking = { file: "src/gateway/booking.ts", detector: "worlds" } as const
 const admit = { file: "src/gateway/admit.ts", detector: "worlds" } as const
 const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
+const lane = { file: "actors/ledger-lane.ts", detector: "ledger" } as const
 const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
 
 export const callCanaries: readonly Canary[] = [
@@ -124,43 +125,45 @@ export const callCanaries: readonly Canary[] = [
     reason: /the house bears what was asked for within the limit/,
   },
   {
-    ...ledger,
+    ...lane,
     name: "durable is said before the commit",
     means: "What clients were told is lost when the process dies.",
-    find: "    this.#queue.push(entry)\n",
-    replace: '    this.#queue.push(entry)\n    entry.reply("durable")\n',
+    find: "    this.#queue.push(...entries)\n",
+    replace:
+      "    this.#queue.push(...entries)\n    for (const entry of entries) if (entry.kind !== 'barrier') entry.reply('durable')\n",
     reason: /\(fail\) .*(tells nobody until it is known|one batch after it)/,
   },
   {
-    ...ledger,
+    ...lane,
     name: "a void of what is queued is dropped",
     means: "A client was told 503, and is charged by the next batch.",
-    find: "      queued.settlement = voided\n      return",
-    replace: "      return",
+    find: "if (queued !== undefined) queued.settlement = voided",
+    replace: "if (queued !== undefined) void voided",
     reason: /\(fail\) .*replaces a settlement that is voided before it was sent/,
   },
   {
-    ...ledger,
+    ...lane,
     name: "a void does not reach the commit that is tried again",
     means: "A client was told 503, and is charged when the database is back.",
     find: "if (sent !== undefined) sent.settlement = voided",
-    replace: "",
+    replace: "if (sent !== undefined) void sent",
     reason: /\(fail\) .*never tries a settlement again that was voided/,
   },
   {
     ...ledger,
     name: "a void overtakes its settlement",
     means: "There is nothing to take back yet; then the charge is booked.",
-    find: '    this.#add({ kind: "settle", settlement: voided, reply: () => {} })\n  }\n\n  /** With nothing queued',
-    replace: "    void voided\n  }\n\n  /** With nothing queued",
+    find: 'this.#add({ kind: "settle", settlement: voided, reply: () => {} }, accountId)',
+    replace: "void accountId",
     reason: /\(fail\) .*follows a settlement that may have been sent by its reversal/,
   },
   {
-    ...ledger,
+    ...lane,
     name: "a settlement overtakes what was sent before it",
     means: "A call is ended before it was opened, and stays open for ever.",
-    find: "    this.#queue.push(entry)\n",
-    replace: '    if (entry.kind === "settle") this.#queue.unshift(entry)\n    else this.#queue.push(entry)\n',
+    find: "    this.#queue.push(...entries)\n",
+    replace:
+      "    for (const entry of entries)\n      if (entry.kind === 'settle') this.#queue.unshift(entry)\n      else this.#queue.push(entry)\n",
     reason: /\(fail\) .*commits the first entry at once/,
   },
   {
