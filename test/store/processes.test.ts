@@ -114,6 +114,9 @@ test("each call that a dead process left open gets one final record, at no charg
     flagged: true,
     opened_at: openedAt,
     first_token_ms: null,
+    cost_micro: null,
+    member: null,
+    run_id: null,
   })
   expect(durationMs).toBeGreaterThanOrEqual(2000)
   expect(records[1]).toMatchObject({ duration_ms: 2 ** 31 - 1 })
