@@ -57,7 +57,8 @@ let template: Promise<Template> | undefined
 
 /** A migrated database as good as new. */
 export async function takePlace(): Promise<Place> {
-  for (let place = idle.pop(); place !== undefined; place = idle.pop()) {
+  for (let used = idle.pop(); used !== undefined; used = idle.pop()) {
+    const place = onPostgres ? await renamed(used) : used
     if (await renewed(place)) return place
     await place.remove()
   }
@@ -75,6 +76,14 @@ async function renewed({ url }: Place): Promise<boolean> {
   if (template === undefined || !(await isLeftAlone(url))) return false
   const found = await template
   return await withConnection(url, (sql) => reset(sql, found)).catch(() => false)
+}
+
+/** Under another name, by which nobody who was here before finds it again. */
+async function renamed({ url }: Place): Promise<Place> {
+  const name = databaseName()
+  await isLeftAlone(url)
+  await administer((sql) => sql.unsafe(`alter database ${new URL(url).pathname.slice(1)} rename to ${name}`))
+  return serverPlace(name)
 }
 
 /** Whether nobody is connected any more. On a server whoever is left is disconnected. */
@@ -195,13 +204,17 @@ async function serverDatabase(migrated: boolean): Promise<Place> {
     await administer(dropAbandoned)
   }
   const source = migrated ? await serverTemplate() : "template1"
-  const name = databasePrefix(process.pid) + crypto.randomUUID().slice(0, 8)
+  const name = databaseName()
   await administer((sql) => sql.unsafe(`create database ${name} template ${source}`))
-  return {
-    url: urlOf(name),
-    remove: () => administer((sql) => sql.unsafe(`drop database if exists ${name} with (force)`)),
-  }
+  return serverPlace(name)
 }
+
+const databaseName = (): string => databasePrefix(process.pid) + crypto.randomUUID().slice(0, 8)
+
+const serverPlace = (name: string): Place => ({
+  url: urlOf(name),
+  remove: () => administer((sql) => sql.unsafe(`drop database if exists ${name} with (force)`)),
+})
 
 async function dropAbandoned(sql: Sql): Promise<void> {
   const owner = new RegExp(`^${databasePrefix("(\\d+)")}`)
