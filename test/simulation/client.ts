@@ -72,7 +72,8 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   story.told = typeof told === "string" ? { kind: told } : told
   if (told !== "broken" && story.told.kind === "broken" && process.alive) stage.count("client is cut off")
   const drains = stage.clock.monotonic() >= process.drainsSince
-  story.undisturbed = process.alive && !drains && isUndisturbed(story, process.troubledAt)
+  story.undisturbed =
+    process.alive && !drains && isUndisturbed(story, process.troubledAt(keys[planned.key]?.accountId ?? ""))
   if (stage.fails("process crashes just after it answered"))
     stage.clock.after(stage.delay(CRASH_AFTER_MS), () => process.crash())
   stage.trace(`${requestId} ends ${JSON.stringify(story.told)}`)

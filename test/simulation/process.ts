@@ -70,6 +70,8 @@ export class SimulatedProcess {
   drainsSince = Infinity
   /** When one of its actors last crashed, or it heard that another has closed it; on the monotonic clock. */
   #upsetAt = -Infinity
+  /** By account: when its rows were last locked by somebody else. */
+  readonly #lockedAt = new Map<string, number>()
   readonly #stage: Stage
   readonly #database: SimulatedDatabase
   readonly #statements: Statements
@@ -109,9 +111,10 @@ export class SimulatedProcess {
     return this.#serving && this.alive
   }
 
-  /** When something that a call may wait for last went wrong: the database, an actor, or its being closed by another. */
-  get troubledAt(): number {
-    return Math.max(this.#statements.troubledAt, this.#upsetAt, this.#lock.lackedAt)
+  /** When something that a call of the account may wait for last went wrong: the database, an actor, its being closed by another. */
+  troubledAt(accountId: string): number {
+    const lockedAt = this.#lockedAt.get(accountId) ?? -Infinity
+    return Math.max(this.#statements.troubledAt, this.#upsetAt, this.#lock.lackedAt, lockedAt)
   }
 
   get locked(): boolean {
@@ -235,8 +238,8 @@ export class SimulatedProcess {
       endUserSecret: new Uint8Array(32),
       log: silent,
       limits,
-      finished: ({ requestId, record, durable }) => {
-        this.troubles.set(requestId, this.troubledAt)
+      finished: ({ requestId, accountId, record, durable }) => {
+        this.troubles.set(requestId, this.troubledAt(accountId))
         this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)
       },
       alerted: () => this.#stage.count("operator alerted"),
@@ -323,8 +326,10 @@ export class SimulatedProcess {
 
   /** Somebody else has locked the rows of an account: a patient commit waits for them in vain, another leaves it out. */
   async #commitWithout(accountId: string, { openings, settlements }: Batch, patient: boolean): Promise<Committed> {
+    this.#lockedAt.set(accountId, this.clock.monotonic())
     if (patient) {
       await arrival(this.clock, 1_000)
+      this.#lockedAt.set(accountId, this.clock.monotonic())
       throw new RowsLocked("locked by somebody")
     }
     const { fenced } = await this.#commit(

@@ -39,14 +39,20 @@ export class Statements {
   readonly #clock: ProcessClock
   readonly #server: Server
   readonly #who: string
-  /** When the database last failed this process, or kept it waiting. */
-  troubledAt = -Infinity
+  #troubledAt = -Infinity
+  /** Statements under way that something is wrong with. */
+  #failing = 0
 
   constructor(stage: Stage, clock: ProcessClock, server: Server, who: string) {
     this.#stage = stage
     this.#clock = clock
     this.#server = server
     this.#who = who
+  }
+
+  /** When the database last failed this process, or kept it waiting: now, while it does. */
+  get troubledAt(): number {
+    return this.#failing > 0 ? this.#clock.monotonic() : this.#troubledAt
   }
 
   async run<T>(what: string, statement: () => Promise<T>, options: RunOptions = {}): Promise<T> {
@@ -69,7 +75,9 @@ export class Statements {
     return new Promise((resolve) => {
       const end = (outcome: Outcome<T>) => {
         giveUp.cancel()
-        if (fault !== undefined || this.#server.away) this.troubledAt = this.#clock.monotonic()
+        if (isFailing) this.#failing--
+        isFailing = false
+        if (fault !== undefined || this.#server.away) this.#troubledAt = this.#clock.monotonic()
         resolve(outcome)
       }
       const giveUp = this.#clock.after(attemptMs, () => end(lost))
@@ -77,7 +85,9 @@ export class Statements {
       const answer = (outcome: Outcome<T>, delayMs: number) =>
         this.#clock.io(delayMs, () => end(this.#server.away ? lost : outcome))
       const fault = stage.fault(statementFaults)
-      if (fault !== undefined || this.#server.away) this.troubledAt = this.#clock.monotonic()
+      let isFailing = fault !== undefined
+      if (isFailing) this.#failing++
+      if (this.#server.away) this.#troubledAt = this.#clock.monotonic()
       if (this.#server.away) return answer(lost, 1)
       if (fault === "statement lost on its way") return
       if (fault === "connection reset before the statement") return answer(lost, stage.delay(20))
