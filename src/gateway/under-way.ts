@@ -279,13 +279,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     } else if (this.#isOpened === false) this.receive({ type: "not-opened" })
   }
 
-  /** Says what is left to say. */
+  /** Says what is left to say. An answer that has begun goes out as far as it came, and tells its failure at its end. */
   #finish(last: string | Failure): void {
     this.#timeouts?.end()
     this.#drain?.cancel()
     this.ports.underWay.remove(this)
     this.#parts.release()
-    // An answer that has begun goes out as far as it came, and tells its failure at the end, once its head may go.
     if (last instanceof Failure && this.#answering.owesHead) this.#sayHead()
     if (last instanceof Failure && !this.#answering.isHeadSaid) return this.#answering.sayFailure(last)
     const { offer } = this.admission

@@ -2,6 +2,9 @@
  * A whole gateway on a port, on a database of its own, with the simulator behind it: what the contract is tested
  * against. Nothing in it is replaced; a test makes models whose backend is scripted, people, and keys, and calls.
  */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { readConfig } from "../../src/config.ts"
 import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
 import type { Provider } from "../../src/catalogue/model.ts"
@@ -83,9 +86,12 @@ const json = (body: unknown): Init => ({
 export async function startTestGateway(options: GatewayOptions = {}): Promise<TestGateway> {
   const database = await openTestDatabase()
   const simulator = startSimulator()
+  const dataDir = mkdtempSync(join(tmpdir(), "loket-data-"))
   const config = readConfig({
     PORT: "0",
     LOG_LEVEL: "warn",
+    // What it keeps on disk is read by whoever starts on the same directory.
+    DATA_DIR: dataDir,
     DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
     PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
     ...options.env,
@@ -178,6 +184,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
       await server.stop()
       await simulator.stop()
       await database.close()
+      rmSync(dataDir, { recursive: true, force: true })
     },
   }
   return gateway
