@@ -16,7 +16,7 @@ import { PdfWorker } from "../pdf/reader.ts"
 import { searx } from "../search/searx.ts"
 import { actorStore } from "../store/actor-store.ts"
 import { estimateFactorStore } from "../store/estimate-factors.ts"
-import { endUserSecret } from "../store/installation.ts"
+import { endUserSecret, installationName } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
 import type { Store } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
@@ -63,6 +63,7 @@ export async function openGateway(
     fatal: (actor, cause) => fatal(`the ${actor} actor does not recover: ${String(cause)}`),
     crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
   }
+  const secret = await endUserSecret(database)
   const gateway = new Gateway({
     largeBodies: new LargeBodies(bodyWorkers),
     runtime,
@@ -75,11 +76,11 @@ export async function openGateway(
       processId: process.id,
       fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
     }),
-    withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), log),
+    withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log),
     catalogue,
     backends,
     fetch,
-    endUserSecret: await endUserSecret(database),
+    endUserSecret: secret,
     pdfs,
     factorStore: estimateFactorStore(database),
     search:

@@ -4,7 +4,8 @@
  * answer in time.
  *
  * One file for all that came together, written aside, synced and renamed, and never changed: a file is whole or not there.
- * Taking back is idempotent, so files have no owner: whoever starts on the same directory may read and delete them.
+ * Its name says which installation's calls it has: another database, on which somebody starts with the same directory, knows
+ * nothing of them. Taking back is idempotent, so any process of the installation may read and delete it.
  */
 import { mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises"
 import { join } from "node:path"
@@ -28,20 +29,23 @@ interface Waiting {
 
 export class WithdrawalFiles implements Withdrawals {
   readonly #directory: string
+  readonly #installation: string
   readonly #log: Log
   #queue: Waiting[] = []
   #writing: Promise<void> | undefined
   /** By file: the calls in it that the database does not have yet. */
   readonly #files = new Map<string, Set<string>>()
 
-  constructor(directory: string, log: Log) {
+  /** `installation`: letters and digits, the same for every process on one database. */
+  constructor(directory: string, installation: string, log: Log) {
     this.#directory = directory
+    this.#installation = installation
     this.#log = log
   }
 
   async kept(): Promise<readonly Settlement[]> {
     const all: Settlement[] = []
-    for (const name of (await this.#names()).filter((file) => file.endsWith(ENDING)).sort()) {
+    for (const name of (await this.#names()).filter((file) => this.#isOurs(file)).sort()) {
       const file = join(this.#directory, name)
       const settlements = decode(await readFile(file, "utf8"))
       if (settlements === undefined) {
@@ -86,7 +90,7 @@ export class WithdrawalFiles implements Withdrawals {
 
   async #write(settlements: readonly Settlement[]): Promise<string> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 })
-    const file = join(this.#directory, `${Date.now()}-${nanoid()}${ENDING}`)
+    const file = join(this.#directory, `${Date.now()}-${nanoid()}.${this.#installation}${ENDING}`)
     const aside = `${file}.unfinished`
     await withFile(aside, "w", async (handle) => {
       await handle.writeFile(encode(settlements))
@@ -104,6 +108,12 @@ export class WithdrawalFiles implements Withdrawals {
       // One that stays is taken back once more at the next start, which changes nothing.
       await unlink(file).catch(() => {})
     }
+  }
+
+  /** Files of before have no name of an installation, and are of the one that there was. */
+  #isOurs(file: string): boolean {
+    const [, installation, ...rest] = file.split(".")
+    return file.endsWith(ENDING) && (rest.length === 0 || installation === this.#installation)
   }
 
   async #names(): Promise<string[]> {

@@ -50,7 +50,7 @@ function place() {
   return {
     directory,
     complaints,
-    open: (path = directory) => new WithdrawalFiles(path, log),
+    open: (path = directory, installation = "one") => new WithdrawalFiles(path, installation, log),
     files: () => readdirSync(directory),
     [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }),
   }
@@ -97,6 +97,22 @@ test("a directory that does not exist has nothing, and is made when something is
   expect(await there.open(path).kept()).toEqual([])
   await there.open(path).keep(withdrawn("a"))
   expect(await there.open(path).kept()).toEqual([withdrawn("a")])
+})
+
+test("what another installation keeps in the directory is not taken back, and stays", async () => {
+  using there = place()
+  const other = there.open(there.directory, "two")
+  await other.keep(withdrawn("its"))
+  await there.open().keep(withdrawn("ours"))
+  // Of before files had a name in them.
+  const [its = ""] = there.files().filter((file) => file.includes(".two."))
+  writeFileSync(join(there.directory, "0-older.json"), await Bun.file(join(there.directory, its)).text())
+  const files = there.open()
+  expect((await files.kept()).map(({ opening }) => opening.requestId).sort()).toEqual(["its", "ours"])
+  for (const id of ["its", "ours"]) files.forget(id)
+  while (there.files().length > 1) await Bun.sleep(1)
+  expect(there.files()).toEqual([its])
+  expect(await there.open(there.directory, "two").kept()).toEqual([withdrawn("its")])
 })
 
 test("a file that is not what was written is told, and left alone", async () => {
