@@ -19,7 +19,7 @@ export interface EventReader<End> {
   read(events: readonly SseEvent[]): End | Fault | undefined
 }
 
-/** A stream that ends before `read` has come to an end is a broken connection, and so is one of which reading throws. */
+/** A stream that ends before `read` has come to an end is a broken connection. What `read` throws is a bug of ours. */
 export async function readEvents<End>(
   body: ReadableStream<Uint8Array>,
   bounds: AnswerBounds,
@@ -31,7 +31,9 @@ export async function readEvents<End>(
   let size = 0
   try {
     for (;;) {
-      const { done, value } = await reader.read()
+      const piece = await next(reader)
+      if (piece === undefined) return connectionFault(true)
+      const { done, value } = piece
       size += value?.length ?? 0
       if (size > bounds.streamBytes) return overlongFault
       const came = done ? tail(parser) : parser.push(value)
@@ -41,10 +43,17 @@ export async function readEvents<End>(
       if (end !== undefined) return end
       if (done) return connectionFault(true)
     }
-  } catch {
-    return connectionFault(true)
   } finally {
     void finish(reader, clock)
+  }
+}
+
+/** Undefined where the connection broke. */
+async function next(reader: ReadableStreamDefaultReader<Uint8Array>) {
+  try {
+    return await reader.read()
+  } catch {
+    return undefined
   }
 }
 

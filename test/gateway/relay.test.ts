@@ -49,6 +49,26 @@ describe("a relay", () => {
     expect(heard.text).toBe("")
   })
 
+  test("takes what its own reader throws for a bug, and a broken connection for a fault", async () => {
+    const client = { write() {}, heard() {}, committed() {} }
+    const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
+    const bug = new Error("a bug of ours")
+    const reader = new RelayedStream({
+      ...backendEvents(view),
+      meaning: () => {
+        throw bug
+      },
+    })
+    const sent = new Response(ping).body ?? undefined
+    const thrown = await new Relay(reader, bounds, client, () => {})
+      .run(sent!, systemClock)
+      .catch((error: unknown) => error)
+    expect(thrown).toBe(bug)
+    const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
+    const relay = new Relay(new RelayedStream(backendEvents(view)), bounds, client, () => {})
+    expect(await relay.run(broken, systemClock)).toMatchObject({ opened: true })
+  })
+
   test("counts whole events as signs of life, and not the pieces of one", async () => {
     const { heard, says, ends, end } = relayed()
     for (const piece of ["event: ping\n", "data: {", '"type":"ping"}\n', ": a comment\n"]) await says(piece)
