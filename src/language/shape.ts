@@ -87,7 +87,7 @@ export const beginsWith = (value: Json | undefined, prefix: string): boolean =>
   typeof value === "string" && value.startsWith(prefix)
 
 /** A fixed set of message roles. */
-export function checkRole(role: Json | undefined, field: string, allowed: readonly string[]): Failure | undefined {
+function checkRole(role: Json | undefined, field: string, allowed: readonly string[]): Failure | undefined {
   if (typeof role === "string" && allowed.includes(role)) return undefined
   return misshapen(`'${field}' is ${shown(role)}; it must be one of ${allowed.join(", ")}.`)
 }
@@ -99,8 +99,35 @@ export function readParts(value: Json | undefined, field: string): JsonObject[] 
   return firstFailure(parts, (part, index) => checkName(part["type"], `${field}[${index}].type`)) ?? parts
 }
 
+/** What a message may be in a format. `called`: what the format calls a part. */
+export interface MessageShape {
+  readonly roles: readonly string[]
+  /** Types of parts that hold text. */
+  readonly texts: readonly string[]
+  readonly called: "part" | "block"
+  /** Roles whose messages may be without content. */
+  readonly silent?: readonly string[]
+}
+
+/** The parts of a message; none where its content is text. A user's message must say something. */
+export function readMessage(message: JsonObject, field: string, shape: MessageShape): JsonObject[] | Failure {
+  const { role, content } = message
+  const wrongRole = checkRole(role, `${field}.role`, shape.roles)
+  if (wrongRole) return wrongRole
+  const isEmpty = content === undefined || content === null
+  const empty = () => misshapen(`'${field}.content' is empty; a user message must say something.`)
+  if (role === "user" && (isEmpty || content === "")) return empty()
+  if (typeof content === "string") return []
+  if (isEmpty && typeof role === "string" && shape.silent?.includes(role)) return []
+  if (!Array.isArray(content))
+    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of ${shape.called}s.`)
+  const parts = readParts(content, `${field}.content`)
+  if (parts instanceof Failure) return parts
+  return role === "user" && saysNothing(parts, shape.texts) ? empty() : parts
+}
+
 /** Whether parts of text, taken together, say nothing; a part of another type always says something. */
-export const saysNothing = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
+const saysNothing = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
   parts.every(
     (part) => typeof part["type"] === "string" && textTypes.includes(part["type"]) && (part["text"] ?? "") === "",
   )

@@ -1,6 +1,6 @@
 /**
  * What a wire format is to the neutral language: both sides of it, each both ways. Two codecs make a translation
- * (translate.ts); a format's own backend never goes through here.
+ * (exchange.ts); a format's own backend never goes through here.
  */
 import type { ModelEvent, ModelReply } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"

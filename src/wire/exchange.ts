@@ -1,6 +1,6 @@
 /**
  * How a client's format meets a backend's. The same on both sides takes the short way, with the bytes as they are;
- * different ones are translated through the neutral language (src/language). The gateway's story knows only this.
+ * different ones are translated through the neutral language (src/language). The gateway knows only this.
  */
 import type { BackendFormat } from "../language/backend-format.ts"
 import type { JsonObject } from "../language/json.ts"

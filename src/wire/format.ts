@@ -1,5 +1,5 @@
 /**
- * What a wire format is to the gateway. Each folder here implements this once; the gateway's story never asks which
+ * What a wire format is to the gateway. Each folder here implements this once; the gateway never asks which
  * format it is telling. Everything is pure: bytes and objects in, bytes and objects out.
  */
 import type { Tokens } from "../../actors/money/tokens.ts"

@@ -11,17 +11,16 @@ import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRe
 import {
   beginsWith,
   checkName,
-  checkRole,
   checkSchema,
   firstFailure,
+  type MessageShape,
   misshapen,
   notServed,
   readCount,
   readFlag,
+  readMessage,
   readObject,
   readObjects,
-  readParts,
-  saysNothing,
   shown,
 } from "../../language/shape.ts"
 import { readModel } from "../body.ts"
@@ -31,9 +30,13 @@ import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
 import { refuseTier, serviceTier } from "../service-tier.ts"
 import { CHAT_FIELDS } from "./fields.ts"
 
-const ROLES = ["system", "developer", "user", "assistant", "tool", "function"]
-/** Roles whose message may say what it has to say outside of `content` (tool calls), or have nothing to say. */
-const MAY_BE_SILENT: readonly Json[] = ["assistant", "tool", "function"]
+const MESSAGE: MessageShape = {
+  roles: ["system", "developer", "user", "assistant", "tool", "function"],
+  texts: ["text"],
+  called: "part",
+  // What they have to say may stand outside of `content` (tool calls), or be nothing.
+  silent: ["assistant", "tool", "function"],
+}
 const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_url", "input_video", "video_url"]
 const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
 const MOST_CHOICES = 128
@@ -122,32 +125,13 @@ function readMessages(value: Json | undefined): JsonObject[] | Failure {
   if (messages.length === 0) return misshapen("'messages' is missing or empty; it must be an array of messages.")
   const all: JsonObject[] = []
   const failure = firstFailure(messages, (message, index) => {
-    const parts = readMessage(message, `messages[${index}]`)
+    const parts = readMessage(message, `messages[${index}]`, MESSAGE)
     if (parts instanceof Failure) return parts
     for (const part of parts) all.push(part)
     return undefined
   })
   return failure ?? all
 }
-
-function readMessage(message: JsonObject, field: string): JsonObject[] | Failure {
-  const { role, content } = message
-  const wrongRole = checkRole(role, `${field}.role`, ROLES)
-  if (wrongRole) return wrongRole
-  if (role === "user" && (!present(content) || content === "")) return emptyUser(field)
-  if (typeof content === "string") return []
-  if (!present(content)) return MAY_BE_SILENT.includes(role ?? null) ? [] : notContent(field, content)
-  if (!Array.isArray(content)) return notContent(field, content)
-  const parts = readParts(content, `${field}.content`)
-  if (parts instanceof Failure) return parts
-  return role === "user" && saysNothing(parts, ["text"]) ? emptyUser(field) : parts
-}
-
-const emptyUser = (field: string): Failure =>
-  misshapen(`'${field}.content' is empty; a user message must say something.`)
-
-const notContent = (field: string, found: Json | undefined): Failure =>
-  misshapen(`'${field}.content' is ${shown(found)}; it must be a string or an array of parts.`)
 
 function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failure | undefined {
   const media = parts.find((part) => MEDIA_NOT_SERVED.includes(part["type"]))

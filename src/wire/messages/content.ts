@@ -4,11 +4,19 @@
  */
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { CacheMark } from "../../language/prompt.ts"
-import { checkRole, firstFailure, misshapen, readObjects, readParts, saysNothing, shown } from "../../language/shape.ts"
+import {
+  firstFailure,
+  type MessageShape,
+  misshapen,
+  readMessage,
+  readObjects,
+  readParts,
+  shown,
+} from "../../language/shape.ts"
 import { Failure } from "../../failure/failure.ts"
 
 /** `system` inside of `messages` came with version 2026-10-21. */
-const ROLES = ["user", "assistant", "system"]
+const MESSAGE: MessageShape = { roles: ["user", "assistant", "system"], texts: ["text"], called: "block" }
 
 /** Checks every message, and hands back the blocks of all of them, nested ones too. */
 export function readMessages(value: Json | undefined): JsonObject[] | Failure {
@@ -17,29 +25,13 @@ export function readMessages(value: Json | undefined): JsonObject[] | Failure {
   if (messages.length === 0) return misshapen("'messages' is missing or empty; it must be an array of messages.")
   const all: JsonObject[] = []
   const failure = firstFailure(messages, (message, index) => {
-    const blocks = readMessage(message, `messages[${index}]`)
+    const blocks = readMessage(message, `messages[${index}]`, MESSAGE)
     if (blocks instanceof Failure) return blocks
     for (const block of blocks) addWithNested(all, block)
     return undefined
   })
   return failure ?? all
 }
-
-function readMessage(message: JsonObject, field: string): JsonObject[] | Failure {
-  const { role, content } = message
-  const wrongRole = checkRole(role, `${field}.role`, ROLES)
-  if (wrongRole) return wrongRole
-  if (role === "user" && (!present(content) || content === "")) return emptyUser(field)
-  if (typeof content === "string") return []
-  if (!Array.isArray(content))
-    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of blocks.`)
-  const blocks = readParts(content, `${field}.content`)
-  if (blocks instanceof Failure) return blocks
-  return role === "user" && saysNothing(blocks, ["text"]) ? emptyUser(field) : blocks
-}
-
-const emptyUser = (field: string): Failure =>
-  misshapen(`'${field}.content' is empty; a user message must say something.`)
 
 /** The results of tools and documents made of blocks carry blocks of their own. */
 function addWithNested(all: JsonObject[], block: JsonObject): void {

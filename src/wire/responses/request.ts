@@ -8,16 +8,15 @@ import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRequest } from "../../language/request.ts"
 import {
-  checkRole,
   firstFailure,
+  type MessageShape,
   misshapen,
   notServed,
   readCount,
   readFlag,
+  readMessage,
   readObject,
   readObjects,
-  readParts,
-  saysNothing,
   shown,
 } from "../../language/shape.ts"
 import { readModel } from "../body.ts"
@@ -123,7 +122,11 @@ const isReference = (item: JsonObject): boolean =>
 // The input of a responses request: a text, or items. Messages are checked; what other items hold is the format's
 // business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
 
-const ROLES = ["user", "assistant", "system", "developer"]
+const MESSAGE: MessageShape = {
+  roles: ["user", "assistant", "system", "developer"],
+  texts: ["input_text", "text"],
+  called: "part",
+}
 
 export interface Input {
   readonly items: readonly JsonObject[]
@@ -143,7 +146,7 @@ function readInput(value: Json | undefined): Input | Failure {
   if (items instanceof Failure) return items
   const parts: JsonObject[] = []
   const failure = firstFailure(items, (item, index) => {
-    const found = isMessage(item) ? readMessage(item, `input[${index}]`) : outputParts(item)
+    const found = isMessage(item) ? readMessage(item, `input[${index}]`, MESSAGE) : outputParts(item)
     if (found instanceof Failure) return found
     for (const part of found) parts.push(part)
     return undefined
@@ -154,22 +157,6 @@ function readInput(value: Json | undefined): Input | Failure {
 /** A message may leave its type out; every other item names it. */
 const isMessage = (item: JsonObject): boolean =>
   item["type"] === "message" || (!present(item["type"]) && present(item["role"]))
-
-function readMessage(message: JsonObject, field: string): JsonObject[] | Failure {
-  const { role, content } = message
-  const wrongRole = checkRole(role, `${field}.role`, ROLES)
-  if (wrongRole) return wrongRole
-  if (role === "user" && (!present(content) || content === "")) return emptyUser(field)
-  if (typeof content === "string") return []
-  if (!Array.isArray(content))
-    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of parts.`)
-  const parts = readParts(content, `${field}.content`)
-  if (parts instanceof Failure) return parts
-  return role === "user" && saysNothing(parts, ["input_text", "text"]) ? emptyUser(field) : parts
-}
-
-const emptyUser = (field: string): Failure =>
-  misshapen(`'${field}.content' is empty; a user message must say something.`)
 
 /** A tool's output is a text, a list of parts, or one part (a screenshot). */
 function outputParts(item: JsonObject): JsonObject[] {
