@@ -56,7 +56,7 @@ export type CountReply =
   | { readonly kind: "ended" }
   | { readonly kind: "requests-exceeded"; readonly retryAfterS: number; readonly view: KeyView }
   | { readonly kind: "revoked" | "account-deleted" | "account-frozen"; readonly view: KeyView }
-  | { readonly kind: "active"; readonly record: KeyRecord; readonly view: KeyView }
+  | { readonly kind: "active"; readonly record: KeyRecord }
 
 export type ReserveReply =
   /** `hold` is undefined for a key without a budget. */
@@ -205,7 +205,7 @@ export class Key implements Behaviour<KeyCommand> {
     if (record.revoked) return { kind: "revoked", view: this.#view() }
     if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
     if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
-    return { kind: "active", record, view: this.#view() }
+    return { kind: "active", record }
   }
 
   #onReserve(wanted: Reservation, reply: Reply<ReserveReply>): void {

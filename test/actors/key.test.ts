@@ -166,13 +166,14 @@ describe("a secret that was replaced", () => {
   test("works until its time, then is refused and uses up no window, without anything being read again", () => {
     const at = "2026-03-10T12:00:00Z"
     const secretEnds = { old: Date.parse(at) + 10_000 }
-    const { behaviour, clock, loads } = key({ requestsPerMinute: 3, secretEnds }, { at })
+    const { behaviour, clock, loads, view } = key({ requestsPerMinute: 3, secretEnds }, { at })
     expect(withSecret(behaviour, "old").kind).toBe("active")
     clock.advance(9_999)
     expect(withSecret(behaviour, "old").kind).toBe("active")
     clock.advance(1)
     for (let guess = 0; guess < 5; guess++) expect(withSecret(behaviour, "old")).toEqual({ kind: "ended" })
-    expect(withSecret(behaviour, "new")).toMatchObject({ kind: "active", view: { requests: { remaining: 0 } } })
+    expect(withSecret(behaviour, "new").kind).toBe("active")
+    expect(view()).toMatchObject({ requests: { remaining: 0 } })
     expect(withSecret(behaviour, "new").kind).toBe("requests-exceeded")
     expect(withSecret(behaviour, "old")).toEqual({ kind: "ended" })
     expect(loads()).toBe(0)
@@ -187,8 +188,9 @@ describe("a secret that was replaced", () => {
 
 describe("a key's calls", () => {
   test("are counted up to its requests per minute; one refused is not counted, a revoked key's is", () => {
-    const { clock, count, change } = key({ requestsPerMinute: 2 })
-    expect(count()).toMatchObject({ kind: "active", view: { requests: { limit: 2, remaining: 1, resetS: 60 } } })
+    const { clock, count, change, view } = key({ requestsPerMinute: 2 })
+    expect(count().kind).toBe("active")
+    expect(view()).toMatchObject({ requests: { limit: 2, remaining: 1, resetS: 60 } })
     clock.advance(10_000)
     change({ revoked: true })
     expect(count()).toMatchObject({ kind: "revoked", view: { requests: { remaining: 0 } } })
@@ -451,7 +453,7 @@ describe("a key's budget", () => {
 
 describe("a change", () => {
   test("of limits acts at once, and what was counted and spent stays", () => {
-    const { count, reserve, settle, change, usage } = key({ requestsPerMinute: 5, ...budget(100n, "daily") })
+    const { count, reserve, settle, change, usage, view } = key({ requestsPerMinute: 5, ...budget(100n, "daily") })
     for (let call = 0; call < 3; call++) count()
     reserve("a", 60n)
     settle("a", 60n)
@@ -459,7 +461,8 @@ describe("a change", () => {
     expect(count().kind).toBe("requests-exceeded")
     expect(usage()).toBe(micro(60n))
     change({ requestsPerMinute: undefined, budget: undefined })
-    expect(count()).toMatchObject({ kind: "active", view: { requests: undefined, budget: undefined } })
+    expect(count().kind).toBe("active")
+    expect(view()).toMatchObject({ requests: undefined, budget: undefined })
   })
 
   test("that comes while another is read is read after it, so that an old answer never wins", () => {
@@ -532,7 +535,7 @@ describe("a key's share", () => {
   })
 
   test("that changes acts at once, also on limits that are read anew, and what was counted stays", () => {
-    const { count, send, change } = key({ requestsPerMinute: 6 })
+    const { count, send, change, view } = key({ requestsPerMinute: 6 })
     for (let call = 0; call < 3; call++) count()
     send({ type: "share", share: { index: 1, count: 2 } })
     expect(count()).toMatchObject({ kind: "requests-exceeded", view: { requests: { limit: 6, remaining: 0 } } })
@@ -540,7 +543,8 @@ describe("a key's share", () => {
     expect(count().kind).toBe("active")
     expect(count().kind).toBe("requests-exceeded")
     send({ type: "share", share: whole })
-    expect(count()).toMatchObject({ kind: "active", view: { requests: { limit: 9, remaining: 4 } } })
+    expect(count().kind).toBe("active")
+    expect(view()).toMatchObject({ requests: { limit: 9, remaining: 4 } })
   })
 
   test("does not keep out a call that is larger than it: that one waits for an empty window", () => {
