@@ -20,6 +20,7 @@ import { endUserSecret, installationName } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
 import type { Store } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
+import { inGroups } from "../upstream/departures.ts"
 import type { Backend } from "../upstream/providers.ts"
 
 export interface ServerOptions {
@@ -79,7 +80,7 @@ export async function openGateway(
     withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log),
     catalogue,
     backends,
-    fetch,
+    fetch: inGroups(fetch),
     endUserSecret: secret,
     pdfs,
     factorStore: estimateFactorStore(database),
