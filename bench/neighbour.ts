@@ -120,7 +120,7 @@ async function worstBody(gateway: Child, keys: readonly string[]): Promise<Attac
 const percent = (share: number): string => `${(share * 100).toFixed(0).padStart(3)} %`
 
 async function main(): Promise<number> {
-  const simulator = await startChild(["bun", "src/simulator/main.ts"], { PORT: "0" }, /simulator: (\S+)/, {
+  const simulator = await startChild(["bun", "src/main.ts", "simulator"], { PORT: "0" }, /simulator: (\S+)/, {
     core: LOAD_CORE,
   })
   await using place = await ownPlace()

@@ -2,8 +2,6 @@
  * `loket reconcile`: one reconciliation, asked for by a person, beside whatever runs on the database. Prints what was
  * compared and what differs. And the daily one of a gateway's process, of the same parts.
  */
-import { existsSync } from "node:fs"
-import { join } from "node:path"
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { openPayments, type Payments } from "./payments/open.ts"
@@ -15,7 +13,7 @@ import { reportJson, reportText } from "./reconciliation/report.ts"
 import { accountStore } from "./store/accounts.ts"
 import { Connection } from "./store/connection.ts"
 import type { Database } from "./store/database.ts"
-import { openForCommand } from "./store/open.ts"
+import { openExisting } from "./store/open.ts"
 import { reconciliationStore } from "./store/reconciliations.ts"
 
 const CONNECT_MS = 5_000
@@ -49,14 +47,11 @@ export function dailyReconciliation(parts: Parts & { readonly processId: string;
 }
 
 /** The command's exit code: 1 when something differs. Throws when it could not be done. */
-export async function reconcileCommand(
+export async function reconcileBooks(
   config: Config,
   { json, print }: { readonly json: boolean; readonly print: (text: string) => void },
 ): Promise<0 | 1> {
-  const { DATABASE_URL: server, DATA_DIR: dataDir } = config
-  // Opening would make one, and find that nothing is wrong with it.
-  if (server === undefined && !existsSync(join(dataDir, "pg"))) throw new Error(`there is no database in ${dataDir}`)
-  const { url, database, close } = await openForCommand(config)
+  const { url, database, close } = await openExisting(config)
   // Gateways hear of a credit by the database's own notice.
   const payments = openPayments(config, database, () => {})
   const accounts = accountStore(database)

@@ -109,8 +109,8 @@ describe(covers("9.start"), () => {
   })
   test("an unknown command is told which there are", async () => {
     const { exitCode, err } = await run("run", {})
-    expect(exitCode).toBe(1)
-    expect(err).toStartWith("usage: loket dev | start | seed")
+    expect(exitCode).toBe(2)
+    expect(err).toStartWith("error: unknown command 'run'")
   })
   test("a catalogue file that is not there is told by its name", async () => {
     const { exitCode, err } = await run("start", {

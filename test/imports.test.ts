@@ -33,7 +33,7 @@ const ranks: readonly (readonly string[])[] = [
   ["src/http"],
   ["src/reconcile.ts", "src/dashboard"],
   ["src/build.ts", "src/server"],
-  ["src/demo.ts"],
+  ["src/command"],
   ["src/main.ts"],
 ]
 
@@ -44,7 +44,7 @@ const isPage = (file: string) => file.startsWith("src/dashboard/") && !file.star
 const sharedLeaf = "src/event-stream.ts"
 
 /** Beside the tests and the benches. */
-const simulatorUsers = ["src/main.ts"]
+const simulatorUsers = ["src/command/serve.ts", "src/command/simulator.ts"]
 
 const rankOf = new Map(ranks.flatMap((rooms, rank) => rooms.map((room) => [room, rank] as const)))
 const root = join(import.meta.dir, "..")
@@ -137,7 +137,7 @@ test("what decides does not know what talks", () => {
   )
 })
 
-test("the simulator is for the composition root, the tests and the benches alone", () => {
+test("the simulator is for the commands that start it, the tests and the benches alone", () => {
   const users = imports.filter(({ from, to }) => roomOf(to) === "src/simulator" && roomOf(from) !== "src/simulator")
   expect([...new Set(users.map(({ from }) => from))]).toEqual(simulatorUsers)
 })

@@ -46,6 +46,26 @@ export async function migrate(url: string, wanted: readonly Migration[] = migrat
   }
 }
 
+/** What `migrate` would apply, in order; changes nothing. Throws as it does. */
+export async function pendingMigrations(
+  url: string,
+  wanted: readonly Migration[] = migrations,
+): Promise<readonly Migration[]> {
+  const db = openDatabase({ url, connections: 1 })
+  try {
+    const [found] = await db.run(
+      (sql) => sql<{ there: boolean }[]>`
+      select to_regclass('schema_migrations') is not null as there`,
+      { deadlineMs: REACH_MS, retry: true },
+    )
+    const before = found?.there === true ? await applied(db) : new Map<string, string>()
+    check(before, wanted)
+    return wanted.filter(({ name }) => !before.has(name))
+  } finally {
+    await db.close()
+  }
+}
+
 /** Whether it was applied here; false when another process was quicker. */
 async function apply(db: Database, { name, sql: text }: Migration): Promise<boolean> {
   try {

@@ -1,6 +1,8 @@
 /**
  * Opens the store: the embedded database or a server's, migrated, with this process registered and the dead ones closed.
  */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
 import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
 import { type Database, openDatabase } from "./database.ts"
@@ -84,7 +86,7 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
  * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet).
  */
 export async function openForCommand(config: StoreParts["config"]): Promise<Pick<Store, "url" | "database" | "close">> {
-  const place = await placeOf(config)
+  const place = await openPlace(config)
   if (place.isOurs) await migrate(place.url)
   const database = openDatabase({ url: place.url, connections: 1 })
   return {
@@ -97,16 +99,25 @@ export async function openForCommand(config: StoreParts["config"]): Promise<Pick
   }
 }
 
-interface Place {
+/** The same, of a database that is there: throws where opening would make an empty one. */
+export async function openExisting(config: StoreParts["config"]): ReturnType<typeof openForCommand> {
+  const { DATABASE_URL: url, DATA_DIR: dataDir } = config
+  if (url === undefined && !existsSync(join(dataDir, "pg")))
+    throw new Error(`there is no database in ${dataDir}: set DATA_DIR or DATABASE_URL to where it is`)
+  return await openForCommand(config)
+}
+
+/** Where the database is, as it is found: not migrated. */
+export interface Place {
   readonly url: string
-  /** To be migrated: nobody else has done so. */
+  /** To be migrated by whoever opened it: no running gateway has it. */
   readonly isOurs: boolean
   close(): Promise<void>
 }
 
 const nothing = async (): Promise<void> => {}
 
-async function placeOf({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): Promise<Place> {
+export async function openPlace({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): Promise<Place> {
   if (url !== undefined) return { url, isOurs: true, close: nothing }
   try {
     const embedded = await openEmbedded({ dataDir })

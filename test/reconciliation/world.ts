@@ -1,6 +1,6 @@
 /** Books that agree, of two customers with a call and a top-up each, to be broken one way or another. */
 import { readConfig } from "../../src/config.ts"
-import { reconcileCommand } from "../../src/reconcile.ts"
+import { reconcileBooks } from "../../src/reconcile.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { Books } from "../money/books.ts"
@@ -51,7 +51,7 @@ export async function openBooks() {
       const config = readConfig({ DATABASE_URL: target.url })
       if (Array.isArray(config)) throw new Error(config.join("\n"))
       let printed = ""
-      const code = await reconcileCommand(config, { json: true, print: (text) => void (printed = text) })
+      const code = await reconcileBooks(config, { json: true, print: (text) => void (printed = text) })
       return { code, report: JSON.parse(printed) as Report }
     },
     async frozen(): Promise<string[]> {

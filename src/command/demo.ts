@@ -6,9 +6,9 @@ import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import type { Config } from "./config.ts"
-import { Failure } from "./failure/failure.ts"
-import type { Server } from "./server/server.ts"
+import type { Config } from "../config.ts"
+import { Failure } from "../failure/failure.ts"
+import type { Server } from "../server/server.ts"
 
 const Demo = Type.Object({ email: Type.String(), password: Type.String(), key: Type.String() })
 type Demo = Static<typeof Demo>

@@ -1,0 +1,66 @@
+/** The command line as a whole: what `loket --help` shows, what a wrong word is answered with, and the exit code. */
+import { Command, CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings"
+import manifest from "../../package.json" with { type: "json" }
+import { CommandFailure } from "./command.ts"
+import { commands } from "./commands.ts"
+
+const WIDTH = 100
+
+/** Runs one command to its end, and returns the exit code. What is wrong goes to standard error. */
+export async function runProgram(args: readonly string[]): Promise<number> {
+  try {
+    await program().parseAsync([...args], { from: "user" })
+    return Number(process.exitCode ?? 0)
+  } catch (error) {
+    // It has been told already; help that was asked for is no error, and help that was not is a wrong use.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    console.error(error instanceof Error ? error.message : String(error))
+    return error instanceof CommandFailure ? error.exitCode : 1
+  }
+}
+
+export function program(): CommandUnknownOpts {
+  const loket = new Command("loket")
+    .description("A prepaid gateway for AI text models: one balance in Rupiah, three wire formats.")
+    .usage("<command> [options]")
+    .version(manifest.version, "-v, --version", "show the version")
+    .helpOption("-h, --help", "show this, or what a command takes")
+    .helpCommand(false)
+    .addHelpText(
+      "after",
+      `
+Configured by environment variables, of which none is needed to try it: docs/operating.md.
+Exit codes: 0 done, 1 failed or something is wrong, 2 not understood.
+
+Examples:
+  loket dev                        everything on this machine, with a demo account and a key
+  loket doctor                     what is wrong with the configuration and its surroundings
+  loket account show ana@mail.id   one customer, by e-mail address or id
+  loket <command> --help           what a command takes, with examples`,
+    )
+    .exitOverride()
+    .configureHelp({
+      helpWidth: WIDTH,
+      showGlobalOptions: false,
+      subcommandTerm: (each) => each.name(),
+      subcommandDescription: (each) => each.summary(),
+    })
+    .configureOutput({
+      writeOut: (text) => console.log(text.trimEnd()),
+      writeErr: (text) => console.error(text.trimEnd()),
+    })
+    .showHelpAfterError("See `loket --help`.")
+  for (const [group, members] of Object.entries(commands)) {
+    for (const make of members) loket.addCommand(inside(loket, make()).helpGroup(`${group}:`))
+  }
+  return loket
+}
+
+/** Errors of a command name the command whose help helps. */
+function inside(parent: CommandUnknownOpts, child: CommandUnknownOpts, path = "loket"): CommandUnknownOpts {
+  const name = `${path} ${child.name()}`
+  child.copyInheritedSettings(parent).helpOption("-h, --help", "show this").helpCommand(false)
+  child.showHelpAfterError(`See \`${name} --help\`.`)
+  for (const grandchild of child.commands) inside(child, grandchild, name)
+  return child
+}

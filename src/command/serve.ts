@@ -1,0 +1,95 @@
+/** `loket start` and `loket dev`: a gateway until it is told to stop. */
+import { isLoopback } from "../http/dashboard/session.ts"
+import { logToStandardOutput } from "../log.ts"
+import { ensureRequestLimit } from "../request-limit.ts"
+import { startServer } from "../server/server.ts"
+import { startSimulator } from "../simulator/simulator.ts"
+import { type Backend, configuredBackends } from "../upstream/providers.ts"
+import { command, CommandFailure } from "./command.ts"
+import { startDemo } from "./demo.ts"
+import { configuration, seedFiles } from "./settings.ts"
+
+/** How long an exit waits for a reader of the log that is slow. */
+const LOG_DRAIN_MS = 2_000
+
+export const startCommand = () =>
+  command("start", {
+    summary: "Serve in production; needs a provider's key in the environment",
+    details: "Stops in order at SIGTERM: calls under way end first, for at most DRAIN_MS.",
+    examples: [["start", "on 127.0.0.1:8787, with the embedded database in ./data"]],
+  }).action(() => serve("start"))
+
+export const devCommand = () =>
+  command("dev", {
+    summary: "Serve everything on this machine: simulated models, a demo account and a key",
+    details: "With a provider's key in the environment it calls that provider instead of the simulator.",
+    examples: [["dev", "ends with a command to try; its data stays in ./data"]],
+  }).action(() => serve("dev"))
+
+async function serve(mode: "dev" | "start"): Promise<void> {
+  ensureRequestLimit()
+  // A secret that nobody knows, so that the demo can be topped up and no forged payment is believed.
+  const PAYMENT_SIMULATED_SECRET = process.env["PAYMENT_SIMULATED_SECRET"] || crypto.randomUUID()
+  const config = configuration(mode === "dev" ? { ...process.env, PAYMENT_SIMULATED_SECRET } : process.env)
+  const { catalogueFile, providers } = await seedFiles(config)
+  let backends = configuredBackends(providers, config.secret)
+  if (backends.size === 0 && mode === "start") {
+    const names = providers.map((provider) => provider.apiKeyEnv).join(", ")
+    throw new CommandFailure(
+      `no provider is configured: set at least one of ${names}; \`loket dev\` runs without, on simulated models`,
+    )
+  }
+  const isOpenDev = mode === "dev" && !isLoopback(config.HOST)
+  if (isOpenDev && backends.size > 0) throw new CommandFailure(openDevProblem(config.HOST, [...backends.values()]))
+  const simulator = backends.size === 0 ? startSimulator({ journal: false }) : undefined
+  if (simulator !== undefined) {
+    const simulated = (provider: (typeof providers)[number]): [string, Backend] => [
+      provider.id,
+      { provider: { ...provider, baseUrl: simulator.url }, apiKey: "simulated" },
+    ]
+    backends = new Map(providers.map(simulated))
+  }
+  const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
+  if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
+    log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
+  if (isOpenDev)
+    log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
+  const server = await startServer({
+    config,
+    log,
+    catalogueFile,
+    backends,
+    fatal: (reason) => {
+      log.error("fatal", { reason })
+      process.exit(1)
+    },
+  })
+
+  const { promise: stopped, resolve, reject } = Promise.withResolvers<void>()
+  let stopping = false
+  const stop = async (signal: string) => {
+    if (stopping) return
+    stopping = true
+    log.info("stopping", { signal })
+    await server.stop()
+    await simulator?.stop()
+    await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
+  }
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal).then(resolve, reject))
+  // Last, so that whoever reads it can stop it in order.
+  log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
+  if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
+  if (isOpenDev) console.error(openDevWarning(config.HOST))
+  await stopped
+}
+
+const openDevWarning = (host: string): string => `
+  WARNING: this is \`dev\`, and it listens on ${host}. Whoever reaches it can sign up and top up
+  without paying, and nothing is encrypted. Use HOST=127.0.0.1, or \`start\` for anybody but yourself.
+`
+
+/** The demo's free top-ups would be spent at a provider that sends a bill. */
+function openDevProblem(host: string, backends: readonly Backend[]): string {
+  const keys = backends.map(({ provider }) => provider.apiKeyEnv).join(", ")
+  return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
+}

@@ -1,0 +1,43 @@
+/** What commands read before they do anything: the environment and the two seed files. What is wrong with them is told whole. */
+import { providerProblems, readCatalogueFile, readProvidersFile } from "../catalogue/catalogue-file.ts"
+import type { Provider } from "../catalogue/model.ts"
+import { type CatalogueProblem, describeProblem } from "../catalogue/problem.ts"
+import type { CatalogueFile } from "../catalogue/schema.ts"
+import { type Config, readConfig } from "../config.ts"
+import { CommandFailure } from "./command.ts"
+
+/** Throws `CommandFailure`. */
+export function configuration(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const config = readConfig(environment)
+  if (Array.isArray(config)) throw new CommandFailure(config.join("\n"))
+  return config
+}
+
+interface SeedFiles {
+  readonly catalogueFile: CatalogueFile
+  readonly providers: readonly Provider[]
+}
+
+/** Or one line for each thing that is wrong. */
+async function readSeedFiles(
+  config: Pick<Config, "CATALOGUE_FILE" | "PROVIDERS_FILE">,
+): Promise<(SeedFiles & { readonly passedOver: readonly string[] }) | string[]> {
+  const catalogueFile = await readCatalogueFile(config.CATALOGUE_FILE)
+  const providersFile = await readProvidersFile(config.PROVIDERS_FILE)
+  const problems = [catalogueFile, providersFile].flatMap((file) => (isProblems(file) ? file : []))
+  if (isProblems(catalogueFile) || isProblems(providersFile)) return problems.map(describeProblem)
+  const mismatched = providerProblems(config.CATALOGUE_FILE ?? "seeds/catalogue.json", catalogueFile, providersFile)
+  if (mismatched.length > 0) return mismatched.map(describeProblem)
+  const passedOver = [...catalogueFile.passedOver, ...providersFile.passedOver].map(describeProblem)
+  return { catalogueFile, providers: providersFile.providers, passedOver }
+}
+
+/** Throws `CommandFailure`; says what it passes over. */
+export async function seedFiles(config: Config): Promise<SeedFiles> {
+  const files = await readSeedFiles(config)
+  if (Array.isArray(files)) throw new CommandFailure(files.join("\n"))
+  for (const problem of files.passedOver) console.error(`passed over: ${problem}`)
+  return files
+}
+
+const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(file)

@@ -1,0 +1,99 @@
+/** The command line as it is read: what help shows, and what a wrong word is answered with. */
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import type { CommandUnknownOpts } from "@commander-js/extra-typings"
+import { program } from "../../src/command/program.ts"
+
+const root = join(import.meta.dir, "../..")
+/** An ordinary terminal has so many lines. */
+const SCREEN = 48
+
+async function loket(...args: string[]) {
+  const child = Bun.spawn([process.execPath, join(root, "src/main.ts"), ...args], {
+    cwd: "/",
+    env: { PATH: process.env["PATH"], PORT: "0" },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [said, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  return { code: await child.exited, said: said.trim(), complaint: complaint.trim() }
+}
+
+const paths = (command: CommandUnknownOpts, path: readonly string[] = []): (readonly string[])[] =>
+  command.commands.flatMap((each) => {
+    const here = [...path, each.name()]
+    return each.commands.length > 0 ? paths(each, here) : [here]
+  })
+
+function commandAt(path: readonly string[]): CommandUnknownOpts | undefined {
+  return path.reduce<CommandUnknownOpts | undefined>(
+    (at, name) => at?.commands.find((each) => each.name() === name),
+    program(),
+  )
+}
+
+test("help is one screen, and every command says what it does in one line", async () => {
+  const { code, said, complaint } = await loket("--help")
+  expect({ code, complaint }).toEqual({ code: 0, complaint: "" })
+  const lines = said.split("\n")
+  expect(lines.length).toBeLessThanOrEqual(SCREEN)
+  expect(lines.filter((line) => line.length > 100)).toEqual([])
+  for (const each of program().commands) {
+    expect(lines.filter((line) => line.trimStart().startsWith(`${each.name()} `)).length).toBe(1)
+    expect(each.summary()).toMatch(/^[A-Z].{10,85}[^.]$/)
+  }
+})
+
+test("every command has examples, and every example is a command with options that it takes", () => {
+  const wrong: string[] = []
+  for (const path of paths(program())) {
+    let help = ""
+    const command = commandAt(path)
+    command?.configureOutput({ writeOut: (text) => void (help += text) }).outputHelp()
+    const examples = [...help.slice(help.indexOf("\nExamples:")).matchAll(/^ {2}loket (.*?)(?: {3,}|$)/gm)]
+    if (examples.length === 0) wrong.push(`${path.join(" ")} has no example`)
+    for (const [, line = ""] of examples) {
+      const words = line.replaceAll(/"[^"]*"/g, "text").split(" ")
+      const named = path.every((name, index) => words[index] === name)
+      const options = words.filter((word) => word.startsWith("--"))
+      const known = options.every((option) => command?.options.some(({ long }) => long === option))
+      const least = command?.registeredArguments.filter(({ required }) => required).length ?? 0
+      if (!named || !known || words.length - path.length < least) wrong.push(line)
+    }
+  }
+  expect(wrong).toEqual([])
+})
+
+test("what is not understood exits with 2, names what was likely meant, and where help is", async () => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ["sed", /Did you mean seed\?[^]*See `loket --help`/],
+    ["seed --overwrit", /Did you mean --overwrite\?[^]*See `loket seed --help`/],
+    ["operator", /missing required argument 'email'[^]*See `loket operator --help`/],
+    ["operator a@b.id c@d.id", /too many arguments[^]*See `loket operator --help`/],
+    ["simulator --port 70000", /must be a number from 0 to 65535[^]*See `loket simulator --help`/],
+    ["", /^Usage: loket/],
+  ]
+  for (const [line, complaint] of cases) {
+    const answer = await loket(...line.split(" ").filter(Boolean))
+    expect(answer).toMatchObject({ code: 2, said: "", complaint: expect.stringMatching(complaint) })
+  }
+})
+
+test("what fails exits with 1 and one sentence, without a stack", async () => {
+  const { code, said, complaint } = await loket("start")
+  expect({ code, said }).toEqual({ code: 1, said: "" })
+  expect(complaint).toMatch(/^no provider is configured: set at least one of \w+/)
+  expect(complaint).not.toContain("    at ")
+})
+
+test("every command is on the page about commands, and no other", async () => {
+  const page = await Bun.file(join(root, "docs/operating/commands.md")).text()
+  const documented = [...page.matchAll(/^\| `loket ([^`]+)`/gm)].map(([, line = ""]) => line)
+  const names = documented.map((line) => /^(?:[a-z]+ ?)+/.exec(line)?.[0].trim() ?? "")
+  expect(names.sort()).toEqual(
+    paths(program())
+      .map((path) => path.join(" "))
+      .sort(),
+  )
+})
