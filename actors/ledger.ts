@@ -20,7 +20,7 @@ import {
   voidOf,
 } from "./batch.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { Clock } from "./kernel/clock.ts"
+import type { Clock, Timer } from "./kernel/clock.ts"
 import { Lane } from "./ledger-lane.ts"
 import { unreachable } from "./unreachable.ts"
 
@@ -57,6 +57,8 @@ export type LedgerCommand =
   | { readonly type: "committed"; readonly lane: LaneName; readonly committed: Committed }
   | { readonly type: "failed"; readonly lane: LaneName; readonly cause: unknown }
   | { readonly type: "retry"; readonly lane: LaneName }
+  /** Openings have waited long enough for their settlements. */
+  | { readonly type: "due" }
   | { readonly type: "probe" }
   /** Of an account that is set apart, `lagMs` says for how long it has been. */
   | { readonly type: "view"; readonly accountId: string | undefined; readonly reply: Reply<LedgerView> }
@@ -79,11 +81,16 @@ const PROBE_MS = 1_000
 /** So many accounts that are set apart are committed at once; each may wait for its rows. */
 export const APART_AT_ONCE = 3
 
+/** An opening waits so long for its settlement, so that a call of a quick backend is written once. */
+const OPENING_WAITS_MS = 2
+
 export class Ledger implements Behaviour<LedgerCommand> {
   readonly #ports: LedgerPorts
   readonly #main: Lane
   /** In the order in which they are committed. */
   readonly #apart = new Map<string, Apart>()
+  /** Runs while openings wait for their settlements. */
+  #openingsWait: Timer | undefined
 
   constructor(ports: LedgerPorts) {
     this.#ports = ports
@@ -94,7 +101,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
   receive(command: LedgerCommand): void {
     switch (command.type) {
       case "open":
-        return this.#add({ kind: "open", opening: command.opening, reply: command.reply }, command.opening.accountId)
+        return this.#onOpen(command.opening, command.reply)
       case "settle":
         return this.#add(
           { kind: "settle", settlement: command.settlement, reply: command.reply },
@@ -112,6 +119,8 @@ export class Ledger implements Behaviour<LedgerCommand> {
         return this.#onFailed(command.lane, command.cause)
       case "retry":
         return this.#laneOf(command.lane).retry()
+      case "due":
+        return this.#proceed()
       case "probe":
         return this.#onProbe()
       case "view":
@@ -135,6 +144,15 @@ export class Ledger implements Behaviour<LedgerCommand> {
     return (name === undefined ? undefined : this.#apart.get(name)?.lane) ?? this.#main
   }
 
+  /** The backend does not wait for an opening, and the client's head may wait a moment. So one that comes alone does, too. */
+  #onOpen(opening: Opening, reply: Reply<"durable">): void {
+    const lane = this.#laneOf(opening.accountId)
+    lane.add({ kind: "open", opening, reply })
+    if (lane !== this.#main) return this.#proceed()
+    if (lane.busy) return
+    this.#openingsWait ??= this.#ports.clock.after(OPENING_WAITS_MS, () => this.#ports.self({ type: "due" }))
+  }
+
   #add(entry: Entry, accountId: string): void {
     this.#laneOf(accountId).add(entry)
     this.#proceed()
@@ -152,6 +170,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
     const lanes = [this.#main, ...[...this.#apart.values()].map(({ lane }) => lane)]
     for (const lane of accountId === undefined ? lanes : [this.#laneOf(accountId)]) lane.addBarrier(barrier)
     if (barrier.waits === 0) reply("durable")
+    this.#proceed()
   }
 
   #onCommitted({ fenced, locked }: Committed): void {
@@ -214,7 +233,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
 
   /** Begins what can be begun. */
   #proceed(): void {
-    if (!this.#main.busy && this.#main.waiting > 0) this.#main.next()
+    if (!this.#main.busy && this.#main.waiting > 0) this.#nextOfMain()
     const lanes = [...this.#apart.values()].map(({ lane }) => lane)
     let running = lanes.filter((lane) => lane.busy).length
     for (const lane of lanes) {
@@ -225,8 +244,14 @@ export class Ledger implements Behaviour<LedgerCommand> {
     }
   }
 
+  #nextOfMain(): void {
+    this.#openingsWait?.cancel()
+    this.#openingsWait = undefined
+    this.#main.next()
+  }
+
   #onProbe(): void {
-    if (!this.#main.busy) this.#main.next()
+    if (!this.#main.busy) this.#nextOfMain()
     this.#probeLater()
   }
 

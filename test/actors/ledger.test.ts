@@ -113,19 +113,60 @@ function ledger() {
 describe("the ledger", () => {
   test("commits the first entry at once, and what comes meanwhile in one batch after it", async () => {
     const { open, settle, committed, batches, durable } = ledger()
-    open("a")
-    for (const id of ["b", "c"]) open(id)
     settle("a")
-    expect(batches()).toEqual([["a", ""]])
+    for (const id of ["b", "c"]) open(id)
+    settle("d")
+    expect(batches()).toEqual([["", "a 5"]])
     expect(durable).toEqual([])
     await committed()
-    expect(durable).toEqual(["open a"])
+    expect(durable).toEqual(["settle a"])
+    await committed()
+    expect(batches()).toEqual([
+      ["", "a 5"],
+      ["b c", "d 5"],
+    ])
+    expect(durable).toEqual(["settle a", "open b", "open c", "settle d"])
+  })
+
+  test("lets an opening that comes alone wait two milliseconds for its settlement, and no longer", async () => {
+    const { clock, open, settle, committed, batches, durable } = ledger()
+    open("a")
+    clock.advance(1)
+    expect(batches()).toEqual([])
+    settle("a")
+    await committed()
+    expect(durable).toEqual(["open a", "settle a"])
+    open("b")
+    clock.advance(1)
+    open("c")
+    clock.advance(1)
+    await committed()
+    settle("c")
+    await committed()
+    expect(batches()).toEqual([
+      ["", "a 5"],
+      ["b c", ""],
+      ["", "c 5"],
+    ])
+    expect(durable.slice(2)).toEqual(["open b", "open c", "settle c"])
+  })
+
+  test("does not let an opening wait that somebody waits for, nor one that has waited for a commit", async () => {
+    const { open, settle, barrier, committed, batches, durable } = ledger()
+    open("a")
+    barrier("all")
+    open("b")
     await committed()
     expect(batches()).toEqual([
       ["a", ""],
-      ["b c", "a 5"],
+      ["b", ""],
     ])
-    expect(durable).toEqual(["open a", "open b", "open c", "settle a"])
+    expect(durable).toEqual(["open a", "all"])
+    await committed()
+    open("c")
+    settle("d")
+    await committed()
+    expect(batches().at(-1)).toEqual(["c", "d 5"])
   })
 
   test("tells whose charge the house bears, because the lease was closed", async () => {
@@ -139,8 +180,10 @@ describe("the ledger", () => {
   })
 
   test("commits no more than a thousand entries at once, in order", async () => {
-    const { open, committed, commits, view } = ledger()
-    for (let index = 0; index <= 2_500; index++) open(`r${index}`)
+    const { clock, open, committed, commits, view } = ledger()
+    open("r0")
+    clock.advance(2)
+    for (let index = 1; index <= 2_500; index++) open(`r${index}`)
     await committed()
     await committed()
     await committed()
@@ -153,6 +196,7 @@ describe("the ledger", () => {
   test("sends a batch whose outcome is unknown again, the same and ever more slowly, and tells nobody until it is known", async () => {
     const { clock, open, settle, fails, committed, batches, durable, failures } = ledger()
     open("a")
+    clock.advance(2)
     settle("b")
     for (const waitMs of [20, 40, 80, 160, 320, 500, 500]) {
       await fails()
@@ -171,18 +215,18 @@ describe("the ledger", () => {
 
   test("does not write an opening whose settlement is in the same batch, and tells both durable", async () => {
     const { open, settle, committed, batches, durable } = ledger()
-    open("first")
+    settle("first")
     open("a")
     settle("a")
     await committed()
     await committed()
     expect(batches().at(-1)).toEqual(["", "a 5"])
-    expect(durable).toEqual(["open first", "open a", "settle a"])
+    expect(durable).toEqual(["settle first", "open a", "settle a"])
   })
 
   test("replaces a settlement that is voided before it was sent", async () => {
-    const { open, settle, voids, committed, batches } = ledger()
-    open("first")
+    const { settle, voids, committed, batches } = ledger()
+    settle("first")
     settle("a")
     voids("a")
     await committed()
@@ -253,7 +297,7 @@ describe("the ledger", () => {
 
   test("commits an account whose rows are locked on its own, patiently, and everybody else without it", async () => {
     const { open, settle, committed, commits, batches, durable } = ledger()
-    open("first")
+    settle("first")
     settle("a@locked")
     settle("b@other")
     open("c@locked")
@@ -261,7 +305,7 @@ describe("the ledger", () => {
     settle("d@locked")
     settle("e@other")
     await committed({ locked: ["locked"] })
-    expect(durable).toEqual(["open first", "settle b@other"])
+    expect(durable).toEqual(["settle first", "settle b@other"])
     expect(batches().slice(2)).toEqual([
       ["", "e@other 5"],
       ["c@locked", "a@locked 5, d@locked 5"],
