@@ -175,20 +175,18 @@ async function gathered(
   if (response.body === null) return failed(connectionFault(true))
   const stream = exchange.gather(bounds.replyBytes)
   let hasContent = false
-  const end = await readEvents<{ readonly body: JsonObject }>(response.body, bounds, call.ports.clock, {
-    heard: () => call.heard(),
-    read(events) {
-      for (const event of events) {
-        if (hasTooMuch(event.data, turn.request)) return overlongFault
-        const came = stream.read(event)
-        if (came instanceof Failure) return brokenFault(came)
-        if (came === "overlong") return overlongFault
-        if (stream.hasContent && !hasContent) onContent()
-        hasContent = stream.hasContent
-        if (came === "whole") return { body: stream.reply() }
-      }
-      return undefined
-    },
+  const end = await readEvents(response.body, bounds, call.ports.clock, (events) => {
+    for (let event = events.next(); event !== undefined; event = events.next()) {
+      if (event instanceof Failure || hasTooMuch(event.data, turn.request)) return overlongFault
+      call.heard()
+      const came = stream.read(event)
+      if (came instanceof Failure) return brokenFault(came)
+      if (came === "overlong") return overlongFault
+      if (stream.hasContent && !hasContent) onContent()
+      hasContent = stream.hasContent
+      if (came === "whole") return { body: stream.reply() }
+    }
+    return undefined
   })
   if (!("body" in end)) return failed(withNumbers(call.timeouts.explain(end), turn))
   const reply = exchange.readReply(end.body, view)

@@ -4,9 +4,10 @@
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { AnswerBounds } from "../upstream/answer-bounds.ts"
-import { brokenFault, type Fault } from "../upstream/client.ts"
-import type { StreamPosition, StreamReader } from "../wire/format.ts"
-import type { SseEvent } from "../wire/sse.ts"
+import { Failure } from "../failure/failure.ts"
+import { brokenFault, type Fault, overlongFault } from "../upstream/client.ts"
+import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
+import type { WaitingEvents } from "../wire/sse.ts"
 import { readEvents } from "./backend-events.ts"
 
 /** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
@@ -20,7 +21,7 @@ export interface StreamComplete {
 export interface Relayed {
   /** Text for the client. */
   write(text: string): void
-  /** The backend sent an event. */
+  /** The backend sent an event. Pieces of one are no life sign. */
   heard(): void
   /** Something of this stream is about to be written. */
   committed(): void
@@ -71,44 +72,46 @@ export class Relay {
   }
 
   async run(body: ReadableStream<Uint8Array>, clock: Clock): Promise<StreamComplete | Fault> {
-    const end = await readEvents<StreamComplete>(body, this.#bounds, clock, {
-      heard: () => this.#call.heard(),
-      read: (events) => this.#relay(events),
-    })
+    const end = await readEvents(body, this.#bounds, clock, (events) => this.#relay(events))
     // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
     this.#held = ""
     return end
   }
 
-  #relay(events: readonly SseEvent[]): StreamComplete | Fault | undefined {
-    let out = ""
-    for (const event of events) {
-      const step = this.#reader.read(event)
-      switch (step.kind) {
-        case "preamble":
-          if (!this.#committed) this.#held += step.bytes
-          else out += step.bytes
-          if (this.#held.length > HELD_LENGTH) out += this.#takeHeld()
-          break
-        case "content":
-          if (!this.#usable) this.#onContent()
-          this.#usable = true
-          out += this.#takeHeld() + step.bytes
-          break
-        case "trailer":
-          out += step.bytes
-          break
-        case "terminal": {
-          const terminal = this.#takeHeld() + step.bytes
-          this.#call.write(out)
-          return { terminal }
-        }
-        case "failure":
-          this.#call.write(out)
-          return brokenFault(step.failure)
+  /** What came together goes out together. */
+  #relay(events: WaitingEvents): StreamComplete | Fault | undefined {
+    const out: string[] = []
+    let end: StreamComplete | Fault | undefined
+    let hasEvent = false
+    while (end === undefined) {
+      this.#reader.pass?.(events, out)
+      const event = events.next()
+      if (event === undefined) break
+      hasEvent = true
+      if (event instanceof Failure) end = overlongFault
+      else {
+        const step = this.#reader.read(event)
+        if (step.kind === "failure") end = brokenFault(step.failure)
+        else if (step.kind === "terminal") end = { terminal: this.#takeHeld() + step.bytes }
+        else this.#add(step, out)
       }
     }
-    this.#call.write(out)
-    return undefined
+    if (hasEvent || out.length > 0) this.#call.heard()
+    if (out.length > 0) this.#call.write(out.join(""))
+    return end
+  }
+
+  #add({ kind, bytes }: SentStep, out: string[]): void {
+    if (kind === "preamble" && !this.#committed) {
+      this.#held += bytes
+      if (this.#held.length > HELD_LENGTH) out.push(this.#takeHeld())
+      return
+    }
+    if (kind === "content") {
+      if (!this.#usable) this.#onContent()
+      this.#usable = true
+      if (!this.#committed) out.push(this.#takeHeld())
+    }
+    if (bytes !== "") out.push(bytes)
   }
 }

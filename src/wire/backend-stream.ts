@@ -9,7 +9,7 @@ import { Failure } from "../failure/failure.ts"
 import type { EventDecoder, EventEncoder } from "./codec.ts"
 import type { BackendEvents, Gatherer, SentStep, StreamPosition, StreamReader, StreamStep } from "./format.ts"
 import { EventTemplate } from "./shared/event-template.ts"
-import { encodeSse, eventObject, type SseEvent } from "./sse.ts"
+import { encodeSse, eventObject, type SseEvent, type WaitingEvents } from "./sse.ts"
 import { Steps } from "./steps.ts"
 
 const broken = (): Failure => new Failure("dependency.upstream_unavailable")
@@ -23,19 +23,37 @@ const MOST_IN_VAIN = 16
 export class RelayedStream implements StreamReader {
   readonly #events: BackendEvents
   readonly #steps = new Steps()
-  /** With the names that such events are sent under. */
-  readonly #templates: { readonly template: EventTemplate; readonly name: string }[] = []
+  readonly #templates: EventTemplate[] = []
   #inVain = 0
 
   constructor(events: BackendEvents) {
     this.#events = events
   }
 
+  pass(events: WaitingEvents, out: string[]): void {
+    const text = this.#templates.length === 0 || this.#steps.ended ? "" : events.ahead
+    if (text === "") return
+    let at = events.place
+    /** From here on it goes out as it came. */
+    let from = at
+    while (at < text.length) {
+      const length = out.length
+      const end = this.#match(text, at, out)
+      if (end < 0) break
+      const isWritten = out.length > length
+      if (isWritten && from < at) out.splice(length, 0, text.slice(from, at))
+      at = end
+      if (isWritten) from = at
+    }
+    if (from < at) out.push(text.slice(from, at))
+    events.place = at
+  }
+
   read(event: SseEvent): StreamStep {
     const events = this.#events
     if (this.#steps.ended || event.data === "") return this.#steps.nothing()
     if (event.data === events.endMark) return this.#steps.terminal(encodeSse("", event.data))
-    const alike = this.#steps.hasContent ? this.#alike(event) : undefined
+    const alike = this.#templates.length === 0 ? undefined : this.#alike(event)
     if (alike !== undefined) return this.#steps.step(true, alike)
     const body = eventObject(event)
     if (body === undefined) return this.#steps.failure(broken())
@@ -45,7 +63,7 @@ export class RelayedStream implements StreamReader {
     const data = events.data(event, body)
     const bytes = data === undefined ? "" : encodeSse(name, data)
     if (meaning === "terminal") return this.#steps.terminal(bytes)
-    if (meaning === "content" && data !== undefined) this.#learn(event, name)
+    if (meaning === "content" && data !== undefined) this.#learn(event, { event: name, data })
     return this.#steps.step(meaning === "content", bytes)
   }
 
@@ -57,28 +75,31 @@ export class RelayedStream implements StreamReader {
     return this.#events.position()
   }
 
-  /** What is sent for an event that is like one before it. */
-  #alike(event: SseEvent): string | undefined {
-    for (const { template, name } of this.#templates) {
-      const data = template.match(event)
-      if (data === undefined) continue
-      this.#inVain = 0
-      this.#events.passed(template.number)
-      return encodeSse(name, data)
-    }
-    return undefined
+  /** What is sent for an event that is like one before it, but stood in the stream in another spelling, or in two pieces. */
+  #alike({ event, data }: SseEvent): string | undefined {
+    const text = encodeSse(event, data)
+    const out: string[] = []
+    if (this.#match(text, 0, out) !== text.length) return undefined
+    return out.length === 0 ? text : out.join("")
   }
 
-  #learn(event: SseEvent, name: string): void {
+  #match(text: string, at: number, out: string[]): number {
+    for (const template of this.#templates) {
+      const end = template.match(text, at, out)
+      if (end < 0) continue
+      this.#inVain = 0
+      this.#events.passed(template.number)
+      return end
+    }
+    return -1
+  }
+
+  #learn(came: SseEvent, sent: SseEvent): void {
     if (this.#inVain === MOST_IN_VAIN) return
-    const template = EventTemplate.of(event, this.#events.open, (data) => {
-      const like = { event: event.event, data }
-      const body = eventObject(like)
-      return body && this.#events.data(like, body)
-    })
+    const template = EventTemplate.of(came, sent, this.#events.open)
     if (template === undefined) return
     this.#inVain++
-    this.#templates.unshift({ template, name })
+    this.#templates.unshift(template)
     if (this.#templates.length > MOST_TEMPLATES) this.#templates.pop()
   }
 }

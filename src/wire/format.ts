@@ -8,7 +8,7 @@ import type { ModelRequest, Endpoint, Forwarding } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
 import type { OpenPlaces } from "./shared/event-template.ts"
-import type { SseEvent } from "./sse.ts"
+import type { SseEvent, WaitingEvents } from "./sse.ts"
 
 export interface WireFormat {
   readonly endpoint: Endpoint
@@ -126,6 +126,11 @@ export interface BackendEvents {
 
 export interface StreamReader {
   read(event: SseEvent): StreamStep
+  /**
+   * Takes those events off the front that need not be read one by one, which are content like content before them; what is
+   * sent for them is added to `out`. Left out where each event is read.
+   */
+  pass?(events: WaitingEvents, out: string[]): void
   /** What the backend has counted so far, or undefined when that cannot be read. */
   tokens(): Tokens | undefined
   /** Undefined in formats that do not number their events. */

@@ -15,6 +15,9 @@ export class SseParser extends EventStreamParser<Failure> {
   }
 }
 
+/** The events that have come, to be taken off until there is none left. */
+export type WaitingEvents = Pick<SseParser, "next" | "ahead" | "place">
+
 /** An event as bytes to send. An empty name is left out. */
 export const encodeSse = (event: string, data: string): string => {
   const name = event === "" ? "" : `event: ${event}\n`

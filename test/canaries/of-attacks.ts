@@ -124,14 +124,14 @@ export const attackCanaries: readonly Canary[] = [
     name: "a backend waits for a client that does not read",
     means:
       "Behind a backend that hangs up on slow readers, whoever stops reading has what came until then for nothing.",
-    find: "const end = await readEvents<StreamComplete>(body, this",
+    find: "const end = await readEvents(body, this",
     replace: `const waits = async (bytes, out) => {
       while (this.#call.outbox.unread > 4_096 && !this.#call.outbox.hasLeft)
         await new Promise((resolve) => void clock.after(50, resolve))
       out.enqueue(bytes)
     }
     const slow = body.pipeThrough(new TransformStream({ transform: waits }, undefined, { highWaterMark: 0 }))
-    const end = await readEvents<StreamComplete>(slow, this`,
+    const end = await readEvents(slow, this`,
     reason: /a backend had to wait for a client/,
   },
   {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
+import { Failure } from "../../src/failure/failure.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import { RelayedStream, TranslatedStream } from "../../src/wire/backend-stream.ts"
 import { chatCodec } from "../../src/wire/chat/format.ts"
@@ -8,9 +9,9 @@ import type { BackendEvents, ClientView } from "../../src/wire/format.ts"
 import { messagesCodec } from "../../src/wire/messages/format.ts"
 import { backendEvents as messages } from "../../src/wire/messages/events-in.ts"
 import { backendEvents as responses } from "../../src/wire/responses/events-in.ts"
-import type { SseEvent } from "../../src/wire/sse.ts"
+import { encodeSse, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 import { emptyPrompt } from "./chat/ask.ts"
-import { fixture, kinds, parse } from "./replay.ts"
+import { fixture, kinds, parse, sent } from "./replay.ts"
 import { view as messagesView } from "./messages/samples.ts"
 
 const formats = { chat, messages, responses }
@@ -196,6 +197,65 @@ describe.each(Object.entries(shapes))("%s", (_, [format, shape]) => {
       }),
       { numRuns: 600 },
     )
+  })
+
+  test("however its bytes come, and however its lines are spelled, the same goes out", () => {
+    const framings: readonly ((one: SseEvent) => string)[] = [
+      ({ event: name, data }) => encodeSse(name, data),
+      ({ event: name, data }) => encodeSse(name, data).replaceAll("\n", "\r\n"),
+      ({ event: name, data }) => `id: 7\n${encodeSse(name, data)}`,
+      ({ event: name, data }) => `: a comment\n\ndata:${data}\nevent:${name}\n\n`,
+      ({ event: name, data }) => `${encodeSse(name, data)}event: nothing\n\n`,
+    ]
+    const texts = fc.array(fc.tuple(fc.oneof({ weight: 3, arbitrary: spelled }, odd), fc.nat(framings.length * 2)), {
+      minLength: 2,
+      maxLength: 9,
+    })
+    fc.assert(
+      fc.property(texts, fc.array(fc.nat(400), { maxLength: 6 }), fc.boolean(), (texts, cuts, includeUsage) => {
+        const events = texts.map(([text], place) => shape(text, place))
+        const bytes = new TextEncoder().encode(
+          events.map((one, place) => (framings[texts[place]?.[1] ?? 0] ?? framings[0]!)(one)).join(""),
+        )
+        const fast = new RelayedStream(formats[format]({ ...view, includeUsage }))
+        const sure = slow(format, { ...view, includeUsage })
+        const out: string[] = []
+        const parser = new SseParser()
+        let from = 0
+        for (const cut of [...cuts, bytes.length]) {
+          parser.feed(bytes.subarray(from, from + cut))
+          from += cut
+          for (;;) {
+            fast.pass(parser, out)
+            const one = parser.next()
+            if (one === undefined || one instanceof Failure) break
+            const step = fast.read(one)
+            if (step.kind !== "failure") out.push(step.bytes)
+          }
+        }
+        const steps = parse([bytes]).map((one) => sure.read(one))
+        expect(out.join("")).toBe(sent(steps))
+        expect(fast.tokens()).toEqual(sure.tokens())
+        expect(fast.position()).toEqual(sure.position())
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test("a run of them is passed without being cut into lines", () => {
+    const reader = new RelayedStream(formats[format](view))
+    const text = Array.from({ length: 30 }, (_, place) => shape(`"word ${place}"`, place))
+    const parser = new SseParser()
+    parser.feed(new TextEncoder().encode(text.map(({ event: name, data }) => encodeSse(name, data)).join("")))
+    const read = () => {
+      const one = parser.next()
+      if (one === undefined || one instanceof Failure) return undefined
+      return reader.read(one)
+    }
+    read()
+    const out: string[] = []
+    reader.pass(parser, out)
+    expect(read() === undefined).toBe(_ !== "chat, names that stand twice")
   })
 
   test("under another event's name it is another event", () =>

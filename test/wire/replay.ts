@@ -32,9 +32,10 @@ export const parse = (chunks: Iterable<Uint8Array>): SseEvent[] => {
     if (found instanceof Failure) throw new Error("the parser refused a fixture")
     events.push(...found)
   }
-  const last = parser.end()
+  parser.end()
+  const last = parser.next()
   if (last instanceof Failure) throw new Error("the parser refused a fixture")
-  return last === undefined ? events : [...events, last]
+  return last === undefined || last.data === "" ? events : [...events, last]
 }
 
 export const replay = (

@@ -68,7 +68,8 @@ describe("an event over the limit", () => {
     const parser = new SseParser(limits)
     expect(parser.push(bytesOf("data: a\n\ndata: 12345678901\n\ndata: b\n\n"))).toEqual([event("a")])
     expect(parser.push(bytesOf("data: c\n\n"))).toBeInstanceOf(Failure)
-    expect(parser.end()).toBeInstanceOf(Failure)
+    parser.end()
+    expect(parser.next()).toBeInstanceOf(Failure)
   })
 
   test("is noticed before its end has come", () => {

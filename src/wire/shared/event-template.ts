@@ -1,8 +1,8 @@
 /**
  * The fast way through a long stream. Its events are alike but for a few texts that the model writes, so an event that has
- * been parsed serves as a template: its exact text with gaps at those places. An event that has the same text around the
- * gaps, and in each gap one JSON string or number and nothing else, is the same JSON but for these values, whatever they
- * hold: nothing else in it can have changed, and it need not be parsed.
+ * been parsed serves as a template: its whole text, as it stands in the stream, with gaps at those places. An event that has
+ * the same text around the gaps, and in each gap one JSON string or number and nothing else, is the same but for these values,
+ * whatever they hold: nothing else in it can have changed, and it need be neither cut into lines nor parsed.
  *
  * Correctness rests on structure. Gaps are found by reading the JSON, never by searching for a text; a gap is matched token
  * by token. What does not match exactly is no match, and goes the slow way.
@@ -16,6 +16,12 @@ export interface OpenPlaces {
   readonly number?: string
 }
 
+/** An event's name and its JSON. */
+interface TemplateEvent {
+  readonly event: string
+  readonly data: string
+}
+
 /** Larger events, and deeper ones, are not alike often enough. In UTF-16 units, and in levels. */
 const LONGEST = 8_192
 const DEEPEST = 16
@@ -23,47 +29,54 @@ const DEEPEST = 16
 const MOST_DIGITS = 15
 
 const QUOTE = 0x22
+const COMMA = 0x2c
+const OPEN_BRACKET = 0x5b
 const BACKSLASH = 0x5c
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 const SPACE = 0x20
 const ZERO = 0x30
 const NINE = 0x39
 
 export class EventTemplate {
-  readonly #name: string
   /** The text before, between and after the gaps. */
   readonly #around: readonly string[]
   readonly #gaps: readonly Gap[]
-  /** The same in the event as it is written; undefined where it is written as it came. */
-  readonly #written: readonly string[] | undefined
+  /** The same in the event as it is sent; undefined where it is sent as it came. */
+  readonly #sent: readonly string[] | undefined
+  /** Its JSON is sent as it came, whatever goes around it: escapes keep their spelling. */
+  readonly #keepsSpelling: boolean
   #number: number | undefined
 
-  private constructor(name: string, around: readonly string[], gaps: readonly Gap[], written?: readonly string[]) {
-    this.#name = name
+  private constructor(
+    around: readonly string[],
+    gaps: readonly Gap[],
+    sent: readonly string[] | undefined,
+    keepsSpelling: boolean,
+  ) {
     this.#around = around
     this.#gaps = gaps
-    this.#written = written
+    this.#sent = sent
+    this.#keepsSpelling = keepsSpelling
   }
 
   /**
-   * The template of an event whose data is valid JSON. `write` is the slow way: what is sent for such data, which may not
-   * depend on what stands in the gaps but by repeating it. Undefined where no template can be made.
+   * The template of an event whose data is valid JSON, and of what is sent for it, which may not depend on what stands in the
+   * open places but by repeating it. Undefined where no template can be made.
    */
-  static of(
-    { event: name, data }: TemplateEvent,
-    open: OpenPlaces,
-    write: (data: string) => string | undefined,
-  ): EventTemplate | undefined {
-    if (data.length > LONGEST) return undefined
-    const gaps = new GapFinder(data, open).find()
+  static of(came: TemplateEvent, sent: TemplateEvent, open: OpenPlaces): EventTemplate | undefined {
+    if (came.data.length > LONGEST || hasLineEnd(came.data) || hasLineEnd(sent.data)) return undefined
+    const gaps = new GapFinder(came.data, open).find()
     if (gaps === undefined || gaps.every(({ kind }) => kind === "number")) return undefined
-    const around = partsAround(data, gaps)
-    const sent = write(data)
-    if (sent === data) return new EventTemplate(name, around, gaps)
-    if (sent === undefined || data.includes(MARK) || gaps.some(({ kind }) => kind === "number")) return undefined
-    const marks = gaps.map((_, place) => `"${MARK}${place}"`)
-    const written = write(around.map((text, place) => text + (marks[place] ?? "")).join(""))
-    const parts = written === undefined ? undefined : splitAt(written, marks)
-    return parts && new EventTemplate(name, around, gaps, parts)
+    const around = partsAround(came, gaps)
+    if (sent.data === came.data) {
+      const parts = sent.event === came.event ? undefined : partsAround(sent, gaps)
+      return new EventTemplate(around, gaps, parts, true)
+    }
+    const same = new GapFinder(sent.data, open).find()
+    if (!isSame(came.data, gaps, sent.data, same)) return undefined
+    return new EventTemplate(around, gaps, partsAround(sent, same), false)
   }
 
   /** What stood in the gap for a number when an event last matched. */
@@ -71,94 +84,96 @@ export class EventTemplate {
     return this.#number
   }
 
-  /** The data to send for an event of this shape; undefined where it is of another one. An empty text is another one. */
-  match({ event, data }: TemplateEvent): string | undefined {
+  /**
+   * Where an event of this shape ends that begins here; negative where it is of another one. An empty text is another one.
+   * What is sent for it is added to `out`; nothing where that is its own text.
+   */
+  match(text: string, start: number, out: string[]): number {
     const around = this.#around
-    const written = this.#written
+    const sent = this.#sent
+    const length = out.length
+    const end = this.#match(text, start, out)
+    if (end < 0) out.length = length
+    else if (sent !== undefined) out.push(sent[around.length - 1] ?? "")
+    return end
+  }
+
+  #match(text: string, start: number, out: string[]): number {
+    const around = this.#around
+    const sent = this.#sent
     const first = around[0] ?? ""
-    if (event !== this.#name || !data.startsWith(first)) return undefined
-    let at = first.length
-    let out = written?.[0] ?? ""
+    if (!text.startsWith(first, start)) return -1
+    let at = start + first.length
     let number: number | undefined
     for (let place = 0; place < this.#gaps.length; place++) {
       const isText = this.#gaps[place]?.kind === "text"
-      const end = isText ? endOfText(data, at) : endOfNumber(data, at)
-      if (end < 0) return undefined
+      const end = isText ? endOfText(text, at) : endOfNumber(text, at)
       const after = around[place + 1] ?? ""
-      if (!data.startsWith(after, end)) return undefined
-      if (!isText) number = Number(data.slice(at, end))
-      else if (written !== undefined) {
-        const text = rewritten(data.slice(at, end))
-        if (text === undefined) return undefined
-        out += text + (written[place + 1] ?? "")
-      } else if (!isValid(data, at, end)) return undefined
+      if (end < 0 || !text.startsWith(after, end)) return -1
+      if (!isText) number = Number(text.slice(at, end))
+      const escaped = isText && hasEscape
+      const value = sent !== undefined || escaped ? text.slice(at, end) : ""
+      const anew = escaped ? rewritten(value) : value
+      if (anew === undefined) return -1
+      if (sent !== undefined) out.push(sent[place] ?? "", this.#keepsSpelling ? value : anew)
       at = end + after.length
     }
-    if (at !== data.length) return undefined
     this.#number = number
-    return written === undefined ? data : out
+    return at
   }
 }
 
-interface TemplateEvent {
-  readonly event: string
-  readonly data: string
-}
-
 interface Gap {
+  readonly path: string
   readonly kind: "text" | "number"
   readonly start: number
   readonly end: number
 }
 
-/** Stands in the gaps while the slow way is asked once; an event that holds it makes no template. */
-const MARK = "loket:gap:"
+const hasLineEnd = (data: string): boolean => data.includes("\n") || data.includes("\r")
 
-const partsAround = (text: string, gaps: readonly Gap[]): string[] => [
-  ...gaps.map(({ start }, place) => text.slice(gaps[place - 1]?.end ?? 0, start)),
-  text.slice(gaps.at(-1)?.end ?? 0),
-]
-
-/** The text around each of these, which must stand in it once and in this order. */
-function splitAt(text: string, marks: readonly string[]): string[] | undefined {
-  const parts: string[] = []
-  let at = 0
-  for (const mark of marks) {
-    const found = text.indexOf(mark)
-    if (found < at || text.includes(mark, found + 1)) return undefined
-    parts.push(text.slice(at, found))
-    at = found + mark.length
-  }
-  return [...parts, text.slice(at)]
+/** Of the event as it is written in a stream. */
+function partsAround({ event, data }: TemplateEvent, gaps: readonly Gap[]): string[] {
+  const parts = gaps.map(({ start }, place) => data.slice(gaps[place - 1]?.end ?? 0, start))
+  const name = event === "" ? "" : `event: ${event}\n`
+  return [`${name}data: ${parts[0] ?? ""}`, ...parts.slice(1), `${data.slice(gaps.at(-1)?.end ?? 0)}\n\n`]
 }
 
+/** Whether what is sent has the same values at the same places, in the same order. */
+const isSame = (came: string, gaps: readonly Gap[], sent: string, same: readonly Gap[] | undefined): same is Gap[] =>
+  same?.length === gaps.length &&
+  gaps.every(({ path, start, end }, place) => {
+    const other = same[place]
+    return other?.path === path && rewritten(came.slice(start, end)) === sent.slice(other.start, other.end)
+  })
+
+/** Whether the string that `endOfText` found last has a backslash in it. */
+let hasEscape = false
+
 /** The end of a JSON string that begins here and holds something; negative where there is none. Escapes are judged apart. */
-function endOfText(data: string, start: number): number {
-  if (data.charCodeAt(start) !== QUOTE) return -1
-  for (let at = start + 1; at < data.length; at++) {
-    const unit = data.charCodeAt(at)
+function endOfText(text: string, start: number): number {
+  hasEscape = false
+  if (text.charCodeAt(start) !== QUOTE) return -1
+  for (let at = start + 1; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
     if (unit === QUOTE) return at === start + 1 ? -1 : at + 1
     if (unit < SPACE) return -1
-    if (unit === BACKSLASH) at++
+    if (unit !== BACKSLASH) continue
+    hasEscape = true
+    at++
   }
   return -1
 }
 
-function endOfNumber(data: string, start: number): number {
+function endOfNumber(text: string, start: number): number {
   let at = start
-  while (at < data.length && data.charCodeAt(at) >= ZERO && data.charCodeAt(at) <= NINE) at++
+  while (at < text.length && text.charCodeAt(at) >= ZERO && text.charCodeAt(at) <= NINE) at++
   const digits = at - start
-  if (digits === 0 || digits > MOST_DIGITS || (digits > 1 && data.charCodeAt(start) === ZERO)) return -1
+  if (digits === 0 || digits > MOST_DIGITS || (digits > 1 && text.charCodeAt(start) === ZERO)) return -1
   return at
 }
 
-/** Whether what was found to be a string is one, escapes included. */
-const isValid = (data: string, start: number, end: number): boolean => {
-  const escape = data.indexOf("\\", start)
-  return escape === -1 || escape >= end || rewritten(data.slice(start, end)) !== undefined
-}
-
-/** A JSON string as it is written anew; undefined where it is none. */
+/** A JSON string or number as it is written anew; undefined where it is none. */
 function rewritten(json: string): string | undefined {
   if (!json.includes("\\")) return json
   try {
@@ -188,33 +203,33 @@ class GapFinder {
   #value(path: string, depth: number): boolean {
     this.#skip()
     const start = this.#at
-    const first = this.#text[start]
-    if (first === "{" || first === "[") return depth < DEEPEST && this.#inside(first, path, depth)
-    if (first === '"') {
+    const first = this.#text.charCodeAt(start)
+    if (first === OPEN_BRACE || first === OPEN_BRACKET) return depth < DEEPEST && this.#inside(first, path, depth)
+    if (first === QUOTE) {
       this.#string()
-      if (this.#open.texts.has(path)) this.#gaps.push({ kind: "text", start, end: this.#at })
+      if (this.#open.texts.has(path)) this.#gaps.push({ path, kind: "text", start, end: this.#at })
       return true
     }
-    while (this.#at < this.#text.length && !/[\s,\]}]/.test(this.#text[this.#at] ?? "")) this.#at++
+    while (this.#at < this.#text.length && !endsValue(this.#text.charCodeAt(this.#at))) this.#at++
     if (path === this.#open.number && endOfNumber(this.#text, start) === this.#at)
-      this.#gaps.push({ kind: "number", start, end: this.#at })
+      this.#gaps.push({ path, kind: "number", start, end: this.#at })
     return true
   }
 
-  #inside(opening: "{" | "[", path: string, depth: number): boolean {
+  #inside(opening: number, path: string, depth: number): boolean {
     this.#at++
     for (;;) {
       this.#skip()
-      const next = this.#text[this.#at]
-      if (next === "}" || next === "]") {
+      const next = this.#text.charCodeAt(this.#at)
+      if (next === CLOSE_BRACE || next === CLOSE_BRACKET) {
         this.#at++
         return true
       }
-      if (next === ",") {
+      if (next === COMMA) {
         this.#at++
         continue
       }
-      const inner = opening === "{" ? this.#name(path) : path
+      const inner = opening === OPEN_BRACE ? this.#name(path) : path
       if (!this.#value(inner, depth + 1)) return false
     }
   }
@@ -223,18 +238,23 @@ class GapFinder {
   #name(path: string): string {
     const start = this.#at
     this.#string()
-    const name = JSON.parse(this.#text.slice(start, this.#at)) as string
+    const written = this.#text.slice(start, this.#at)
+    const name = written.includes("\\") ? (JSON.parse(written) as string) : written.slice(1, -1)
     this.#skip()
     this.#at++
     return path === "" ? name : `${path}.${name}`
   }
 
   #string(): void {
-    for (this.#at++; this.#text[this.#at] !== '"'; this.#at++) if (this.#text[this.#at] === "\\") this.#at++
+    for (this.#at++; this.#text.charCodeAt(this.#at) !== QUOTE; this.#at++)
+      if (this.#text.charCodeAt(this.#at) === BACKSLASH) this.#at++
     this.#at++
   }
 
   #skip(): void {
-    while (/\s/.test(this.#text[this.#at] ?? "")) this.#at++
+    while (this.#text.charCodeAt(this.#at) <= SPACE) this.#at++
   }
 }
+
+const endsValue = (unit: number): boolean =>
+  unit <= SPACE || unit === COMMA || unit === CLOSE_BRACKET || unit === CLOSE_BRACE
