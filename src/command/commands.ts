@@ -1,14 +1,17 @@
 /** The one table of commands, in the order and the groups in which help shows them. */
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
+import { accountCommand } from "./account.ts"
+import { keyCommand } from "./key.ts"
 import { migrateCommand } from "./migrate.ts"
 import { operatorCommand } from "./operator.ts"
 import { reconcileCommand } from "./reconcile.ts"
 import { seedCommand } from "./seed.ts"
 import { devCommand, startCommand } from "./serve.ts"
 import { simulatorCommand } from "./simulator.ts"
+import { topUpCommand } from "./top-up.ts"
 
 export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpts)[]>> = {
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand],
-  "Look after": [reconcileCommand],
+  "Look after": [accountCommand, keyCommand, topUpCommand, reconcileCommand],
 }

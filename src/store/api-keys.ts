@@ -6,6 +6,7 @@ import type { Fallback } from "../../actors/key.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
+import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
 
 export interface KeyRecord {
@@ -83,7 +84,10 @@ export interface ApiKeyStore {
   create(key: NewKey, limits: KeyCounts): Promise<KeyRecord | "frozen" | "too many" | "too many today">
   /** `"no budget"` when only one of limit and period was given and the key has not the other. */
   change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
-  revoke(key: KeyName): Promise<KeyRecord | undefined>
+  /** For good. With a row of the audit log when it is not the owner who does so. */
+  revoke(key: KeyName, by?: { readonly act: Act; readonly reason: string }): Promise<KeyRecord | undefined>
+  /** Whose key this is, by its id. */
+  ownerOf(keyId: string): Promise<string | undefined>
   /** Gives the key another secret; those before it work for so many seconds more, or as long as they would have. */
   rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | "too often" | undefined>
 }
@@ -186,14 +190,33 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       return row.complete ? await read(key) : "no budget"
     },
 
-    async revoke(key) {
+    async revoke(key, by) {
       await database.run(
         (sql) => sql`
-          update api_keys set revoked_at = coalesce(revoked_at, now())
-          where id = ${key.keyId} and account_id = ${key.accountId}`,
+          with revoked as (
+            update api_keys set revoked_at = now()
+            where id = ${key.keyId} and account_id = ${key.accountId} and revoked_at is null returning id
+          )${
+            by === undefined
+              ? sql``
+              : sql`, logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+            select ${signature(sql, by.act)}, 'key.revoked', id, '{"revoked":false}', '{"revoked":true}', ${by.reason}
+            from revoked
+          )`
+          }
+          select id from revoked`,
         once,
       )
       return await read(key)
+    },
+
+    async ownerOf(keyId) {
+      const [row] = await database.run(
+        (sql) => sql<{ account_id: string }[]>`select account_id from api_keys where id = ${keyId}`,
+        once,
+      )
+      return row?.account_id
     },
 
     async rotate(key, { keyHash, prefix, last4, overlapS }) {

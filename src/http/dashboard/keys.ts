@@ -17,8 +17,8 @@ export interface KeysDeps {
   readonly authenticate: Authenticate
 }
 
-const STATUS = /^(?:active|revoked)$/
-const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
+export const STATUS = /^(?:active|revoked)$/
+export const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
 
 const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
 const PerMinute = Type.Integer({
@@ -246,7 +246,7 @@ const toChange = (body: Static<typeof KeyChange>) => ({
   fallback: body.fallback,
 })
 
-const keyStatus = (key: KeyRecord): "active" | "revoked" => (key.revokedAt === undefined ? "active" : "revoked")
+export const keyStatus = (key: KeyRecord): "active" | "revoked" => (key.revokedAt === undefined ? "active" : "revoked")
 
 export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
   id: key.id,

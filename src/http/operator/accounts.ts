@@ -26,7 +26,7 @@ export interface AccountsDeps {
 
 /** Of an account: those that work, and then the latest of the revoked. */
 const KEYS_SHOWN = 100
-const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
+export const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
 
 const WithReason = Type.Object({ reason: Reason })
 const AMOUNT = "an integer of micro-rupiah, not 0; negative takes"
@@ -195,7 +195,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
 
 const shown = (account: AccountView | Failure) => (account instanceof Failure ? account : accountJson(account))
 
-const accountJson = (account: AccountView) => ({
+export const accountJson = (account: AccountView) => ({
   id: account.id,
   email: account.email,
   role: account.role,

@@ -102,13 +102,13 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
     )
 }
 
-const topUpJson = (topUp: OwnedTopUp) => ({
+export const topUpJson = (topUp: OwnedTopUp) => ({
   ...topUpSummary(topUp),
   account_id: topUp.accountId,
   email: topUp.email,
 })
 
-const problemJson = (problem: StoredProblem) => ({
+export const problemJson = (problem: StoredProblem) => ({
   id: Number(problem.id),
   provider: problem.provider,
   kind: problem.kind,

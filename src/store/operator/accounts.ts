@@ -51,6 +51,8 @@ export interface AccountViews {
   /** The newest first. */
   search(page: AccountPage): Promise<readonly AccountView[]>
   find(id: string): Promise<AccountView | undefined>
+  /** By id, or by the whole address of one that is not deleted. */
+  named(text: string): Promise<AccountView | undefined>
   /** The newest first. */
   transfers(accountId: string, page: TransferPage): Promise<readonly TransferRow[]>
 }
@@ -75,6 +77,15 @@ export function accountViews(database: Database): AccountViews {
 
     async find(id) {
       const [row] = await database.run((sql) => sql<AccountRow[]>`${selectAccounts(sql)} where a.id = ${id}`, once)
+      return row && toView(row)
+    },
+
+    async named(text) {
+      const [row] = await database.run(
+        (sql) => sql<AccountRow[]>`
+          ${selectAccounts(sql)} where a.id = ${text} or (lower(a.email) = lower(${text}) and a.deleted_at is null)`,
+        once,
+      )
       return row && toView(row)
     },
 

@@ -112,6 +112,7 @@ export const useAuditText = texts({
     actions: {
       "account.adjusted": "Saldo disesuaikan",
       "account.frozen": "Akun dibekukan",
+      "key.revoked": "Kunci dicabut",
       "account.unfrozen": "Akun dibuka kembali",
       "account.role": "Peran diubah",
       "model.changed": "Model diubah",
@@ -140,6 +141,7 @@ export const useAuditText = texts({
     actions: {
       "account.adjusted": "Balance adjusted",
       "account.frozen": "Account frozen",
+      "key.revoked": "Key revoked",
       "account.unfrozen": "Account unfrozen",
       "account.role": "Role changed",
       "model.changed": "Model changed",

@@ -1,0 +1,217 @@
+/** `loket account`: customers, what they have, and what an operator may do about it. */
+import { InvalidArgumentError } from "@commander-js/extra-typings"
+import { nanoid } from "nanoid"
+import { minus } from "../../actors/money/micro.ts"
+import { Adjustments } from "../accounts/adjustments.ts"
+import { Failure } from "../failure/failure.ts"
+import { ACCOUNT_ID, accountJson } from "../http/operator/accounts.ts"
+import { keyJson } from "../http/dashboard/keys.ts"
+import { pageJson, readPage } from "../http/dashboard/page.ts"
+import { topUpSummary } from "../http/dashboard/top-ups.ts"
+import { accountStore } from "../store/accounts.ts"
+import { apiKeyStore } from "../store/api-keys.ts"
+import type { Database } from "../store/database.ts"
+import { type AccountView, accountViews } from "../store/operator/accounts.ts"
+import type { Adjustment } from "../store/operator/adjustments.ts"
+import { topUpStore } from "../store/top-ups.ts"
+import * as beside from "./beside.ts"
+import { command, CommandFailure } from "./command.ts"
+import { printKeys } from "./key.ts"
+import { printTopUps } from "./top-up.ts"
+
+const { accountNamed, commandAct, minute, rp, sure, withDatabase } = beside
+const KEYS_SHOWN = 100
+
+export const accountCommand = () =>
+  command("account", {
+    summary: "Customers: list, show, freeze, unfreeze, adjust",
+    details: "An account is named by its e-mail address or its id. Every change is in the audit log.",
+    examples: [
+      ["account list gmail", "whose address has gmail in it"],
+      ["account show ana@mail.id", "balance, keys and top-ups"],
+    ],
+  })
+    .addCommand(listCommand())
+    .addCommand(showCommand())
+    .addCommand(freezeCommand())
+    .addCommand(unfreezeCommand())
+    .addCommand(adjustCommand())
+
+const listCommand = () =>
+  command("list", {
+    summary: "List accounts, the newest first",
+    examples: [
+      ["account list", "the newest 50"],
+      ["account list sk-loket-abc --json", "whose key begins so"],
+    ],
+  })
+    .argument("[query]", "part of an e-mail address, or the beginning of an id or a key")
+    .option("--limit <number>", "how many", beside.limit, beside.LIST_LIMIT)
+    .option("--cursor <text>", "where the page before ended")
+    .option("--json", "print JSON, as the operator's API does")
+    .action((query, { limit, cursor, json }) =>
+      withDatabase(async (database) => {
+        const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [ACCOUNT_ID]))
+        const [after] = page.after ?? []
+        const rows = await accountViews(database).search({ query: query?.normalize("NFC"), after, limit: limit + 1 })
+        const shown = pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
+        if (json === true) return beside.printJson(shown)
+        printAccounts(rows.slice(0, limit))
+        if (shown.next_cursor !== null) console.log(`\nmore: loket account list --cursor ${shown.next_cursor}`)
+      }),
+    )
+
+const showCommand = () =>
+  command("show", {
+    summary: "Show one account with its keys and top-ups",
+    examples: [["account show ana@mail.id", "by e-mail address or id"]],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .option("--json", "print JSON, as the operator's API does")
+    .action((name, { json }) => withDatabase((database) => show(database, name, json === true)))
+
+async function show(database: Database, name: string, json: boolean): Promise<void> {
+  const account = await accountNamed(database, name)
+  const keys = await apiKeyStore(database).list(account.id, { after: undefined, limit: KEYS_SHOWN })
+  const topUps = await topUpStore(database).list(account.id)
+  if (json)
+    return beside.printJson({ ...accountJson(account), keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary) })
+  beside.printFields({
+    id: account.id,
+    email: account.email,
+    role: account.role,
+    created: minute(account.createdAt),
+    ...(account.deletedAt !== undefined && { deleted: minute(account.deletedAt) }),
+    ...(account.frozen !== undefined && { frozen: `${minute(account.frozen.at)}: ${account.frozen.reason}` }),
+    balance: rp(account.balanceMicro),
+    held: `${rp(account.heldMicro)} for calls under way`,
+    "with gateways": `${rp(account.leasedMicro)}, what is held included`,
+    free: rp(minus(account.balanceMicro, account.leasedMicro)),
+  })
+  if (keys.length > 0) console.log("")
+  printKeys(keys)
+  if (topUps.length > 0) console.log("")
+  printTopUps(topUps)
+}
+
+const freezeCommand = () =>
+  command("freeze", {
+    summary: "Refuse all calls by the account's keys from now on, and new keys",
+    details:
+      "Calls under way end, top-ups credit, and the dashboard can be read. A frozen account keeps its first reason.",
+    examples: [['account freeze ana@mail.id --reason "chargeback of 12 May"', "its keys answer 403"]],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .option("--json", "print the account as JSON")
+    .action((name, { reason, json }) =>
+      changing(name, json, async (database, { id }) => {
+        await accountStore(database).freeze(id, reason, commandAct())
+        return "frozen: its keys are refused"
+      }),
+    )
+
+const unfreezeCommand = () =>
+  command("unfreeze", {
+    summary: "Let the account's keys call again",
+    examples: [['account unfreeze ana@mail.id --reason "paid after all"', "its keys work again within a second"]],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .option("--json", "print the account as JSON")
+    .action((name, { reason, json }) =>
+      changing(name, json, async (database, { id }) => {
+        await accountStore(database).unfreeze(id, { act: commandAct(), reason })
+        return "not frozen: its keys work"
+      }),
+    )
+
+const adjustCommand = () =>
+  command("adjust", {
+    summary: "Give balance, or take what is free of it",
+    details:
+      "Takes at most what calls under way do not hold. What a running gateway keeps ready for an account on the embedded database cannot be called back from here: take it on the dashboard, or wait two minutes without calls.",
+    examples: [
+      ['account adjust ana@mail.id 25000 --reason "goodwill"', "gives"],
+      [
+        'account adjust ana@mail.id -500.5 --reason "refund of req_1" --once req_1',
+        "takes; a second time does nothing",
+      ],
+    ],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .argument("<rupiah>", "how much; negative takes", beside.rupiah)
+    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .option("--once <key>", "the same adjustment is made once under a key", once)
+    .option("--json", "print the account as JSON")
+    .action((name, amountMicro, { reason, once: key, json }) =>
+      changing(name, json, async (database, { id }) => {
+        const adjustment = { accountId: id, amountMicro, reason, idempotencyKey: key ?? `cmd_${nanoid()}` }
+        const balance = await adjustments(database).make(adjustment, commandAct())
+        if (balance instanceof Failure) throw await notAdjusted(database, adjustment, balance)
+        return `${rp(amountMicro)}; the balance is ${rp(balance)}`
+      }),
+    )
+
+/** In rupiah, which the API's sentence is not, and with what can be done. */
+async function notAdjusted(database: Database, { accountId, amountMicro }: Adjustment, failure: Failure) {
+  const account = await accountNamed(database, accountId)
+  const free = minus(account.balanceMicro, account.leasedMicro)
+  if (free + amountMicro >= 0n || !failure.message.includes("more than is free"))
+    return new CommandFailure(failure.message)
+  return new CommandFailure(
+    `only ${rp(free)} of ${rp(account.balanceMicro)} is free: calls under way and gateways that keep it ready have the rest. Freeze the account and try again when its calls have ended; on the embedded database also stop the gateway, or take it on the dashboard`,
+  )
+}
+
+function once(text: string): string {
+  if (/^[A-Za-z0-9_.:-]{1,100}$/.test(text)) return text
+  throw new InvalidArgumentError("It must be 1 to 100 letters, digits and _ . : -")
+}
+
+/** Stands for a process that asks for money and has none of its own; it sorts before all of them. */
+const ASKER = "-"
+
+const adjustments = (database: Database) =>
+  new Adjustments({
+    database,
+    recall: (accountId, amount) => {
+      const notice = `short account ${accountId} ${ASKER} ${amount}`
+      // A lost notice is harmless: the gateways just keep money that they do not need.
+      database.run((sql) => sql`select pg_notify('loket', ${notice})`).catch(() => {})
+    },
+    // Gateways hear of it from the database.
+    credited: () => {},
+  })
+
+/** Makes a change and shows the account as it is afterwards. */
+function changing(
+  name: string,
+  json: true | undefined,
+  change: (database: Database, account: AccountView) => Promise<string>,
+): Promise<void> {
+  return withDatabase(async (database) => {
+    const account = await accountNamed(database, name)
+    const done = await change(database, account)
+    if (json === true) return beside.printJson(accountJson(await accountNamed(database, account.id)))
+    console.log(`${account.email} (${account.id}): ${done}`)
+  })
+}
+
+const printAccounts = (accounts: readonly AccountView[]): void =>
+  beside.printTable(
+    ["id", "email", "balance", "keys", "created", "state"],
+    accounts.map((account) => [
+      account.id,
+      account.email,
+      rp(account.balanceMicro),
+      String(account.keys),
+      minute(account.createdAt),
+      [
+        ...(account.role === "operator" ? ["operator"] : []),
+        ...(account.frozen === undefined ? [] : ["frozen"]),
+        ...(account.deletedAt === undefined ? [] : ["deleted"]),
+      ].join(", "),
+    ]),
+    ["balance", "keys"],
+  )

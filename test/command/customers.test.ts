@@ -1,0 +1,150 @@
+/** `account`, `key` and `topup` on books of two customers: what they show, what they change, and what is left of it in the audit log. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { openBooks } from "../reconciliation/world.ts"
+import { auditStore } from "../../src/store/operator/audit.ts"
+import { loket } from "./loket.ts"
+
+let world: Awaited<ReturnType<typeof openBooks>>
+beforeAll(async () => {
+  world = await openBooks()
+})
+afterAll(() => world.close())
+
+const run = (...args: string[]) => loket({ DATABASE_URL: world.url }, ...args)
+const json = async (...args: string[]): Promise<Record<string, unknown>> => {
+  const ran = await run(...args, "--json")
+  if (ran.code !== 0) throw new Error(ran.complaint)
+  return JSON.parse(ran.said) as Record<string, unknown>
+}
+const audited = async (subject: string) =>
+  (await auditStore(world.db).list({ subject, before: undefined, limit: 10 })).map(({ action, reason, operator }) => ({
+    action,
+    reason,
+    operator,
+  }))
+
+async function victim() {
+  const id = world.victim.accountId
+  const [{ email } = { email: "" }] = await world.sql<{ email: string }[]>`select email from accounts where id = ${id}`
+  const [{ id: keyId } = { id: "" }] = await world.sql<{ id: string }[]>`
+    select id from api_keys where account_id = ${id} limit 1`
+  return { id, email, keyId, topUpId: world.victim.topUpId }
+}
+
+test("an account is found by part of its address, and shown by its whole address or its id", async () => {
+  const { id, email } = await victim()
+  expect((await run("account", "list", email.slice(1))).said).toContain(id)
+  const list = (await json("account", "list", "--limit", "1")) as { data: unknown[]; next_cursor: string }
+  expect(list.data.length).toBe(1)
+  const more = await run("account", "list", "--limit", "1", "--cursor", list.next_cursor)
+  expect(more.said.split("\n").length).toBeGreaterThan(1)
+  for (const name of [id, email, email.toUpperCase()]) {
+    const shown = await run("account", "show", name)
+    expect(shown).toMatchObject({ code: 0, complaint: "" })
+    expect(shown.said).toMatch(new RegExp(`^id +${id}$`, "m"))
+    expect(shown.said).toMatch(/^balance +Rp 10000\.8$/m)
+  }
+  const ofApi = await json("account", "show", id)
+  expect(ofApi).toMatchObject({ id, balance_micro: 10_000_800_000, frozen: false, top_ups: [{ status: "paid" }] })
+  expect(await run("account", "show", "nobody@mail.id")).toMatchObject({
+    code: 1,
+    said: "",
+    complaint: "there is no account nobody@mail.id; look for it with `loket account list nobody@m`",
+  })
+})
+
+test("a freeze and its end are one row of the audit log each, with the reason, and come once", async () => {
+  const { id, email } = await victim()
+  expect((await run("account", "freeze", email, "--reason", "chargeback")).said).toBe(
+    `${email} (${id}): frozen: its keys are refused`,
+  )
+  expect(await json("account", "freeze", email, "--reason", "again")).toMatchObject({ frozen_reason: "chargeback" })
+  expect(await json("account", "unfreeze", id, "--reason", "paid")).toMatchObject({ frozen: false })
+  expect(await audited(id)).toEqual([
+    { action: "account.unfrozen", reason: "paid", operator: undefined },
+    { action: "account.frozen", reason: "chargeback", operator: undefined },
+  ])
+})
+
+test("balance is given and taken in rupiah, once under a key, and never more than there is", async () => {
+  const { id } = await victim()
+  const before = (await json("account", "show", id))["balance_micro"] as number
+  const balance = async () => (await json("account", "show", id))["balance_micro"]
+  const adjust = (...args: string[]) => run("account", "adjust", id, ...args, "--reason", "goodwill")
+  expect((await adjust("2500.5", "--once", "a")).code).toBe(0)
+  expect((await adjust("2500.5", "--once", "a")).code).toBe(0)
+  expect(await balance()).toBe(before + 2_500_500_000)
+  expect(await adjust("7", "--once", "a")).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("was used for"),
+  })
+  expect((await adjust("-2500.5")).said).toContain("Rp -2500.5; the balance is")
+  expect(await balance()).toBe(before)
+  const rows = await audited(id)
+  expect(rows.filter(({ action }) => action === "account.adjusted").length).toBe(2)
+  expect(await adjust("-999999999")).toMatchObject({
+    code: 1,
+    complaint: expect.stringMatching(/^only Rp [\d.]+ of Rp [\d.]+ is free: /),
+  })
+  expect(await balance()).toBe(before)
+  for (const wrong of ["25.000", "25,000", "0", "1e9", "Rp5", "", "99999999999"])
+    expect(await adjust(wrong)).toMatchObject({ code: 2, complaint: expect.stringContaining("argument 'rupiah'") })
+  expect(await run("account", "adjust", id, "5")).toMatchObject({
+    code: 2,
+    complaint: expect.stringContaining("required option '--reason <text>'"),
+  })
+  expect((await run("account", "adjust", id, "5", "--reason", " ")).code).toBe(2)
+})
+
+test("a key is listed, shown and revoked once, with a row of the audit log", async () => {
+  const { id, keyId } = await victim()
+  expect((await run("key", "list", id)).said).toMatch(new RegExp(`^${keyId} .*active$`, "m"))
+  expect((await run("key", "show", keyId)).said).toMatch(/^status +active$/m)
+  expect(await json("key", "revoke", keyId, "--reason", "leaked")).toMatchObject({ status: "revoked", account_id: id })
+  const [first] = await world.sql<{ revoked_at: Date }[]>`select revoked_at from api_keys where id = ${keyId}`
+  expect((await run("key", "revoke", keyId, "--reason", "again")).code).toBe(0)
+  const [second] = await world.sql<{ revoked_at: Date }[]>`select revoked_at from api_keys where id = ${keyId}`
+  expect(second).toEqual(first)
+  expect(await audited(keyId)).toEqual([{ action: "key.revoked", reason: "leaked", operator: undefined }])
+  const unknown = await run("key", "revoke", "key_nothing", "--reason", "x")
+  expect(unknown).toMatchObject({ code: 1, complaint: expect.stringContaining("loket key list <account>") })
+  const whole = await run("key", "show", "sk-loket-abcdefghijklmnop")
+  expect(whole.complaint).toContain("that is a key and not its id")
+  expect(whole.complaint).not.toContain("ghijklmnop")
+})
+
+test("top-ups are listed and shown; one whose provider keeps no list cannot be asked about", async () => {
+  const { id, topUpId } = await victim()
+  expect((await run("topup", "list", "--status", "paid")).said).toContain(topUpId)
+  expect(await run("topup", "list", "--status", "lost")).toMatchObject({
+    code: 2,
+    complaint: expect.stringContaining("pending, paid, expired"),
+  })
+  expect(await json("topup", "show", topUpId)).toMatchObject({ account_id: id, status: "paid" })
+  expect((await run("topup", "show", topUpId)).said).toMatch(/^to be paid +Rp 10500, fees included$/m)
+  expect(await run("topup", "check", topUpId)).toMatchObject({
+    code: 1,
+    complaint: "simulated cannot be asked: it keeps no list of payments",
+  })
+})
+
+test("a payment problem is listed until somebody says what was done about it", async () => {
+  expect((await run("topup", "problems")).said).toBe("none")
+  await world.sql`insert into payment_problems (provider, kind, reference, paid)
+    values ('midtrans', 'unknown_order', 'order-9', '5000 IDR')`
+  const number = /^ *(\d+) .*order-9/m.exec((await run("topup", "problems")).said)?.[1] ?? ""
+  expect((await run("topup", "resolve", number, "--note", "refunded")).said).toBe(`${number}: resolved: refunded`)
+  expect((await run("topup", "problems")).said).toBe("none")
+  expect((await run("topup", "problems", "--all")).said).toContain("order-9")
+  expect((await run("topup", "resolve", "99", "--note", "x")).complaint).toContain("loket topup problems")
+  expect((await audited(number)).map(({ action }) => action)).toEqual(["payment_problem.resolved"])
+})
+
+test("a database that is not there is a sentence and not an empty database", async () => {
+  const nowhere = await loket({ DATA_DIR: "/nowhere/data" }, "account", "list")
+  expect(nowhere).toMatchObject({
+    code: 1,
+    said: "",
+    complaint: "there is no database in /nowhere/data: set DATA_DIR or DATABASE_URL to where it is",
+  })
+})

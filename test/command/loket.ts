@@ -1,0 +1,29 @@
+/** A command as a person runs it, but in this process: what it printed, what it complained of, and its exit code. */
+import { format } from "node:util"
+import { runProgram } from "../../src/command/program.ts"
+
+export interface Ran {
+  readonly code: number
+  readonly said: string
+  readonly complaint: string
+}
+
+/** With nothing of our own environment but the path. */
+export async function loket(env: Readonly<Record<string, string>>, ...args: string[]): Promise<Ran> {
+  const before = { log: console.log, error: console.error, env: process.env, exitCode: process.exitCode }
+  const said: string[] = []
+  const complaint: string[] = []
+  console.log = (...what: unknown[]) => void said.push(format(...what))
+  console.error = (...what: unknown[]) => void complaint.push(format(...what))
+  process.env = { PATH: before.env["PATH"], ...env }
+  process.exitCode = 0
+  try {
+    const code = await runProgram(args)
+    return { code, said: said.join("\n").trim(), complaint: complaint.join("\n").trim() }
+  } finally {
+    console.log = before.log
+    console.error = before.error
+    process.env = before.env
+    process.exitCode = before.exitCode ?? 0
+  }
+}
