@@ -52,7 +52,7 @@ describe("who is refused before the body is read gets the answer:", () => {
     })
   })
 
-  test("a body without a length that grows too large", async () => {
+  test.concurrent("a body without a length that grows too large", async () => {
     const piece = Buffer.alloc(MB, "a")
     const chunk = Buffer.concat([Buffer.from(`${MB.toString(16)}\r\n`), piece, Buffer.from("\r\n")])
     const heard = await writeAll(
@@ -64,7 +64,7 @@ describe("who is refused before the body is read gets the answer:", () => {
     expect(heard.text).toStartWith("HTTP/1.1 413 ")
   })
 
-  test("one that never ends is read for 5 seconds, and then closed", async () => {
+  test.concurrent("one that never ends is read for 5 seconds, and then closed", async () => {
     const startedAt = performance.now()
     const socket = await open(head("POST", "/v1/messages", createApiKey(), `Content-Length: ${32 * MB}`))
     using trickle = every(100, () => void socket.write("x"))
@@ -90,7 +90,7 @@ describe("who is refused before the body is read gets the answer:", () => {
 })
 
 describe("large bodies", () => {
-  test("an empty account is told so beyond 256 KiB, whatever they hold, and without a length too", async () => {
+  test.concurrent("an empty account is told so beyond 256 KiB, whatever they hold, and without a length too", async () => {
     const within = await gateway.post("/v1/chat/completions", poorKey, "x".repeat(262_144))
     await expectFailure(within, 400, "request.invalid")
     const beyond = await gateway.post("/v1/chat/completions", poorKey, "x".repeat(262_145))
@@ -104,7 +104,7 @@ describe("large bodies", () => {
     expect(chunked.text).toStartWith("HTTP/1.1 402 ")
   })
 
-  test("the balance is to cover bytes ÷ 64 tokens at the cheapest rate, to the byte", async () => {
+  test.concurrent("the balance is to cover bytes ÷ 64 tokens at the cheapest rate, to the byte", async () => {
     await using dear = await startTestGateway()
     await dear.model({ format: "chat", model: "plain", input_micro: 100_000 })
     await dear.model({ format: "chat", model: "dearer", input_micro: 200_000 })
@@ -138,7 +138,7 @@ describe("large bodies", () => {
 })
 
 describe("a body that does not come on", () => {
-  test.each([1_000, 1_000_000])(
+  test.concurrent.each([1_000, 1_000_000])(
     "one of %d bytes ends with a 400 and the connection",
     async (size) => {
       const startedAt = performance.now()
@@ -149,13 +149,13 @@ describe("a body that does not come on", () => {
     },
     15_000,
   )
-  test("one that trickles in without ever standing still ends too", async () => {
+  test.concurrent("one that trickles in without ever standing still ends too", async () => {
     const socket = await open(head("POST", "/v1/messages", key, "Content-Length: 100000"))
     using trickle = every(100, () => void socket.write("x"))
     void trickle
     expect((await hear(socket)).text).toStartWith("HTTP/1.1 400 ")
   }, 15_000)
-  test("one that comes in pieces, each in time, is read", async () => {
+  test.concurrent("one that comes in pieces, each in time, is read", async () => {
     const body = `{"model":"plain","messages":[{"role":"user","content":"${"x".repeat(100_000)}"}]}`
     const socket = await open(head("POST", "/v1/chat/completions", key, `Content-Length: ${body.length}`))
     for (let at = 0; at < body.length; at += 30_000) {

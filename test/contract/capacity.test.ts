@@ -39,16 +39,19 @@ const occupy = async (model: string, format: Endpoint = "chat") => {
 }
 
 describe(covers("5.capacity", "error.gateway.capacity"), () => {
-  test.each(formats)("on %s a call waits so long for a slot, and is then told to come again", async (format) => {
-    const model = await gateway.model({ format, script: "ttft=1000", max_concurrency: 1 })
-    await occupy(model, format)
-    const before = performance.now()
-    const response = await ask(gateway, key, format, model, { stream: true })
-    expect(performance.now() - before).toBeGreaterThanOrEqual(390)
-    expect((await expectFailure(response, 429, "gateway.capacity")).retryAfterS).toBe(1)
-    expect(callsOf(gateway, model)).toHaveLength(1)
-    expect(await rowsOf(gateway, requestId(response))).toEqual([])
-  })
+  test.concurrent.each(formats)(
+    "on %s a call waits so long for a slot, and is then told to come again",
+    async (format) => {
+      const model = await gateway.model({ format, script: "ttft=1000", max_concurrency: 1 })
+      await occupy(model, format)
+      const before = performance.now()
+      const response = await ask(gateway, key, format, model, { stream: true })
+      expect(performance.now() - before).toBeGreaterThanOrEqual(390)
+      expect((await expectFailure(response, 429, "gateway.capacity")).retryAfterS).toBe(1)
+      expect(callsOf(gateway, model)).toHaveLength(1)
+      expect(await rowsOf(gateway, requestId(response))).toEqual([])
+    },
+  )
 
   test("a call that gets its slot in time is served", async () => {
     const model = await gateway.model({ format: "chat", script: "ttft=150", max_concurrency: 1 })
@@ -203,14 +206,14 @@ describe(covers("12.6", "12.5"), () => {
 })
 
 describe(covers("12.15", "events.capacity"), () => {
-  test("a wait that runs out before anything was forwarded has its status, however long it took", async () => {
+  test.concurrent("a wait that runs out before anything was forwarded has its status, however long it took", async () => {
     const model = await gateway.model({ format: "chat", script: "ttft=1000", max_concurrency: 1 })
     await occupy(model)
     // Eight heartbeats would have been due in this time.
     await expectFailure(await ask(gateway, key, "chat", model, { stream: true }), 429, "gateway.capacity")
   })
 
-  test.each(formats)("on %s no room after a reroute is upstream_capacity in the stream", async (format) => {
+  test.concurrent.each(formats)("on %s no room after a reroute is upstream_capacity in the stream", async (format) => {
     const spare = await gateway.model({ format, script: "ttft=1400", max_concurrency: 1 })
     await occupy(spare, format)
     const model = await gateway.model({ format, script: "fault=status&status=429", fallback: [spare] })

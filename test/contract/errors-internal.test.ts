@@ -9,28 +9,37 @@ import { covers } from "./rows.ts"
 
 const hello = [{ role: "user", content: "Hello" }]
 
-describe("with a database that goes away", () => {
-  let gateway: TestGateway
-  let proxy: FaultProxy
-  beforeAll(async () => {
-    gateway = await startTestGateway({
-      env: { SETTLE_DEADLINE_MS: "700" },
-      databaseUrl: async (url) => (proxy = await openFaultProxy(url)).url,
-    })
+/** A gateway whose database can go away. */
+async function house() {
+  let opened: FaultProxy | undefined
+  const gateway = await startTestGateway({
+    env: { SETTLE_DEADLINE_MS: "700" },
+    databaseUrl: async (url) => (opened = await openFaultProxy(url)).url,
   })
-  afterAll(async () => {
-    await gateway[Symbol.asyncDispose]()
-    await proxy.close()
-  })
-  const comeBack = () => {
-    proxy.thaw()
-    proxy.accept()
-    proxy.cut()
+  if (opened === undefined) throw new Error("the gateway has asked for no database")
+  const proxy = opened
+  return {
+    gateway,
+    proxy,
+    comeBack: () => {
+      proxy.thaw()
+      proxy.accept()
+      proxy.cut()
+    },
+    [Symbol.asyncDispose]: async () => {
+      await gateway[Symbol.asyncDispose]()
+      await proxy.close()
+    },
   }
+}
 
-  test.each(["silent", "refusing"] as const)(
+/** Each has a gateway of its own: a statement's whole deadline is waited for, in both at once. */
+describe("with a database that is away", () => {
+  test.concurrent.each(["silent", "refusing"] as const)(
     `${covers("error.dependency.database_unavailable")} a %s database is told on every endpoint that asks it`,
     async (how) => {
+      await using own = await house()
+      const { gateway, proxy, comeBack } = own
       const person = await gateway.person(10_000)
       const keys = await Promise.all([1, 2].map(() => gateway.key(person)))
       if (how === "silent") proxy.freeze()
@@ -48,8 +57,17 @@ describe("with a database that goes away", () => {
     },
     20_000,
   )
+})
+
+describe("with a database that goes away", () => {
+  let own: Awaited<ReturnType<typeof house>>
+  beforeAll(async () => {
+    own = await house()
+  })
+  afterAll(() => own[Symbol.asyncDispose]())
 
   test(`${covers("auth.checksum", "endpoint.models", "11.health")} what needs no database is answered without it`, async () => {
+    const { gateway, proxy, comeBack } = own
     const madeUp = createApiKey()
     const mistyped = madeUp.slice(0, -1) + (madeUp.endsWith("0") ? "1" : "0")
     proxy.refuse()
@@ -69,6 +87,7 @@ describe("with a database that goes away", () => {
   }, 20_000)
 
   test(`${covers("error.billing.reconcile_failed")} an answer that cannot be booked costs nothing`, async () => {
+    const { gateway, proxy, comeBack } = own
     const person = await gateway.person(10_000)
     const { key } = await gateway.key(person)
     const model = await gateway.model({ format: "chat", script: "ttft=800" })

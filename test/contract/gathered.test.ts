@@ -38,7 +38,7 @@ const textOf = (body: JsonObject): string => {
 describe(covers("13.12"), () => {
   const pairs = formats.flatMap((client) => formats.map((backend) => [client, backend] as const))
 
-  test.each(pairs)(
+  test.concurrent.each(pairs)(
     "a %s answer of a %s backend that takes longer than the start may is whole and charged",
     async (client, backend) => {
       const model = await gateway.model({ format: backend, script: slow, ...long, endpoints: [client] })

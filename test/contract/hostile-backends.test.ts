@@ -106,7 +106,7 @@ describe("a backend's answer", () => {
     expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
   })
 
-  test.each([
+  test.concurrent.each([
     ["a byte at a time of an event that never ends", "x"],
     ["comments", ": still here\n\n"],
   ])("that trickles, %s, has fallen silent", async (_, piece) => {
@@ -123,7 +123,7 @@ describe("a backend's answer", () => {
     )
   })
 
-  test("whose events never end ends in time", async () => {
+  test.concurrent("whose events never end ends in time", async () => {
     const { name, response, row } = await made(trickling(chunk("Hello"), chunk("again"), 100), { stream: true })
     const text = await response.text()
     expect(failureIn("chat", text)).toMatchObject({ code: "upstream_timeout" })
@@ -136,7 +136,7 @@ describe("a backend's answer", () => {
     )
   })
 
-  test("that does not stream and trickles ends in time", async () => {
+  test.concurrent("that does not stream and trickles ends in time", async () => {
     const { name, response } = await made(trickling("{", " ", 100))
     await expectFailure(response, 502, "dependency.upstream_unavailable")
     expect(calls.get(name)).toBe(1)

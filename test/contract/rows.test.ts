@@ -6,7 +6,7 @@ import { rows } from "./rows.ts"
 const texts = readdirSync(import.meta.dir)
   .filter((name) => name.endsWith(".test.ts") && name !== "rows.test.ts")
   .map((name) => `${import.meta.dir}/${name}`)
-  .concat(`${import.meta.dir}/../config.test.ts`)
+  .concat(`${import.meta.dir}/../config.test.ts`, `${import.meta.dir}/../processes/config.test.ts`)
   .map((path) => readFileSync(path, "utf8"))
 
 test("every line of the contract has a test that names it", () => {

@@ -40,7 +40,7 @@ function kept(bytes: string): Promise<{ readonly text: string; readonly closedMs
   })
 }
 
-test("a connection on which nothing is asked is closed, after a plain answer and after none", async () => {
+test.concurrent("a connection on which nothing is asked is closed, after a plain answer and after none", async () => {
   const [plain, none, silent] = await Promise.all([
     kept("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"),
     kept("GET /healthz HTTP/1.1\r\nHos"),
@@ -53,7 +53,7 @@ test("a connection on which nothing is asked is closed, after a plain answer and
   expect(silent.closedMs).toBeLessThan(17_000)
 }, 30_000)
 
-test("a call that takes longer than that is answered, and then its connection is idle too", async () => {
+test.concurrent("a call that takes longer than that is answered, and then its connection is idle too", async () => {
   const model = await gateway.model({ format: "chat", script: "ttft=9500" })
   const call = await kept(ask(model))
   expect(call.text).toStartWith("HTTP/1.1 200 ")
@@ -62,7 +62,7 @@ test("a call that takes longer than that is answered, and then its connection is
   expect(call.quietMs).toBeLessThan(9_000)
 }, 40_000)
 
-test("a stream that takes longer than that comes to its end, and its connection may be used again", async () => {
+test.concurrent("a stream that takes longer than that comes to its end, and its connection may be used again", async () => {
   const model = await gateway.model({ format: "chat", script: "ttft=9500" })
   const { hostname, port } = new URL(gateway.url)
   const socket = connect(Number(port), hostname, () => socket.write(ask(model, { stream: true })))

@@ -31,13 +31,19 @@ export async function openTestDatabase(options: Partial<Omit<DatabaseOptions, "u
   return { url: place.url, db, sql: direct.sql, close: closeOnce, [Symbol.asyncDispose]: closeOnce }
 }
 
+export interface EmptyDatabase extends Place, AsyncDisposable {
+  /** Drops what was made in it since. */
+  empty(): Promise<void>
+}
+
 /** A database without tables. */
-export async function openEmptyDatabase(): Promise<Place & AsyncDisposable> {
+export async function openEmptyDatabase(): Promise<EmptyDatabase> {
   const place = await openPlace(false)
-  if (!onPostgres) {
+  const empty = async () => {
     const connection = directConnection(place.url)
     await connection.sql.unsafe("drop schema public cascade; create schema public")
     await connection.end()
   }
-  return { ...place, [Symbol.asyncDispose]: () => place.remove() }
+  if (!onPostgres) await empty()
+  return { ...place, empty, [Symbol.asyncDispose]: () => place.remove() }
 }

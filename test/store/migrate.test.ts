@@ -1,9 +1,9 @@
-import { expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { migrate, SchemaMismatch } from "../../src/store/migrate.ts"
 import { type Migration, migrations } from "../../src/store/migrations/index.ts"
-import { directConnection, openEmptyDatabase } from "./harness.ts"
+import { directConnection, type EmptyDatabase, openEmptyDatabase } from "./harness.ts"
 
 async function rows(url: string, query: string): Promise<unknown[]> {
   const connection = directConnection(url)
@@ -13,6 +13,16 @@ async function rows(url: string, query: string): Promise<unknown[]> {
     await connection.end()
   }
 }
+
+/** One for all tests, without tables at the beginning of each. */
+let place: EmptyDatabase
+let url: string
+beforeAll(async () => {
+  place = await openEmptyDatabase()
+  url = place.url
+})
+afterAll(() => place.remove())
+afterEach(() => place.empty())
 
 const small: readonly Migration[] = [
   { name: "0001_first.sql", sql: "create table first (n integer);\ninsert into first values (1);" },
@@ -26,47 +36,41 @@ test("every migration file is in the list, in the order of its name", () => {
 })
 
 test("the migrations make a schema from nothing, and change nothing the second time", async () => {
-  await using place = await openEmptyDatabase()
-  expect(await migrate(place.url)).toEqual(migrations.map(({ name }) => name))
-  expect(await migrate(place.url)).toEqual([])
-  expect(await rows(place.url, "select count(*)::int as n from schema_migrations")).toEqual([{ n: migrations.length }])
+  expect(await migrate(url)).toEqual(migrations.map(({ name }) => name))
+  expect(await migrate(url)).toEqual([])
+  expect(await rows(url, "select count(*)::int as n from schema_migrations")).toEqual([{ n: migrations.length }])
 })
 
 test("processes that start together apply each migration once between them", async () => {
-  await using place = await openEmptyDatabase()
-  const applied = await Promise.all([1, 2, 3, 4].map(() => migrate(place.url, small)))
+  const applied = await Promise.all([1, 2, 3, 4].map(() => migrate(url, small)))
   expect(applied.flat().sort()).toEqual(small.map(({ name }) => name))
-  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
+  expect(await rows(url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
 })
 
 test("a new migration is applied to a database that has the earlier ones", async () => {
-  await using place = await openEmptyDatabase()
-  expect(await migrate(place.url, small.slice(0, 1))).toEqual(["0001_first.sql"])
-  expect(await migrate(place.url, small)).toEqual(["0002_second.sql"])
+  expect(await migrate(url, small.slice(0, 1))).toEqual(["0001_first.sql"])
+  expect(await migrate(url, small)).toEqual(["0002_second.sql"])
 })
 
 test("a migration that fails leaves nothing behind, and can be mended", async () => {
-  await using place = await openEmptyDatabase()
   const broken = { name: "0002_second.sql", sql: "insert into first values (2); select 1 / 0;" }
-  const error = await migrate(place.url, [...small.slice(0, 1), broken]).catch((thrown: unknown) => thrown)
+  const error = await migrate(url, [...small.slice(0, 1), broken]).catch((thrown: unknown) => thrown)
   expect(String(error)).toContain("division by zero")
-  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }])
-  expect(await migrate(place.url, small)).toEqual(["0002_second.sql"])
-  expect(await rows(place.url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
+  expect(await rows(url, "select n from first order by n")).toEqual([{ n: 1 }])
+  expect(await migrate(url, small)).toEqual(["0002_second.sql"])
+  expect(await rows(url, "select n from first order by n")).toEqual([{ n: 1 }, { n: 2 }])
 })
 
 test("an applied migration that was edited stops the start, and says which one", async () => {
-  await using place = await openEmptyDatabase()
-  await migrate(place.url, small)
+  await migrate(url, small)
   const edited = small.map((each) => (each.name === "0001_first.sql" ? { ...each, sql: `${each.sql}\n` } : each))
-  const error = await migrate(place.url, edited).catch((thrown: unknown) => thrown)
+  const error = await migrate(url, edited).catch((thrown: unknown) => thrown)
   expect(error).toBeInstanceOf(SchemaMismatch)
   expect(String(error)).toContain("0001_first.sql")
 })
 
 test("a database from a later version is not touched by an earlier one", async () => {
-  await using place = await openEmptyDatabase()
-  await migrate(place.url, small)
-  const error = await migrate(place.url, small.slice(0, 1)).catch((thrown: unknown) => thrown)
+  await migrate(url, small)
+  const error = await migrate(url, small.slice(0, 1)).catch((thrown: unknown) => thrown)
   expect(error).toBeInstanceOf(SchemaMismatch)
 })

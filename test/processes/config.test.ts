@@ -1,0 +1,73 @@
+/** The configuration as the operator sees it, by the commands (decisions §9). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { covers } from "../contract/rows.ts"
+
+let directory: string
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), "loket-config-"))
+})
+afterAll(() => rmSync(directory, { recursive: true }))
+
+/** Runs a command to its end. None of these may get as far as listening. */
+async function run(command: string, env: Record<string, string>) {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "../../src/main.ts"), command], {
+    cwd: directory,
+    env: { PATH: Bun.env.PATH ?? "", DATA_DIR: join(directory, "data"), ...env },
+    stdout: "pipe",
+    stderr: "pipe",
+  })
+  const [exitCode, out, err] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  return { exitCode, out, err }
+}
+
+describe(covers("9.environment"), () => {
+  test("all that is wrong is told at once, and the command exits with 1", async () => {
+    const { exitCode, out, err } = await run("start", { PORT: "http", LOG_LEVEL: "loud", FIRST_PROVIDER_API_KEY: "k" })
+    expect(exitCode).toBe(1)
+    expect(out).toBe("")
+    expect(err.trim().split("\n")).toEqual([
+      'PORT is "http"; allowed is a whole number from 0 to 65535',
+      'LOG_LEVEL is "loud"; allowed is debug, info, warn, error',
+    ])
+  })
+  test("seed and dev read it too", async () => {
+    for (const command of ["seed", "dev"]) {
+      const { exitCode, err } = await run(command, { DRAIN_MS: "soon" })
+      expect(exitCode).toBe(1)
+      expect(err).toStartWith('DRAIN_MS is "soon"; allowed is a whole number')
+    }
+  })
+})
+
+describe(covers("9.start"), () => {
+  test("start refuses without a configured provider, and names the variables", async () => {
+    for (const env of [{}, { FIRST_PROVIDER_API_KEY: "" }] as Record<string, string>[]) {
+      const { exitCode, err } = await run("start", env)
+      expect(exitCode).toBe(1)
+      expect(err).toContain("no provider is configured")
+      expect(err).toContain("FIRST_PROVIDER_API_KEY")
+      expect(err).not.toContain("    at ")
+    }
+  })
+  test("an unknown command is told which there are", async () => {
+    const { exitCode, err } = await run("run", {})
+    expect(exitCode).toBe(2)
+    expect(err).toStartWith("error: unknown command 'run'")
+  })
+  test("a catalogue file that is not there is told by its name", async () => {
+    const { exitCode, err } = await run("start", {
+      CATALOGUE_FILE: "/nowhere/catalogue.json",
+      FIRST_PROVIDER_API_KEY: "k",
+    })
+    expect(exitCode).toBe(1)
+    expect(err).toContain("/nowhere/catalogue.json")
+    expect(err).not.toContain("    at ")
+  })
+})

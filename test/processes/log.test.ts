@@ -1,0 +1,42 @@
+/** What a process has logged is read by whoever reads its output, in whichever way it ends. */
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+
+/** The lines of a process that logs so many and then ends in some way. */
+async function linesOf(lines: number, end: string, reader = "cat"): Promise<number[]> {
+  const source = `
+    const { logToStandardOutput } = await import(${JSON.stringify(join(import.meta.dir, "../../src/log.ts"))})
+    const { log, drained } = logToStandardOutput("info")
+    for (let n = 0; n < ${lines}; n++) log.info("line", { n })
+    ${end}`
+  const child = Bun.spawn(["sh", "-c", `"$0" -e "$1" | { ${reader}; }`, process.execPath, source], {
+    stdout: "pipe",
+    stderr: "ignore",
+  })
+  const text = await new Response(child.stdout).text()
+  return text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => (JSON.parse(line) as { readonly n: number }).n)
+}
+
+describe("no line is lost", () => {
+  const all = Array.from({ length: 200 }, (_, n) => n)
+
+  test("when the process exits", async () => {
+    expect(await linesOf(200, "process.exit(0)")).toEqual(all)
+  })
+  test("when an error is thrown that nobody catches", async () => {
+    expect(await linesOf(200, `throw new Error("a bug")`)).toEqual(all)
+  })
+  test("when a promise is rejected that nobody waits for", async () => {
+    expect(await linesOf(200, `setTimeout(() => Promise.reject(new Error("a bug")), 1)`)).toEqual(all)
+  })
+  test("when the process has nothing more to do", async () => {
+    expect(await linesOf(200, "")).toEqual(all)
+  })
+  test("when whoever reads them is slow, and the process waits before it exits", async () => {
+    const many = Array.from({ length: 20_000 }, (_, n) => n)
+    expect(await linesOf(many.length, "await drained(); process.exit(0)", "sleep 0.5; cat")).toEqual(many)
+  })
+})
