@@ -10,9 +10,9 @@ import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
 import type { Turns } from "./states.ts"
 
-/** What goes to the client: a whole body, or a stream. */
+/** What goes to the client: a whole body, or a stream, whose bytes are in one piece where all of it is there. */
 export interface Answer {
-  readonly body: string | ReadableStream<Uint8Array>
+  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -71,7 +71,7 @@ export class Answering {
   sayHead(offer: Offer | undefined): void {
     if (this.#say === undefined) return
     this.#sayNow({
-      body: this.outbox.stream(),
+      body: this.outbox.whole() ?? this.outbox.stream(),
       headers: {
         "Content-Type": this.#isStream ? "text/event-stream; charset=utf-8" : "application/json",
         "Cache-Control": "no-store",

@@ -39,7 +39,7 @@ const encoder = new TextEncoder()
 
 export class Outbox {
   readonly #options: OutboxOptions
-  #pieces: Uint8Array[] = []
+  #pieces: Uint8Array<ArrayBuffer>[] = []
   /** Of the pieces, those before this one have been taken. */
   #taken = 0
   #unread = 0
@@ -125,6 +125,17 @@ export class Outbox {
     this.#options.onLeave()
   }
 
+  /** What is to be sent, in one piece, where it has come to its end and is small; undefined otherwise. */
+  whole(): Uint8Array<ArrayBuffer> | undefined {
+    if (!this.#ended || this.#hasLeft || this.#unread > PIECE_BYTES) return undefined
+    const pieces = this.#pieces
+    this.#options.connection?.takeEnd().ends()
+    this.#pieces = []
+    this.#isTaken(this.#unread)
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
+  }
+
+  /** What is to be sent, as it comes. */
   stream(): ReadableStream<Uint8Array> {
     this.#connection = this.#options.connection?.takeEnd()
     if (this.#hasLeft) this.#connection?.abandon()

@@ -223,9 +223,8 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   }
 
   #onHeartbeat(): void {
-    const { heartbeat } = this.#answering
-    if (this.relay?.release() !== true && heartbeat !== undefined) this.outbox.beat(heartbeat)
-    this.#sayHead()
+    if (this.relay?.release() !== true) this.outbox.beat(this.#answering.heartbeat ?? "")
+    this.#sayHead(true)
   }
 
   /** A client that goes away leaves its backend to be read on for a while, and no longer. */
@@ -269,10 +268,11 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     else this.#answering.sayFailure(failure)
   }
 
-  /** It goes once the opening is durable, or the settlement that says it all. */
-  #sayHead(): void {
+  /** It goes once the opening is durable; that of a whole answer with the settlement that says it all, or a heartbeat. */
+  #sayHead(isOverdue = false): void {
     if (!this.#answering.owesHead && (this.state !== "done" || this.#answering.isHeadSaid)) return
     if (this.#isOpened === true || this.#booking?.isDurable === true) {
+      if (this.state === "settling" && !isOverdue) return
       // Before anything of an answer is said, another model may still take it over.
       const isDecided = this.firstTokenMs !== undefined || this.relay?.committed === true
       this.#answering.sayHead(isDecided ? this.admission.offer : undefined)

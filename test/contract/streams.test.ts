@@ -101,6 +101,19 @@ describe.concurrent.each(formats)("%s", (format) => {
     ask(gateway, key, format, model, { stream: true, ...more }, init)
   const scripted = (script: string, more: object = {}) => gateway.model({ format, script, ...more })
 
+  test("an answer that came whole before its head could go leaves in one piece, and does not end its connection", async () => {
+    const model = await gateway.model({ format, script: "input=10&output=4" })
+    let wholes = 0
+    for (let n = 0; n < 10; n++) {
+      const response = await ask(gateway, key, format, model, { stream: true })
+      expect(await response.text()).toMatch(ending[format])
+      expect(response.headers.get("content-type")).toStartWith("text/event-stream")
+      expect(response.headers.get("connection")).not.toBe("close")
+      if (response.headers.has("content-length")) wholes++
+    }
+    expect(wholes).toBeGreaterThan(0)
+  })
+
   describe(covers("events.request-id", "events.heartbeat", "6.heartbeat"), () => {
     test("the request's id comes with the head, which does not wait for the answer's end", async () => {
       const response = await stream(await scripted("output=20&pace=20"))

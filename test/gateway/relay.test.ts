@@ -131,6 +131,30 @@ describe("an outbox", () => {
     expect((await last).done).toBeTrue()
   })
 
+  test("hands over in one piece what has come to its end before its head has gone, and keeps nothing of it", () => {
+    const { unread, open } = outboxes(10_000_000)
+    const ends: string[] = []
+    const connection = { takeEnd: () => ({ ends: () => ends.push("ends"), abandon: () => ends.push("abandoned") }) }
+    for (const pieces of [["all of it"], ["a", "é", "c"], []]) {
+      const outbox = new Outbox({ ...options, stallMs: 10, unread, connection })
+      for (const piece of pieces) outbox.write(piece)
+      expect(outbox.whole()).toBeUndefined()
+      outbox.end()
+      expect(new TextDecoder().decode(outbox.whole())).toBe(pieces.join(""))
+      expect(unread.total).toBe(0)
+      expect(ends.splice(0)).toEqual(["ends"])
+    }
+    const large = open()
+    large.write(much)
+    large.end()
+    expect(large.whole()).toBeUndefined()
+    const left = open()
+    left.write("for nobody")
+    left.leave()
+    left.end()
+    expect(left.whole()).toBeUndefined()
+  })
+
   test("breaks off for a client that waits, when it counts as gone", async () => {
     const outbox = outboxes(10_000_000).open()
     const read = outbox.stream().getReader().read()
