@@ -19,6 +19,7 @@ const settings = {
   }),
   DATABASE_CONNECTIONS: Type.Integer({ minimum: 2, maximum: 500, default: 10 }),
   DATA_DIR: Type.String({ minLength: 1, default: "./data" }),
+  EMBEDDED_SYNC: Type.Boolean({ default: true }),
   SIGN_UPS_PER_HOUR: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 60 }),
   SIGN_UPS_PER_DAY: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 300 }),
   MAX_KEYS_PER_ACCOUNT: Type.Integer({ minimum: 1, maximum: 100_000, default: 200 }),

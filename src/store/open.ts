@@ -13,7 +13,7 @@ import { migrate } from "./migrate.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
 
 export interface StoreParts {
-  readonly config: Pick<Config, "DATABASE_URL" | "DATA_DIR" | "DATABASE_CONNECTIONS">
+  readonly config: Pick<Config, "DATABASE_URL" | "DATA_DIR" | "DATABASE_CONNECTIONS" | "EMBEDDED_SYNC">
   readonly log: Log
   readonly fatal: (reason: string) => void
 }
@@ -38,6 +38,7 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
     config.DATABASE_URL === undefined
       ? await openEmbedded({
           dataDir: config.DATA_DIR,
+          syncsCommits: config.EMBEDDED_SYNC,
           onExit: (error) => fatal(error.message),
           onOpenToOthers: (path) => log.warn("files open to other users", { path }),
           onNoCheckpoint: (error) => log.warn("no checkpoint", { error }),
@@ -117,10 +118,14 @@ export interface Place {
 
 const nothing = async (): Promise<void> => {}
 
-export async function openPlace({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): Promise<Place> {
+export async function openPlace({
+  DATABASE_URL: url,
+  DATA_DIR: dataDir,
+  EMBEDDED_SYNC: syncsCommits,
+}: StoreParts["config"]): Promise<Place> {
   if (url !== undefined) return { url, isOurs: true, close: nothing }
   try {
-    const embedded = await openEmbedded({ dataDir })
+    const embedded = await openEmbedded({ dataDir, syncsCommits })
     return { url: embedded.url, isOurs: true, close: () => embedded.close() }
   } catch (error) {
     const address = error instanceof DataDirectoryInUse ? embeddedAddress(dataDir) : undefined

@@ -2,10 +2,8 @@
  * Checkpoints of the embedded Postgres, which begins none by itself, having no process for it: its log would grow for ever,
  * and a start would read all of it again. Sizes in bytes of the log, times in milliseconds.
  */
-import { readdirSync, statfsSync } from "node:fs"
-import { join } from "node:path"
+import { statfsSync } from "node:fs"
 import type { PGlite } from "@electric-sql/pglite"
-import { sync } from "./database-files.ts"
 import type { SyncedFiles } from "./synced-files.ts"
 
 /** When one is made. */
@@ -109,13 +107,12 @@ export class Checkpoints {
   }
 
   async #checkpoint(): Promise<void> {
-    const { database, files, directory } = this.#options
-    syncLog(directory)
-    files.logToo = true
+    const { database, files } = this.#options
+    files.beforeTables()
     try {
       await database.query("checkpoint")
     } finally {
-      files.logToo = false
+      files.rest()
     }
   }
 }
@@ -132,13 +129,3 @@ function roomIn(directory: string): number {
 /** An ERROR of the statement; a PANIC, or a file that cannot be synced, is of the database. */
 const isRefusal = (error: unknown): error is Error =>
   error instanceof NoRoom || (error instanceof Error && "severity" in error && error.severity === "ERROR")
-
-/**
- * Writes the log to the disk. Before the tables: what is in a table and not in the log would be there by half after a power
- * cut, because the log is read again only up to where it ends.
- */
-export function syncLog(directory: string): void {
-  const log = join(directory, "pg_wal")
-  for (const name of readdirSync(log)) if (/^[0-9A-F]{24}$/.test(name)) sync(join(log, name))
-  sync(log)
-}

@@ -1,8 +1,7 @@
 /**
  * Opens the embedded Postgres of a data directory, for as long as this process lives or until closed. It listens on a unix
  * socket in a fresh directory that only this user can enter, so no password is needed. An acknowledged row survives the
- * death of the process; it is the operating system that writes it to disk, so a power cut may cost the last moments, up to
- * all since the last checkpoint.
+ * death of the process and a power cut.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -24,6 +23,8 @@ export interface EmbeddedOptions {
   /** The database is gone and does not come back: the process should end, and be started anew. */
   readonly onExit?: (error: Error) => void
   readonly checkpoints?: CheckpointTerms
+  /** Unless false, a commit is on the disk before it is acknowledged. Else a power cut takes all since the last checkpoint. */
+  readonly syncsCommits?: boolean
   /** Others can read or rename what is at the path, and that could not be changed. */
   readonly onOpenToOthers?: (path: string) => void
   /** A checkpoint was refused; it is tried again. */
@@ -45,7 +46,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Embedded> 
   const worker = new PostgresWorker(options, directory)
   taken.defer(() => worker.terminate())
   const socketPath = join(socketDir, ".s.PGSQL.5432")
-  await worker.ask({ start: { directory, socketPath, checkpoints: options.checkpoints ?? usualTerms } })
+  const { checkpoints = usualTerms, syncsCommits = true } = options
+  await worker.ask({ start: { directory, socketPath, checkpoints, syncsCommits } })
 
   const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(socketDir)}`
   if (dataDir !== "memory") {

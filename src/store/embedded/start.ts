@@ -1,0 +1,145 @@
+/**
+ * Starts the embedded Postgres in the thread that calls, which it stops for each statement: on files or in memory, behind its
+ * socket, with its checkpoints.
+ */
+import { mkdirSync, renameSync, rmSync } from "node:fs"
+import { dirname } from "node:path"
+import { PGlite, type PGliteOptions } from "@electric-sql/pglite"
+// By path, not by name: the package does not export its assets, and only a file import is carried into a compiled binary.
+import postgresData from "../../../node_modules/@electric-sql/pglite/dist/pglite.data" with { type: "file" }
+import postgresWasm from "../../../node_modules/@electric-sql/pglite/dist/pglite.wasm" with { type: "file" }
+import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
+import { type CheckpointTerms, Checkpoints } from "./checkpoints.ts"
+import { isDatabase, sync, syncAll, wasStopped } from "./database-files.ts"
+import { listen, type Multiplexer } from "./multiplexer.ts"
+import { panicIn } from "./panic.ts"
+import { SyncedFiles, syncedStart } from "./synced-files.ts"
+
+export interface Start {
+  /** Undefined: kept nowhere. */
+  readonly directory: string | undefined
+  readonly socketPath: string
+  readonly checkpoints: CheckpointTerms
+  /** A commit is on the disk before it is acknowledged. */
+  readonly syncsCommits: boolean
+}
+
+type FilesOf = (directory: string, syncsCommits: boolean) => SyncedFiles
+const plainFiles: FilesOf = (directory, syncsCommits) => new SyncedFiles(directory, syncsCommits)
+
+/** What is told of a database that runs. */
+export interface Reports {
+  /** It has failed, and is of no more use. */
+  readonly failed: (error: unknown) => void
+  /** It is tried again. */
+  readonly checkpointFailed: (error: Error) => void
+}
+
+/** Resolves when the database is closed. */
+export type Stop = () => Promise<void>
+
+export async function start(terms: Start, reports: Reports, filesOf: FilesOf = plainFiles): Promise<Stop> {
+  const { directory, socketPath } = terms
+  const assets = {
+    pgliteWasmModule: await compile(postgresWasm),
+    initdbWasmModule: await compile(initdbWasm),
+    fsBundle: new Blob([await Bun.file(postgresData).arrayBuffer()]),
+  }
+  if (directory === undefined) return await startInMemory(assets, socketPath, reports)
+  if (!isDatabase(directory)) await create(directory, assets)
+  return await startOnFiles({ ...terms, directory, files: filesOf(directory, terms.syncsCommits), assets, reports })
+}
+
+async function startInMemory(assets: PGliteOptions, socketPath: string, reports: Reports): Promise<Stop> {
+  const database = await PGlite.create("memory://", assets)
+  const multiplexer = await serve(database, socketPath, reports, () => {})
+  return async () => {
+    await multiplexer.close()
+    await database.close()
+  }
+}
+
+interface OnFiles extends Start {
+  readonly directory: string
+  readonly files: SyncedFiles
+  readonly assets: PGliteOptions
+  readonly reports: Reports
+}
+
+async function startOnFiles({
+  directory,
+  socketPath,
+  checkpoints: terms,
+  files,
+  assets,
+  reports,
+}: OnFiles): Promise<Stop> {
+  if (!wasStopped(directory)) await syncAll(directory)
+  const database = await open(files, assets)
+  files.rest()
+  const multiplexer = await serve(database, socketPath, reports, () => checkpoints.touch())
+  const checkpoints = new Checkpoints({
+    database,
+    files,
+    terms,
+    directory,
+    between: (work) => multiplexer.between(work),
+    onRefused: reports.checkpointFailed,
+    onFailure: reports.failed,
+  })
+  return async () => {
+    await multiplexer.close()
+    await checkpoints.stop()
+    // Closing makes a last checkpoint.
+    files.beforeTables()
+    await database.close()
+  }
+}
+
+/** Under another name until it is whole and on the disk: a half-made directory would be taken for a database. */
+async function create(directory: string, assets: PGliteOptions): Promise<void> {
+  const unfinished = `${directory}.unfinished`
+  rmSync(unfinished, { recursive: true, force: true })
+  // Not even its names are for others.
+  mkdirSync(unfinished, { mode: 0o700 })
+  const database = await open(new SyncedFiles(unfinished, true), assets)
+  await database.close()
+  await syncAll(unfinished)
+  renameSync(unfinished, directory)
+  sync(dirname(directory))
+}
+
+/** What Postgres says when it cannot start is on its log alone. */
+async function open(files: SyncedFiles, assets: PGliteOptions): Promise<PGlite> {
+  const lastWords: string[] = []
+  const onStderr = (line: string) => /\b(?:FATAL|PANIC|ERROR): /.test(line) && lastWords.push(line.trim()) > 0
+  try {
+    return await PGlite.create({ ...assets, fs: files, startParams: syncedStart, onStderr })
+  } catch (error) {
+    throw lastWords.length > 0 ? new Error(lastWords.join("; "), { cause: error }) : error
+  }
+}
+
+function serve(
+  database: PGlite,
+  socketPath: string,
+  { failed }: Reports,
+  onStatement: () => void,
+): Promise<Multiplexer> {
+  const execute = async (messages: Uint8Array, onAnswer: (bytes: Uint8Array) => void) => {
+    onStatement()
+    let panic: string | undefined
+    await database.execProtocolRawStream(messages, {
+      onRawData: (bytes) => {
+        panic ??= panicIn(bytes)
+        onAnswer(bytes)
+      },
+    })
+    if (panic !== undefined) throw new Error(`PANIC: ${panic}`)
+  }
+  return listen({ execute, inTransaction: () => database.isInTransaction() }, socketPath, failed)
+}
+
+async function compile(path: string): Promise<WebAssembly.Module> {
+  return WebAssembly.compile(await Bun.file(path).arrayBuffer())
+}
