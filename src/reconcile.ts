@@ -11,24 +11,24 @@ import { differencesIn } from "./reconciliation/finding.ts"
 import { reconcile, type ReconcileParts } from "./reconciliation/reconcile.ts"
 import { reportJson, reportText } from "./reconciliation/report.ts"
 import { accountStore } from "./store/accounts.ts"
-import { Connection } from "./store/connection.ts"
 import type { Database } from "./store/database.ts"
 import { openExisting } from "./store/open.ts"
 import { reconciliationStore } from "./store/reconciliations.ts"
+import type { Servers } from "./store/servers.ts"
 
 const CONNECT_MS = 5_000
 
 interface Parts {
   readonly config: Config
-  readonly url: string
+  readonly servers: Servers
   readonly database: Database
   readonly payments: Payments
   readonly freeze: ReconcileParts["freeze"]
 }
 
-const reconcileParts = ({ config, url, database, payments, freeze }: Parts): ReconcileParts => ({
+const reconcileParts = ({ config, servers, database, payments, freeze }: Parts): ReconcileParts => ({
   store: reconciliationStore(database),
-  connect: () => new Connection({ url, connectTimeoutMs: CONNECT_MS, statementTimeoutMs: CLAIM_MS + 1_000 }),
+  connect: () => servers.connect({ timeoutMs: CONNECT_MS, statementTimeoutMs: CLAIM_MS + 1_000 }),
   payments: { ...payments, days: config.RECONCILE_TOP_UP_DAYS, now: Date.now },
   freeze,
 })
@@ -51,12 +51,12 @@ export async function reconcileBooks(
   config: Config,
   { json, print }: { readonly json: boolean; readonly print: (text: string) => void },
 ): Promise<0 | 1> {
-  const { url, database, close } = await openExisting(config)
+  const { servers, database, close } = await openExisting(config)
   // Gateways hear of a credit by the database's own notice.
   const payments = openPayments(config, database, () => {})
   const accounts = accountStore(database)
   const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
-  const parts = reconcileParts({ config, url, database, payments, freeze })
+  const parts = reconcileParts({ config, servers, database, payments, freeze })
   const done = await reconcile(parts, await parts.store.begin(), new AbortController().signal)
   await close()
   print(json ? reportJson(done) : reportText(done))

@@ -17,12 +17,12 @@ export const migrateCommand = () =>
     .action(async ({ plan }) => {
       const place = await openPlace(configuration())
       try {
-        const pending = await pendingMigrations(place.url)
+        const pending = await pendingMigrations(place.servers)
         if (pending.length === 0) return console.log("the schema is up to date")
         if (plan === true) return console.log(`to be applied:\n${pending.map(({ name }) => `  ${name}`).join("\n")}`)
         if (!place.isOurs)
           throw new CommandFailure("a running gateway of another version has the embedded database: stop it first")
-        const applied = await progress("migrating", migrate(place.url))
+        const applied = await progress("migrating", migrate(place.servers))
         return console.log(`applied:\n${applied.map((name) => `  ${name}`).join("\n")}`)
       } finally {
         await place.close()

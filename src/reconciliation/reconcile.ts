@@ -11,7 +11,7 @@ import { comparePayments, type PaymentsParts } from "./payments.ts"
 export interface ReconcileParts {
   readonly store: ReconciliationStore
   /** A connection of its own for the long statements. */
-  readonly connect: () => Connection
+  readonly connect: () => Promise<Connection>
   readonly payments: PaymentsParts
   readonly freeze: (accountId: string, reason: string) => Promise<unknown>
 }
@@ -40,7 +40,7 @@ export async function reconcile(parts: ReconcileParts, id: bigint, signal: Abort
 }
 
 async function books({ connect }: ReconcileParts, signal: AbortSignal): Promise<readonly Finding[]> {
-  const connection = connect()
+  const connection = await connect()
   using _dropped = { [Symbol.dispose]: () => connection.discard() }
   return await checkBooks(connection, signal)
 }

@@ -18,7 +18,7 @@ import { actorStore } from "../store/actor-store.ts"
 import { estimateFactorStore } from "../store/estimate-factors.ts"
 import { endUserSecret, installationName } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
-import type { Store } from "../store/open.ts"
+import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
 import { inGroups } from "../upstream/departures.ts"
 import type { Backend } from "../upstream/providers.ts"
@@ -33,6 +33,7 @@ export interface ServerOptions {
   readonly fatal: (reason: string) => void
   /** Waits that are nobody's to configure, shorter: for tests. */
   readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
+  readonly ownSessions?: NonNullable<StoreParts["ownSessions"]>
 }
 
 /** Long enough for a laptop's nap (decisions §6). */

@@ -64,7 +64,7 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
   })
   const { actors, bodies, underWay } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway)
-  const notices = await hearNotices(config, { gateway, events, refreshCatalogue })
+  const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue })
   const { accounts, keys } = openAccounts(config, database, gateway)
   const payments = openPayments(config, database, (accountId, topUpId) => {
     actors.accounts.freed(accountId)
@@ -72,7 +72,7 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
   })
   const daily = dailyReconciliation({
     config,
-    url: store.url,
+    servers: store.servers,
     database,
     payments,
     freeze: (accountId, reason) => accounts.freeze(accountId, reason),
@@ -122,11 +122,12 @@ function catalogueReader(database: Database, gateway: Gateway): () => Promise<vo
 /** What other processes on the same database say. The embedded database has none. */
 async function hearNotices(
   { DATABASE_URL: url }: Config,
+  { servers }: Store,
   { gateway, events, refreshCatalogue }: Pick<Parts, "gateway" | "events" | "refreshCatalogue">,
 ): Promise<Notices | undefined> {
   if (url === undefined) return undefined
   return await Notices.listen({
-    url,
+    servers,
     heard: (notice) => {
       if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
       if (notice.about !== "catalogue") gateway.hear(notice)

@@ -6,10 +6,11 @@
 import { connect, type Socket } from "node:net"
 import postgres from "postgres"
 import { teachArrays } from "./arrays.ts"
+import { prepareSession, type ServerState } from "./server-state.ts"
 import type { Sql } from "./sql.ts"
 
 export interface ConnectionOptions {
-  /** As libpq reads it; `?host=/directory` names the directory of a unix socket. */
+  /** Of one server (hosts.ts); `?host=/directory` names the directory of a unix socket. */
   readonly url: string
   readonly connectTimeoutMs: number
   /** After this the server itself ends a statement that was abandoned here, so that it cannot hold locks for long. 0 is never. */
@@ -20,13 +21,16 @@ export interface ConnectionOptions {
 
 export class Connection {
   readonly sql: Sql
-  readonly #sockets: Socket[] = []
+  readonly #overNetwork: boolean
+  readonly #statementTimeoutMs: number
   readonly #onClosed: (() => void)[] = []
+  #socket: Socket | undefined
   #closed = false
-  #missing = false
 
   constructor(options: ConnectionOptions) {
     const { url, socketPath } = locate(options.url)
+    this.#overNetwork = socketPath === undefined
+    this.#statementTimeoutMs = options.statementTimeoutMs
     const settings = {
       max: 1,
       fetch_types: false,
@@ -35,17 +39,13 @@ export class Connection {
       max_lifetime: null,
       connect_timeout: options.connectTimeoutMs / 1000,
       types: { bigint: postgres.BigInt },
-      connection: { application_name: "loket", statement_timeout: options.statementTimeoutMs },
+      connection: { application_name: "loket" },
       onnotice: () => {},
       // Not among postgres.js' documented options: it is how its own `listen` hears, which reconnects.
       onnotify: options.onNotify,
       onclose: () => this.discard(),
-      // The server's parameters come before it is ready, so that this is queued behind the first statement alone.
-      onparameter: () => {
-        if (socketPath === undefined) this.#missUsSoon()
-      },
       // Our own socket, because postgres.js only ever half-closes its own, which a dead network never answers.
-      socket: (parsed: { host: string[]; port: number[] }) => this.#dial(parsed, socketPath),
+      socket: ({ host, port }: { host: string[]; port: number[] }) => this.#dial(host[0], port[0], socketPath),
     } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown; onnotify: unknown }
     this.sql = postgres(url, settings)
     teachArrays(this.sql)
@@ -53,6 +53,14 @@ export class Connection {
 
   get closed(): boolean {
     return this.#closed
+  }
+
+  /** Tells the server what it has to know, and asks what it is. Before anything else; rejects when the connection is lost. */
+  prepare(): Promise<ServerState> {
+    const { promise: lost, reject } = Promise.withResolvers<never>()
+    this.onClosed(() => reject(connectionLost()))
+    const options = { statementTimeoutMs: this.#statementTimeoutMs, overNetwork: this.#overNetwork }
+    return Promise.race([prepareSession(this.sql, options), lost])
   }
 
   /** Calls back once, when the connection is lost or discarded. */
@@ -65,7 +73,7 @@ export class Connection {
   discard(): void {
     if (this.#closed) return
     this.#closed = true
-    for (const socket of this.#sockets) socket.destroy()
+    this.#socket?.destroy()
     void this.sql.end({ timeout: 0 }).catch(() => {})
     for (const callback of this.#onClosed) callback()
   }
@@ -76,26 +84,10 @@ export class Connection {
     this.discard()
   }
 
-  /**
-   * Asks the server to notice soon when this machine is gone, and with it whatever would end the connection: by keepalives
-   * while it is silent, by a limit on what stays unacknowledged. A server's own patience is hours, and so long it would keep
-   * locks. Statements of their own, because poolers refuse start-up parameters, and because no server need know them:
-   * without them everything works.
-   */
-  #missUsSoon(): void {
-    if (this.#missing) return
-    this.#missing = true
-    for (const statement of noticeTheDead) void this.sql.unsafe(statement).catch(() => {})
-  }
-
-  #dial(parsed: { host: string[]; port: number[] }, socketPath: string | undefined): Socket {
+  #dial(host: string | undefined, port: number | undefined, socketPath: string | undefined): Socket {
     // A connection that ends before it is ready is dialled again by postgres.js, without pause or end, its caller waiting.
-    // Once for each host is enough.
-    const host = parsed.host[this.#sockets.length]
-    if (this.#closed || host === undefined) {
-      throw Object.assign(new Error("the connection was lost before it was ready"), { code: "CONNECTION_CLOSED" })
-    }
-    const socket = socketPath ? connect(socketPath) : connect(parsed.port[this.#sockets.length] ?? 5432, host)
+    if (this.#closed || this.#socket !== undefined) throw connectionLost()
+    const socket = socketPath ? connect(socketPath) : connect(port ?? 5432, host ?? "localhost")
     // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name.
     Object.assign(socket, { host })
     // postgres.js hears of errors until it lets go of the socket; an attempt to connect may fail after that, heard by nobody.
@@ -103,26 +95,16 @@ export class Connection {
     socket.setNoDelay(true)
     // Ten probes a second apart follow.
     socket.setKeepAlive(true, 5_000)
-    this.#sockets.push(socket)
+    this.#socket = socket
     return socket
   }
 }
 
-/** After so many milliseconds the server gives a silent machine up. With the look of its neighbours they are under 15 s. */
-const GONE_MS = 8_000
-const PROBE_S = 2
-
-/** The limit rules keepalives too where it is known; elsewhere two probes are as long. */
-const noticeTheDead = [
-  `select set_config('tcp_keepalives_idle', '${GONE_MS / 1000 - 2 * PROBE_S}', false),
-    set_config('tcp_keepalives_interval', '${PROBE_S}', false), set_config('tcp_keepalives_count', '2', false)`,
-  `select set_config('tcp_user_timeout', '${GONE_MS}', false)`,
-]
+const connectionLost = () =>
+  Object.assign(new Error("the connection was lost before it was ready"), { code: "CONNECTION_CLOSED" })
 
 /** libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting. */
 function locate(text: string): { url: string; socketPath: string | undefined } {
-  // A list of hosts is no URL, but postgres.js reads it.
-  if (!URL.canParse(text)) return { url: text, socketPath: undefined }
   const url = new URL(text)
   const directory = url.searchParams.get("host")
   if (!directory?.startsWith("/")) return { url: text, socketPath: undefined }

@@ -5,9 +5,10 @@
  */
 import postgres from "postgres"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Connection } from "./connection.ts"
+import type { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
 import { Gate } from "./gate.ts"
+import { ServerRefused, Servers } from "./servers.ts"
 import type { Sql } from "./sql.ts"
 
 export type { Sql }
@@ -39,7 +40,8 @@ export interface Database {
 }
 
 export interface DatabaseOptions {
-  readonly url: string
+  /** An address for this pool alone, or the servers that several pools share. */
+  readonly url: string | Servers
   /** How many statements may be under way at once. */
   readonly connections: number
   /** How many more may wait for a connection; one over that is refused at once. */
@@ -59,15 +61,16 @@ export function openDatabase(options: DatabaseOptions): Database {
 class Pool implements Database {
   readonly #gate: Gate
   readonly #maxAttemptMs: number
-  readonly #connect: () => Connection
+  readonly #servers: Servers
+  readonly #ownsServers: boolean
   /** The most recently used one is taken first, so that few stay open under little load. */
   readonly #idle: Connection[] = []
 
   constructor({ url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS }: DatabaseOptions) {
     this.#gate = new Gate({ size: connections, maxWaiting })
     this.#maxAttemptMs = maxAttemptMs
-    const connectionOptions = { url, connectTimeoutMs: maxAttemptMs, statementTimeoutMs: maxAttemptMs + 1000 }
-    this.#connect = () => new Connection(connectionOptions)
+    this.#ownsServers = typeof url === "string"
+    this.#servers = typeof url === "string" ? new Servers(url) : url
   }
 
   async run<T>(statement: (sql: Sql) => PromiseLike<T>, options: RunOptions = {}): Promise<T> {
@@ -102,6 +105,7 @@ class Pool implements Database {
   async close(): Promise<void> {
     await this.#gate.close()
     await Promise.all(this.#idle.splice(0).map((connection) => connection.end()))
+    if (this.#ownsServers) await this.#servers.close()
   }
 
   async #attempt<T>(
@@ -114,27 +118,35 @@ class Pool implements Database {
     using _inside = pass
     const leftMs = Math.min(attemptMs, deadline - systemClock.running())
     if (leftMs <= 0) return new Lost(refusals.late, false)
-    const connection = this.#take()
+    const until = systemClock.running() + leftMs
+    let connection: Connection | undefined
     try {
-      const value = await within(leftMs, statement(connection.sql))
+      connection = this.#takeIdle() ?? (await this.#connect(leftMs))
+      const forItMs = until - systemClock.running()
+      if (forItMs <= 0) throw new NoAnswer(`no connection within ${Math.round(leftMs)} ms`)
+      const value = await within(forItMs, statement(connection.sql))
       this.#idle.push(connection)
       return { value }
     } catch (error) {
-      if (error instanceof postgres.PostgresError && !isLost(error)) {
+      if (connection && error instanceof postgres.PostgresError && !isLost(error)) {
         this.#idle.push(connection)
         throw error
       }
-      connection.discard()
+      connection?.discard()
       if (isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
       throw error
     }
   }
 
-  #take(): Connection {
+  #takeIdle(): Connection | undefined {
     for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
       if (!connection.closed) return connection
     }
-    return this.#connect()
+    return undefined
+  }
+
+  #connect(timeoutMs: number): Promise<Connection> {
+    return this.#servers.connect({ timeoutMs, statementTimeoutMs: this.#maxAttemptMs + 1000 })
   }
 }
 
@@ -170,8 +182,9 @@ const connectionCodes = new Set([
  */
 const transientState = /^(?:08|53|57P|58)|^(?:40001|40P01|40003|25006|57014)$/
 
-function isLost(error: unknown): error is Error {
-  if (error instanceof NoAnswer) return true
+/** It says nothing of the statement itself. */
+export function isLost(error: unknown): error is Error {
+  if (error instanceof NoAnswer || error instanceof ServerRefused) return true
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return false
   if (!(error instanceof postgres.PostgresError)) return connectionCodes.has(error.code)
   return transientState.test(error.code) || isBrokenSession(error)

@@ -5,6 +5,7 @@
 import postgres from "postgres"
 import { openDatabase, type Database } from "./database.ts"
 import { migrations, type Migration } from "./migrations/index.ts"
+import type { Servers } from "./servers.ts"
 
 /** The database's history is not this program's: an applied migration was edited, or is unknown here. */
 export class SchemaMismatch extends Error {
@@ -22,7 +23,7 @@ const takeLock = "select pg_advisory_xact_lock(hashtextextended('loket:migration
  * Applies what is missing, in order, and returns the names of what it applied. Throws `SchemaMismatch`,
  * `DatabaseUnavailable`, or the `PostgresError` of a migration that Postgres refused.
  */
-export async function migrate(url: string, wanted: readonly Migration[] = migrations): Promise<string[]> {
+export async function migrate(url: string | Servers, wanted: readonly Migration[] = migrations): Promise<string[]> {
   const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS })
   try {
     // Several statements in one simple query are one transaction, and the lock is held to its end.
@@ -48,7 +49,7 @@ export async function migrate(url: string, wanted: readonly Migration[] = migrat
 
 /** What `migrate` would apply, in order; changes nothing. Throws as it does. */
 export async function pendingMigrations(
-  url: string,
+  url: string | Servers,
   wanted: readonly Migration[] = migrations,
 ): Promise<readonly Migration[]> {
   const db = openDatabase({ url, connections: 1 })

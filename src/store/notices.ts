@@ -6,8 +6,9 @@
  * The embedded database needs none of this: it has one process, which knows what it did.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import { Connection } from "./connection.ts"
+import type { Connection } from "./connection.ts"
 import { pause, within } from "./deadline.ts"
+import type { Servers } from "./servers.ts"
 
 export type Notice =
   | { readonly about: "account" | "key"; readonly id: string; readonly what: "freed" }
@@ -27,7 +28,7 @@ export type Notice =
 
 export interface NoticesOptions {
   /** Not through a pooler that shares sessions. */
-  readonly url: string
+  readonly servers: Servers
   /** Accounts by id, keys by the hex of their hash. */
   readonly heard: (notice: Notice) => void
   /** Some may have been missed. */
@@ -90,20 +91,20 @@ export class Notices {
   }
 
   async #connect(): Promise<Connection | undefined> {
-    const connection = new Connection({
-      url: this.#options.url,
-      connectTimeoutMs: ANSWER_MS,
-      statementTimeoutMs: ANSWER_MS,
-      onNotify: (_, payload) => {
-        const notice = parseNotice(payload)
-        if (notice !== undefined) this.#options.heard(notice)
-      },
-    })
+    let connection: Connection | undefined
     try {
+      connection = await this.#options.servers.connect({
+        timeoutMs: ANSWER_MS,
+        statementTimeoutMs: ANSWER_MS,
+        onNotify: (_, payload) => {
+          const notice = parseNotice(payload)
+          if (notice !== undefined) this.#options.heard(notice)
+        },
+      })
       await within(ANSWER_MS, connection.sql`listen loket`)
       return connection
     } catch {
-      connection.discard()
+      connection?.discard()
       return undefined
     }
   }

@@ -10,17 +10,22 @@ import { DataDirectoryInUse } from "./embedded/lock.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
 import { APART_AT_ONCE } from "../../actors/ledger.ts"
 import { migrate } from "./migrate.ts"
+import { proveSessions } from "./pooler.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
+import { Servers } from "./servers.ts"
+import { Timelines } from "./timelines.ts"
 
 export interface StoreParts {
   readonly config: Pick<Config, "DATABASE_URL" | "DATA_DIR" | "DATABASE_CONNECTIONS" | "EMBEDDED_SYNC">
   readonly log: Log
   readonly fatal: (reason: string) => void
+  /** Each connection of `DATABASE_URL` has a session of its own, which is proved. False for tests on an embedded database. */
+  readonly ownSessions?: boolean
 }
 
 export interface Store {
   /** For a connection of one's own. */
-  readonly url: string
+  readonly servers: Servers
   readonly database: Database
   /** The ledger's own connections, so that no crowd of readers delays a commit. */
   readonly ledgerDatabase: Database
@@ -33,7 +38,7 @@ export interface Store {
 /** One that was given up may still be closing beside the one that is in use. */
 const LEDGER_CONNECTIONS = 2 + APART_AT_ONCE
 
-export async function openStore({ config, log, fatal }: StoreParts): Promise<Store> {
+export async function openStore({ config, log, fatal, ownSessions = true }: StoreParts): Promise<Store> {
   const embedded =
     config.DATABASE_URL === undefined
       ? await openEmbedded({
@@ -44,15 +49,19 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
           onNoCheckpoint: (error) => log.warn("no checkpoint", { error }),
         })
       : undefined
-  const url = embedded?.url ?? config.DATABASE_URL ?? ""
-  const applied = await migrate(url)
+  const servers = new Servers(embedded?.url ?? config.DATABASE_URL ?? "", {
+    timelines: embedded ? new Timelines() : timelinesIn(config.DATA_DIR, log),
+    log,
+  })
+  if (embedded === undefined && ownSessions) await proveSessions(servers)
+  const applied = await migrate(servers)
   if (applied.length > 0) log.info("migrated", { migrations: applied.join(" ") })
-  const database = openDatabase({ url, connections: config.DATABASE_CONNECTIONS })
-  const ledgerDatabase = openDatabase({ url, connections: LEDGER_CONNECTIONS })
+  const database = openDatabase({ url: servers, connections: config.DATABASE_CONNECTIONS })
+  const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS })
   const process = await registerProcess({
     db: database,
-    lockUrl: config.DATABASE_URL,
-    onFenced: () => fatal("another process took this one for dead and closed it"),
+    lockOn: embedded ? undefined : servers,
+    onFenced: fatal,
   })
 
   const closeDeadProcesses = async () => {
@@ -68,7 +77,7 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
   await closeDeadProcesses()
 
   return {
-    url,
+    servers,
     database,
     ledgerDatabase,
     process,
@@ -77,6 +86,7 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
       await process.close().catch((error: unknown) => log.warn("leases not given back", { error: String(error) }))
       await ledgerDatabase.close()
       await database.close()
+      await servers.close()
       await embedded?.close()
     },
   }
@@ -86,12 +96,15 @@ export async function openStore({ config, log, fatal }: StoreParts): Promise<Sto
  * The database alone, for a command: nothing is leased or closed. Where a running gateway has the embedded database, it is
  * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet).
  */
-export async function openForCommand(config: StoreParts["config"]): Promise<Pick<Store, "url" | "database" | "close">> {
+export async function openForCommand(
+  config: StoreParts["config"],
+): Promise<Pick<Store, "servers" | "database" | "close">> {
   const place = await openPlace(config)
-  if (place.isOurs) await migrate(place.url)
-  const database = openDatabase({ url: place.url, connections: 1 })
+  const { servers } = place
+  if (place.isOurs) await migrate(servers)
+  const database = openDatabase({ url: servers, connections: 1 })
   return {
-    url: place.url,
+    servers,
     database,
     async close() {
       await database.close()
@@ -110,30 +123,37 @@ export async function openExisting(config: StoreParts["config"]): ReturnType<typ
 
 /** Where the database is, as it is found: not migrated. */
 export interface Place {
-  readonly url: string
+  readonly servers: Servers
   /** To be migrated by whoever opened it: no running gateway has it. */
   readonly isOurs: boolean
   close(): Promise<void>
 }
-
-const nothing = async (): Promise<void> => {}
 
 export async function openPlace({
   DATABASE_URL: url,
   DATA_DIR: dataDir,
   EMBEDDED_SYNC: syncsCommits,
 }: StoreParts["config"]): Promise<Place> {
-  if (url !== undefined) return { url, isOurs: true, close: nothing }
+  if (url !== undefined) {
+    // A directory is not made for a command.
+    const timelines = existsSync(dataDir) ? timelinesIn(dataDir) : new Timelines()
+    const servers = new Servers(url, { timelines })
+    return { servers, isOurs: true, close: () => servers.close() }
+  }
   try {
     const embedded = await openEmbedded({ dataDir, syncsCommits })
-    return { url: embedded.url, isOurs: true, close: () => embedded.close() }
+    return { servers: new Servers(embedded.url), isOurs: true, close: () => embedded.close() }
   } catch (error) {
     const address = error instanceof DataDirectoryInUse ? embeddedAddress(dataDir) : undefined
     if (address === undefined) throw error
-    const database = openDatabase({ url: address, connections: 1 })
+    const servers = new Servers(address)
+    const database = openDatabase({ url: servers, connections: 1 })
     const answers = await database.ping()
     await database.close()
     if (!answers) throw error
-    return { url: address, isOurs: false, close: nothing }
+    return { servers, isOurs: false, close: () => servers.close() }
   }
 }
+
+const timelinesIn = (dataDir: string, log?: Log): Timelines =>
+  new Timelines(join(dataDir, "timelines"), (error) => log?.warn("timeline not kept", { error: String(error) }))

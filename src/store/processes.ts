@@ -8,17 +8,18 @@ import { nanoid } from "nanoid"
 import type { Share } from "../../actors/share.ts"
 import type { Database } from "./database.ts"
 import { type ClosingStatements, processStatements } from "./process-statements.ts"
+import type { Servers } from "./servers.ts"
 import { SessionLock } from "./session-lock.ts"
 
 export interface ProcessOptions {
   readonly db: Database
   /**
-   * The server's address, for the session lock's own connection; not through a pooler that shares sessions. Undefined on
-   * the embedded database, whose sessions are one, and whose data directory admits one process: any other is dead.
+   * For the session lock's own connection; not through a pooler that shares sessions. Undefined on the embedded database,
+   * whose sessions are one, and whose data directory admits one process: any other is dead.
    */
-  readonly lockUrl: string | undefined
+  readonly lockOn: Servers | undefined
   /** Another process took this one for dead and closed it. Nothing it leased is its own any more; it should end. */
-  readonly onFenced: () => void
+  readonly onFenced: (why: string) => void
 }
 
 export interface RegisteredProcess {
@@ -46,13 +47,14 @@ interface Closed {
 /** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
 const REPRIEVE_MS = 5000
 
-export async function registerProcess({ db, lockUrl, onFenced }: ProcessOptions): Promise<RegisteredProcess> {
+export async function registerProcess({ db, lockOn, onFenced }: ProcessOptions): Promise<RegisteredProcess> {
   const id = `prc_${nanoid()}`
   const statements = processStatements(db)
   // The lock before the row, so that nobody ever sees the row of a living process with its lock free.
-  const lock = lockUrl === undefined ? undefined : await SessionLock.take({ url: lockUrl, processId: id, onFenced })
+  const lock = lockOn && (await SessionLock.take({ servers: lockOn, processId: id, onFenced }))
   const exclusive = lock !== undefined
   await statements.registerProcess(id)
+  lock?.registered()
   return {
     id,
     serve: () => statements.serve(id),

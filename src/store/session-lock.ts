@@ -3,9 +3,11 @@
  * server drops with the connection. A lost connection is replaced at once, and the lock taken again, unless another
  * process has closed this one in the meantime. Times in milliseconds.
  */
-import { Connection } from "./connection.ts"
+import type { Connection } from "./connection.ts"
 import { DatabaseUnavailable, type Sql } from "./database.ts"
 import { pause, within } from "./deadline.ts"
+import { SessionsShared } from "./pooler.ts"
+import type { Servers } from "./servers.ts"
 
 const ANSWER_MS = 5000
 /** How often a silent connection is asked whether it still is one. */
@@ -18,16 +20,19 @@ export function lockKey(sql: Sql, id: ReturnType<Sql> | string) {
 }
 
 interface Options {
-  readonly url: string
+  readonly servers: Servers
   readonly processId: string
-  /** Called once: the process was closed by another. The lock is given up then. */
-  readonly onFenced: () => void
+  /** Called once: this process has no place in the database any more, and why. The lock is given up then. */
+  readonly onFenced: (why: string) => void
 }
 
 export class SessionLock {
   readonly #options: Options
   readonly #released = Promise.withResolvers<void>()
   #over = false
+  #registered = false
+  /** The session that holds the lock: its process on the server. */
+  #session: number | undefined
   #watching: Promise<void> = Promise.resolve()
   /** On the monotonic clock: when the lock was last lost. */
   lostAt = -Infinity
@@ -43,6 +48,11 @@ export class SessionLock {
     if (!connection) throw new DatabaseUnavailable("The lock of this process could not be taken")
     lock.#watching = lock.#watch(connection)
     return lock
+  }
+
+  /** From now on the database knows this process; one that does not know it has not got what was written before. */
+  registered(): void {
+    this.#registered = true
   }
 
   async release(): Promise<void> {
@@ -74,13 +84,16 @@ export class SessionLock {
     const { processId, onFenced } = this.#options
     while (!this.#over && !connection.closed) {
       try {
-        const rows = await within(
+        const isRegistered = this.#registered
+        const [row] = await within(
           ANSWER_MS,
-          connection.sql`select from processes where id = ${processId} and closed_at is not null`,
+          connection.sql<{ session: number; open: boolean | null }[]>`
+            select pg_backend_pid() as session, (select closed_at is null from processes where id = ${processId}) as open`,
         )
-        if (rows.length > 0) {
+        const why = this.#whyOver(row, isRegistered)
+        if (why !== undefined) {
           this.#end()
-          onFenced()
+          onFenced(why)
           return
         }
       } catch {
@@ -91,21 +104,31 @@ export class SessionLock {
     }
   }
 
+  #whyOver(row: { session: number; open: boolean | null } | undefined, isRegistered: boolean): string | undefined {
+    if (row?.open === false) return "another process took this one for dead and closed it"
+    if (row?.open !== true && isRegistered)
+      return "the database does not know this process: the server that it began on was left for one that had not heard of it"
+    if (row?.session !== this.#session) return new SessionsShared().message
+    return undefined
+  }
+
   /** A connection that holds the lock; undefined if there is none to be had now, or another session has the lock. */
   async #acquire(): Promise<Connection | undefined> {
-    const { url, processId } = this.#options
-    const connection = new Connection({ url, connectTimeoutMs: ANSWER_MS, statementTimeoutMs: ANSWER_MS })
+    const { servers, processId } = this.#options
+    let connection: Connection | undefined
     try {
-      const rows = await within(
+      connection = await servers.connect({ timeoutMs: ANSWER_MS, statementTimeoutMs: ANSWER_MS })
+      const [row] = await within(
         ANSWER_MS,
-        connection.sql<{ held: boolean }[]>`
-          select pg_try_advisory_lock(${lockKey(connection.sql, processId)}) as held`,
+        connection.sql<{ held: boolean; session: number }[]>`
+          select pg_try_advisory_lock(${lockKey(connection.sql, processId)}) as held, pg_backend_pid() as session`,
       )
-      if (rows[0]?.held) return connection
+      this.#session = row?.session
+      if (row?.held) return connection
     } catch {
       // The same as not getting it: the caller tries again.
     }
-    connection.discard()
+    connection?.discard()
     return undefined
   }
 }

@@ -9,7 +9,8 @@ import type { ModelSeed } from "../../src/catalogue/schema.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
-import { directConnection, onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
+import { Servers } from "../../src/store/servers.ts"
+import { onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
 
 export const PAYMENT_SECRET = "a secret of the tests"
 const root = join(import.meta.dir, "../..")
@@ -101,11 +102,14 @@ export class House implements AsyncDisposable {
   async books<T>(work: (sql: Sql) => PromiseLike<T>, at?: string): Promise<T> {
     const { DATA_DIR: dataDir = "", DATABASE_URL: url = at } = this.#env
     const embedded = url === undefined ? await openEmbedded({ dataDir }) : undefined
-    const connection = directConnection(embedded?.url ?? at ?? url ?? "")
+    const servers = new Servers(embedded?.url ?? at ?? url ?? "")
     try {
-      return await work(connection.sql)
-    } finally {
+      const connection = await servers.connect({ timeoutMs: 10_000, statementTimeoutMs: 0 })
+      const found = await work(connection.sql)
       await connection.end()
+      return found
+    } finally {
+      await servers.close()
       await embedded?.close()
     }
   }

@@ -16,7 +16,7 @@ import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts
 import { seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
-import { openTestDatabase } from "../store/harness.ts"
+import { onPostgres, openTestDatabase } from "../store/harness.ts"
 
 const PAYMENT_SECRET = "a secret of the tests"
 
@@ -111,6 +111,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
     log: createLog("warn", (line) => complaints.push(line)),
     catalogueFile: { models: [plainModel({ format: "chat", model: "plain" })], aliases: [] },
     backends: new Map([simulated, ...(options.backends ?? [])].map((backend) => [backend.provider.id, backend])),
+    ownSessions: onPostgres,
     fatal: (reason) => complaints.push(`fatal: ${reason}`),
     ...(options.limits && { limits: options.limits }),
   })

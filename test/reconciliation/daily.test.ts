@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => world.close())
 
 /** The daily one of a process that is registered; `connect` may be made to fail. */
-async function daily(processId: string, connect: ReconcileParts["connect"] = () => directConnection(world.url)) {
+async function daily(processId: string, connect: ReconcileParts["connect"] = async () => directConnection(world.url)) {
   await world.sql`insert into processes (id) values (${processId}) on conflict do nothing`
   const { db } = world
   const store = reconciliationStore(db)
@@ -93,7 +93,7 @@ test("what differs is one line of the log, with whom it froze", async () => {
 
 test("one that was broken off is not done, and is taken up again by its own process alone", async () => {
   let fit = false
-  const connect = () => {
+  const connect = async () => {
     const connection = directConnection(world.url)
     if (!fit) connection.discard()
     return connection
@@ -111,7 +111,7 @@ test("one that was broken off is not done, and is taken up again by its own proc
 })
 
 test("what a process that died had begun is done by another, once it is known to be dead", async () => {
-  const connect = () => {
+  const connect = async () => {
     const connection = directConnection(world.url)
     connection.discard()
     return connection

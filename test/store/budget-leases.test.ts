@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
 import { type BudgetPeriod, budgetStatements, growBudget, returnBudget } from "../../src/store/budget-leases.ts"
 import { registerProcess } from "../../src/store/processes.ts"
+import { Servers } from "../../src/store/servers.ts"
 import { Books, voidOf } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
@@ -97,7 +98,7 @@ test("a process that is closed leaves its part of the budget to others, and leas
   await books.commit(processId, { settlements: [books.settlement({ ...customer })] })
   const successor = await registerProcess({
     db: target.db,
-    lockUrl: onPostgres ? target.url : undefined,
+    lockOn: onPostgres ? new Servers(target.url) : undefined,
     onFenced: () => {},
   })
   await successor.closeProcess(processId)

@@ -207,14 +207,14 @@ test("a bug in building a statement is thrown as it is, and gives its place back
   expect(await db.ping()).toBe(true)
 })
 
-test("with the network cut fifty times a second every acknowledged row is there once, and nothing hangs", async () => {
+test("with the network cut thirty times a second every acknowledged row is there once, and nothing hangs", async () => {
   await using place = await behindProxy({ connections: 4 })
   const { db, proxy } = place
   const acknowledged: string[] = []
   const until = performance.now() + 2000
   const cutting = (async () => {
     while (performance.now() < until) {
-      await Bun.sleep(20)
+      await Bun.sleep(33)
       proxy.cut()
     }
   })()

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { growLease, returnLease } from "../../src/store/leases.ts"
 import { registerProcess } from "../../src/store/processes.ts"
+import { Servers } from "../../src/store/servers.ts"
 import { Books } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
@@ -18,7 +19,7 @@ afterEach(async () => {
 })
 
 const register = () =>
-  registerProcess({ db: target.db, lockUrl: onPostgres ? target.url : undefined, onFenced: () => {} })
+  registerProcess({ db: target.db, lockOn: onPostgres ? new Servers(target.url) : undefined, onFenced: () => {} })
 
 test("one process alone leases all there is, and asking again changes nothing", async () => {
   const { accountId } = await books.account(1_000n)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { registerProcess } from "../../src/store/processes.ts"
+import { Servers } from "../../src/store/servers.ts"
 import { Books, voidOf } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
@@ -21,7 +22,7 @@ const openings = () => target.sql<{ request_id: string }[]>`select request_id fr
 async function close(processId: string): Promise<void> {
   const successor = await registerProcess({
     db: target.db,
-    lockUrl: onPostgres ? target.url : undefined,
+    lockOn: onPostgres ? new Servers(target.url) : undefined,
     onFenced: () => {},
   })
   await successor.closeProcess(processId)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { type RegisteredProcess, registerProcess } from "../../src/store/processes.ts"
+import { Servers } from "../../src/store/servers.ts"
 import { onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 let target: TestDatabase
@@ -15,7 +16,7 @@ afterEach(async () => {
 })
 
 const register = (onFenced: () => void = () => {}) =>
-  registerProcess({ db: target.db, lockUrl: onPostgres ? target.url : undefined, onFenced })
+  registerProcess({ db: target.db, lockOn: onPostgres ? new Servers(target.url) : undefined, onFenced })
 
 /** A process that died: its row is there, and nobody has its lock. */
 async function deadProcess(id: string): Promise<string> {

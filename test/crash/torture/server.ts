@@ -38,16 +38,55 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Undefined where there are no binaries. It listens on loopback, and trusts the networks of further addresses. */
   static async build(addresses: readonly string[] = []): Promise<PostgresServer | undefined> {
-    const bin = binaries()
-    if (bin === undefined) return undefined
-    const root = mkdtempSync(join(tmpdir(), "loket-server-"))
-    chmodSync(root, 0o777)
-    const server = new PostgresServer(bin, root, mountDisk(DISK_MB), await freePort(), addresses)
+    const server = await PostgresServer.#empty(addresses)
+    if (server === undefined) return undefined
     await server.#run("initdb", "-D", server.#data, "--auth=trust", "--username=postgres", "--wal-segsize=1")
     const lines = addresses.map((address) => `host all all ${address}/30 trust\n`)
     appendFileSync(join(server.#data, "pg_hba.conf"), lines.join(""))
     await server.start()
     return server
+  }
+
+  /** A standby of another server, on an address of its own. */
+  static async standbyOf(primary: PostgresServer, addresses: readonly string[] = []): Promise<PostgresServer> {
+    const server = await PostgresServer.#empty(addresses)
+    if (server === undefined) throw new Error("there are no programs of a server")
+    await server.follow(primary)
+    return server
+  }
+
+  static async #empty(addresses: readonly string[]): Promise<PostgresServer | undefined> {
+    const bin = binaries()
+    if (bin === undefined) return undefined
+    const root = mkdtempSync(join(tmpdir(), "loket-server-"))
+    chmodSync(root, 0o777)
+    return new PostgresServer(bin, root, mountDisk(DISK_MB), await freePort(), addresses)
+  }
+
+  /**
+   * Becomes a standby with a fresh copy of the other server, which from then on acknowledges no commit that has not arrived
+   * here. What was here before is gone.
+   */
+  async follow(primary: PostgresServer): Promise<void> {
+    await this.stop("immediate")
+    rmSync(this.#data, { recursive: true, force: true })
+    await this.#run("pg_basebackup", "-D", this.#data, "-d", primary.url, "-R", "-X", "stream", "-c", "fast")
+    await this.start()
+    await primary.replicate(true)
+  }
+
+  /** Makes a standby the primary. It waits for no standby of its own. */
+  async promote(): Promise<void> {
+    await this.#run("pg_ctl", "-D", this.#data, "-w", "promote")
+    await this.replicate(false)
+  }
+
+  /** Whether commits wait for a standby. */
+  async replicate(toStandby: boolean): Promise<void> {
+    await this.admin(async (sql) => {
+      await sql.unsafe(`alter system set synchronous_standby_names = '${toStandby ? "*" : ""}'`)
+      await sql`select pg_reload_conf()`
+    })
   }
 
   /** Until it takes connections. A start that fails is tried again: a disk may have become free only now. */
@@ -157,7 +196,7 @@ function binaries(): string | undefined {
 
 const version = (path: string): number => Number(/postgresql\/(\d+)/.exec(path)?.[1] ?? 0)
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
   const { port } = listener
   listener.stop(true)

@@ -217,7 +217,7 @@ test("one that was closed while it still ran charges the customer nothing more",
   const [opening] = await old.sql<{ process_id: string }[]>`select process_id from openings`
   // By one that looks at no lock: what must never happen, and must do no harm.
   const db = openDatabase({ url: databaseUrl, connections: 1 })
-  const hasty = await registerProcess({ db, lockUrl: undefined, onFenced: () => {} })
+  const hasty = await registerProcess({ db, lockOn: undefined, onFenced: () => {} })
   await hasty.closeProcess(opening!.process_id)
   await hasty.close()
   await db.close()

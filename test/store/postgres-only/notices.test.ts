@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
 import { growLease, returnLease } from "../../../src/store/leases.ts"
 import { type Notice, Notices } from "../../../src/store/notices.ts"
+import { Servers } from "../../../src/store/servers.ts"
 import { Books } from "../../money/books.ts"
 import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
 import { openTestDatabase, type TestDatabase } from "../harness.ts"
@@ -20,7 +21,7 @@ beforeEach(async () => {
   heard = []
   missed = 0
   notices = await Notices.listen({
-    url: proxy.url,
+    servers: new Servers(proxy.url),
     heard: (notice) => void heard.push(notice),
     missed: () => void missed++,
   })

@@ -1,6 +1,7 @@
 /** A living process keeps its lock whatever happens to its connections, and one that has lost its place is told so. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { type RegisteredProcess, registerProcess } from "../../../src/store/processes.ts"
+import { Servers } from "../../../src/store/servers.ts"
 import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
 import { openTestDatabase, type TestDatabase } from "../harness.ts"
 
@@ -13,11 +14,11 @@ let fenced: Promise<void>
 beforeEach(async () => {
   target = await openTestDatabase()
   proxy = await openFaultProxy(target.url)
-  own = await registerProcess({ db: target.db, lockUrl: target.url, onFenced: () => {} })
+  own = await registerProcess({ db: target.db, lockOn: new Servers(target.url), onFenced: () => {} })
   const { promise, resolve } = Promise.withResolvers<void>()
   fenced = promise
   // Its lock alone goes through the proxy.
-  other = await registerProcess({ db: target.db, lockUrl: proxy.url, onFenced: resolve })
+  other = await registerProcess({ db: target.db, lockOn: new Servers(proxy.url), onFenced: () => resolve() })
 })
 afterEach(async () => {
   await other.close()

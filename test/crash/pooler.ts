@@ -1,0 +1,97 @@
+/** A PgBouncer of the tests' own before a server, with its defaults but for the mode. Undefined where it is not installed. */
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { connect } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort } from "./torture/server.ts"
+
+export type PoolMode = "session" | "transaction" | "statement"
+
+interface PoolerOptions {
+  readonly mode: PoolMode
+  /** Where it listens; loopback unless told otherwise. */
+  readonly host?: string
+}
+
+export class Pooler implements AsyncDisposable {
+  /** The server behind, by way of the pooler. */
+  readonly url: string
+  readonly #command: readonly string[]
+  readonly #root: string
+  #child: Bun.Subprocess | undefined
+
+  private constructor(program: string, root: string, url: string) {
+    const asUser = process.getuid?.() === 0 ? ["runuser", "-u", "postgres", "--"] : []
+    this.#command = [...asUser, program, "-q", join(root, "pgbouncer.ini")]
+    this.#root = root
+    this.url = url
+  }
+
+  static async build(target: string, { mode, host = "127.0.0.1" }: PoolerOptions): Promise<Pooler | undefined> {
+    const program = existsSync("/usr/sbin/pgbouncer") ? "/usr/sbin/pgbouncer" : Bun.which("pgbouncer")
+    if (program === null) return undefined
+    const root = mkdtempSync(join(tmpdir(), "loket-pooler-"))
+    chmodSync(root, 0o755)
+    const server = new URL(target)
+    const port = await freePort()
+    const settings = {
+      listen_addr: host,
+      listen_port: port,
+      unix_socket_dir: "",
+      auth_type: "trust",
+      auth_file: join(root, "users"),
+      pool_mode: mode,
+    }
+    const ini = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`)
+    const databases = `[databases]\n* = host=${server.hostname} port=${server.port}\n`
+    writeFileSync(join(root, "pgbouncer.ini"), `${databases}[pgbouncer]\n${ini.join("")}`, { mode: 0o644 })
+    writeFileSync(join(root, "users"), `"${server.username}" ""\n`, { mode: 0o644 })
+    const url = new URL(target)
+    url.host = `${host}:${port}`
+    const pooler = new Pooler(program, root, url.href)
+    await pooler.start()
+    return pooler
+  }
+
+  /** Until it takes connections. */
+  async start(): Promise<void> {
+    this.#child = Bun.spawn([...this.#command], { stdin: "ignore", stdout: "ignore", stderr: "ignore" })
+    const { hostname, port } = new URL(this.url)
+    while (!(await isOpen(hostname, Number(port)))) {
+      if (this.#child.exitCode !== null) throw new Error(`pgbouncer ended with ${this.#child.exitCode}`)
+      await Bun.sleep(20)
+    }
+  }
+
+  /** Starts it anew, from now on with transactions instead of sessions. */
+  async lend(): Promise<void> {
+    await this.kill()
+    const file = join(this.#root, "pgbouncer.ini")
+    writeFileSync(file, readFileSync(file, "utf8").replace("pool_mode = session", "pool_mode = transaction"))
+    await this.start()
+  }
+
+  /** At once, with everybody's connections. */
+  async kill(): Promise<void> {
+    // Of a command that is run as another user, the process is a child of the one that was started.
+    const { pid, exited } = this.#child ?? {}
+    if (pid !== undefined) Bun.spawnSync(["pkill", "-KILL", "-P", String(pid)])
+    this.#child?.kill("SIGKILL")
+    await exited
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill()
+    rmSync(this.#root, { recursive: true, force: true })
+  }
+}
+
+const isOpen = (host: string, port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, host)
+    socket.on("connect", () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on("error", () => resolve(false))
+  })

@@ -1,0 +1,141 @@
+/**
+ * Two PostgreSQL servers, one the standby of the other, and gateways that know both: whoever is promoted is found within five
+ * seconds, and an old primary is never written to.
+ */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { reconcile } from "../../money/reconcile.ts"
+import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
+import { PostgresServer } from "../torture/server.ts"
+
+const FOUND_WITHIN_MS = 5_000
+
+let stack: AsyncDisposableStack
+let one: PostgresServer
+let two: PostgresServer
+let house: House
+let ready: boolean
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack()
+  ready = false
+  const built = await PostgresServer.build()
+  if (built === undefined) {
+    process.stderr.write("left out: the programs of a PostgreSQL server are not on this machine\n")
+    return
+  }
+  one = stack.use(built)
+  two = stack.use(await PostgresServer.standbyOf(one))
+  const models = [modelSeed("quick", "chat", "input=1&output=20")]
+  house = stack.use(await House.build(models, { place: { DATABASE_URL: bothOf(one, two) } }))
+  ready = true
+}, 60_000)
+afterEach(() => stack.disposeAsync())
+
+const hostOf = (server: PostgresServer) => new URL(server.url).host
+const bothOf = (first: PostgresServer, second: PostgresServer) =>
+  `postgres://postgres@${hostOf(first)},${hostOf(second)}/postgres`
+
+async function start(env: Readonly<Record<string, string>> = {}): Promise<ChildGateway> {
+  const gateway = await house.start(env)
+  stack.defer(() => gateway.kill())
+  return gateway
+}
+
+const status = async (gateway: ChildGateway, { key }: Customer): Promise<number> => {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model: "quick", max_tokens: 20, messages: [{ role: "user", content: "Hello" }] }),
+  })
+  await response.text()
+  return response.status
+}
+
+/** How long it takes until a call is answered. Whatever was answered before is in `answered`. */
+async function untilServed(gateway: ChildGateway, customer: Customer): Promise<number> {
+  const since = performance.now()
+  while ((await status(gateway, customer)) !== 200) await Bun.sleep(20)
+  answered++
+  return performance.now() - since
+}
+let answered = 0
+beforeEach(() => {
+  answered = 0
+})
+
+const charged = async (server: PostgresServer): Promise<number> =>
+  (await server.admin((sql) => sql`select from usage where part = 0 and status = 'ok'`)).length
+
+test("a promotion and the way back are found within five seconds, and no charge is lost on the way", async () => {
+  if (!ready) return
+  const gateways = [await start(), await start({ DATABASE_URL: bothOf(two, one) })]
+  const customer = await gateways[0]!.customer(100_000)
+  for (const gateway of gateways) await untilServed(gateway, customer)
+  for (const [from, to] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    await from.stop("immediate")
+    await to.promote()
+    const tookMs = await Promise.all(gateways.map((gateway) => untilServed(gateway, customer)))
+    process.stderr.write(`found the new primary within ${tookMs.map((ms) => Math.round(ms)).join(" and ")} ms\n`)
+    for (const each of tookMs) expect(each).toBeLessThan(FOUND_WITHIN_MS)
+    // The old primary is a standby now, and whoever loses a connection is not led to it.
+    await from.follow(to)
+    await to.terminateBackends()
+    for (const gateway of gateways) expect(await untilServed(gateway, customer)).toBeLessThan(FOUND_WITHIN_MS)
+  }
+  for (const gateway of gateways) expect(await gateway.stop()).toBe(0)
+  expect(await charged(one)).toBe(answered)
+  await one.admin(reconcile)
+}, 120_000)
+
+test("a primary that was left is not written to: not by who runs, nor by who starts, nor by who finds nobody else", async () => {
+  if (!ready) return
+  const gateway = await start()
+  const customer = await gateway.customer(100_000)
+  await untilServed(gateway, customer)
+  // The old one lives on and takes writes: nobody has fenced it.
+  await one.replicate(false)
+  await two.promote()
+  const before = await charged(one)
+  await Bun.sleep(FOUND_WITHIN_MS)
+  await untilServed(gateway, customer)
+  const directory = mkdtempSync(join(tmpdir(), "loket-fresh-"))
+  stack.defer(() => rmSync(directory, { recursive: true }))
+  // Without any memory, and with the old one first in its list.
+  const fresh = await start({ DATA_DIR: directory })
+  await untilServed(fresh, customer)
+  expect(await charged(one)).toBe(before)
+  expect(await charged(two)).toBe(answered)
+  expect(await fresh.stop()).toBe(0)
+
+  await two.stop("fast")
+  expect(await status(gateway, customer)).toBe(503)
+  const alone = house.spawn({ DATA_DIR: directory, DATABASE_URL: one.url })
+  stack.defer(() => alone.kill())
+  expect(await alone.exited).toBe(1)
+  await alone.silent
+  expect(alone.complaints.join("\n")).toContain(
+    `${hostOf(one)} is on timeline 1, and timeline 2 of the same database was seen: it is an old primary`,
+  )
+  const open = await one.admin((sql) => sql`select from processes where closed_at is null`)
+  expect(open).toHaveLength(1)
+  await two.start()
+  expect(await untilServed(gateway, customer)).toBeLessThan(FOUND_WITHIN_MS)
+  expect(await charged(one)).toBe(before)
+  expect(await gateway.stop()).toBe(0)
+  await two.admin(reconcile)
+}, 120_000)
+
+test("a standby alone is refused with a sentence that names it", async () => {
+  if (!ready) return
+  const gateway = house.spawn({ DATABASE_URL: two.url })
+  stack.defer(() => gateway.kill())
+  expect(await gateway.exited).toBe(1)
+  await gateway.silent
+  expect(gateway.complaints.join("\n")).toContain(`${hostOf(two)} is a standby`)
+}, 60_000)

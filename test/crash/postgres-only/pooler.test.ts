@@ -1,0 +1,103 @@
+/** Gateways that reach their server through PgBouncer: with sessions of their own as it comes, without them not at all. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { reconcile } from "../../money/reconcile.ts"
+import { hello } from "../asking.ts"
+import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
+import { Servers } from "../../../src/store/servers.ts"
+import { Pooler, type PoolMode } from "../pooler.ts"
+import { PostgresServer } from "../torture/server.ts"
+
+let stack: AsyncDisposableStack
+let server: PostgresServer
+let ready: boolean
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack()
+  ready = false
+  const built = await PostgresServer.build()
+  if (built === undefined) {
+    process.stderr.write("left out: the programs of a PostgreSQL server are not on this machine\n")
+    return
+  }
+  server = stack.use(built)
+  ready = true
+}, 60_000)
+afterEach(() => stack.disposeAsync())
+
+/** Undefined, and loudly so, where there is no PgBouncer. */
+async function houseBehind(mode: PoolMode): Promise<{ house: House; pooler: Pooler } | undefined> {
+  const pooler = ready ? await Pooler.build(server.url, { mode }) : undefined
+  if (pooler === undefined) {
+    process.stderr.write("left out: PgBouncer is not on this machine\n")
+    return undefined
+  }
+  stack.use(pooler)
+  const place = { DATABASE_URL: pooler.url }
+  const house = stack.use(await House.build([modelSeed("quick", "chat", "input=1&output=20")], { place }))
+  return { house, pooler }
+}
+
+const status = async (gateway: ChildGateway, { key }: Customer): Promise<number> => {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model: "quick", max_tokens: 20, messages: hello }),
+  })
+  await response.text()
+  return response.status
+}
+
+test("two gateways behind a pooler that gives each client a session work as it comes, and go on when it was started anew", async () => {
+  const built = await houseBehind("session")
+  if (built === undefined) return
+  const { house, pooler } = built
+  const gateways = [await house.start(), await house.start()]
+  for (const gateway of gateways) stack.defer(() => gateway.kill())
+  const customer = await gateways[0]!.customer(100_000)
+  for (const gateway of gateways) expect(await status(gateway, customer)).toBe(200)
+  // The server itself ends what was abandoned, though the pooler hands on no start-up parameter.
+  const limited = await new Servers(pooler.url).connect({ timeoutMs: 5_000, statementTimeoutMs: 200 })
+  const ended = limited.sql`select pg_sleep(10)`.then(
+    () => "it slept",
+    (error: Error) => error.message,
+  )
+  expect(await ended).toContain("statement timeout")
+  await limited.end()
+  await pooler.kill()
+  expect(await status(gateways[0]!, customer)).toBe(503)
+  await pooler.start()
+  for (const gateway of gateways) while ((await status(gateway, customer)) !== 200) await Bun.sleep(50)
+  // Long enough for each to look for dead ones: nobody was closed.
+  await Bun.sleep(11_000)
+  for (const gateway of gateways) expect(await status(gateway, customer)).toBe(200)
+  for (const gateway of gateways) expect(await gateway.stop()).toBe(0)
+  for (const gateway of gateways) expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
+  await server.admin(reconcile)
+}, 120_000)
+
+for (const mode of ["transaction", "statement"] as const)
+  test(`a pooler that lends sessions for a ${mode} is recognised at the start, which says what to set and writes nothing`, async () => {
+    const built = await houseBehind(mode)
+    if (built === undefined) return
+    for (let n = 0; n < 3; n++) {
+      const gateway = built.house.spawn()
+      stack.defer(() => gateway.kill())
+      expect(await gateway.exited).toBe(1)
+      await gateway.silent
+      expect(gateway.complaints.join("\n")).toContain("Set pool_mode = session for this database")
+    }
+    const tables = await server.admin((sql) => sql`select from pg_tables where schemaname = 'public'`)
+    expect(tables).toHaveLength(0)
+  }, 60_000)
+
+test("a pooler that begins to lend sessions while a gateway runs ends it, and says why", async () => {
+  const built = await houseBehind("session")
+  if (built === undefined) return
+  const { house, pooler } = built
+  const gateway = await house.start()
+  stack.defer(() => gateway.kill())
+  await pooler.lend()
+  expect(await gateway.exited).toBe(1)
+  await gateway.silent
+  expect(gateway.complaints.join("\n")).toContain("Set pool_mode = session")
+}, 60_000)
