@@ -126,3 +126,6 @@ function allowed(schema: TSchema): string {
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
   return schema.description ?? "any text"
 }
+
+/** Every variable that is read, but for those that other files name. */
+export const variableNames: readonly string[] = Object.keys({ ...settings, ...options })

@@ -1,6 +1,7 @@
 /** The one table of commands, in the order and the groups in which help shows them. */
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { accountCommand } from "./account.ts"
+import { doctorCommand } from "./doctor/doctor.ts"
 import { keyCommand } from "./key.ts"
 import { migrateCommand } from "./migrate.ts"
 import { operatorCommand } from "./operator.ts"
@@ -14,4 +15,5 @@ export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpt
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand],
   "Look after": [accountCommand, keyCommand, topUpCommand, reconcileCommand],
+  "Check and keep": [doctorCommand],
 }

@@ -1,9 +1,12 @@
 /** `loket migrate`: the schema, brought up to date before a gateway does so at its start; or what that would be. */
-import { migrate, pendingMigrations } from "../store/migrate.ts"
+import { openDatabase } from "../store/database.ts"
+import { migrate, schemaState } from "../store/migrate.ts"
 import { openPlace } from "../store/open.ts"
 import { command, CommandFailure } from "./command.ts"
 import { progress } from "./progress.ts"
 import { configuration } from "./settings.ts"
+
+const REACH_MS = 15_000
 
 export const migrateCommand = () =>
   command("migrate", {
@@ -16,8 +19,13 @@ export const migrateCommand = () =>
     .option("--plan", "show what would run, and change nothing")
     .action(async ({ plan }) => {
       const place = await openPlace(configuration())
+      const database = openDatabase({ url: place.servers, connections: 1 })
       try {
-        const pending = await pendingMigrations(place.servers)
+        const { pending, foreign } = await database.run(schemaState, { deadlineMs: REACH_MS })
+        if (foreign.length > 0)
+          throw new CommandFailure(
+            `the schema is of another version (${foreign.join(", ")}): run that version, or a newer one`,
+          )
         if (pending.length === 0) return console.log("the schema is up to date")
         if (plan === true) return console.log(`to be applied:\n${pending.map(({ name }) => `  ${name}`).join("\n")}`)
         if (!place.isOurs)
@@ -25,6 +33,7 @@ export const migrateCommand = () =>
         const applied = await progress("migrating", migrate(place.servers))
         return console.log(`applied:\n${applied.map((name) => `  ${name}`).join("\n")}`)
       } finally {
+        await database.close()
         await place.close()
       }
     })

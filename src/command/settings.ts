@@ -19,7 +19,7 @@ interface SeedFiles {
 }
 
 /** Or one line for each thing that is wrong. */
-async function readSeedFiles(
+export async function readSeedFiles(
   config: Pick<Config, "CATALOGUE_FILE" | "PROVIDERS_FILE">,
 ): Promise<(SeedFiles & { readonly passedOver: readonly string[] }) | string[]> {
   const catalogueFile = await readCatalogueFile(config.CATALOGUE_FILE)

@@ -3,7 +3,7 @@
  * so a process that dies leaves it applied or not. Any number of processes may start at once: they queue on one lock.
  */
 import postgres from "postgres"
-import { openDatabase, type Database } from "./database.ts"
+import { openDatabase, type Database, type Sql } from "./database.ts"
 import { migrations, type Migration } from "./migrations/index.ts"
 import type { Servers } from "./servers.ts"
 
@@ -47,23 +47,25 @@ export async function migrate(url: string | Servers, wanted: readonly Migration[
   }
 }
 
-/** What `migrate` would apply, in order; changes nothing. Throws as it does. */
-export async function pendingMigrations(
-  url: string | Servers,
-  wanted: readonly Migration[] = migrations,
-): Promise<readonly Migration[]> {
-  const db = openDatabase({ url, connections: 1 })
-  try {
-    const [found] = await db.run(
-      (sql) => sql<{ there: boolean }[]>`
-      select to_regclass('schema_migrations') is not null as there`,
-      { deadlineMs: REACH_MS, retry: true },
-    )
-    const before = found?.there === true ? await applied(db) : new Map<string, string>()
-    check(before, wanted)
-    return wanted.filter(({ name }) => !before.has(name))
-  } finally {
-    await db.close()
+/** How a database's schema stands to this program's; changes nothing. */
+interface SchemaState {
+  /** What `migrate` would apply, in order. */
+  readonly pending: readonly Migration[]
+  /** Applied, but unknown here or another one here. */
+  readonly foreign: readonly string[]
+}
+
+export async function schemaState(sql: Sql, wanted: readonly Migration[] = migrations): Promise<SchemaState> {
+  const [found] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`
+  const rows =
+    found?.there === true
+      ? await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations order by name`
+      : []
+  const known = new Map(wanted.map(({ name, sql: text }) => [name, sha256(text)]))
+  const there = new Set(rows.map(({ name }) => name))
+  return {
+    pending: wanted.filter(({ name }) => !there.has(name)),
+    foreign: rows.filter((row) => known.get(row.name) !== row.sha256).map(({ name }) => name),
   }
 }
 

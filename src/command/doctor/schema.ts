@@ -1,0 +1,78 @@
+/** What is in the database: the schema's version, whose the tables are, what we may do, and what the books last said. */
+import type { Sql } from "../../store/database.ts"
+import { schemaState } from "../../store/migrate.ts"
+import { type Finding, look, ok, wrong } from "./finding.ts"
+
+/** Asks only what needs no privilege, and stops where the rest would be guessed. */
+export async function schema(sql: Sql, user: string): Promise<readonly Finding[]> {
+  const [rights] = await sql<{ creates: boolean; denied: string[]; not_ours: string[] }[]>`
+    select has_schema_privilege(current_schema(), 'create') as creates,
+      coalesce(array_agg(c.relname::text order by c.relname) filter (
+        where not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+          and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))), '{}') as denied,
+      coalesce(array_agg(c.relname::text order by c.relname) filter (
+        where not pg_has_role(c.relowner, 'usage')), '{}') as not_ours
+    from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'`
+  const denied = rights?.denied ?? []
+  if (denied.length > 0)
+    return [
+      wrong(
+        `${user} may not read and write ${some(denied)}`,
+        `as their owner: \`grant select, insert, update, delete on all tables in schema public to ${user}\``,
+      ),
+    ]
+  const { pending, foreign } = await schemaState(sql)
+  if (foreign.length > 0)
+    return [
+      wrong(
+        `the schema is of another version: ${foreign.join(", ")}`,
+        "run the version that made it, or a newer one; an older one does not start",
+      ),
+    ]
+  const found: Finding[] = []
+  if (pending.length === 0) found.push(ok("the schema is up to date"))
+  else {
+    found.push(
+      look(`${pending.length} migrations are to be applied`, "`loket migrate --plan` shows them; `start` applies them"),
+    )
+    if (rights?.creates === false)
+      found.push(
+        wrong(
+          `${user} may not create tables, which the migrations do`,
+          `\`grant create on schema public to ${user}\`, or let it own the database`,
+        ),
+      )
+    if ((rights?.not_ours.length ?? 0) > 0)
+      found.push(
+        wrong(
+          `${some(rights?.not_ours ?? [])} belong to another role, so that migrations cannot alter them`,
+          `\`reassign owned by <that role> to ${user}\`, or migrate as their owner`,
+        ),
+      )
+    return found
+  }
+  return [...found, ...(await books(sql))]
+}
+
+const some = (names: readonly string[]): string =>
+  names.length <= 3 ? names.join(", ") : `${names.slice(0, 3).join(", ")} and ${names.length - 3} more tables`
+
+async function books(sql: Sql): Promise<Finding[]> {
+  const [row] = await sql<{ operators: boolean; accounts: boolean; differences: number | null; models: boolean }[]>`
+    select exists (select from accounts where role = 'operator' and deleted_at is null) as operators,
+      exists (select from accounts) as accounts, exists (select from models) as models,
+      (select differences from reconciliations where ended_at is not null order by id desc limit 1)::int as differences`
+  const found: Finding[] = []
+  if (row?.models === false)
+    found.push(look("the catalogue is empty", "`loket seed` fills it; so does the first start"))
+  if (row?.accounts === true && !row.operators)
+    found.push(look("nobody is an operator", "`loket operator <email>` makes an account one"))
+  if ((row?.differences ?? 0) > 0)
+    found.push(
+      wrong(
+        `the last reconciliation found ${row?.differences} differences`,
+        '`loket reconcile` shows them; see "When the books do not agree" in docs/operating.md',
+      ),
+    )
+  return found
+}

@@ -1,0 +1,149 @@
+/** The environment: values that are wrong, that contradict each other, or that somebody meant otherwise. */
+import { type Config, variableNames } from "../../config.ts"
+import { isLoopback } from "../../http/dashboard/session.ts"
+import type { Provider } from "../../catalogue/model.ts"
+import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
+
+/** One line for each variable that cannot be read, as a start would say. */
+export const unreadable = (problems: readonly string[]): readonly Finding[] =>
+  problems.map((problem) => wrong(problem, "set the variable to an allowed value, or unset it for its default"))
+
+/** Of names that are alike, one was likely meant. */
+const MOST_TYPOS = 2
+const SHORTEST_GUESSED = 8
+
+/** Variables that are set, that nobody reads, and that look like one that is read. */
+export function misspelt(environment: Readonly<Record<string, string | undefined>>, providers: readonly Provider[]) {
+  const known = [...variableNames, ...providers.flatMap(secretNames)]
+  return Object.keys(environment).flatMap((name): Finding[] => {
+    if (name.length < SHORTEST_GUESSED || known.includes(name)) return []
+    const meant = known.find((each) => each.length >= SHORTEST_GUESSED && distance(name, each) <= MOST_TYPOS)
+    return meant === undefined || (environment[meant] ?? "") !== ""
+      ? []
+      : [look(`${name} is set, and nothing reads it`, `if ${meant} was meant, rename it`)]
+  })
+}
+
+const secretNames = ({ apiKeyEnv, signing }: Provider): string[] =>
+  [apiKeyEnv, signing?.secretKeyEnv, signing?.sessionTokenEnv].filter((name) => name !== undefined)
+
+/** Levenshtein's. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}
+
+export function settings(config: Config): readonly Finding[] {
+  const found = [...listening(config), ...paying(config)]
+  return found.length > 0 ? found : [ok("every variable can be read, and none contradicts another")]
+}
+
+function listening(config: Config): Finding[] {
+  const found: Finding[] = []
+  const { HOST, PORT, METRICS_PORT, REUSE_PORT, DATABASE_URL, CLIENT_ADDRESS_HEADER } = config
+  if (METRICS_PORT !== undefined && METRICS_PORT === PORT && PORT !== 0)
+    found.push(wrong(`METRICS_PORT and PORT are both ${PORT}`, "give METRICS_PORT a port of its own"))
+  if (REUSE_PORT && DATABASE_URL === undefined)
+    found.push(
+      wrong(
+        "REUSE_PORT is true, but the embedded database admits one process",
+        "set DATABASE_URL to a PostgreSQL server, or unset REUSE_PORT",
+      ),
+    )
+  if (!isLoopback(HOST)) {
+    found.push(
+      look(
+        `HOST is ${HOST}, so that others reach the gateway by plain HTTP`,
+        "put a proxy that ends TLS before it and set HOST=127.0.0.1, or firewall the port",
+      ),
+    )
+    if (METRICS_PORT !== undefined)
+      found.push(look(`the metrics on ${HOST}:${METRICS_PORT} are for everybody`, "firewall METRICS_PORT"))
+  } else if (CLIENT_ADDRESS_HEADER === undefined) {
+    found.push(
+      look(
+        "CLIENT_ADDRESS_HEADER is unset on a loopback HOST: behind a proxy all people have one address",
+        "behind a proxy set it to the header in which the proxy names the client, such as X-Forwarded-For",
+      ),
+    )
+  }
+  return found
+}
+
+function paying(config: Config): Finding[] {
+  const found: Finding[] = []
+  const { PAYMENT_PROVIDER, PAYMENT_SIMULATED_SECRET, MIDTRANS_SERVER_KEY: key, MIDTRANS_BASE_URL: base } = config
+  if (PAYMENT_SIMULATED_SECRET !== undefined)
+    found.push(wrong("PAYMENT_SIMULATED_SECRET is set: anybody can top up without paying", "unset it in production"))
+  if (PAYMENT_PROVIDER === "simulated")
+    found.push(
+      look("PAYMENT_PROVIDER is simulated: nobody can pay", "set PAYMENT_PROVIDER=midtrans and MIDTRANS_SERVER_KEY"),
+    )
+  else if (key === undefined)
+    found.push(
+      wrong(
+        "MIDTRANS_SERVER_KEY is unset: no charge is made and no payment is credited",
+        "set it to the server key that Midtrans shows under Settings, Access Keys",
+      ),
+    )
+  if (key !== undefined && key.startsWith("SB-") !== new URL(base).hostname.includes("sandbox"))
+    found.push(
+      wrong(
+        `MIDTRANS_SERVER_KEY is of ${key.startsWith("SB-") ? "the sandbox" : "production"}, and MIDTRANS_BASE_URL is not`,
+        "a key that begins with SB- goes with https://api.sandbox.midtrans.com, any other with https://api.midtrans.com",
+      ),
+    )
+  return found
+}
+
+const MAIL_MS = 5_000
+
+/** Whether the mail server takes us; nothing is sent. */
+export async function mail({ SMTP_URL }: Config): Promise<readonly Finding[]> {
+  if (SMTP_URL === undefined)
+    return [look("SMTP_URL is unset: nobody is told of a low balance", "set SMTP_URL and MAIL_FROM")]
+  const { createTransport } = await import("nodemailer")
+  const address = new URL(SMTP_URL)
+  for (const wait of ["connectionTimeout", "greetingTimeout", "socketTimeout"])
+    address.searchParams.set(wait, String(MAIL_MS))
+  const transport = createTransport(address.href)
+  try {
+    await transport.verify()
+    return [ok(`the mail server ${address.hostname} takes us`)]
+  } catch (error) {
+    return [
+      wrong(
+        `the mail server ${address.hostname} does not take us: ${messageOf(error)}`,
+        "check host, port, user and password of SMTP_URL",
+      ),
+    ]
+  } finally {
+    transport.close()
+  }
+}
+
+const SEARCH_MS = 5_000
+
+export async function searching({ SEARCH_URL }: Config): Promise<readonly Finding[]> {
+  if (SEARCH_URL === undefined) return []
+  const remedy = "check SEARCH_URL, and that settings.yml of the search server allows the format json"
+  try {
+    const answer = await fetch(`${SEARCH_URL.replace(/\/+$/, "")}/search?format=json&q=loket`, {
+      signal: AbortSignal.timeout(SEARCH_MS),
+    })
+    const body: unknown = answer.ok ? await answer.json() : undefined
+    return typeof body === "object" && body !== null && "results" in body
+      ? [ok("the search server answers")]
+      : [wrong(`the search server answers ${answer.status} without results`, remedy)]
+  } catch (error) {
+    return [wrong(`the search server does not answer: ${messageOf(error)}`, remedy)]
+  }
+}

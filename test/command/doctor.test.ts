@@ -1,0 +1,339 @@
+/** `loket doctor` names what is wrong and what to do about it: one seeded misconfiguration a row, on a machine that is in order otherwise. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Connection } from "../../src/store/connection.ts"
+import { directConnection, openPlace, type Place } from "../store/scratch.ts"
+import { loket } from "./loket.ts"
+
+type Finding = { readonly state: "ok" | "look" | "wrong"; readonly what: string; readonly remedy?: string }
+type Environment = Readonly<Record<string, string>>
+
+const scratch = mkdtempSync(join(tmpdir(), "loket-doctor-"))
+/** A provider that takes one key, and a server that is no gateway. */
+const provider = Bun.serve({
+  port: 0,
+  hostname: "127.0.0.1",
+  fetch: ({ headers, url }) =>
+    headers.get("authorization") === "Bearer right" || headers.get("x-api-key") === "right"
+      ? new Response("{}", { headers: url.includes("/late/") ? { Date: "Thu, 01 Jan 2026 00:00:00 GMT" } : {} })
+      : new Response("{}", { status: 401 }),
+})
+let database: Place
+let direct: Connection
+beforeAll(async () => {
+  database = await openPlace(true)
+  direct = directConnection(database.url)
+})
+afterAll(async () => {
+  await provider.stop(true)
+  await direct.end()
+  await database.remove()
+  rmSync(scratch, { recursive: true, force: true })
+})
+
+const file = (name: string, content: unknown): string => {
+  const path = join(scratch, name)
+  writeFileSync(path, JSON.stringify(content))
+  return path
+}
+const providersAt = (base_url: string, more: object = {}): string =>
+  file(`providers-${Bun.hash(base_url + JSON.stringify(more))}.json`, {
+    providers: ["first", "second"].map((id) => ({
+      id,
+      label: id,
+      base_url,
+      api_key_env: `${id.toUpperCase()}_PROVIDER_API_KEY`,
+      headers: {},
+      ...more,
+    })),
+  })
+const directory = (name: string): string => {
+  const path = join(scratch, name)
+  mkdirSync(path, { recursive: true })
+  return path
+}
+
+const inOrder = (): Environment => ({
+  PORT: "0",
+  DATA_DIR: directory("data"),
+  PROVIDERS_FILE: providersAt(provider.url.origin),
+  FIRST_PROVIDER_API_KEY: "right",
+  SECOND_PROVIDER_API_KEY: "right",
+  PAYMENT_PROVIDER: "midtrans",
+  MIDTRANS_SERVER_KEY: "Mid-server-x",
+  CLIENT_ADDRESS_HEADER: "X-Forwarded-For",
+})
+
+async function doctor(env: Environment): Promise<{ code: number; found: readonly Finding[] }> {
+  const { code, said, complaint } = await loket(env, "doctor", "--json")
+  if (said === "") throw new Error(complaint)
+  return { code, found: Object.values(JSON.parse(said) as Record<string, Finding[]>).flat() }
+}
+
+test("nothing is wrong where nothing is, and the text says so", async () => {
+  const { code, found } = await doctor(inOrder())
+  expect(found.filter(({ state }) => state === "wrong")).toEqual([])
+  expect(code).toBe(0)
+  const text = await loket(inOrder(), "doctor")
+  expect(text).toMatchObject({ code: 0, complaint: "" })
+  expect(text.said).toMatch(/^0 wrong, \d+ to look at, \d+ in order$/m)
+})
+
+interface Row {
+  readonly seeded: string
+  readonly env: () => Environment
+  readonly state?: "look"
+  readonly what: RegExp
+  readonly remedy: RegExp
+}
+
+const rows: readonly Row[] = [
+  {
+    seeded: "a value that cannot be read",
+    env: () => ({ PORT: "http" }),
+    what: /^PORT is "http"/,
+    remedy: /allowed value/,
+  },
+  {
+    seeded: "a name that was misspelt",
+    env: () => ({ SECOND_PROVDER_API_KEY: "x", SECOND_PROVIDER_API_KEY: "" }),
+    state: "look",
+    what: /^SECOND_PROVDER_API_KEY is set, and nothing reads it/,
+    remedy: /if SECOND_PROVIDER_API_KEY was meant/,
+  },
+  {
+    seeded: "one port for two listeners",
+    env: () => ({ PORT: "9187", METRICS_PORT: "9187" }),
+    what: /both 9187/,
+    remedy: /port of its own/,
+  },
+  {
+    seeded: "a shared port on the embedded database",
+    env: () => ({ REUSE_PORT: "true" }),
+    what: /admits one process/,
+    remedy: /set DATABASE_URL/,
+  },
+  {
+    seeded: "plain HTTP for others",
+    env: () => ({ HOST: "0.0.0.0" }),
+    state: "look",
+    what: /HOST is 0\.0\.0\.0/,
+    remedy: /ends TLS/,
+  },
+  {
+    seeded: "metrics for everybody",
+    env: () => ({ HOST: "0.0.0.0", METRICS_PORT: "0" }),
+    state: "look",
+    what: /metrics on 0\.0\.0\.0/,
+    remedy: /firewall/,
+  },
+  {
+    seeded: "no header for clients' addresses",
+    env: () => ({ CLIENT_ADDRESS_HEADER: "" }),
+    state: "look",
+    what: /all people have one address/,
+    remedy: /X-Forwarded-For/,
+  },
+  {
+    seeded: "free top-ups",
+    env: () => ({ PAYMENT_SIMULATED_SECRET: "s" }),
+    what: /anybody can top up without paying/,
+    remedy: /unset it/,
+  },
+  {
+    seeded: "payments without a key",
+    env: () => ({ MIDTRANS_SERVER_KEY: "" }),
+    what: /MIDTRANS_SERVER_KEY is unset/,
+    remedy: /Access Keys/,
+  },
+  {
+    seeded: "a sandbox's key in production",
+    env: () => ({ MIDTRANS_SERVER_KEY: "SB-Mid-server-x" }),
+    what: /is of the sandbox/,
+    remedy: /api\.sandbox\.midtrans\.com/,
+  },
+  {
+    seeded: "no provider",
+    env: () => ({ FIRST_PROVIDER_API_KEY: "", SECOND_PROVIDER_API_KEY: "" }),
+    what: /no provider is configured/,
+    remedy: /FIRST_PROVIDER_API_KEY, SECOND_PROVIDER_API_KEY/,
+  },
+  {
+    seeded: "a provider without a key",
+    env: () => ({ SECOND_PROVIDER_API_KEY: "" }),
+    state: "look",
+    what: /\d+ models of the provider second answer 503/,
+    remedy: /set SECOND_PROVIDER_API_KEY/,
+  },
+  {
+    seeded: "a key that the provider refuses",
+    env: () => ({ FIRST_PROVIDER_API_KEY: "stale" }),
+    what: /first: .* refuses the key \(401\)/,
+    remedy: /set FIRST_PROVIDER_API_KEY/,
+  },
+  {
+    seeded: "a key in quotes",
+    env: () => ({ FIRST_PROVIDER_API_KEY: '"right"' }),
+    what: /white space or a quote/,
+    remedy: /bare/,
+  },
+  {
+    seeded: "a provider that is away",
+    env: () => ({ PROVIDERS_FILE: providersAt("http://127.0.0.1:1") }),
+    what: /first: 127\.0\.0\.1:1 is not reached/,
+    remedy: /base_url/,
+  },
+  {
+    seeded: "a key that travels in the clear",
+    env: () => ({ PROVIDERS_FILE: providersAt("http://provider.invalid") }),
+    what: /travels to provider\.invalid unencrypted/,
+    remedy: /https:/,
+  },
+  {
+    seeded: "a clock that is wrong",
+    env: () => ({ PROVIDERS_FILE: providersAt(`${provider.url.origin}/late`) }),
+    what: /this machine's clock is \d+ s ahead of/,
+    remedy: /time service/,
+  },
+  {
+    seeded: "a catalogue that is not there",
+    env: () => ({ CATALOGUE_FILE: "/nowhere.json" }),
+    what: /\/nowhere\.json/,
+    remedy: /CATALOGUE_FILE/,
+  },
+  {
+    seeded: "a field that nobody knows",
+    env: () => ({ PROVIDERS_FILE: providersAt(provider.url.origin, { colour: "red" }) }),
+    state: "look",
+    what: /passed over: .*colour/,
+    remedy: /correct its name/,
+  },
+  {
+    seeded: "a data directory that is a file",
+    env: () => ({ DATA_DIR: file("a-file", {}) }),
+    what: /is no directory/,
+    remedy: /set DATA_DIR/,
+  },
+  {
+    seeded: "a database that is not whole",
+    env: () => (directory("broken/pg"), { DATA_DIR: directory("broken") }),
+    what: /is damaged/,
+    remedy: /restore/,
+  },
+  {
+    seeded: "a TMPDIR that is too long",
+    env: () => ({ TMPDIR: directory("long/".padEnd(100, "x")) }),
+    what: /too long for the path of a socket/,
+    remedy: /such as \/tmp/,
+  },
+  {
+    seeded: "a TMPDIR that is not there",
+    env: () => ({ TMPDIR: "/nowhere" }),
+    what: /nothing can be made in TMPDIR \/nowhere/,
+    remedy: /write to/,
+  },
+  {
+    seeded: "a port that is taken",
+    env: () => ({ PORT: String(provider.port) }),
+    what: /something else listens on/,
+    remedy: /ss -ltnp/,
+  },
+  {
+    seeded: "a HOST of another machine",
+    env: () => ({ HOST: "203.0.113.1" }),
+    what: /cannot be listened on/,
+    remedy: /ip addr/,
+  },
+  {
+    seeded: "a limit on requests",
+    env: () => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: "256" }),
+    what: /BUN_CONFIG_MAX_HTTP_REQUESTS is 256/,
+    remedy: /1024/,
+  },
+  {
+    seeded: "a mail server that is away",
+    env: () => ({ SMTP_URL: "smtp://127.0.0.1:1", MAIL_FROM: "a@b.id" }),
+    what: /mail server 127\.0\.0\.1 does not take us/,
+    remedy: /SMTP_URL/,
+  },
+  {
+    seeded: "a search server that is away",
+    env: () => ({ SEARCH_URL: "http://127.0.0.1:1" }),
+    what: /search server does not answer/,
+    remedy: /SEARCH_URL/,
+  },
+  {
+    seeded: "a search server without JSON",
+    env: () => ({ SEARCH_URL: provider.url.origin }),
+    what: /without results/,
+    remedy: /format json/,
+  },
+  {
+    seeded: "a database server that is away",
+    env: () => ({ DATABASE_URL: "postgres://a@127.0.0.1:1/a" }),
+    what: /^127\.0\.0\.1:1 is not reached|^nowhere\.invalid:5432 is not reached/,
+    remedy: /start the server/,
+  },
+  {
+    seeded: "a database host that nobody knows",
+    env: () => ({ DATABASE_URL: "postgres://a@nowhere.invalid/a" }),
+    what: /^127\.0\.0\.1:1 is not reached|^nowhere\.invalid:5432 is not reached/,
+    remedy: /name is not known|name server/,
+  },
+  // All connections to the embedded database are one session, as behind a pooler in transaction mode.
+  {
+    seeded: "a pooler in transaction mode",
+    env: () => ({ DATABASE_URL: database.url }),
+    what: /shares sessions among connections/,
+    remedy: /pool_mode = session/,
+  },
+]
+
+for (const { seeded, env, state = "wrong", what, remedy } of rows) {
+  test(`${seeded} is named, with what to do`, async () => {
+    const { code, found } = await doctor({ ...inOrder(), ...env() })
+    const named = found.filter((each) => each.state === state && what.test(each.what))
+    if (named.length === 0) throw new Error(`not named among\n${JSON.stringify(found, null, 1)}`)
+    expect(named[0]?.remedy).toMatch(remedy)
+    if (state === "wrong") expect(code).toBe(1)
+  })
+}
+
+const findings = async () => (await doctor({ ...inOrder(), DATABASE_URL: database.url })).found.map(({ what }) => what)
+
+test("the schema's version, the catalogue and the books are looked at too", async () => {
+  expect(await findings()).toContain("the catalogue is empty")
+  await direct.sql`insert into reconciliations (ended_at, claims, differences, not_compared) values (now(), '[]', 3, 0)`
+  expect(await findings()).toContain("the last reconciliation found 3 differences")
+  await direct.sql`insert into schema_migrations (name, sha256) values ('9999_future.sql', '')`
+  expect(await findings()).toContain("the schema is of another version: 9999_future.sql")
+  await direct.sql`delete from schema_migrations where name in ('9999_future.sql', '0030_gathered_answers.sql')`
+  expect(await findings()).toContain("1 migrations are to be applied")
+})
+
+test("a process that may open too few files is told how many it needs", async () => {
+  const child = Bun.spawn(["sh", "-c", 'ulimit -n 300; exec "$0" src/main.ts doctor', process.execPath], {
+    cwd: join(import.meta.dir, "../.."),
+    env: { PATH: process.env["PATH"], ...inOrder() },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "inherit",
+  })
+  const said = await new Response(child.stdout).text()
+  expect(said).toContain(
+    "the process may open 300 files; MAX_CONCURRENCY=4096 needs 8392\n         → set LimitNOFILE=65536",
+  )
+  expect(await child.exited).toBe(1)
+})
+
+test("a password or a key is never shown", async () => {
+  const env = {
+    ...inOrder(),
+    DATABASE_URL: "postgres://somebody:hunter2@127.0.0.1:1/a",
+    FIRST_PROVIDER_API_KEY: "sk-hunter3",
+  }
+  const { said, complaint } = await loket(env, "doctor")
+  expect(said + complaint).not.toMatch(/hunter/)
+})

@@ -1,0 +1,109 @@
+/** `loket doctor` against a server whose settings, privileges or limits are not as they should be. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Connection } from "../../../src/store/connection.ts"
+import { directConnection, openPlace, type Place } from "../../store/scratch.ts"
+import { loket } from "../loket.ts"
+
+const dataDir = mkdtempSync(join(tmpdir(), "loket-doctor-"))
+const role = `loket_doctor_${process.pid}`
+let place: Place
+let direct: Connection
+let name = ""
+beforeAll(async () => {
+  place = await openPlace(true)
+  direct = directConnection(place.url)
+  name = new URL(place.url).pathname.slice(1)
+  await direct.sql.unsafe(`create role ${role} login`)
+})
+afterAll(async () => {
+  await direct.sql.unsafe(`drop owned by ${role}; drop role ${role}`)
+  await direct.end()
+  await place.remove()
+  rmSync(dataDir, { recursive: true })
+})
+
+const at = (change: (url: URL) => void): string => {
+  const url = new URL(place.url)
+  change(url)
+  return url.href
+}
+const asRole = () => at((url) => void (url.username = role))
+
+async function said(url = place.url): Promise<string> {
+  const ran = await loket({ DATABASE_URL: url, DATA_DIR: dataDir, PORT: "0" }, "doctor")
+  return ran.said.replaceAll(/\s+→ /g, " → ")
+}
+
+/** What is set on the database holds for the next connection to it. */
+async function withSetting<T>(setting: string, value: string, work: () => Promise<T>): Promise<T> {
+  await direct.sql.unsafe(`alter database ${name} set ${setting} = ${value}`)
+  try {
+    return await work()
+  } finally {
+    const other = directConnection(at((url) => void (url.pathname = "/postgres")))
+    await other.sql.unsafe(`alter database ${name} reset ${setting}`)
+    await other.end()
+  }
+}
+
+test("a server in order is said to be", async () => {
+  const found = await said()
+  expect(found).toMatch(/ok +PostgreSQL \d+, with settings|look +autovacuum is off/)
+  expect(found).toContain("ok     the schema is up to date")
+})
+
+test("settings that lose or refuse what is written are named", async () => {
+  const cases = [
+    ["synchronous_commit", "off", /synchronous_commit is off: a power cut loses .* → `alter database/],
+    ["default_transaction_read_only", "on", /WRONG +\S+ is set to be read only → `alter database/],
+    ["default_transaction_isolation", "serializable", /WRONG +default_transaction_isolation is serializable → `alter/],
+  ] as const
+  for (const [setting, value, finding] of cases)
+    expect(await withSetting(setting, value, () => said())).toMatch(finding)
+})
+
+test("a role, a database and an encoding that are not there are named", async () => {
+  expect(await said(at((url) => void (url.pathname = "/nowhere")))).toMatch(/not reached: .*"nowhere".* → .*createdb/)
+  expect(await said(at((url) => void (url.username = "nobody")))).toMatch(/not reached: .*nobody.* → .*create the role/)
+  const ascii = `${name}_ascii`
+  await direct.sql.unsafe(`create database ${ascii} encoding 'SQL_ASCII' locale 'C' template template0`)
+  try {
+    expect(await said(at((url) => void (url.pathname = `/${ascii}`)))).toMatch(
+      /encoding is SQL_ASCII → `createdb -E UTF8/,
+    )
+  } finally {
+    await direct.sql.unsafe(`drop database ${ascii} with (force)`)
+  }
+})
+
+test("privileges that are missing are named, with the grant", async () => {
+  expect(await said(asRole())).toMatch(
+    new RegExp(`${role} may not read and write \\w+, \\w+, \\w+ and \\d+ more tables → .*grant select`),
+  )
+  await direct.sql.unsafe(`grant select, insert, update, delete on all tables in schema public to ${role}`)
+  expect(await said(asRole())).toContain("ok     the schema is up to date")
+  await direct.sql`delete from schema_migrations where name = '0030_gathered_answers.sql'`
+  const found = await said(asRole())
+  expect(found).toMatch(new RegExp(`${role} may not create tables.* → \`grant create on schema public to ${role}`))
+  expect(found).toMatch(/belong to another role.* → `reassign owned/)
+})
+
+test("too few connections are named", async () => {
+  await direct.sql.unsafe(`alter role ${role} connection limit 9`)
+  expect(await said(asRole())).toMatch(/\d+ connections are free .* a process takes up to 18 → raise max_connections/)
+})
+
+test("of several servers one has to take writes; a standby or one that is away beside it is no fault", async () => {
+  const two = place.url
+    .replace("127.0.0.1:5432", "127.0.0.1:5432,127.0.0.1:1")
+    .replace("localhost:5432", "localhost:5432,127.0.0.1:1")
+  const found = await said(two)
+  expect(found).toMatch(/look +127\.0\.0\.1:1 is not reached: .* → nothing listens there/)
+  expect(found).toContain("connections are free")
+  expect(await said("postgres://a@one,,two/db")).toMatch(
+    /WRONG +DATABASE_URL names the host "".* → write DATABASE_URL as/,
+  )
+})
