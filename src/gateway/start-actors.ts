@@ -185,7 +185,8 @@ function startAccount(
       startAgain(accountId)
       throw error
     })
-    if (opened === undefined) throw new Error(`no lease on ${accountId} can be had`)
+    // Closed by another process, this one has no access any more; a client that asks again finds one that has.
+    if (opened === undefined) throw new DatabaseUnavailable(`no lease on ${accountId} can be had`)
     const { id } = opened.lease
     const self = (news: LeaseNews) => tell({ type: "lease", news })
     const driver = leaseDriver({

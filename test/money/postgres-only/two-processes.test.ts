@@ -224,6 +224,10 @@ test("one that was closed while it still ran charges the customer nothing more",
 
   await underWay
   await ask(old, key, model)
+  // Who asks it for the first time is told to come again, and then finds another process.
+  const stranger = await young.person(10_000)
+  const refused = await ask(old, (await young.key(stranger)).key, model)
+  expect(refused.status).toBe(503)
   expect((await young.balance(person)).balance_micro).toBe((10_000 - PRICE_RP) * Rp)
   // The budget of 25 calls is whole again but for the first one, and so is the balance.
   expect(answered(await statuses(40, () => ask(young, key, model)))).toBe(24)
