@@ -23,7 +23,7 @@ const ranks: readonly (readonly string[])[] = [
   ["actors/budget.ts", "actors/key-windows.ts", "actors/ledger-lane.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
   ["src/event-stream.ts", "src/failure", "src/config.ts", "src/every.ts", "src/log.ts", "src/request-limit.ts"],
-  ["src/language"],
+  ["src/language", "src/systemd.ts"],
   ["src/search", "src/mail", "src/pdf"],
   ["src/catalogue", "src/wire", "src/simulator"],
   ["src/upstream", "src/store", "src/bodies"],

@@ -4,6 +4,7 @@ import { logToStandardOutput } from "../log.ts"
 import { ensureRequestLimit } from "../request-limit.ts"
 import { startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
+import { serviceManager } from "../systemd.ts"
 import { type Backend, configuredBackends } from "../upstream/providers.ts"
 import { command, CommandFailure } from "./command.ts"
 import { startDemo } from "./demo.ts"
@@ -50,6 +51,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     backends = new Map(providers.map(simulated))
   }
   const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
+  const manager = serviceManager(process.env, log)
   if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
     log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   if (isOpenDev)
@@ -71,11 +73,13 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     if (stopping) return
     stopping = true
     log.info("stopping", { signal })
+    manager.stopping()
     await server.stop()
     await simulator?.stop()
     await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
   }
   for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal).then(resolve, reject))
+  manager.ready()
   // Last, so that whoever reads it can stop it in order.
   log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
   if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))

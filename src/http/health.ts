@@ -2,7 +2,7 @@
  * `/healthz`: the process lives. `/readyz`: the database and the ledger answer, and the gateway takes calls (decisions §11).
  * `/about`: what the dashboard has to know of the gateway that serves it, before and after a sign-in.
  */
-import { Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { open } from "./route.ts"
@@ -16,6 +16,24 @@ export interface Readiness {
 }
 
 const LAG_LIMIT_MS = 2_000
+
+async function look(readiness: Readiness): Promise<{ readonly isReady: boolean; readonly body: Ready }> {
+  const database = await readiness.database()
+  const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
+  const draining = readiness.draining()
+  const isReady = database && ledger && !draining
+  return { isReady, body: { status: isReady ? "ready" : "not ready", database, ledger, draining } }
+}
+
+/** The same on a listener of the process's own, because a port that is shared is answered by any of them. */
+export async function answerHealth(path: string, readiness: Readiness): Promise<Response | undefined> {
+  if (path === "/healthz") return Response.json({ status: "ok" })
+  if (path !== "/readyz") return undefined
+  const { isReady, body } = await look(readiness)
+  return Response.json(body, { status: isReady ? 200 : 503 })
+}
+
+type Ready = Static<typeof ReadinessShape>
 
 const ReadinessShape = Type.Object({
   status: oneOf(["ready", "not ready"]),
@@ -44,13 +62,9 @@ export const healthController = (readiness: Readiness) =>
           alsoStatus: 503,
         },
         async ({ set }) => {
-          const database = await readiness.database()
-          const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
-          const draining = readiness.draining()
-          const ready = database && ledger && !draining
-          if (!ready) set.status = 503
-          const status = ready ? ("ready" as const) : ("not ready" as const)
-          return { status, database, ledger, draining }
+          const { isReady, body } = await look(readiness)
+          if (!isReady) set.status = 503
+          return body
         },
       ),
     )

@@ -1,8 +1,9 @@
-/** The listener that callers reach, and the one for Prometheus. */
+/** The listener that callers reach, and the one for Prometheus and whoever asks after this very process. */
 import type { Config } from "../config.ts"
 import { clientAddress, Connection } from "./connection.ts"
 import type { Descriptors } from "./descriptors.ts"
 import { unhandled, type EdgeOptions } from "./edge.ts"
+import { answerHealth, type Readiness } from "./health.ts"
 import type { Metrics } from "./metrics.ts"
 
 export interface ListenTerms extends EdgeOptions {
@@ -56,13 +57,15 @@ const cameByHttps = ({ headers }: Request): boolean =>
 export const listenForMetrics = ({
   config,
   metrics,
+  readiness,
   ...edge
-}: Omit<ListenTerms, "handle" | "handingOver" | "descriptors">) =>
+}: Omit<ListenTerms, "handle" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
   config.METRICS_PORT === undefined
     ? undefined
     : Bun.serve({
         hostname: config.HOST,
         port: config.METRICS_PORT,
-        fetch: (request) => metrics.respond(request),
+        fetch: async (request) =>
+          (await answerHealth(new URL(request.url).pathname, readiness)) ?? (await metrics.respond(request)),
         error: (error) => unhandled(error, edge),
       })

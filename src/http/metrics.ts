@@ -10,6 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
 import type { BodyBytes } from "../gateway/read-body.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
+import type { ProcessSign } from "../store/process-signs.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
 import { CallMetrics } from "./call-metrics.ts"
 import type { Descriptors } from "./descriptors.ts"
@@ -23,11 +24,16 @@ export interface Gauged {
   /** The reconciliation that ended last, if there was one. */
   readonly reconciled: () => LastReconciliation | undefined
   readonly descriptors: Pick<Descriptors, "look">
+  /** Of all processes on the database; undefined where there is one alone. */
+  readonly processes: (() => Promise<readonly ProcessSign[]>) | undefined
   /** What is held of request bodies. */
   readonly bodies: Pick<BodyBytes, "held" | "total">
 }
 
+type SetProcess = (labels: { readonly process_id: string }, value: number) => void
+
 export class Metrics {
+  #looking: Promise<readonly ProcessSign[]> | undefined
   readonly #registry = new Registry()
   readonly #calls = new CallMetrics(this.#registry)
   /** By status and error code. */
@@ -54,7 +60,7 @@ export class Metrics {
   }
 
   /** From now on tells what these have at the moment that it is asked. */
-  watch({ actors, models, underWay, reconciled, descriptors, bodies }: Gauged): void {
+  watch({ actors, models, underWay, reconciled, descriptors, bodies, processes }: Gauged): void {
     this.#gauge("in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
     this.#gauge(
       "slots",
@@ -130,7 +136,47 @@ export class Metrics {
       set({ state: "held" }, bodies.held)
       set({ state: "limit" }, bodies.total)
     })
+    if (processes !== undefined) this.#watchProcesses(processes)
     this.#gauge("process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
+  }
+
+  /** Every process tells of all, so that one that stands still is told of by its neighbours. */
+  #watchProcesses(processes: () => Promise<readonly ProcessSign[]>): void {
+    const each = (of: (sign: ProcessSign) => number | undefined) => async (set: SetProcess) => {
+      // A database that is away has metrics of its own.
+      const signs = await this.#signs(processes).catch(() => [])
+      for (const sign of signs) {
+        const value = of(sign)
+        if (value !== undefined) set({ process_id: sign.processId }, value)
+      }
+    }
+    const label = ["process_id"] as const
+    this.#gauge(
+      "process_leases",
+      "Accounts that a process on the database holds money of.",
+      label,
+      each((sign) => sign.leases),
+    )
+    this.#gauge(
+      "process_leased_micro",
+      "What is left of that money.",
+      label,
+      each((sign) => Number(sign.leased)),
+    )
+    this.#gauge(
+      "process_silence_seconds",
+      "Since a process on the database last gave a sign of life.",
+      label,
+      each((sign) => sign.silentS),
+    )
+  }
+
+  /** One look for all that is told at once. */
+  #signs(processes: () => Promise<readonly ProcessSign[]>): Promise<readonly ProcessSign[]> {
+    this.#looking ??= processes().finally(() => {
+      this.#looking = undefined
+    })
+    return this.#looking
   }
 
   finished(call: FinishedCall): void {
@@ -149,9 +195,10 @@ export class Metrics {
     byCode.set(code, (byCode.get(code) ?? 0) + 1)
   }
 
-  /** Answers `GET /metrics`, and nothing else. */
+  /** Answers `GET /metrics`; anything else is not found. */
   async respond(request: Request): Promise<Response> {
-    if (new URL(request.url).pathname !== "/metrics") return new Response("see /metrics\n", { status: 404 })
+    if (new URL(request.url).pathname !== "/metrics")
+      return new Response("see /metrics, /healthz and /readyz\n", { status: 404 })
     if (request.method !== "GET" && request.method !== "HEAD") return new Response("GET only\n", { status: 405 })
     const text = await this.#registry.metrics()
     return new Response(text, { headers: { "Content-Type": this.#registry.contentType } })

@@ -21,6 +21,7 @@ import { apiKeyStore } from "../store/api-keys.ts"
 import { loadCatalogue } from "../store/catalogue.ts"
 import type { Database } from "../store/database.ts"
 import { Notices } from "../store/notices.ts"
+import { processSigns } from "../store/process-signs.ts"
 import { openStore, type Store } from "../store/open.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { signUpStore } from "../store/sign-ups.ts"
@@ -87,6 +88,7 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
     reconciled: () => daily.last,
     descriptors,
     bodies,
+    processes: config.DATABASE_URL === undefined ? undefined : () => processSigns(database),
   })
   return {
     config,

@@ -9,7 +9,7 @@ import { authenticator } from "../http/dashboard/session.ts"
 import { contextOf, failureOf } from "../http/edge.ts"
 import { failureResponse } from "../http/errors.ts"
 import { eventsController } from "../http/events.ts"
-import { healthController } from "../http/health.ts"
+import { healthController, type Readiness } from "../http/health.ts"
 import { openapiController } from "../http/openapi-page.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { usageStore } from "../store/usage.ts"
@@ -59,15 +59,15 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
     )
     .use(eventsController({ events, accounts, authenticate }))
     .use(dashboardController())
-    .use(
-      healthController({
-        draining: () => gateway.isDraining,
-        database: () => database.ping(),
-        async ledgerLagMs() {
-          const view = await ports.actors.ledger.view()
-          return view instanceof Failure ? Infinity : view.lagMs
-        },
-      }),
-    )
+    .use(healthController(readinessOf({ gateway, store })))
   return app.use(openapiController(() => app.routes))
 }
+
+export const readinessOf = ({ gateway, store }: Pick<Parts, "gateway" | "store">): Readiness => ({
+  draining: () => gateway.isDraining,
+  database: () => store.database.ping(),
+  async ledgerLagMs() {
+    const view = await gateway.ports.actors.ledger.view()
+    return view instanceof Failure ? Infinity : view.lagMs
+  },
+})

@@ -8,7 +8,7 @@ import type { TopUps } from "../payments/top-ups.ts"
 import { startChores } from "./chores.ts"
 import type { ServerOptions } from "./gateway.ts"
 import { openParts } from "./parts.ts"
-import { routes } from "./routes.ts"
+import { readinessOf, routes } from "./routes.ts"
 
 export interface Server {
   readonly url: string
@@ -41,7 +41,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const edge = { log, now: () => systemClock.now() }
   const listening = { ...parts, ...edge }
   const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
-  const metricsServer = listenForMetrics({ config, metrics, ...edge })
+  const metricsServer = listenForMetrics({ config, metrics, readiness: readinessOf(parts), ...edge })
   const chores = await startChores(parts)
 
   return {

@@ -42,6 +42,15 @@ test("the numbers are served on their own port, and not on the gateway's", async
   expect((await fetch(new URL("/", gateway.server.metricsUrl))).status).toBe(404)
 })
 
+const beside = (path: string) => fetch(new URL(path, gateway.server.metricsUrl))
+
+test("whoever asks after this very process is answered on the same port", async () => {
+  expect(await (await beside("/healthz")).json()).toEqual({ status: "ok" })
+  const ready = await beside("/readyz")
+  expect(ready.status).toBe(200)
+  expect(await ready.json()).toEqual({ status: "ready", database: true, ledger: true, draining: false })
+})
+
 test("a finished call is counted with its tokens, its charge and its times", async () => {
   const model = await gateway.model({ format: "chat", script: "input=100&cached=40&written=20&output=7" })
   expect((await ask(model)).status).toBe(200)

@@ -1,0 +1,76 @@
+/**
+ * What systemd is told of this process, where its unit says `Type=notify`: that it takes calls, that it stops, and by a sign from
+ * the event loop at a third of `WatchdogSec` that it is neither frozen nor stuck in a turn (sd_notify(3), sd_watchdog_enabled(3)).
+ * Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun itself cannot send.
+ */
+import { dlopen, ptr } from "bun:ffi"
+import type { Log } from "./log.ts"
+
+export interface ServiceManager {
+  /** It takes calls; from now on it gives signs of life. */
+  ready(): void
+  /** It gives signs of life until it ends. */
+  stopping(): void
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+const SIGNS_PER_WATCHDOG = 3
+const MICROSECONDS = 1_000
+
+export function serviceManager(environment: Environment, log: Pick<Log, "warn">): ServiceManager {
+  const address = environment["NOTIFY_SOCKET"]
+  if (address === undefined || address === "") return { ready() {}, stopping() {} }
+  const send = datagramsTo(address)
+  let failed = false
+  const tell = (state: string) => {
+    const problem = send(state)
+    if (problem !== undefined && !failed) log.warn("systemd not told", { state, error: problem })
+    failed = problem !== undefined
+  }
+  const everyMs = watchdogMs(environment) / SIGNS_PER_WATCHDOG
+  return {
+    ready() {
+      tell("READY=1")
+      if (everyMs > 0) setInterval(() => tell("WATCHDOG=1"), everyMs)
+    },
+    stopping: () => tell("STOPPING=1"),
+  }
+}
+
+/** 0 when the unit has no watchdog, or it is another process's. */
+function watchdogMs({ WATCHDOG_USEC: usec = "", WATCHDOG_PID: pid }: Environment): number {
+  if (pid !== undefined && Number(pid) !== process.pid) return 0
+  return /^\d+$/.test(usec) ? Number(usec) / MICROSECONDS : 0
+}
+
+const AF_UNIX = 1
+const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000
+const MSG_DONTWAIT_NOSIGNAL = 0x40 | 0x4000
+
+/** Sends a text, and returns what went wrong. A leading `@` names a socket in the abstract namespace. */
+function datagramsTo(address: string): (text: string) => string | undefined {
+  let libc: ReturnType<typeof openLibc>
+  try {
+    libc = openLibc()
+  } catch (error) {
+    return () => String(error)
+  }
+  const path = Buffer.from(address.startsWith("@") ? `\0${address.slice(1)}` : address)
+  const target = Buffer.concat([new Uint8Array(new Uint16Array([AF_UNIX]).buffer), path])
+  return (text) => {
+    const socket = libc.socket(AF_UNIX, SOCK_DGRAM_CLOEXEC, 0)
+    if (socket < 0) return "no socket can be opened"
+    const bytes = Buffer.from(text)
+    const sent = libc.sendto(socket, ptr(bytes), bytes.length, MSG_DONTWAIT_NOSIGNAL, ptr(target), target.length)
+    libc.close(socket)
+    return sent === BigInt(bytes.length) ? undefined : `nothing can be sent to ${address}`
+  }
+}
+
+const openLibc = () =>
+  dlopen("libc.so.6", {
+    socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+    sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
+    close: { args: ["i32"], returns: "i32" },
+  }).symbols
