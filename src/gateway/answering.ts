@@ -10,9 +10,9 @@ import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
 import type { Turns } from "./states.ts"
 
-/** What goes to the client: a whole body, or a stream, whose bytes are in one piece where all of it is there. */
+/** What goes to the client: all of it, or a stream of what comes. */
 export interface Answer {
-  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
+  readonly body: string | ReadableStream<Uint8Array>
   readonly headers: Readonly<Record<string, string>>
 }
 

@@ -39,13 +39,15 @@ const encoder = new TextEncoder()
 
 export class Outbox {
   readonly #options: OutboxOptions
-  #pieces: Uint8Array<ArrayBuffer>[] = []
+  #pieces: string[] = []
   /** Of the pieces, those before this one have been taken. */
   #taken = 0
   #unread = 0
   #hasBegun = false
   #hasLeft = false
   #ended = false
+  /** The client has the head, and can take what there is. */
+  #isTaking = false
   #lastWriteAt = 0
   #lastTakenAt = 0
   #silence: Timer | undefined
@@ -78,23 +80,20 @@ export class Outbox {
   /** Nothing is kept for a client that has left. */
   write(text: string): void {
     if (text === "" || this.#hasLeft || this.#ended) return
-    const bytes = encoder.encode(text)
-    const { clock, stallMs, unread } = this.#options
+    const { clock, unread } = this.#options
     this.#lastWriteAt = clock.monotonic()
     this.#hasBegun = true
     if (this.#asking !== undefined) {
       const controller = this.#asking
       this.#asking = undefined
-      controller.enqueue(bytes)
+      controller.enqueue(encoder.encode(text))
       return
     }
-    if (this.#unread === 0) {
-      this.#lastTakenAt = clock.running()
-      this.#stall ??= clock.after(stallMs, () => this.#lookAtReader())
-    }
-    this.#pieces.push(bytes)
-    this.#unread += bytes.length + KEEPING_BYTES
-    unread.add(this, bytes.length + KEEPING_BYTES)
+    const bytes = Buffer.byteLength(text) + KEEPING_BYTES
+    this.#pieces.push(text)
+    this.#unread += bytes
+    unread.add(this, bytes)
+    if (this.#isTaking) this.#watchReader()
   }
 
   /** A sign of life. A client that does not read needs none, and must not be sent an unbounded number of them. */
@@ -126,19 +125,21 @@ export class Outbox {
   }
 
   /** What is to be sent, in one piece, where it has come to its end and is small; undefined otherwise. */
-  whole(): Uint8Array<ArrayBuffer> | undefined {
+  whole(): string | undefined {
     if (!this.#ended || this.#hasLeft || this.#unread > PIECE_BYTES) return undefined
     const pieces = this.#pieces
     this.#options.connection?.takeEnd().ends()
     this.#pieces = []
     this.#isTaken(this.#unread)
-    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
+    return pieces.join("")
   }
 
   /** What is to be sent, as it comes. */
   stream(): ReadableStream<Uint8Array> {
     this.#connection = this.#options.connection?.takeEnd()
     if (this.#hasLeft) this.#connection?.abandon()
+    this.#isTaking = true
+    if (this.#unread > 0) this.#watchReader()
     return new ReadableStream<Uint8Array>(
       { pull: (controller) => this.#pull(controller), cancel: () => this.leave() },
       { highWaterMark: 0 },
@@ -163,8 +164,9 @@ export class Outbox {
     let bytes = 0
     let taken = 0
     while (bytes < PIECE_BYTES) {
-      const piece = this.#pieces[this.#taken]
-      if (piece === undefined) break
+      const text = this.#pieces[this.#taken]
+      if (text === undefined) break
+      const piece = encoder.encode(text)
       this.#taken++
       bytes += piece.length
       taken += piece.length + KEEPING_BYTES
@@ -189,6 +191,13 @@ export class Outbox {
   }
 
   /** There is something that the client has not taken; it is gone when it has taken nothing for so long. */
+  #watchReader(): void {
+    if (this.#stall !== undefined || this.#hasLeft) return
+    const { clock, stallMs } = this.#options
+    this.#lastTakenAt = clock.running()
+    this.#stall = clock.after(stallMs, () => this.#lookAtReader())
+  }
+
   #lookAtReader(): void {
     const { clock, stallMs } = this.#options
     const leftMs = this.#lastTakenAt + stallMs - clock.running()
