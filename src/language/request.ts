@@ -2,7 +2,7 @@
  * What admission needs to know of a request, whatever format it came in. Of the body what is known stays as it was parsed:
  * a backend of the same format gets it back, written anew, with only what the gateway owns changed.
  */
-import { type JsonObject, present } from "./json.ts"
+import { type Json, type JsonObject, present } from "./json.ts"
 
 /** The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. */
 export const ENDPOINTS = ["chat", "messages", "responses"] as const
@@ -101,24 +101,36 @@ export const answerLimit = (
   { maxOutputTokens }: Pick<Forwarding, "maxOutputTokens">,
 ): number => Math.min(request.maxOutputTokens ?? maxOutputTokens, maxOutputTokens)
 
+/** How a format writes a body for its own backends. */
+export interface Forwarded {
+  /** The format's own fields: others were let in for the model that was asked, and another of its chain may not take them. */
+  readonly known: ReadonlyMap<string, unknown>
+  /** Of these, what the gateway writes itself. */
+  readonly rewritten: ReadonlySet<string>
+}
+
 /**
- * A shallow copy of the body with what every format changes alike. `isKnown` tells the format's own fields: the others
- * were let in for the model that was asked, and another model of its chain may not take them. `owned` is what the gateway
- * writes and a model may not take. `stream` is written as it was understood, so that `null` is not left to the backend's
- * reading; nothing is ever stored at a backend (decisions §8).
+ * A shallow copy of the body with what every format changes alike, without what is rewritten. `stream` is written as it was
+ * understood, so that `null` is not left to the backend's reading; nothing is ever stored at a backend (decisions §8).
  */
 export function forwardedBody(
   request: ModelRequest,
   forwarding: Forwarding,
-  { isKnown, owned }: { readonly isKnown: (name: string) => boolean; readonly owned: JsonObject },
+  { known, rewritten }: Forwarded,
 ): JsonObject {
-  const body: JsonObject = { ...request.body, ...owned }
-  for (const name of Object.keys(request.body))
-    if (!isKnown(name) && forwarding.pass?.includes(name) !== true) delete body[name]
-  for (const parameter of forwarding.strip) delete body[parameter]
-  body["model"] = forwarding.model
-  if (forwarding.stream) body["stream"] = true
-  else delete body["stream"]
+  const { pass, strip, model, stream } = forwarding
+  const body: JsonObject = {}
+  for (const name of Object.keys(request.body)) {
+    if (rewritten.has(name) || name === "stream" || strip.includes(name)) continue
+    if (known.has(name) || pass?.includes(name) === true) body[name] = request.body[name]
+  }
+  body["model"] = model
+  if (stream) body["stream"] = true
   if (present(body["store"])) body["store"] = false
   return body
+}
+
+/** Writes what is the gateway's to say, if the model takes it. */
+export function own(body: JsonObject, { strip }: Target, name: string, value: Json | undefined): void {
+  if (value !== undefined && !strip.includes(name)) body[name] = value
 }

@@ -27,8 +27,8 @@ export function firstFailure<T>(
   items: readonly T[],
   check: (item: T, index: number) => Failure | undefined,
 ): Failure | undefined {
-  for (const [index, item] of items.entries()) {
-    const failure = check(item, index)
+  for (let index = 0; index < items.length; index++) {
+    const failure = check(items[index] as T, index)
     if (failure) return failure
   }
   return undefined
@@ -53,16 +53,15 @@ export function readCount(
   return misshapen(`'${field}' is ${shown(value)}; it must be an integer ${range}.`)
 }
 
+const NOTHING: readonly JsonObject[] = []
+
 /** An optional array of objects; absent is empty. */
-export function readObjects(value: Json | undefined, field: string): JsonObject[] | Failure {
-  if (!present(value)) return []
+export function readObjects(value: Json | undefined, field: string): readonly JsonObject[] | Failure {
+  if (!present(value)) return NOTHING
   if (!Array.isArray(value)) return misshapen(`'${field}' is ${shown(value)}; it must be an array of objects.`)
-  const objects: JsonObject[] = []
-  for (const [index, item] of value.entries()) {
-    if (!isObject(item)) return misshapen(`'${field}[${index}]' is ${shown(item)}; it must be an object.`)
-    objects.push(item)
-  }
-  return objects
+  const other = value.findIndex((item) => !isObject(item))
+  if (other >= 0) return misshapen(`'${field}[${other}]' is ${shown(value[other])}; it must be an object.`)
+  return value as JsonObject[]
 }
 
 /** An optional object; absent is undefined. */
@@ -86,14 +85,8 @@ export function checkSchema(schema: Json | undefined, field: string): Failure | 
 export const beginsWith = (value: Json | undefined, prefix: string): boolean =>
   typeof value === "string" && value.startsWith(prefix)
 
-/** A fixed set of message roles. */
-function checkRole(role: Json | undefined, field: string, allowed: readonly string[]): Failure | undefined {
-  if (typeof role === "string" && allowed.includes(role)) return undefined
-  return misshapen(`'${field}' is ${shown(role)}; it must be one of ${allowed.join(", ")}.`)
-}
-
 /** Message content in its long form: parts, each an object that names its type. */
-export function readParts(value: Json | undefined, field: string): JsonObject[] | Failure {
+export function readParts(value: Json | undefined, field: string): readonly JsonObject[] | Failure {
   const parts = readObjects(value, field)
   if (parts instanceof Failure) return parts
   return firstFailure(parts, (part, index) => checkName(part["type"], `${field}[${index}].type`)) ?? parts
@@ -109,25 +102,32 @@ export interface MessageShape {
   readonly silent?: readonly string[]
 }
 
-/** The parts of a message; none where its content is text. A user's message must say something. */
-export function readMessage(message: JsonObject, field: string, shape: MessageShape): JsonObject[] | Failure {
+/** The parts of a message; none where its content is text. A user's message must say something. `list[index]` is its name. */
+export function readMessage(
+  message: JsonObject,
+  list: string,
+  index: number,
+  shape: MessageShape,
+): readonly JsonObject[] | Failure {
   const { role, content } = message
-  const wrongRole = checkRole(role, `${field}.role`, shape.roles)
-  if (wrongRole) return wrongRole
+  if (typeof role !== "string" || !shape.roles.includes(role))
+    return misshapen(`'${list}[${index}].role' is ${shown(role)}; it must be one of ${shape.roles.join(", ")}.`)
   const isEmpty = content === undefined || content === null
-  const empty = () => misshapen(`'${field}.content' is empty; a user message must say something.`)
-  if (role === "user" && (isEmpty || content === "")) return empty()
-  if (typeof content === "string") return []
-  if (isEmpty && typeof role === "string" && shape.silent?.includes(role)) return []
+  if (role === "user" && (isEmpty || content === "")) return saysNothing(`${list}[${index}]`)
+  if (typeof content === "string" || (isEmpty && shape.silent?.includes(role))) return NOTHING
+  const field = `${list}[${index}].content`
   if (!Array.isArray(content))
-    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of ${shape.called}s.`)
-  const parts = readParts(content, `${field}.content`)
+    return misshapen(`'${field}' is ${shown(content)}; it must be a string or an array of ${shape.called}s.`)
+  const parts = readParts(content, field)
   if (parts instanceof Failure) return parts
-  return role === "user" && saysNothing(parts, shape.texts) ? empty() : parts
+  return role === "user" && areEmpty(parts, shape.texts) ? saysNothing(`${list}[${index}]`) : parts
 }
 
+const saysNothing = (field: string): Failure =>
+  misshapen(`'${field}.content' is empty; a user message must say something.`)
+
 /** Whether parts of text, taken together, say nothing; a part of another type always says something. */
-const saysNothing = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
+const areEmpty = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
   parts.every(
     (part) => typeof part["type"] === "string" && textTypes.includes(part["type"]) && (part["text"] ?? "") === "",
   )

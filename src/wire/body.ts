@@ -28,6 +28,8 @@ const CASE_BIT = 0x20
 const OPENING = 0x7b
 const CLOSING = 0x7d
 
+const decoder = new TextDecoder("utf-8", { fatal: true })
+
 const unreadable = (message: string): Failure => new Failure("request.invalid", { message })
 
 export function parseBody(bytes: Uint8Array, extent?: Extent): JsonObject | Failure {
@@ -37,7 +39,7 @@ export function parseBody(bytes: Uint8Array, extent?: Extent): JsonObject | Fail
   if (values > MOST_VALUES) return unreadable(`The request body has more than ${MOST_VALUES} values.`)
   let body: Json
   try {
-    body = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Json
+    body = JSON.parse(decoder.decode(bytes)) as Json
   } catch {
     return unreadable("The request body is not valid JSON in UTF-8.")
   }

@@ -32,7 +32,9 @@ export class DroppedNames {
 }
 
 /** With more names: fields that the backend's format has no words for, flags of `anthropic-beta` that do not travel. */
-export function withNames({ names, more }: DroppedFields, others: readonly string[]): DroppedFields {
+export function withNames(dropped: DroppedFields, others: readonly string[]): DroppedFields {
+  if (others.length === 0) return dropped
+  const { names, more } = dropped
   const all = new DroppedNames()
   for (const name of [...names, ...others]) all.add([name])
   const { told } = all
@@ -41,6 +43,7 @@ export function withNames({ names, more }: DroppedFields, others: readonly strin
 
 /** The header's value; undefined where nothing was left out. */
 export function droppedHeader({ names, more }: DroppedFields): string | undefined {
+  if (names.length === 0 && !more) return undefined
   const members = more ? [...names, MORE] : names
-  return members.length === 0 ? undefined : members.join(", ")
+  return members.join(", ")
 }

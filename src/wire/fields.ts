@@ -6,7 +6,7 @@
 import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
 import type { DroppedFields } from "../language/request.ts"
 import { isRouting } from "../language/routing.ts"
-import { DroppedNames } from "./dropped-fields.ts"
+import { DroppedNames, NONE_DROPPED } from "./dropped-fields.ts"
 
 export type Shape =
   /** Whatever stands there: a schema, a tool's input, the client's own labels. */
@@ -83,13 +83,14 @@ export interface Known {
 }
 
 export function knownFields(body: JsonObject, shape: Fields, { pass, betas }: Allowance): Known {
-  const sieve = new Sieve(new Set(betas))
+  const sieve = new Sieve(betas)
   const known = sieve.value(body, widened(shape, pass))
   return { body: isObject(known) ? known : {}, dropped: sieve.dropped }
 }
 
 /** A shape with what a catalogue passes for a model. */
 function widened(shape: Fields, pass: readonly string[]): Fields {
+  if (pass.length === 0) return shape
   const names = pass.filter((name) => !shape.fields.has(name) && !isRouting(name))
   if (names.length === 0) return shape
   return { ...shape, fields: new Map([...shape.fields, ...names.map((name): [string, Shape] => [name, passed(name)])]) }
@@ -101,18 +102,20 @@ const passed = (name: string): Shape => (name === "chat_template_kwargs" ? "anyt
 /** What a passed field holds is its backend's business, but nothing in it sends the call elsewhere. */
 const GUARDED: Fields = { fields: new Map(), others: () => GUARDED, but: isRouting }
 
+const NO_BETAS: ReadonlySet<string> = new Set()
+
 class Sieve {
   readonly #betas: ReadonlySet<string>
-  readonly #dropped = new DroppedNames()
+  #dropped: DroppedNames | undefined
   /** The fields that the value at hand stands in, without places in arrays: a field is named once. */
   readonly #path: string[] = []
 
-  constructor(betas: ReadonlySet<string>) {
-    this.#betas = betas
+  constructor(betas: readonly string[]) {
+    this.#betas = betas.length === 0 ? NO_BETAS : new Set(betas)
   }
 
   get dropped(): DroppedFields {
-    return this.#dropped.told
+    return this.#dropped?.told ?? NONE_DROPPED
   }
 
   /** What of a value travels: the very same value where all of it does, undefined where nothing does. */
@@ -130,7 +133,8 @@ class Sieve {
 
   #items(items: Json[], shape: Fields): Json[] {
     let kept: Json[] | undefined
-    for (const [place, item] of items.entries()) {
+    for (let place = 0; place < items.length; place++) {
+      const item = items[place] ?? null
       // Where objects are judged, nothing else stands in a list of them.
       const one = shape.travels !== undefined && !isObject(item) ? this.#drop() : this.value(item, shape)
       if (one === item) kept?.push(one)
@@ -151,7 +155,8 @@ class Sieve {
     }
     const names = Object.keys(object)
     let kept: [string, Json][] | undefined
-    for (const [place, name] of names.entries()) {
+    for (let place = 0; place < names.length; place++) {
+      const name = names[place] ?? ""
       const value = object[name]
       if (value === undefined) continue
       const one = this.#field(name, value, shape)
@@ -182,6 +187,7 @@ class Sieve {
   }
 
   #drop(): undefined {
+    this.#dropped ??= new DroppedNames()
     this.#dropped.add(this.#path)
   }
 }

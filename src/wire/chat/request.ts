@@ -7,7 +7,15 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRequest } from "../../language/request.ts"
+import {
+  answerLimit,
+  type Feature,
+  type Forwarded,
+  forwardedBody,
+  type Forwarding,
+  type ModelRequest,
+  own,
+} from "../../language/request.ts"
 import {
   beginsWith,
   checkName,
@@ -65,7 +73,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   const refusal = refuseNotServed(body, parts)
   if (refusal) return refusal
 
-  const features = new Set<Feature>(toolFeatures)
+  const features = toolFeatures
   if (parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
@@ -84,26 +92,32 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   }
 }
 
+const FORWARDED: Forwarded = {
+  known: CHAT_FIELDS.fields,
+  rewritten: new Set([
+    "service_tier",
+    "safety_identifier",
+    "user",
+    "max_completion_tokens",
+    "max_tokens",
+    "stream_options",
+  ]),
+}
+
 export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const { endUser } = request
-  const body = forwardedBody(request, forwarding, {
-    isKnown: (name) => CHAT_FIELDS.fields.has(name),
-    owned: {
-      service_tier: serviceTier("chat", request.body),
-      safety_identifier: endUser,
-      // The older name of the same, for backends that know no other.
-      ...(present(request.body["user"]) && { user: endUser }),
-    },
-  })
+  const { user, max_completion_tokens: newer, max_tokens: older, stream_options: options } = request.body
+  const body = forwardedBody(request, forwarding, FORWARDED)
+  own(body, forwarding, "service_tier", serviceTier("chat", request.body))
+  own(body, forwarding, "safety_identifier", endUser)
+  // The older name of the same, for backends that know no other.
+  if (present(user)) own(body, forwarding, "user", endUser)
   // Each limit that the client wrote is kept in its own field, and both alike where it wrote two, for a backend may
   // obey either. Where it wrote none, the older name is the one that every backend of this format knows.
-  const fields = ["max_completion_tokens", "max_tokens"].filter((field) => present(request.body[field]))
-  for (const field of ["max_completion_tokens", "max_tokens"]) delete body[field]
-  for (const field of fields.length > 0 ? fields : ["max_tokens"]) body[field] = answerLimit(request, forwarding)
-  if (forwarding.stream) {
-    const options = request.body["stream_options"]
-    body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
-  } else delete body["stream_options"]
+  const limit = answerLimit(request, forwarding)
+  if (present(newer)) body["max_completion_tokens"] = limit
+  if (present(older) || !present(newer)) body["max_tokens"] = limit
+  if (forwarding.stream) body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
   return body
 }
 
@@ -116,16 +130,18 @@ const estimatePrompt = (body: JsonObject): InputEstimate =>
 
 /** A template may put what it is passed into the prompt. */
 const passedValues = (body: JsonObject): (Json | undefined)[] =>
-  Object.keys(body).flatMap((name) => (CHAT_FIELDS.fields.has(name) ? [] : [body[name]]))
+  Object.keys(body)
+    .filter((name) => !CHAT_FIELDS.fields.has(name))
+    .map((name) => body[name])
 
 /** Checks every message, and hands back the parts of all of them. */
-function readMessages(value: Json | undefined): JsonObject[] | Failure {
+function readMessages(value: Json | undefined): readonly JsonObject[] | Failure {
   const messages = readObjects(value, "messages")
   if (messages instanceof Failure) return messages
   if (messages.length === 0) return misshapen("'messages' is missing or empty; it must be an array of messages.")
   const all: JsonObject[] = []
   const failure = firstFailure(messages, (message, index) => {
-    const parts = readMessage(message, `messages[${index}]`, MESSAGE)
+    const parts = readMessage(message, "messages", index, MESSAGE)
     if (parts instanceof Failure) return parts
     for (const part of parts) all.push(part)
     return undefined
@@ -158,12 +174,13 @@ function checkTools(body: JsonObject): Set<Feature> | Failure {
   if (tools instanceof Failure) return tools
   const functions = readObjects(body["functions"], "functions")
   if (functions instanceof Failure) return functions
+  const features = new Set<Feature>()
+  if (tools.length + functions.length === 0) return features
   const failure =
     firstFailure(tools, (tool, index) => checkTool(tool, `tools[${index}]`)) ??
     firstFailure(functions, (tool, index) => checkFunction(tool, `functions[${index}]`)) ??
     firstFailure(tools, refuseHosted)
   if (failure) return failure
-  const features = new Set<Feature>()
   for (const tool of tools) features.add(isWebSearch(tool) ? "web_search" : "tools")
   if (functions.length > 0) features.add("tools")
   return features

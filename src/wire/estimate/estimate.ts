@@ -86,8 +86,10 @@ export function estimateInput(prompt: Prompt, familyFactor = 1): InputEstimate {
 
 function contentTokens(value: Json | undefined, media: Media): number {
   if (typeof value === "string") return textTokens(value)
-  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + contentTokens(item, media), 0)
-  return isObject(value) ? partTokens(value, media) : 0
+  if (!Array.isArray(value)) return isObject(value) ? partTokens(value, media) : 0
+  let tokens = 0
+  for (const item of value) tokens += contentTokens(item, media)
+  return tokens
 }
 
 function partTokens(part: JsonObject, media: Media): number {
@@ -110,8 +112,9 @@ function partTokens(part: JsonObject, media: Media): number {
   // Redacted thinking has nothing but its cipher.
   if (type === "redacted_thinking") return opaqueTokens(part["data"])
   let tokens = 0
-  for (const [key, value] of Object.entries(part)) {
+  for (const key of Object.keys(part)) {
     if (UNREAD.has(key)) continue
+    const value = part[key]
     if (OPAQUE.has(key)) tokens += opaqueTokens(value)
     else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value)
     else tokens += contentTokens(value, media)
@@ -124,10 +127,10 @@ const opaqueTokens = (value: Json | undefined): number =>
 
 function jsonTokens(value: Json | undefined): number {
   if (typeof value === "string") return textTokens(value)
-  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + 1 + jsonTokens(item), 1)
-  if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
   let tokens = 1
-  for (const [key, member] of Object.entries(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(member)
+  if (Array.isArray(value)) for (const item of value) tokens += 1 + jsonTokens(item)
+  else if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
+  else for (const key of Object.keys(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(value[key])
   return tokens
 }
 

@@ -25,7 +25,7 @@ export function readMessages(value: Json | undefined): JsonObject[] | Failure {
   if (messages.length === 0) return misshapen("'messages' is missing or empty; it must be an array of messages.")
   const all: JsonObject[] = []
   const failure = firstFailure(messages, (message, index) => {
-    const blocks = readMessage(message, `messages[${index}]`, MESSAGE)
+    const blocks = readMessage(message, "messages", index, MESSAGE)
     if (blocks instanceof Failure) return blocks
     for (const block of blocks) addWithNested(all, block)
     return undefined

@@ -8,9 +8,11 @@ import { isObject, type Json, type JsonObject, present } from "../../language/js
 import {
   answerLimit,
   type Feature,
+  type Forwarded,
   forwardedBody,
   type Forwarding,
   type ModelRequest,
+  own,
   type WebSearchOptions,
 } from "../../language/request.ts"
 import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../language/shape.ts"
@@ -62,19 +64,15 @@ export function countInputTokens(body: JsonObject): number | Failure {
   return prompt.refusal ?? estimatePrompt(body).inputTokens
 }
 
+const FORWARDED: Forwarded = { known: MESSAGES_FIELDS.fields, rewritten: new Set(["service_tier", "metadata"]) }
+
 export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const limit = answerLimit(request, forwarding)
   const { endUser } = request
-  const plain = withPlainSearch(
-    forwardedBody(request, forwarding, {
-      isKnown: (name) => MESSAGES_FIELDS.fields.has(name),
-      owned: {
-        service_tier: serviceTier("messages", request.body),
-        metadata: endUser === undefined ? undefined : { user_id: endUser },
-      },
-    }),
-  )
-  const body = lowerThinking(plain, request.maxOutputTokens ?? limit, limit)
+  const forwarded = forwardedBody(request, forwarding, FORWARDED)
+  own(forwarded, forwarding, "service_tier", serviceTier("messages", request.body))
+  own(forwarded, forwarding, "metadata", endUser === undefined ? undefined : { user_id: endUser })
+  const body = lowerThinking(withPlainSearch(forwarded), request.maxOutputTokens ?? limit, limit)
   body["max_tokens"] = limit
   return body
 }

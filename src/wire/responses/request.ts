@@ -6,7 +6,15 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { answerLimit, type Feature, forwardedBody, type Forwarding, type ModelRequest } from "../../language/request.ts"
+import {
+  answerLimit,
+  type Feature,
+  type Forwarded,
+  forwardedBody,
+  type Forwarding,
+  type ModelRequest,
+  own,
+} from "../../language/request.ts"
 import {
   firstFailure,
   type MessageShape,
@@ -71,16 +79,18 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   }
 }
 
+const FORWARDED: Forwarded = {
+  known: RESPONSES_FIELDS.fields,
+  rewritten: new Set(["service_tier", "safety_identifier", "user"]),
+}
+
 export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const { endUser, features } = request
-  const body = forwardedBody(request, forwarding, {
-    isKnown: (name) => RESPONSES_FIELDS.fields.has(name),
-    owned: {
-      service_tier: serviceTier("responses", request.body),
-      safety_identifier: endUser,
-      ...(present(request.body["user"]) && { user: endUser }),
-    },
-  })
+  const { user } = request.body
+  const body = forwardedBody(request, forwarding, FORWARDED)
+  own(body, forwarding, "service_tier", serviceTier("responses", request.body))
+  own(body, forwarding, "safety_identifier", endUser)
+  if (present(user)) own(body, forwarding, "user", endUser)
   if (features.has("web_search")) body["max_tool_calls"] = mostToolCalls(body["max_tool_calls"])
   body["max_output_tokens"] = answerLimit(request, forwarding)
   body["store"] = false
@@ -146,7 +156,7 @@ function readInput(value: Json | undefined): Input | Failure {
   if (items instanceof Failure) return items
   const parts: JsonObject[] = []
   const failure = firstFailure(items, (item, index) => {
-    const found = isMessage(item) ? readMessage(item, `input[${index}]`, MESSAGE) : outputParts(item)
+    const found = isMessage(item) ? readMessage(item, "input", index, MESSAGE) : outputParts(item)
     if (found instanceof Failure) return found
     for (const part of found) parts.push(part)
     return undefined

@@ -50,9 +50,12 @@ export interface AskedBetas {
   readonly others: readonly string[]
 }
 
+const NONE_ASKED: AskedBetas = { listed: [], others: [] }
+
 /** The flags of a client's header. `isTaken` says which of those that travel a backend takes. */
 export function askedBetas(header: string | null, isTaken: (beta: string) => boolean = () => true): AskedBetas {
-  const asked = (header ?? "")
+  if (header === null) return NONE_ASKED
+  const asked = header
     .split(",")
     .map((beta) => beta.trim())
     .filter((beta) => beta !== "")
