@@ -48,6 +48,9 @@ interface Envelope<Command> {
 /** Builds a command around a reply. */
 export type Make<T, Command> = (reply: Reply<T>) => Command
 
+/** Now, or later. */
+export type Soon<T> = T | Promise<T>
+
 export const asItIs = <T>(outcome: Outcome<T>): Outcome<T> => outcome
 
 type State = "starting" | "running" | "stopped"
@@ -77,6 +80,10 @@ export class Actor<Command> {
   get stopped(): boolean {
     return this.#state === "stopped"
   }
+  /** Why an ask whose turn has not begun at its deadline is refused. */
+  get whyLate(): "unavailable" | "late" {
+    return this.#state === "starting" ? "unavailable" : "late"
+  }
   get depth(): number {
     return this.#mailbox.size
   }
@@ -93,24 +100,26 @@ export class Actor<Command> {
     return true
   }
 
-  /** Sends what `make` builds around a reply, and waits for that reply or the deadline. Resolves with what `read` makes of it. */
-  ask<T>(make: Make<T, Command>, deadlineMs: number): Promise<Outcome<T>>
-  ask<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Promise<R>
-  ask<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): Promise<unknown> {
-    if (this.#stopping) return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
-    const isFull = this.#mailbox.size >= this.#options.mailboxLimit
-    if (isFull) return Promise.resolve(read({ kind: "refused", reason: "full" }))
+  /**
+   * Sends what `make` builds around a reply, and waits for that reply or the deadline: what `read` makes of it, and no promise
+   * where the actor answered at once.
+   */
+  ask<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>>
+  ask<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Soon<R>
+  ask<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): unknown {
+    if (this.#stopping) return read({ kind: "refused", reason: "stopped" })
+    if (this.#mailbox.size >= this.#options.mailboxLimit) return read({ kind: "refused", reason: "full" })
     return this.insist(make, deadlineMs, read)
   }
 
   /** Asks for the end of what was admitted: like a tell, it is never refused for want of room. */
-  insist<T>(make: Make<T, Command>, deadlineMs: number): Promise<Outcome<T>>
-  insist<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Promise<R>
-  insist<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): Promise<unknown> {
-    if (this.#state === "stopped") return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
+  insist<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>>
+  insist<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Soon<R>
+  insist<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): unknown {
+    if (this.#state === "stopped") return read({ kind: "refused", reason: "stopped" })
     const ask = new Ask(read)
     this.#enqueue(make(ask.reply), ask)
-    return ask.outcome(this.#runtime.clock, deadlineMs, () => (this.#state === "starting" ? "unavailable" : "late"))
+    return ask.outcome(this.#runtime.clock, deadlineMs, this)
   }
 
   /** Takes what has been sent already and no more asks, then stops. */

@@ -62,14 +62,14 @@ export class Ask<T, R> implements Pending {
     among.add(this)
   }
 
-  /** Only an ask that was not answered in its own turn pays for a timer. */
-  outcome(clock: Clock, deadlineMs: number, whyLate: () => Refusal): Promise<R> {
-    if (this.#outcome !== undefined) return Promise.resolve(this.#read(this.#outcome))
+  /** At once where it is known already: only an ask that was not answered in its own turn pays for a promise and a timer. */
+  outcome(clock: Clock, deadlineMs: number, actor: { readonly whyLate: Refusal }): Promise<R> | R {
+    if (this.#outcome !== undefined) return this.#read(this.#outcome)
     return new Promise((resolve) => {
       this.#resolve = resolve
       this.#timer = clock.after(deadlineMs, () => {
         const begun = this.#unanswered !== undefined
-        this.end(begun ? { kind: "unknown", reason: "deadline" } : { kind: "refused", reason: whyLate() })
+        this.end(begun ? { kind: "unknown", reason: "deadline" } : { kind: "refused", reason: actor.whyLate })
       })
     })
   }

@@ -3,7 +3,7 @@
  * that one start; an actor that has been idle is put away. References are not handed out: between two turns an actor
  * may have been put away, so each message looks its actor up anew.
  */
-import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Read, type Runtime } from "./actor.ts"
+import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Read, type Runtime, type Soon } from "./actor.ts"
 import type { Timer } from "./clock.ts"
 import { type Intensity, supervisor } from "./supervision.ts"
 
@@ -43,11 +43,11 @@ export class Registry<Command> {
     this.#sweepLater()
   }
 
-  ask<T>(id: string, make: Make<T, Command>): Promise<Outcome<T>>
-  ask<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Promise<R>
-  ask<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): Promise<unknown> {
+  ask<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>>
+  ask<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Soon<R>
+  ask<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): unknown {
     const actor = this.#find(id)
-    if (actor === undefined) return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
+    if (actor === undefined) return read({ kind: "refused", reason: "stopped" })
     return actor.ask(make, this.#options.askDeadlineMs, read)
   }
 
@@ -58,11 +58,11 @@ export class Registry<Command> {
   }
 
   /** Asks for the end of what was admitted: never refused for want of room. */
-  insist<T>(id: string, make: Make<T, Command>): Promise<Outcome<T>>
-  insist<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Promise<R>
-  insist<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): Promise<unknown> {
+  insist<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>>
+  insist<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Soon<R>
+  insist<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): unknown {
     const actor = this.#find(id)
-    if (actor === undefined) return Promise.resolve(read({ kind: "refused", reason: "stopped" }))
+    if (actor === undefined) return read({ kind: "refused", reason: "stopped" })
     return actor.insist(make, this.#options.askDeadlineMs, read)
   }
 

@@ -3,7 +3,7 @@
  * failure the caller sends what is right whether or not the ask was handled: a release, or a void.
  */
 import type { AccountCommand, AccountView, Charged, HoldReply } from "../../actors/account.ts"
-import type { Actor, Outcome } from "../../actors/kernel/actor.ts"
+import type { Actor, Outcome, Soon } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { CallUsage, CountReply, KeyCommand, KeyView, Reservation, ReserveReply } from "../../actors/key.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
@@ -64,10 +64,10 @@ export class KeyActors extends LeasingActors {
   }
 
   /** A call has come with the secret of this hash; one that is not `counted` takes nothing of the request window. */
-  count(keyHash: string, secret: string, counted: boolean): Promise<CountReply | Failure> {
+  count(keyHash: string, secret: string, counted: boolean): Soon<CountReply | Failure> {
     return this.#registry.ask(keyHash, (reply) => ({ type: "count", counted, secret, reply }), valueOf<CountReply>)
   }
-  reserve(keyHash: string, reservation: Reservation): Promise<ReserveReply | Failure> {
+  reserve(keyHash: string, reservation: Reservation): Soon<ReserveReply | Failure> {
     return this.#registry.ask(keyHash, (reply) => ({ type: "reserve", reservation, reply }), valueOf<ReserveReply>)
   }
   /** The account held less than the key did. */
@@ -75,7 +75,7 @@ export class KeyActors extends LeasingActors {
     this.#registry.tellIfActive(keyHash, { type: "trim", requestId, hold })
   }
   /** Resolves with what the budget pays of what the call costs. Never refused for want of room. */
-  settle(keyHash: string, usage: CallUsage): Promise<Micro | Failure> {
+  settle(keyHash: string, usage: CallUsage): Soon<Micro | Failure> {
     return this.#registry.insist(keyHash, (reply) => ({ type: "settle", usage, reply }), valueOf<Micro>)
   }
   /** Settles without asking what the budget pays, if the key's actor is there. */
@@ -90,7 +90,7 @@ export class KeyActors extends LeasingActors {
     this.#registry.tellIfActive(keyHash, { type: "release", requestId })
   }
 
-  view(keyHash: string): Promise<KeyView | Failure> {
+  view(keyHash: string): Soon<KeyView | Failure> {
     return this.#registry.ask(keyHash, (reply) => ({ type: "view", reply }), valueOf<KeyView>)
   }
   /** Undefined when the key's actor is not there, or does not answer. */
@@ -146,11 +146,11 @@ export class AccountActors extends LeasingActors {
     this.#registry = registry
   }
 
-  hold(accountId: string, terms: HoldTerms): Promise<HoldReply | Failure> {
+  hold(accountId: string, terms: HoldTerms): Soon<HoldReply | Failure> {
     return this.#registry.ask(accountId, (reply) => ({ type: "hold", terms, reply }), valueOf<HoldReply>)
   }
   /** Ends the hold and charges what the purse can pay of `actual`. Never refused for want of room. */
-  settle(accountId: string, requestId: string, actual: Micro): Promise<Charged | Failure> {
+  settle(accountId: string, requestId: string, actual: Micro): Soon<Charged | Failure> {
     return this.#registry.insist(accountId, (reply) => ({ type: "settle", requestId, actual, reply }), valueOf<Charged>)
   }
   /** Takes back a charge that was not booked. */
@@ -160,7 +160,7 @@ export class AccountActors extends LeasingActors {
   release(accountId: string, requestId: string): void {
     this.#registry.tellIfActive(accountId, { type: "release", requestId })
   }
-  view(accountId: string): Promise<AccountView | Failure> {
+  view(accountId: string): Soon<AccountView | Failure> {
     return this.#registry.ask(accountId, (reply) => ({ type: "view", reply }), valueOf<AccountView>)
   }
 }
@@ -173,7 +173,7 @@ export class ModelActors {
     this.#registry = registry
   }
 
-  acquire(model: string, caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
+  acquire(model: string, caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
     return this.#registry.ask(model, (reply) => ({ type: "acquire", caller, waitMs, reply }), valueOf<AcquireReply>)
   }
   /** Ends a slot or a wait, whichever there is. */
@@ -204,7 +204,7 @@ export class GateActor {
     this.#deadlineMs = deadlineMs
   }
 
-  acquire(caller: SlotCaller, waitMs: number): Promise<AcquireReply | Failure> {
+  acquire(caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
     return this.#actor.ask(
       (reply) => ({ type: "acquire", caller, waitMs, reply }),
       this.#deadlineMs,
@@ -215,7 +215,7 @@ export class GateActor {
   release(requestId: string): void {
     this.#actor.tell({ type: "release", requestId })
   }
-  view(): Promise<SlotsView | Failure> {
+  view(): Soon<SlotsView | Failure> {
     return this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs, valueOf<SlotsView>)
   }
 }
@@ -233,11 +233,15 @@ export class LedgerActor {
 
   /** Resolves when the opening is durable. */
   open(opening: Opening): Promise<"durable" | Failure> {
-    return this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs, valueOf<"durable">)
+    return Promise.resolve(
+      this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs, valueOf<"durable">),
+    )
   }
   /** Resolves when the settlement is durable. Never refused for want of room. */
   settle(settlement: Settlement): Promise<Settled | Failure> {
-    return this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs, valueOf<Settled>)
+    return Promise.resolve(
+      this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs, valueOf<Settled>),
+    )
   }
   /** The client was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
   void(settlement: Settlement): void {
@@ -248,11 +252,11 @@ export class LedgerActor {
     this.#actor.tell({ type: "barrier", accountId, reply: () => then() })
   }
   /** Resolves when all that was sent before is durable: of one account, or of all. */
-  barrier(accountId?: string, deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
+  barrier(accountId?: string, deadlineMs = this.#deadlineMs): Soon<"durable" | Failure> {
     return this.#actor.ask((reply) => ({ type: "barrier", accountId, reply }), deadlineMs, valueOf<"durable">)
   }
   /** As it is for an account, or as it is for most. */
-  view(accountId?: string): Promise<LedgerView | Failure> {
+  view(accountId?: string): Soon<LedgerView | Failure> {
     return this.#actor.ask((reply) => ({ type: "view", accountId, reply }), this.#deadlineMs, valueOf<LedgerView>)
   }
 }

@@ -4,7 +4,7 @@
  * from the seed alone, so a failing seed fails again.
  */
 import { Account, type AccountCommand, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
-import { Actor, type Outcome } from "../../actors/kernel/actor.ts"
+import { Actor, type Outcome, type Soon } from "../../actors/kernel/actor.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key, type KeyCommand, type KeyRecord, type KeyView, type ReserveReply } from "../../actors/key.ts"
@@ -185,9 +185,9 @@ class Simulation {
   }
 
   /** Waits for an answer outside of the story: everyone takes the turns that are ready, then time moves on. */
-  async #look<T>(asked: Promise<Outcome<T>>): Promise<T> {
+  async #look<T>(asked: Soon<Outcome<T>>): Promise<T> {
     const heard: Outcome<T>[] = []
-    void asked.then((ended) => heard.push(ended))
+    void Promise.resolve(asked).then((ended) => heard.push(ended))
     for (await flush(); heard.length === 0; await flush()) if (!this.#on.scheduler.step()) this.#on.clock.runNext()
     const outcome = await asked
     if (outcome.kind !== "ok") throw new Error("not to be seen", { cause: outcome })

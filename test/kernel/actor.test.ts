@@ -108,7 +108,7 @@ describe("asks", () => {
     const ask = actor.ask(keep, 100)
     await quiesce(on)
     on.clock.advance(99)
-    const watched = watch(ask)
+    const watched = watch(Promise.resolve(ask))
     await quiesce(on)
     expect(watched.value).toBeUndefined()
     on.clock.advance(1)
