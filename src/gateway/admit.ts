@@ -3,6 +3,7 @@
  * model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
  */
 import type { HoldReply } from "../../actors/account.ts"
+import type { Soon } from "../../actors/kernel/actor.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
@@ -84,7 +85,7 @@ export class Admission {
 }
 
 export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admission | Failure> {
-  const { actors, catalogue } = ports
+  const { actors, catalogue, clock, limits } = ports
   const { call, offer } = terms
   const { requestId, caller } = call
   const { request, weight } = call.asked
@@ -121,8 +122,18 @@ export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admiss
   const { hold, leaseId } = held
   if (reserved.hold !== undefined && hold < reserved.hold) actors.keys.trim(keyHash, requestId, hold)
 
-  const full = await acquireSlots(ports, terms)
-  if (full) return refused(full)
+  // A slot of the model, then one of the gateway, within one wait. Once it is admitted, a client that leaves is drained, and
+  // keeps its slots until then.
+  call.whenLeft = () => freeSlots(ports, terms)
+  const slotCaller = { requestId, accountId: record.accountId, keyId: record.keyId }
+  const until = clock.monotonic() + limits.capacityWaitMs
+  const slot = await actors.models.acquire(model.id, slotCaller, limits.capacityWaitMs)
+  const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
+  call.whenLeft = undefined
+  if (isFull(place) || call.hasLeft) {
+    freeSlots(ports, terms)
+    return refused(place instanceof Failure ? place : noRoom())
+  }
   const answerLimit = affordableLimit(hold, quoted)
   return new Admission(ports, terms, { hold, leaseId, starts: reserved.starts, answerLimit, reservedTokens: tokens })
 }
@@ -137,23 +148,6 @@ function releaseMoney({ actors }: Ports, { call: { requestId, caller } }: Admiss
 function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }: AdmissionTerms): void {
   actors.gate.release(requestId)
   actors.models.release(model.id, requestId)
-}
-
-/** A slot of the model, then one of the gateway, within one wait. */
-async function acquireSlots(ports: Ports, terms: AdmissionTerms): Promise<Failure | undefined> {
-  const { actors, clock, limits } = ports
-  const { requestId, caller } = terms.call
-  const { accountId, keyId } = caller.record
-  const until = clock.monotonic() + limits.capacityWaitMs
-  // Once it is admitted, a client that leaves is drained, and keeps its slots until then.
-  terms.call.whenLeft = () => freeSlots(ports, terms)
-  const slotCaller = { requestId, accountId, keyId }
-  const slot = await actors.models.acquire(terms.offer.model.id, slotCaller, until - clock.monotonic())
-  const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
-  terms.call.whenLeft = undefined
-  if (!isFull(place) && !terms.call.hasLeft) return undefined
-  freeSlots(ports, terms)
-  return place instanceof Failure ? place : noRoom()
 }
 
 const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
@@ -178,13 +172,21 @@ const BYTES_PER_TOKEN = 64n
  * Whether an account can pay for anything of a large body, or of many small ones at once, asked before it is read: nobody
  * without money makes the gateway work on megabytes, or hold them (decisions §13.10).
  */
-export async function affordsBody(
+export function affordsBody(
   ports: Pick<Ports, "actors" | "catalogue" | "clock">,
   caller: Pick<Caller, "record">,
   requestId: string,
   { bytes, much }: { readonly bytes: number; readonly much: boolean },
+): Soon<Failure | undefined> {
+  return bytes <= LARGE_BODY_BYTES && !much ? undefined : affordsBytes(ports, caller, requestId, bytes)
+}
+
+async function affordsBytes(
+  ports: Pick<Ports, "actors" | "catalogue" | "clock">,
+  caller: Pick<Caller, "record">,
+  requestId: string,
+  bytes: number,
 ): Promise<Failure | undefined> {
-  if (bytes <= LARGE_BODY_BYTES && !much) return undefined
   const rates = ports.catalogue.offers(ports.clock.now()).map(({ price }) => price.rates.input)
   const cheapest = rates.reduce((least, rate) => (rate < least ? rate : least), rates[0] ?? micro(0n))
   const least = micro((BigInt(bytes) * cheapest + BYTES_PER_TOKEN - 1n) / BYTES_PER_TOKEN)

@@ -14,7 +14,7 @@ import type { StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { readBody } from "./read-body.ts"
 import { Call } from "./under-way.ts"
-import { understand } from "./understand.ts"
+import { type Understood, understand } from "./understand.ts"
 import { type Weighed, weigh } from "./weigh.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
@@ -51,26 +51,36 @@ async function answered(received: Received): Promise<Answer | Failure> {
   const { ports, format, request, requestId, caller } = received
   const { limits, clock } = ports
   const { accountId } = caller.record
-  using held = new DisposableStack()
-  const share = held.use(ports.bodies.share(accountId))
-  const bytes = await readBody(request, {
-    maxBytes: limits.maxBodyBytes,
-    idleMs: limits.bodyIdleMs,
-    clock,
-    share,
-    admit: (size, much) => affordsBody(ports, caller, requestId, { bytes: size, much }),
-  })
-  if (bytes instanceof Failure) return bytes
-  const understood = await understand(bytes, format, { accountId, headers: request.headers }, ports)
-  if (understood instanceof Failure) return understood
-  held.defer(understood.release)
-  const { model, price } = understood.offer
-  const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: price.rates })
-  const weight = await weigh({ request: understood.request, model, accountId, paysFor }, ports)
-  const asked = { ...understood, request: { ...understood.request, inputTokens: weight.likely }, weight }
-  const chain = await chainOf(received, asked)
-  const answer = chain instanceof Failure ? chain : await underWay(received, asked, chain, held.move())
-  return withDropped(answer, asked)
+  const share = ports.bodies.share(accountId)
+  let understood: Understood | Failure | undefined
+  const release = () => {
+    if (understood !== undefined && !(understood instanceof Failure)) understood.release()
+    share[Symbol.dispose]()
+  }
+  let isUnderWay = false
+  try {
+    const bytes = await readBody(request, {
+      maxBytes: limits.maxBodyBytes,
+      idleMs: limits.bodyIdleMs,
+      clock,
+      share,
+      admit: (size, much) => affordsBody(ports, caller, requestId, { bytes: size, much }),
+    })
+    if (bytes instanceof Failure) return bytes
+    understood = await understand(bytes, format, { accountId, headers: request.headers }, ports)
+    if (understood instanceof Failure) return understood
+    const { model, price } = understood.offer
+    const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: price.rates })
+    const weighing = weigh({ request: understood.request, model, accountId, paysFor }, ports)
+    const weight = weighing instanceof Promise ? await weighing : weighing
+    const asked = { ...understood, request: { ...understood.request, inputTokens: weight.likely }, weight }
+    const chain = await chainOf(received, asked)
+    if (chain instanceof Failure) return withDropped(chain, asked)
+    isUnderWay = true
+    return withDropped(await underWay(received, asked, chain, release), asked)
+  } finally {
+    if (!isUnderWay) release()
+  }
 }
 
 /** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */
@@ -79,7 +89,8 @@ async function chainOf({ ports, request, requestId, caller }: Received, asked: W
   if (fallback instanceof Failure) return fallback
   const tokens = asked.request.inputTokens
   const affords = ({ price: { rates } }: Offer) => affordsInput(ports, caller, requestId, { tokens, rates })
-  const chain = await candidates(asked, { fallback, affords }, ports)
+  const choosing = candidates(asked, { fallback, affords }, ports)
+  const chain = choosing instanceof Promise ? await choosing : choosing
   if (chain instanceof Failure) return chain
   const ledger = await ports.actors.ledger.view(caller.record.accountId)
   if (ledger instanceof Failure) return ledger
@@ -90,9 +101,8 @@ function underWay(
   { ports, format, request, requestId, caller, connection }: Received,
   asked: Weighed,
   chain: Chain,
-  held: DisposableStack,
+  release: () => void,
 ): Promise<Answer | Failure> {
-  const release = () => held.dispose()
   const clientHeaders = request.headers
   const call = new Call({ ports, format, requestId, caller, asked, chain, clientHeaders, connection, release })
   if (request.signal.aborted) call.leave()

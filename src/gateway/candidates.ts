@@ -3,6 +3,7 @@
  * and may cost what they cost (decisions §4.9–11, §7, §13.6). No answer is dearer than asked for, unless the key allows any;
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
+import type { Soon } from "../../actors/kernel/actor.ts"
 import type { Fallback } from "../../actors/key.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -69,17 +70,26 @@ export class Chain {
  * What the asked model cannot do is a Failure; another model of the chain is left out for it. A model whose window is too
  * small for the estimate is passed over, before the first one with a marker (decisions §4.11).
  */
-export async function candidates(
-  understood: Understood,
-  terms: CandidateTerms,
-  ports: Ports,
-): Promise<Chain | Failure> {
-  const { offer, request } = understood
+export function candidates(understood: Understood, terms: CandidateTerms, ports: Ports): Soon<Chain | Failure> {
+  const { offer } = understood
   const backend = ports.backends.get(offer.model.upstream.provider)
-  if (backend === undefined) return (await unspeakable(understood)) ?? new Failure("dependency.upstream_unconfigured")
+  if (backend === undefined) return unconfigured(understood)
   const others = new Others(understood, terms, ports)
+  const asked = fitted(understood, offer, backend, terms)
+  if (asked instanceof Promise || asked instanceof Failure || asked.exchange === undefined)
+    return firstFit(understood, asked, others)
+  return new Chain(asked, NO_MARKERS, others)
+}
+
+const NO_MARKERS: readonly Marker[] = []
+
+async function firstFit(
+  { offer, request }: Understood,
+  asked: Soon<Candidate | TooSmall | Failure>,
+  others: Others,
+): Promise<Chain | Failure> {
   const markers: Marker[] = []
-  let fit: Candidate | TooSmall | Failure | undefined = await fitted(understood, offer, backend, terms)
+  let fit: Candidate | TooSmall | Failure | undefined = await asked
   for (; fit !== undefined; fit = await others.next()) {
     if (fit instanceof Failure) return fit
     if (fit.exchange !== undefined) return new Chain(fit, markers, others)
@@ -95,7 +105,7 @@ class Others {
   readonly #terms: CandidateTerms
   readonly #ports: Ports
   readonly #nowMs: number
-  readonly #known: Set<string>
+  #known: Set<string> | undefined
   #place = 0
 
   constructor(understood: Understood, terms: CandidateTerms, ports: Ports) {
@@ -103,12 +113,12 @@ class Others {
     this.#terms = terms
     this.#ports = ports
     this.#nowMs = ports.clock.now()
-    this.#known = new Set([understood.offer.model.id])
   }
 
   async next(): Promise<Candidate | TooSmall | undefined> {
     const { catalogue, backends, search } = this.#ports
     const { offer: asked, request } = this.#understood
+    this.#known ??= new Set([asked.model.id])
     for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
       const offer = catalogue.find(id, this.#nowMs)
       const backend = offer && backends.get(offer.model.upstream.provider)
@@ -131,25 +141,32 @@ class Others {
  * What the backend's format cannot say comes before the window (decisions §4.9, §4.11), but not of a large body (§13.10), which
  * is translated only where it fits and could be paid for.
  */
-async function fitted(
-  { request, exchange, large }: Understood,
+function fitted(
+  understood: Understood,
   offer: Offer,
   backend: Backend,
   { affords }: CandidateTerms,
-): Promise<Candidate | TooSmall | Failure> {
+): Soon<Candidate | TooSmall | Failure> {
+  const { request, exchange, large } = understood
   const { contextWindow } = offer.model
   const fits = contextWindow === null || request.inputTokens <= contextWindow
-  if (large && !fits) return { offer }
-  if (large && !(await affords(offer))) return new Failure("billing.insufficient_balance")
-  const met = await exchange(offer.model)
-  if (met instanceof Failure) return met
-  return fits ? { offer, backend, exchange: met } : { offer }
+  const judged = (met: Exchange | Failure) => {
+    if (met instanceof Failure) return met
+    return fits ? { offer, backend, exchange: met } : { offer }
+  }
+  const asLarge = async () => {
+    if (!fits) return { offer }
+    return (await affords(offer)) ? judged(await exchange(offer.model)) : new Failure("billing.insufficient_balance")
+  }
+  if (large) return asLarge()
+  const met = exchange(offer.model)
+  return met instanceof Promise ? met.then(judged) : judged(met)
 }
 
 /** A small body that the format cannot say is refused as such also where no backend is. */
-async function unspeakable({ offer, exchange, large }: Understood): Promise<Failure | undefined> {
+async function unconfigured({ offer, exchange, large }: Understood): Promise<Failure> {
   const met = large ? undefined : await exchange(offer.model)
-  return met instanceof Failure ? met : undefined
+  return met instanceof Failure ? met : new Failure("dependency.upstream_unconfigured")
 }
 
 /** From the narrowest. */

@@ -33,6 +33,8 @@ const MOST_ACCOUNTS = 10_000
 /** The estimator of texts is off by a part, never by a multiple. */
 const LARGEST: Factors = { texts: 4, documents: 1_000 }
 
+const UNCHANGED: Factors = { texts: 1, documents: 1 }
+
 interface Known {
   readAt: number
   reading: Promise<void> | undefined
@@ -53,7 +55,8 @@ export class EstimateFactors {
   /** As far as it is known here and now. */
   known(accountId: string, model: string): Factors {
     const known = this.#of(accountId)
-    void this.#refresh(accountId, known)
+    if (!this.#isFresh(known)) void this.#refresh(accountId, known)
+    if (known.factors.size === 0) return UNCHANGED
     const factor = (part: EstimatedPart) => this.#faded(known.factors.get(`${part} ${model}`))
     return { texts: factor("texts"), documents: factor("documents") }
   }
@@ -78,13 +81,19 @@ export class EstimateFactors {
     const known = this.#accounts.get(accountId) ?? { readAt: -Infinity, reading: undefined, factors: new Map() }
     this.#accounts.delete(accountId)
     this.#accounts.set(accountId, known)
-    const [oldest] = this.#accounts.keys()
-    if (this.#accounts.size > MOST_ACCOUNTS && oldest !== undefined) this.#accounts.delete(oldest)
+    if (this.#accounts.size > MOST_ACCOUNTS) {
+      const [oldest] = this.#accounts.keys()
+      if (oldest !== undefined) this.#accounts.delete(oldest)
+    }
     return known
   }
 
+  #isFresh({ readAt }: Known): boolean {
+    return this.#clock.monotonic() - readAt < FRESH_MS
+  }
+
   #refresh(accountId: string, known: Known): Promise<void> {
-    if (this.#clock.monotonic() - known.readAt < FRESH_MS) return Promise.resolve()
+    if (this.#isFresh(known)) return Promise.resolve()
     known.reading ??= this.#read(accountId, known).finally(() => (known.reading = undefined))
     return known.reading
   }

@@ -3,6 +3,7 @@
  * §4.5, §13.10). A small body with a length is read in one go; a larger one by pieces, into memory that grows with what has
  * come: a length that is only announced takes room from nobody.
  */
+import type { Soon } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 
@@ -17,7 +18,7 @@ export interface BodyTerms {
    * Asked before a body of so many bytes is read: at its length, or as it grows past them. `much`: with it the account holds
    * more than any account may.
    */
-  readonly admit?: (bytes: number, much: boolean) => Promise<Failure | undefined>
+  readonly admit?: (bytes: number, much: boolean) => Soon<Failure | undefined>
 }
 
 const BODY_IDLE_MS = 30_000
@@ -39,17 +40,24 @@ export function isMuchUnread(request: Request): boolean {
   return !request.bodyUsed && request.body !== null
 }
 
-export async function readBody(request: Request, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const { maxBytes, share, admit } = terms
+export function readBody(request: Request, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
   const length = lengthOf(request)
+  if (length === undefined || length > WHOLE_BYTES || length > terms.maxBytes) return readLong(request, length, terms)
+  const { share, admit } = terms
+  const admitted = admit?.(length, share?.isLittle(length) === false)
+  if (admitted === undefined) return readShort(request, length, terms)
+  return Promise.resolve(admitted).then((refused) => refused ?? readShort(request, length, terms))
+}
+
+async function readLong(
+  request: Request,
+  length: number | undefined,
+  terms: BodyTerms,
+): Promise<Uint8Array<ArrayBuffer> | Failure> {
   if (length !== undefined) {
-    if (length > maxBytes) return tooLarge(maxBytes)
-    const refused = await admit?.(length, length <= WHOLE_BYTES && share?.isLittle(length) === false)
+    if (length > terms.maxBytes) return tooLarge(terms.maxBytes)
+    const refused = await terms.admit?.(length, false)
     if (refused) return refused
-    if (length <= WHOLE_BYTES) {
-      if (share?.hold(length) === false) return noRoom()
-      return await readWhole(request, length, terms)
-    }
   }
   if (request.body === null) return new Uint8Array()
   const read = await readPieces(request.body, length, terms)
@@ -63,21 +71,20 @@ function lengthOf({ headers }: Request): number | undefined {
   return told !== null && /^\d{1,15}$/.test(told) ? Number(told) : undefined
 }
 
-async function readWhole(
-  request: Request,
-  length: number,
-  terms: BodyTerms,
-): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const { clock = systemClock, idleMs = BODY_IDLE_MS } = terms
-  const late = Promise.withResolvers<Failure>()
-  const timer = clock.after(idleMs + length / LEAST_BYTES_PER_MS, () => late.resolve(tooLate()))
-  using _ = { [Symbol.dispose]: () => timer.cancel() }
-  try {
-    const bytes = await Promise.race([request.bytes(), late.promise])
-    return bytes instanceof Failure || bytes.length <= terms.maxBytes ? bytes : tooLarge(terms.maxBytes)
-  } catch {
-    return brokeOff()
-  }
+function readShort(request: Request, length: number, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const { clock = systemClock, idleMs = BODY_IDLE_MS, maxBytes, share } = terms
+  if (share?.hold(length) === false) return Promise.resolve(noRoom())
+  return new Promise((resolve) => {
+    const timer = clock.after(idleMs + length / LEAST_BYTES_PER_MS, () => resolve(tooLate()))
+    const end = (bytes: Uint8Array<ArrayBuffer> | Failure) => {
+      timer.cancel()
+      resolve(bytes)
+    }
+    request.bytes().then(
+      (bytes) => end(bytes.length <= maxBytes ? bytes : tooLarge(maxBytes)),
+      () => end(brokeOff()),
+    )
+  })
 }
 
 async function readPieces(
@@ -195,13 +202,11 @@ export class BodyBytes {
 
   /** Nothing yet, of this account. */
   share(accountId: string): BodyShare {
-    return new BodyShare(
-      (bytes) => this.#change(accountId, bytes),
-      (bytes) => this.heldBy(accountId) + bytes <= this.little,
-    )
+    return new BodyShare(this, accountId)
   }
 
-  #change(accountId: string, bytes: number): boolean {
+  /** So many more of an account, or fewer; false where there is no room, and then nothing is changed. */
+  change(accountId: string, bytes: number): boolean {
     const mine = this.heldBy(accountId) + bytes
     const all = this.#held + bytes
     const room = mine <= this.little ? all <= this.total : mine <= Math.floor((this.total * 7) / 8) - all
@@ -217,23 +222,23 @@ const MOST_LITTLE = 1024 * 1024
 
 /** What one call holds. */
 export class BodyShare implements Disposable {
-  readonly #change: (bytes: number) => boolean
-  readonly #isLittle: (bytes: number) => boolean
+  readonly #all: BodyBytes
+  readonly #accountId: string
   #bytes = 0
 
-  constructor(change: (bytes: number) => boolean, isLittle: (bytes: number) => boolean) {
-    this.#change = change
-    this.#isLittle = isLittle
+  constructor(all: BodyBytes, accountId: string) {
+    this.#all = all
+    this.#accountId = accountId
   }
 
   /** Whether the account would hold little with so many bytes of this call. */
   isLittle(bytes: number): boolean {
-    return this.#isLittle(bytes - this.#bytes)
+    return this.#all.heldBy(this.#accountId) + bytes - this.#bytes <= this.#all.little
   }
 
   /** Holds so many bytes in all, if there is room for them. */
   hold(bytes: number): boolean {
-    if (bytes !== this.#bytes && !this.#change(bytes - this.#bytes)) return false
+    if (bytes !== this.#bytes && !this.#all.change(this.#accountId, bytes - this.#bytes)) return false
     this.#bytes = bytes
     return true
   }

@@ -1,10 +1,11 @@
 /**
  * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
  */
+import type { Soon } from "../../actors/kernel/actor.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
-import { present } from "../language/json.ts"
+import { type JsonObject, present } from "../language/json.ts"
 import type { ModelRequest, Endpoint, Feature, Target } from "../language/request.ts"
 import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
@@ -19,7 +20,7 @@ export interface Understood {
   readonly request: ModelRequest
   readonly offer: Offer
   /** How a model's backend is asked; a Failure says what its format cannot say. The model has what the request uses. */
-  readonly exchange: (model: Model) => Promise<Exchange | Failure>
+  readonly exchange: (model: Model) => Soon<Exchange | Failure>
   /** So large that it is judged against the window before it is translated (decisions §13.10). */
   readonly large: boolean
   /** The size of the client's body. */
@@ -45,53 +46,54 @@ export async function understand(
 ): Promise<Understood | Failure> {
   const { catalogue, clock, search, endUserSecret: secret } = ports
   const requestBytes = bytes.length
-  const read = await readRequest(bytes, format.endpoint, ports, accountId)
+  const reading = readRequest(bytes, format.endpoint, ports, accountId)
+  const read = reading instanceof Promise ? await reading : reading
   if (read instanceof Failure) return read
-  using held = new DisposableStack()
-  held.defer(read.release)
-  const offer = catalogue.find(read.model, clock.now())
-  if (offer === undefined) return new Failure("model.unknown")
-  if (!offer.model.endpoints.has(format.endpoint)) {
-    const served = [...offer.model.endpoints].join(", ")
-    return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
-  }
-  const { pass, upstream } = offer.model
-  const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
-  const inEnvelope = upstream.format === "bedrock" && speaksMessages(upstream)
-  const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
-  const request = await read.decode({
-    allowance: { pass, betas: betas.listed },
-    call: {
-      secret,
-      accountId,
-      backend: { format: upstream.format, model: upstream.model },
-      dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
-    },
-  })
-  if (request instanceof Failure) return request
-  const missing = lacking(offer.model, request, search !== undefined)
-  if (missing) return missing
-  const untilItEnds = held.move()
-  return {
-    request,
-    offer,
-    exchange: ({ upstream, strip, pass }) => read.exchange(request, upstream, { strip, pass }),
-    large: requestBytes > LARGE_BODY_BYTES,
-    requestBytes,
-    release: () => untilItEnds.dispose(),
+  let isUnderstood = false
+  try {
+    const offer = catalogue.find(read.model, clock.now())
+    if (offer === undefined) return new Failure("model.unknown")
+    if (!offer.model.endpoints.has(format.endpoint)) {
+      const served = [...offer.model.endpoints].join(", ")
+      return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
+    }
+    const { pass, upstream } = offer.model
+    const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
+    const inEnvelope = upstream.format === "bedrock" && speaksMessages(upstream)
+    const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
+    const decoding = read.decode({
+      allowance: { pass, betas: betas.listed },
+      call: {
+        secret,
+        accountId,
+        backend: { format: upstream.format, model: upstream.model },
+        dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
+      },
+    })
+    const request = decoding instanceof Promise ? await decoding : decoding
+    if (request instanceof Failure) return request
+    const missing = lacking(offer.model, request, search !== undefined)
+    if (missing) return missing
+    isUnderstood = true
+    return {
+      request,
+      offer,
+      exchange: ({ upstream, strip, pass }) => read.exchange(request, upstream, { strip, pass }),
+      large: requestBytes > LARGE_BODY_BYTES,
+      requestBytes,
+      release: () => read.release(),
+    }
+  } finally {
+    if (!isUnderstood) read.release()
   }
 }
 
 /** A body that names a model; its shape is judged after the model. */
 export interface ReadRequest {
   readonly model: string
-  readonly decode: (terms: DecodeTerms) => Promise<ModelRequest | Failure>
-  readonly exchange: (
-    request: ModelRequest,
-    backend: BackendModel,
-    takes: Omit<Target, "model">,
-  ) => Promise<Exchange | Failure>
-  readonly release: () => void
+  decode(terms: DecodeTerms): Soon<ModelRequest | Failure>
+  exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): Soon<Exchange | Failure>
+  release(): void
 }
 
 /** Smaller ones are always worked on here, for they cost no more than any request. */
@@ -103,42 +105,76 @@ const MUCH_TIME_MS = 700
  * Here, or where nobody waits for the thread, as the body's size asks for, or the account that has used much of the thread
  * lately: 16 connections with bodies of 250 KB, for which nobody asks for money, took most of it.
  */
-export async function readRequest(
+export function readRequest(
   bytes: Uint8Array<ArrayBuffer>,
   endpoint: Endpoint,
-  { largeBodies, threadTime, clock }: Pick<GatewayPorts, "largeBodies" | "threadTime" | "clock">,
+  ports: Pick<GatewayPorts, "largeBodies" | "threadTime" | "clock">,
   accountId: string,
-): Promise<ReadRequest | Failure> {
+): Soon<ReadRequest | Failure> {
+  const { largeBodies, threadTime, clock } = ports
   const isSmall = bytes.length <= SMALL_BODY_BYTES
   const uses = !isSmall && threadTime.by(accountId) > MUCH_TIME_MS
   const extent = uses || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
-  if (extent === undefined || extent.values > MANY_VALUES) {
-    const read = await largeBodies.read(bytes, accountId, endpoint)
-    if (read instanceof Failure) return read
-    return {
-      model: read.model,
-      decode: (terms) => read.decode(terms),
-      exchange: (request, backend, takes) => read.exchange(request, backend, takes),
-      release: () => read[Symbol.dispose](),
-    }
-  }
-  const timed = <T>(work: () => T): T => {
-    if (isSmall) return work()
-    const begunAt = clock.monotonic()
-    const done = work()
-    threadTime.add(accountId, clock.monotonic() - begunAt)
-    return done
-  }
-  const body = timed(() => parseBody(bytes, extent))
+  if (extent === undefined || extent.values > MANY_VALUES) return readElsewhere(largeBodies, bytes, accountId, endpoint)
+  const begunAt = isSmall ? 0 : clock.monotonic()
+  const body = parseBody(bytes, extent)
+  if (!isSmall) threadTime.add(accountId, clock.monotonic() - begunAt)
   if (body instanceof Failure) return body
   const model = readModel(body)
-  if (model instanceof Failure) return model
+  return model instanceof Failure
+    ? model
+    : new ReadHere(model, endpoint, body, isSmall ? undefined : { ports, accountId })
+}
+
+async function readElsewhere(
+  largeBodies: GatewayPorts["largeBodies"],
+  bytes: Uint8Array<ArrayBuffer>,
+  accountId: string,
+  endpoint: Endpoint,
+): Promise<ReadRequest | Failure> {
+  const read = await largeBodies.read(bytes, accountId, endpoint)
+  if (read instanceof Failure) return read
   return {
-    model,
-    decode: async (terms) => timed(() => decode(endpoint, body, terms)),
-    exchange: async (request, backend, takes) => exchange(request, backend, takes),
-    release: () => {},
+    model: read.model,
+    decode: (terms) => read.decode(terms),
+    exchange: (request, backend, takes) => read.exchange(request, backend, takes),
+    release: () => read[Symbol.dispose](),
   }
+}
+
+/** Whose time on the thread is counted. */
+interface Timed {
+  readonly ports: Pick<GatewayPorts, "threadTime" | "clock">
+  readonly accountId: string
+}
+
+class ReadHere implements ReadRequest {
+  readonly model: string
+  readonly #endpoint: Endpoint
+  readonly #body: JsonObject
+  readonly #timed: Timed | undefined
+
+  constructor(model: string, endpoint: Endpoint, body: JsonObject, timed: Timed | undefined) {
+    this.model = model
+    this.#endpoint = endpoint
+    this.#body = body
+    this.#timed = timed
+  }
+
+  decode(terms: DecodeTerms): ModelRequest | Failure {
+    if (this.#timed === undefined) return decode(this.#endpoint, this.#body, terms)
+    const { ports, accountId } = this.#timed
+    const begunAt = ports.clock.monotonic()
+    const decoded = decode(this.#endpoint, this.#body, terms)
+    ports.threadTime.add(accountId, ports.clock.monotonic() - begunAt)
+    return decoded
+  }
+
+  exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): Exchange | Failure {
+    return exchange(request, backend, takes)
+  }
+
+  release(): void {}
 }
 
 /**

@@ -3,6 +3,7 @@
  * window and the tokens per minute go by, and the least of the hold where the files are there to be looked at; the most is
  * what is held if the balance can.
  */
+import type { Soon } from "../../actors/kernel/actor.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
@@ -49,10 +50,18 @@ const MOST_OF_PAGE_TOKENS = 12_000
 /** More PDFs in one call count by their size. */
 const MOST_READ = 20
 
-export async function weigh(terms: WeighTerms, ports: Ports): Promise<InputWeight> {
-  const { request, model, accountId, paysFor } = terms
-  const sent = request.media?.documents ?? []
-  if (sent.length === 0) return weighed(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
+/** At once where no document is sent. */
+export function weigh(terms: WeighTerms, ports: Ports): Soon<InputWeight> {
+  const { request, model, accountId } = terms
+  const sent = request.media?.documents ?? NONE
+  if (sent.length > 0) return weighDocuments(terms, ports, sent)
+  return weighed(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
+}
+
+const NONE: readonly SentDocument[] = []
+
+async function weighDocuments(terms: WeighTerms, ports: Ports, sent: readonly SentDocument[]): Promise<InputWeight> {
+  const { model, accountId, paysFor } = terms
   const factors = await ports.factors.read(accountId, model.id)
   const reads = sent.some(({ pdf }) => pdf !== undefined) && (await paysFor(PAGE_TOKENS))
   const read = await Promise.all(

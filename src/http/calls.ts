@@ -74,14 +74,13 @@ export const countTokensController = (ports: GatewayPorts, format: WireFormat) =
         clock,
         share,
         // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
-        admit: async (size, much) =>
-          much ? await affordsBody(ports, caller, requestId, { bytes: size, much }) : undefined,
+        admit: (size, much) => (much ? affordsBody(ports, caller, requestId, { bytes: size, much }) : undefined),
       })
       if (bytes instanceof Failure) return bytes
       const read = await readRequest(bytes, format.endpoint, ports, accountId)
       if (read instanceof Failure) return read
       using held = new DisposableStack()
-      held.defer(read.release)
+      held.defer(() => read.release())
       const offer = ports.catalogue.find(read.model, clock.now())
       if (offer === undefined) return new Failure("model.unknown")
       if (!offer.model.endpoints.has(format.endpoint))
