@@ -113,7 +113,8 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
   call.relay = undefined
   const gathers = isGathered(turn)
   const asked = gathers ? exchange.asStream() : exchange
-  const body = await asked.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
+  const encoding = asked.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
+  const body = encoding instanceof Promise ? await encoding : encoding
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = timeouts
   const response = await send(
@@ -214,6 +215,7 @@ async function whole(
   if (!isObject(body)) return failed(unreadable)
   const reply = turn.candidate.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
+  timeouts.rest()
   onContent()
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }

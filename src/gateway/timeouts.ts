@@ -66,12 +66,13 @@ export class Timeouts {
     if (this.#hasContent) return
     this.#hasContent = true
     // The silence allowed from here on may be shorter than what was left for the start.
-    if (this.#reason === undefined) this.#again(this.#limits.upstreamIdleMs)
+    if (this.#reason === undefined && this.#waitingSince !== undefined) this.#again(this.#limits.upstreamIdleMs)
   }
 
   /** A backend is waited for from now on. */
   wait(): void {
     this.#waitingSince = this.#clock.running()
+    if (this.#hasContent && this.#reason === undefined) this.#again(this.#limits.upstreamIdleMs)
   }
   /** The backend that is waited for gave a sign of life: an event, or a piece of an answer that has no events. */
   heard(): void {

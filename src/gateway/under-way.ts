@@ -111,9 +111,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.receive({ type: "timed-out", reason: "stopped" })
   }
 
-  async admit({ offer, exchange }: Candidate): Promise<Admission | Failure> {
-    const { leastAnswerTokens } = exchange
-    const admitted = await admit(this.ports, { call: this, offer, leastAnswerTokens })
+  admit({ offer, exchange: { leastAnswerTokens } }: Candidate): Promise<Admission | Failure> {
+    return admit(this.ports, { call: this, offer, leastAnswerTokens }).then((admitted) => this.#readmitted(admitted))
+  }
+
+  /** At first, too. */
+  #readmitted(admitted: Admission | Failure): Admission | Failure {
     if (admitted instanceof Failure) return admitted
     const isOver = this.state === "withdrawing" || this.state === "done"
     if (isOver) admitted.release()

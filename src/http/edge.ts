@@ -12,12 +12,23 @@ import { discardingBody } from "./discard.ts"
 import { failureResponse } from "./errors.ts"
 import { newRequestId } from "./request-id.ts"
 
-export interface Context {
+export class Context {
   readonly requestId: string
-  /** The client's network address. */
-  readonly address: string
   /** Undefined where there is none, as in tests of controllers. */
-  readonly connection?: Connection | undefined
+  readonly connection: Connection | undefined
+  readonly #findAddress: () => string
+  #address: string | undefined
+
+  constructor(requestId: string, findAddress: () => string, connection: Connection | undefined) {
+    this.requestId = requestId
+    this.connection = connection
+    this.#findAddress = findAddress
+  }
+
+  /** The client's network address, looked up when it is asked for first: once the connection has gone there is none. */
+  get address(): string {
+    return (this.#address ??= this.#findAddress())
+  }
 }
 
 const contexts = new WeakMap<Request, Context>()
@@ -29,10 +40,13 @@ export function contextOf(request: Request): Context {
 }
 
 /**
- * The plugin that controllers use: `requestId` and `address` in their context, and handlers may return a Failure.
+ * The plugin that controllers use: `requestId` and `connection` in their context, and handlers may return a Failure.
  */
 export const edge = new Elysia({ name: "edge" })
-  .derive({ as: "global" }, ({ request }) => ({ ...contextOf(request) }))
+  .derive({ as: "global" }, ({ request }) => {
+    const { requestId, connection } = contextOf(request)
+    return { requestId, connection }
+  })
   .mapResponse({ as: "global" }, ({ response, request }) =>
     response instanceof Failure ? failureResponse(response, contextOf(request).requestId) : undefined,
   )
@@ -50,10 +64,10 @@ interface Handler {
 /** Wraps the controllers into the one function that the server calls. */
 export function edgeHandler(app: Handler, options: EdgeOptions) {
   const allowedMethods = methodTable(app.routes)
-  return async (received: Request, address: string, connection?: Connection): Promise<Response> => {
+  return async (received: Request, findAddress: () => string, connection?: Connection): Promise<Response> => {
     const request = withHost(received)
     const requestId = newRequestId(options.now())
-    contexts.set(request, { requestId, address, connection })
+    contexts.set(request, new Context(requestId, findAddress, connection))
     const response = await answer(request, requestId)
     const whole = response.status >= 400 && isMuchUnread(request) ? await discardingBody(request, response) : response
     return named(whole, requestId)
@@ -122,8 +136,21 @@ function withHost(request: Request): Request {
  * gone by the other one (RFC 9112, 3.2).
  */
 function pathOf({ url, headers }: Request): string | undefined {
-  return URL.canParse(url) && headers.get("host")?.includes(",") !== true ? new URL(url).pathname : undefined
+  if (headers.get("host")?.includes(",") === true) return undefined
+  const start = url.indexOf("/", "https://".length)
+  const origin = url.slice(0, start)
+  const path = url.slice(start)
+  if (start > 0 && origins.has(origin) && PLAIN_PATH.test(path)) return path
+  if (!URL.canParse(url)) return undefined
+  if (origins.size < MOST_ORIGINS) origins.add(origin)
+  return new URL(url).pathname
 }
+
+/** Of these a URL's parser would make the same. */
+const PLAIN_PATH = /^[A-Za-z0-9/_-]+$/
+/** Beginnings of URLs that were found to be valid. */
+const origins = new Set<string>()
+const MOST_ORIGINS = 100
 
 /** Which methods a path takes: what makes a wrong method a 405 and not a 404 (gateway-api.md, "Method errors"). */
 function methodTable(routes: Handler["routes"]) {

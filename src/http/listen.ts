@@ -12,8 +12,8 @@ export interface ListenTerms extends EdgeOptions {
     "HOST" | "PORT" | "REUSE_PORT" | "METRICS_PORT" | "CLIENT_ADDRESS_HEADER" | "KEEP_ALIVE_MS"
   >
   readonly metrics: Metrics
-  /** Answers a request of the client at this address. */
-  readonly handle: (request: Request, address: string, connection: Connection) => Promise<Response>
+  /** Answers a request. */
+  readonly handle: (request: Request, findAddress: () => string, connection: Connection) => Promise<Response>
   readonly descriptors: Pick<Descriptors, "crowded">
   /** Others listen on the port, so that each connection is closed with its next answer. */
   readonly handingOver: () => boolean
@@ -29,10 +29,10 @@ export function listen({ config, metrics, handle, handingOver, descriptors, ...e
     // The gateway applies its own limit, so that the 413 has the error body that every failure has.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: async (request, server) => {
-      const peer = server.requestIP(request)?.address ?? ""
       const { CLIENT_ADDRESS_HEADER: addressHeader } = config
+      const findAddress = () => clientAddress(request.headers, server.requestIP(request)?.address ?? "", addressHeader)
       const connection = new Connection(server, request, descriptors.crowded ? CROWDED_IDLE_S : idleS)
-      const response = await handle(request, clientAddress(request.headers, peer, addressHeader), connection)
+      const response = await handle(request, findAddress, connection)
       metrics.responded(response)
       connection.answered(response)
       if (handingOver() || descriptors.crowded) response.headers.set("Connection", "close")

@@ -12,6 +12,7 @@ import { Failure } from "../failure/failure.ts"
 import { readBody } from "../gateway/read-body.ts"
 import { type JsonObject, present } from "../language/json.ts"
 import { parseBody } from "../wire/body.ts"
+import { contextOf } from "./edge.ts"
 
 export const tags = ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"] as const
 
@@ -109,6 +110,8 @@ export const routesFor =
     const readBody = terms.body === undefined ? nothing : bodyReader(terms.body)
     const readQuery = terms.query === undefined ? nothing : queryReader(terms.query)
     const handle = async (context: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
+      // Found before anything is waited for.
+      void contextOf(context.request).address
       const caller = await find(context.request)
       if (caller instanceof Failure) return caller
       const query = await readQuery(context.request)

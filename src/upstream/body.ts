@@ -45,14 +45,18 @@ function streamOf(unpacker: AsyncIterable<Uint8Array>): ReadableStream<Uint8Arra
 }
 
 /** The whole body as text; undefined when it is over so many bytes, and then nothing more of it is read. Rejects when it breaks off. */
-export async function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
+export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
   const length = response.headers.get("content-length")
-  if (Number(length ?? 0) > maxBytes) {
+  // HTTP itself bounds it, and a reader costs more than all the rest of a short answer.
+  if (length !== null && Number(length) <= Math.min(SHORT, maxBytes)) return response.text()
+  return readPieces(response, maxBytes, onPiece)
+}
+
+async function readPieces(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
+  if (Number(response.headers.get("content-length") ?? 0) > maxBytes) {
     await response.body?.cancel()
     return undefined
   }
-  // HTTP itself bounds it, and a reader costs more than all the rest of a short answer.
-  if (length !== null && Number(length) <= SHORT) return await response.text()
   if (response.body === null) return ""
   const decoder = new TextDecoder()
   const reader = response.body.getReader()

@@ -161,7 +161,7 @@ function serveEvents() {
     }),
   )
   const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => handle(request, "") })
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => handle(request, () => "") })
   return { state, events, server }
 }
 

@@ -130,7 +130,9 @@ export async function openWorld(options: WorldOptions = {}) {
     port: 0,
     hostname: "127.0.0.1",
     fetch: (request, self) =>
-      handle(request, clientAddress(request.headers, self.requestIP(request)?.address ?? "", options.addressHeader)),
+      handle(request, () =>
+        clientAddress(request.headers, self.requestIP(request)?.address ?? "", options.addressHeader),
+      ),
   })
 
   const document = openapiDocument(app.routes)
