@@ -198,7 +198,9 @@ describe("a start", () => {
     })
     const asks = [actor.ask(echo(1), 100), actor.ask(echo(2), 100)]
     await quiesce(on)
-    expect(await Promise.all(asks)).toEqual(asks.map(() => ({ kind: "refused", reason: "unavailable", cause })))
+    expect(await Promise.all(asks.map((ask) => Promise.resolve(ask)))).toEqual(
+      asks.map(() => ({ kind: "refused", reason: "unavailable", cause })),
+    )
     expect(actor.stopped).toBe(true)
   })
 })

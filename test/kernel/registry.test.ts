@@ -49,7 +49,9 @@ test("everyone who asks while an actor starts waits for that one start", async (
   const asks = [registry.ask("a", add), registry.ask("a", add), registry.ask("b", add)]
   expect(starts).toEqual(["a", "b"])
   await loaded()
-  expect(await Promise.all(asks)).toEqual([1, 2, 1].map((value) => ({ kind: "ok", value })))
+  expect(await Promise.all(asks.map((ask) => Promise.resolve(ask)))).toEqual(
+    [1, 2, 1].map((value) => ({ kind: "ok", value })),
+  )
   expect(starts).toEqual(["a", "b"])
 })
 
@@ -60,7 +62,9 @@ test("a start that fails refuses everyone who waited, and the next ask starts an
   const asks = [registry.ask("a", add), registry.ask("a", add)]
   loads.splice(0).forEach((load) => load.reject(cause))
   await quiesce(on)
-  expect(await Promise.all(asks)).toEqual(asks.map(() => ({ kind: "refused", reason: "unavailable", cause })))
+  expect(await Promise.all(asks.map((ask) => Promise.resolve(ask)))).toEqual(
+    asks.map(() => ({ kind: "refused", reason: "unavailable", cause })),
+  )
   const next = registry.ask("a", add)
   await loaded()
   expect(await next).toEqual({ kind: "ok", value: 1 })
