@@ -26,6 +26,8 @@ export class Connection {
   readonly #onClosed: (() => void)[] = []
   #socket: Socket | undefined
   #closed = false
+  /** Its own process on the server, once it is prepared. */
+  session: number | undefined
 
   constructor(options: ConnectionOptions) {
     const { url, socketPath } = locate(options.url)
@@ -56,11 +58,13 @@ export class Connection {
   }
 
   /** Tells the server what it has to know, and asks what it is. Before anything else; rejects when the connection is lost. */
-  prepare(): Promise<ServerState> {
+  async prepare(): Promise<ServerState> {
     const { promise: lost, reject } = Promise.withResolvers<never>()
     this.onClosed(() => reject(connectionLost()))
     const options = { statementTimeoutMs: this.#statementTimeoutMs, overNetwork: this.#overNetwork }
-    return Promise.race([prepareSession(this.sql, options), lost])
+    const state = await Promise.race([prepareSession(this.sql, options), lost])
+    this.session = state.pid
+    return state
   }
 
   /** Calls back once, when the connection is lost or discarded. */

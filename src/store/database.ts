@@ -5,6 +5,7 @@
  */
 import postgres from "postgres"
 import { systemClock } from "../../actors/kernel/clock.ts"
+import { type Blocker, Blockers } from "./blockers.ts"
 import type { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
 import { Gate } from "./gate.ts"
@@ -46,6 +47,8 @@ export interface DatabaseOptions {
   readonly connections: number
   /** How many more may wait for a connection; one over that is refused at once. */
   readonly maxWaiting?: number
+  /** Told of who holds the lock that a statement has waited for. */
+  readonly onBlocked?: (blocker: Blocker) => void
   /** The longest that any one statement may take. The server ends it a second later. */
   readonly maxAttemptMs?: number
 }
@@ -63,14 +66,16 @@ class Pool implements Database {
   readonly #maxAttemptMs: number
   readonly #servers: Servers
   readonly #ownsServers: boolean
+  readonly #blockers: Blockers | undefined
   /** The most recently used one is taken first, so that few stay open under little load. */
   readonly #idle: Connection[] = []
 
-  constructor({ url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS }: DatabaseOptions) {
+  constructor({ url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS, onBlocked }: DatabaseOptions) {
     this.#gate = new Gate({ size: connections, maxWaiting })
     this.#maxAttemptMs = maxAttemptMs
     this.#ownsServers = typeof url === "string"
     this.#servers = typeof url === "string" ? new Servers(url) : url
+    this.#blockers = onBlocked && new Blockers(this.#servers, onBlocked)
   }
 
   async run<T>(statement: (sql: Sql) => PromiseLike<T>, options: RunOptions = {}): Promise<T> {
@@ -124,6 +129,7 @@ class Pool implements Database {
       connection = this.#takeIdle() ?? (await this.#connect(leftMs))
       const forItMs = until - systemClock.running()
       if (forItMs <= 0) throw new NoAnswer(`no connection within ${Math.round(leftMs)} ms`)
+      using _watched = this.#blockers?.watch(connection.session)
       const value = await within(forItMs, statement(connection.sql))
       this.#idle.push(connection)
       return { value }

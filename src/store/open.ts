@@ -5,6 +5,7 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
+import type { Blocker } from "./blockers.ts"
 import { type Database, openDatabase } from "./database.ts"
 import { DataDirectoryInUse } from "./embedded/lock.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
@@ -56,8 +57,12 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
   if (embedded === undefined && ownSessions) await proveSessions(servers)
   const applied = await migrate(servers)
   if (applied.length > 0) log.info("migrated", { migrations: applied.join(" ") })
-  const database = openDatabase({ url: servers, connections: config.DATABASE_CONNECTIONS })
-  const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS })
+  const onBlocked = ({ pid, user, application, address, state, transactionS }: Blocker) =>
+    log.warn("waits for a lock", { blocked_by: pid, user, application, address, state, transaction_s: transactionS })
+  // The embedded database has one session, which never waits for itself.
+  const blocked = embedded ? {} : { onBlocked }
+  const database = openDatabase({ url: servers, connections: config.DATABASE_CONNECTIONS, ...blocked })
+  const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS, ...blocked })
   const process = await registerProcess({
     db: database,
     lockOn: embedded ? undefined : servers,

@@ -37,7 +37,8 @@ interface Customer {
 
 async function customer(): Promise<Customer> {
   const person = await gateway.person(100_000)
-  return { person, key: (await gateway.key(person)).key }
+  const limits = { spending_limit_micro: 50_000_000_000, spending_period: "daily" }
+  return { person, key: (await gateway.key(person, limits)).key }
 }
 
 const ask = (key: string) =>
@@ -53,6 +54,50 @@ const lock = async ({ person }: Customer): Promise<void> => {
   await holder.sql`begin`
   await holder.sql`select from balances where account_id = ${person.accountId} for update`
 }
+
+/** What of one customer may be locked: `$1` is the account's id. */
+const rows = {
+  "an account": "select from accounts where id = $1 for update",
+  "the keys": "select from api_keys where account_id = $1 for update",
+  "the leases": "select from leases where account_id = $1 for update",
+  "the keys' spending":
+    "select from key_spend where key_id in (select id from api_keys where account_id = $1) for update",
+  "the keys' budgets":
+    "select from budget_leases where key_id in (select id from api_keys where account_id = $1) for update",
+  "all of them, and the records":
+    "select from accounts a join balances b on b.account_id = a.id join usage u on u.account_id = a.id where a.id = $1 for update",
+}
+for (const [what, statement] of Object.entries(rows))
+  test(`${what} of one customer may be locked, and no other notices; the log says by whom`, async () => {
+    const [session] = await holder.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+    await holder.sql`begin`
+    await holder.sql.unsafe(statement, [locked.person.accountId])
+    // Until somebody waits, if anybody has to.
+    const waiting = Promise.all(Array.from({ length: 5 }, () => statusOf(ask(locked.key))))
+    const took: number[] = []
+    for (let n = 0; n < 20; n++) {
+      const since = performance.now()
+      expect(await statusOf(ask(other.key))).toBe(200)
+      took.push(performance.now() - since)
+      await Bun.sleep(50)
+    }
+    // A call that was booked together with the customer's waits once until that is given up.
+    expect(took.filter((ms) => ms > 500).length).toBeLessThan(2)
+    expect(Math.max(...took)).toBeLessThan(4_000)
+    // One that no process has met yet needs more statements than who is known.
+    const fresh = await customer()
+    expect(await statusOf(ask(fresh.key))).toBe(200)
+    const blocked =
+      await gateway.sql`select from pg_stat_activity where ${session?.pid ?? 0} = any (pg_blocking_pids(pid))`
+    if (blocked.length > 0) {
+      const line = gateway.complaints.find((each) => each.includes('"event":"waits for a lock"'))
+      expect(JSON.parse(line ?? "{}")).toMatchObject({ blocked_by: session?.pid, state: "idle in transaction" })
+    }
+    await holder.sql`rollback`
+    for (const status of await waiting) expect([200, 503]).toContain(status)
+    while ((await statusOf(ask(locked.key))) !== 200) await Bun.sleep(50)
+    await reconcile(gateway.sql)
+  }, 60_000)
 
 test("a locked balance stops its own customer, and no other; what waited is charged once when the lock is gone", async () => {
   const before = (await gateway.balance(locked.person)).balance_micro
@@ -76,7 +121,10 @@ test("a locked balance stops its own customer, and no other; what waited is char
 test("who waits for a locked balance for too long is told so, and not charged; the next is refused at once", async () => {
   const before = (await gateway.balance(locked.person)).balance_micro
   await lock(locked)
+  const [session] = await holder.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
   expect(await statusOf(ask(locked.key))).toBe(503)
+  const line = gateway.complaints.find((each) => each.includes('"event":"waits for a lock"'))
+  expect(JSON.parse(line ?? "{}")).toMatchObject({ blocked_by: session?.pid, state: "idle in transaction" })
   // It has been apart for longer than calls are admitted: this one has no record, because no backend was asked.
   expect(await statusOf(ask(locked.key))).toBe(503)
   expect(await statusOf(ask(other.key))).toBe(200)
