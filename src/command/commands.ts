@@ -1,6 +1,8 @@
 /** The one table of commands, in the order and the groups in which help shows them. */
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { accountCommand } from "./account.ts"
+import { backupCommand } from "./backup/backup.ts"
+import { restoreCommand } from "./backup/restore.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
 import { keyCommand } from "./key.ts"
 import { migrateCommand } from "./migrate.ts"
@@ -15,5 +17,5 @@ export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpt
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand],
   "Look after": [accountCommand, keyCommand, topUpCommand, reconcileCommand],
-  "Check and keep": [doctorCommand],
+  "Check and keep": [doctorCommand, backupCommand, restoreCommand],
 }

@@ -1,0 +1,58 @@
+/** Backups of a server's database: a dump by PostgreSQL's own program, with a manifest, restored into an empty database. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { appendFileSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { openBooks } from "../../reconciliation/world.ts"
+import { directConnection, openPlace, type Place } from "../../store/scratch.ts"
+import { loket } from "../loket.ts"
+
+const scratch = mkdtempSync(join(tmpdir(), "loket-backup-"))
+let world: Awaited<ReturnType<typeof openBooks>>
+let empty: Place
+beforeAll(async () => {
+  world = await openBooks()
+  empty = await openPlace(false)
+})
+afterAll(async () => {
+  await world.close()
+  await empty.remove()
+  rmSync(scratch, { recursive: true })
+})
+
+async function sums(url: string) {
+  const connection = directConnection(url)
+  const [row] = await connection.sql`
+    select (select sum(posted_micro)::text from balances) as balances, (select count(*)::int from transfers) as transfers,
+      (select array_agg(id order by id) from accounts) as accounts`
+  await connection.end()
+  return row
+}
+
+test("a dump is restored whole and its books agree; once, and not when it is damaged", async () => {
+  const backup = join(scratch, "monday")
+  const made = await loket({ DATABASE_URL: world.url }, "backup", backup)
+  expect(made).toMatchObject({ code: 0, complaint: "" })
+  expect(await loket({ DATABASE_URL: world.url }, "restore", backup)).toMatchObject({
+    code: 1,
+    complaint: expect.stringMatching(/the database has \d+ tables already: make an empty one/),
+  })
+  expect((await loket({ DATA_DIR: scratch }, "restore", backup)).complaint).toContain(
+    "set DATABASE_URL to an empty one",
+  )
+  const answer = await loket({ DATABASE_URL: empty.url }, "restore", backup)
+  expect(answer.said).toEndWith("all agrees")
+  expect(answer.code).toBe(0)
+  expect(await sums(empty.url)).toEqual(await sums(world.url))
+  appendFileSync(join(backup, "database.dump"), "x")
+  expect((await loket({ DATABASE_URL: empty.url }, "restore", backup)).complaint).toContain("database.dump has")
+})
+
+test("a server that is away leaves no half backup, and its password is not shown", async () => {
+  const backup = join(scratch, "away")
+  const away = await loket({ DATABASE_URL: "postgres://root:hunter2@127.0.0.1:1/a" }, "backup", backup)
+  expect(away.complaint).toStartWith("pg_dump failed:")
+  expect(away.complaint).not.toContain("hunter2")
+  expect(away).toMatchObject({ code: 1, said: "" })
+  expect((await loket({}, "restore", backup, "--check")).complaint).toContain("is no backup")
+})
