@@ -1,8 +1,10 @@
 /**
- * Brings a database's schema up to date. Each migration is one transaction together with its row in `schema_migrations`,
- * so a process that dies leaves it applied or not. Any number of processes may start at once: they queue on one lock.
+ * Brings a database's schema up to date, while older processes go on serving. Each migration is one transaction together with
+ * its row in `schema_migrations`, so a process that dies leaves it applied or not; an index that is made concurrently is what
+ * no transaction can hold, and is begun anew. Any number of processes may start at once: they queue on one lock.
  */
 import postgres from "postgres"
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { openDatabase, type Database, type Sql } from "./database.ts"
 import { migrations, type Migration } from "./migrations/index.ts"
 import type { Servers } from "./servers.ts"
@@ -15,9 +17,19 @@ export class SchemaMismatch extends Error {
 /** An index on a large table takes its time; the other statements of a start-up do not. */
 const MIGRATION_MS = 600_000
 const REACH_MS = 15_000
+/**
+ * Whoever waits for a table's lock makes all others wait behind it. So a migration waits no longer than this, lets them pass,
+ * and begins again.
+ */
+const LOCK_TIMEOUT_MS = 1_000
+const AGAIN_MS = 500
+const LOCK_NOT_AVAILABLE = "55P03"
 
 /** Any number will do that nothing else in the database uses. */
 const takeLock = "select pg_advisory_xact_lock(hashtextextended('loket:migrations', 0));"
+const limitLockWaits = `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true);`
+/** Another one, since who waits for it must not do so inside a statement: the making of an index waits for all statements to end. */
+const INDEX_LOCK = "hashtextextended('loket:index', 0)"
 
 /**
  * Applies what is missing, in order, and returns the names of what it applied. Throws `SchemaMismatch`,
@@ -61,31 +73,72 @@ export async function schemaState(sql: Sql, wanted: readonly Migration[] = migra
     found?.there === true
       ? await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations order by name`
       : []
-  const known = new Map(wanted.map(({ name, sql: text }) => [name, sha256(text)]))
+  const known = checksums(wanted)
   const there = new Set(rows.map(({ name }) => name))
   return {
     pending: wanted.filter(({ name }) => !there.has(name)),
-    foreign: rows.filter((row) => known.get(row.name) !== row.sha256).map(({ name }) => name),
+    foreign: rows.filter((row) => known.get(row.name)?.includes(row.sha256) !== true).map(({ name }) => name),
   }
 }
 
 /** Whether it was applied here; false when another process was quicker. */
-async function apply(db: Database, { name, sql: text }: Migration): Promise<boolean> {
+async function apply(db: Database, migration: Migration): Promise<boolean> {
+  const begunAt = systemClock.monotonic()
+  for (;;) {
+    try {
+      const index = concurrentIndex(migration)
+      return index === undefined ? await applyAtOnce(db, migration) : await applyConcurrently(db, migration, index)
+    } catch (error) {
+      const isLocked = error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE
+      if (!isLocked || systemClock.monotonic() - begunAt > MIGRATION_MS) throw error
+      await Bun.sleep(AGAIN_MS)
+    }
+  }
+}
+
+async function applyAtOnce(db: Database, migration: Migration): Promise<boolean> {
   try {
     // The row comes first: whoever waited for the lock in vain fails on it, and its transaction with it.
-    await db.run(
-      (sql) =>
-        sql.unsafe(
-          `${takeLock} insert into schema_migrations (name, sha256) values ('${name}', '${sha256(text)}');\n${text}`,
-        ),
-      { deadlineMs: MIGRATION_MS },
-    )
+    await db.run((sql) => sql.unsafe(`${takeLock} ${limitLockWaits} ${record(migration)};\n${migration.sql}`), {
+      deadlineMs: MIGRATION_MS,
+    })
     return true
   } catch (error) {
     if (error instanceof postgres.PostgresError && error.constraint_name === "schema_migrations_pkey") return false
     throw error
   }
 }
+
+/** The index that a migration makes or drops beside those who write; undefined for one that is a transaction. */
+export const concurrentIndex = ({ sql }: Migration): string | undefined =>
+  /^\s*(?:create|drop)\b.*\bindex concurrently (?:if (?:not )?exists )?(\w+)/im.exec(sql)?.[1]
+
+/** An index whose making was broken off stays, takes writes, and serves nobody. */
+const isBroken = (index: string) =>
+  `select indisvalid from pg_index where indexrelid = to_regclass('${index}') and not indisvalid`
+
+async function applyConcurrently(db: Database, migration: Migration, index: string): Promise<boolean> {
+  const wait = { deadlineMs: MIGRATION_MS }
+  const lock = async () => (await db.run((sql) => sql.unsafe(`select pg_try_advisory_lock(${INDEX_LOCK}) as taken`)))[0]
+  while ((await lock())?.["taken"] !== true) {
+    if ((await applied(db)).has(migration.name)) return false
+    await Bun.sleep(AGAIN_MS)
+  }
+  try {
+    if ((await applied(db)).has(migration.name)) return false
+    if ((await db.run((sql) => sql.unsafe(isBroken(index)))).length > 0)
+      await db.run((sql) => sql.unsafe(`drop index concurrently ${index}`), wait)
+    await db.run((sql) => sql.unsafe(migration.sql), wait)
+    // In the embedded database all have the one session's lock, and take turns by the statement.
+    const recorded = await db.run((sql) => sql.unsafe(`${record(migration)} on conflict do nothing returning name`))
+    return recorded.length > 0
+  } finally {
+    await db.run((sql) => sql.unsafe(`select pg_advisory_unlock(${INDEX_LOCK})`)).catch(() => {})
+  }
+}
+
+const record = ({ name, sql }: Migration): string =>
+  `insert into schema_migrations (name, sha256) values ('${name}', '${sha256(sql)}')`
 
 async function applied(db: Database): Promise<Map<string, string>> {
   const rows = await db.run(
@@ -100,13 +153,17 @@ async function applied(db: Database): Promise<Map<string, string>> {
 }
 
 function check(before: ReadonlyMap<string, string>, wanted: readonly Migration[]): void {
-  const known = new Map(wanted.map(({ name, sql }) => [name, sha256(sql)]))
+  const known = checksums(wanted)
   for (const [name, sum] of before) {
     const ours = known.get(name)
     if (ours === undefined)
       throw new SchemaMismatch(`The database has migration ${name}, which this version does not know`)
-    if (ours !== sum) throw new SchemaMismatch(`Migration ${name} was changed after it was applied to this database`)
+    if (!ours.includes(sum))
+      throw new SchemaMismatch(`Migration ${name} was changed after it was applied to this database`)
   }
 }
+
+const checksums = (wanted: readonly Migration[]): ReadonlyMap<string, readonly string[]> =>
+  new Map(wanted.map(({ name, sql, formerly = [] }) => [name, [sha256(sql), ...formerly]]))
 
 const sha256 = (text: string): string => new Bun.CryptoHasher("sha256").update(text).digest("hex")

@@ -69,6 +69,27 @@ test("an applied migration that was edited stops the start, and says which one",
   expect(String(error)).toContain("0001_first.sql")
 })
 
+test("a text that came to the same in an earlier release is known", async () => {
+  const [first = small[0]!, ...others] = small
+  await migrate(url, small)
+  const sha256 = new Bun.CryptoHasher("sha256").update(first.sql).digest("hex")
+  const edited = { ...first, sql: `${first.sql} -- faster`, formerly: [sha256] }
+  expect(await migrate(url, [edited, ...others])).toEqual([])
+})
+
+test("an index whose making was broken off is made anew", async () => {
+  const index = { name: "0003_index.sql", sql: "create unique index concurrently if not exists first_n on first (n);" }
+  await migrate(url, small)
+  await rows(url, "insert into first values (1)")
+  expect(String(await migrate(url, [...small, index]).catch((thrown: unknown) => thrown))).toContain("first_n")
+  const isValid = () => rows(url, "select indisvalid from pg_index where indexrelid = to_regclass('first_n')")
+  expect(await isValid()).toEqual([{ indisvalid: false }])
+  await rows(url, "delete from first where ctid in (select max(ctid) from first where n = 1)")
+  expect(await migrate(url, [...small, index])).toEqual(["0003_index.sql"])
+  expect(await isValid()).toEqual([{ indisvalid: true }])
+  expect(await migrate(url, [...small, index])).toEqual([])
+})
+
 test("a database from a later version is not touched by an earlier one", async () => {
   await migrate(url, small)
   const error = await migrate(url, small.slice(0, 1)).catch((thrown: unknown) => thrown)

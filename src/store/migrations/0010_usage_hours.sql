@@ -63,6 +63,18 @@ begin
   return null;
 end $$;
 
+-- Calls go on while the sums are made, which takes half a minute a million records. Whoever writes a record from here on has a
+-- transaction that is no older than this.
+select set_config('loket.oldest_unseen', pg_snapshot_xmin(pg_current_snapshot())::text, true);
+create view pg_temp.sums (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads) as
+  select u.account_id, date_trunc('hour', u.opened_at, 'UTC'), u.model, u.key_id, u.endpoint, u.status, count(*),
+    sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint, sum(u.cache_read_tokens)::bigint,
+    sum(u.cache_write_tokens)::bigint, sum(u.charge_micro)::bigint, count(*) filter (where u.cache_read_tokens > 0)
+  from usage u where u.part = 0 group by 1, 2, 3, 4, 5, 6;
+insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads) select * from pg_temp.sums;
+
+-- Nobody writes a record from here to the end, which is two readings of the table.
+lock table usage in share row exclusive mode;
 create trigger usage_added after insert on usage referencing new table as added
   for each statement execute function add_usage_hours();
 create trigger usage_changed after update on usage
@@ -70,12 +82,22 @@ create trigger usage_changed after update on usage
 create trigger usage_removed after delete on usage
   for each row when (old.part = 0) execute function correct_usage_hours();
 
--- Nobody writes usage meanwhile: making the triggers has locked it.
-insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
-select account_id, date_trunc('hour', opened_at, 'UTC'), model, key_id, endpoint, status, count(*),
-  sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
-  sum(cache_write_tokens)::bigint, sum(charge_micro)::bigint, count(*) filter (where cache_read_tokens > 0)
-from usage where part = 0 group by 1, 2, 3, 4, 5, 6;
-
--- Calls that failed are few among many.
-create index usage_failures on usage (account_id, opened_at) where part = 0 and error_code is not null;
+-- The hours in which a record was added or changed meanwhile are summed again. Nothing removes records; if somebody did by hand,
+-- the number of calls is another, and all is summed again.
+do $$
+begin
+  create temporary table late on commit drop as
+    select distinct account_id, date_trunc('hour', opened_at, 'UTC') as hour from usage
+    where part = 0 and age(xmin) <= age(current_setting('loket.oldest_unseen')::xid8::xid);
+  delete from usage_hours h using late l where h.account_id = l.account_id and h.hour = l.hour;
+  insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
+  select u.account_id, date_trunc('hour', u.opened_at, 'UTC'), u.model, u.key_id, u.endpoint, u.status, count(*),
+    sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint, sum(u.cache_read_tokens)::bigint,
+    sum(u.cache_write_tokens)::bigint, sum(u.charge_micro)::bigint, count(*) filter (where u.cache_read_tokens > 0)
+  from usage u join late l on l.account_id = u.account_id and l.hour = date_trunc('hour', u.opened_at, 'UTC') where u.part = 0 group by 1, 2, 3, 4, 5, 6;
+  if (select coalesce(sum(calls), 0) from usage_hours) <> (select count(*) from usage where part = 0) then
+    delete from usage_hours;
+    insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads) select * from pg_temp.sums;
+  end if;
+end $$;
+drop view pg_temp.sums;

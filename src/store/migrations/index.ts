@@ -1,6 +1,6 @@
 /**
  * The migrations, in order. Named here one by one, and not read from the folder, because only an import is carried into
- * a compiled binary. A migration that has been released is never edited: its checksum is recorded where it was applied.
+ * a compiled binary. A migration that has been released is not edited: its checksum is recorded where it was applied.
  */
 import foundation from "./0001_foundation.sql" with { type: "text" }
 import aliases from "./0002_aliases.sql" with { type: "text" }
@@ -22,10 +22,17 @@ import requestFields from "./0018_request_fields.sql" with { type: "text" }
 import estimateFactors from "./0019_estimate_factors.sql" with { type: "text" }
 import book from "./0020_book.sql" with { type: "text" }
 import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
+import usageFailures from "./0031_usage_failures.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
+  /**
+   * One transaction; or, where it makes or drops an index concurrently, that one statement, which must change nothing where
+   * it was carried out before (docs/migrations.md).
+   */
   readonly sql: string
+  /** SHA-256 of texts that it had in earlier releases, and that came to the same schema. */
+  readonly formerly?: readonly string[]
 }
 
 export const migrations: readonly Migration[] = [
@@ -38,7 +45,12 @@ export const migrations: readonly Migration[] = [
   { name: "0007_operator.sql", sql: operator },
   { name: "0008_serving_processes.sql", sql: servingProcesses },
   { name: "0009_people.sql", sql: people },
-  { name: "0010_usage_hours.sql", sql: usageHours },
+  {
+    name: "0010_usage_hours.sql",
+    sql: usageHours,
+    // Kept everybody from writing for half a minute a million records.
+    formerly: ["2de3223ef05d252f7ef4d825736f82ee54fab462717f40ff75386b340cde1bda"],
+  },
   { name: "0011_key_secrets.sql", sql: keySecrets },
   { name: "0012_low_balance_mails.sql", sql: lowBalanceMails },
   { name: "0013_lease_versions.sql", sql: leaseVersions },
@@ -49,4 +61,5 @@ export const migrations: readonly Migration[] = [
   { name: "0019_estimate_factors.sql", sql: estimateFactors },
   { name: "0020_book.sql", sql: book },
   { name: "0030_gathered_answers.sql", sql: gatheredAnswers },
+  { name: "0031_usage_failures.sql", sql: usageFailures },
 ]
