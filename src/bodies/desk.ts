@@ -45,7 +45,7 @@ export function decode(
   body: JsonObject,
   { more, allowance, call }: DecodeTerms,
 ): ModelRequest | Failure {
-  const decoded = formats[endpoint].decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
+  const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backend, dropped } = call
   return {

@@ -3,7 +3,7 @@ import type { Clock } from "../../actors/kernel/clock.ts"
 import { type Micro, microToRupiah } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Failure } from "../failure/failure.ts"
-import type { WireFormat } from "../wire/format.ts"
+import type { ClientSide } from "../wire/format.ts"
 import { rerouteHeaders } from "./candidates.ts"
 import { Outbox, type StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -18,7 +18,7 @@ export interface Answer {
 
 export interface AnsweringParts {
   readonly ports: Pick<GatewayPorts, "clock" | "limits" | "unread">
-  readonly format: WireFormat
+  readonly format: ClientSide
   readonly asked: { readonly offer: Offer; readonly request: { readonly stream: boolean } }
   readonly connection: StreamConnection | undefined
 }
@@ -27,7 +27,7 @@ export class Answering {
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
   readonly outbox: Outbox
-  readonly #format: WireFormat
+  readonly #format: ClientSide
   /** What was asked for. */
   readonly #offer: Offer
   readonly #isStream: boolean

@@ -5,7 +5,7 @@
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
-import type { WireFormat } from "../wire/format.ts"
+import type { ClientSide } from "../wire/format.ts"
 import { affordsBody, affordsInput } from "./admit.ts"
 import type { Answer } from "./answering.ts"
 import { authenticate, type Caller, rateHeaders } from "./authenticate.ts"
@@ -22,7 +22,7 @@ const LEDGER_LAG_MS = 2_000
 
 export async function call(
   ports: GatewayPorts,
-  format: WireFormat,
+  format: ClientSide,
   request: Request,
   requestId: string,
   connection?: StreamConnection,
@@ -39,7 +39,7 @@ export async function call(
 
 interface Received {
   readonly ports: GatewayPorts
-  readonly format: WireFormat
+  readonly format: ClientSide
   readonly request: Request
   readonly requestId: string
   readonly caller: Caller

@@ -12,7 +12,7 @@ import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
 import { isTaken } from "../wire/bedrock/betas.ts"
 import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
-import type { WireFormat } from "../wire/format.ts"
+import type { ClientSide } from "../wire/format.ts"
 import { askedBetas } from "../wire/shared/betas.ts"
 import type { GatewayPorts } from "./ports.ts"
 
@@ -40,7 +40,7 @@ type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecre
 /** What is understood is to be let go of when its call has ended. */
 export async function understand(
   bytes: Uint8Array<ArrayBuffer>,
-  format: WireFormat,
+  format: ClientSide,
   { headers, accountId }: Sender,
   ports: Ports,
 ): Promise<Understood | Failure> {

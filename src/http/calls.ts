@@ -6,7 +6,8 @@ import { authenticate } from "../gateway/authenticate.ts"
 import { call } from "../gateway/call.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { Failure } from "../failure/failure.ts"
-import type { WireFormat } from "../wire/format.ts"
+import { formats } from "../wire/exchange.ts"
+import type { ClientSide } from "../wire/format.ts"
 import { readBody } from "../gateway/read-body.ts"
 import { readRequest } from "../gateway/understand.ts"
 import { weigh } from "../gateway/weigh.ts"
@@ -41,8 +42,17 @@ const headers = Type.Object({
   }),
 })
 
-/** One mount line a format. */
-export const callController = (ports: GatewayPorts, format: WireFormat) =>
+/** Every format that clients speak. */
+export function callsController(ports: GatewayPorts) {
+  const app = new Elysia({ name: "calls" })
+  for (const { client } of Object.values(formats)) {
+    app.use(callController(ports, client))
+    if (client.countPath !== undefined) app.use(countTokensController(ports, client, client.countPath))
+  }
+  return app
+}
+
+const callController = (ports: GatewayPorts, format: ClientSide) =>
   new Elysia({ name: `call:${format.endpoint}` }).use(edge).post(
     format.path,
     ({ request, requestId, connection }) => call(ports, format, request, requestId, connection),
@@ -59,9 +69,9 @@ export const callController = (ports: GatewayPorts, format: WireFormat) =>
  * Answered from the estimator, free, outside the request window (decisions §8): coding agents call it many times a
  * minute. The body is a request without `max_tokens`.
  */
-export const countTokensController = (ports: GatewayPorts, format: WireFormat) =>
+const countTokensController = (ports: GatewayPorts, format: ClientSide, path: string) =>
   new Elysia({ name: "count-tokens" }).use(edge).post(
-    `${format.path}/count_tokens`,
+    path,
     async ({ request, requestId }) => {
       const caller = await authenticate(ports.actors, request.headers, false)
       if (caller instanceof Failure) return caller

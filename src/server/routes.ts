@@ -2,7 +2,7 @@
 import { Elysia } from "elysia"
 import { dashboardController } from "../dashboard/serve/controller.ts"
 import { Failure } from "../failure/failure.ts"
-import { callController, countTokensController } from "../http/calls.ts"
+import { callsController } from "../http/calls.ts"
 import { dashboardApi } from "../http/dashboard/api.ts"
 import { simulatedPayController, webhooksController } from "../http/dashboard/payments.ts"
 import { authenticator } from "../http/dashboard/session.ts"
@@ -13,9 +13,6 @@ import { healthController, type Readiness } from "../http/health.ts"
 import { openapiController } from "../http/openapi-page.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { usageStore } from "../store/usage.ts"
-import { chatFormat } from "../wire/chat/format.ts"
-import { messagesFormat } from "../wire/messages/format.ts"
-import { responsesFormat } from "../wire/responses/format.ts"
 import type { Parts } from "./parts.ts"
 
 export function routes({ config, log, store, gateway, accounts, keys, payments, events, refreshCatalogue }: Parts) {
@@ -28,10 +25,7 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
       const { requestId } = contextOf(request)
       return failureResponse(failureOf(error, requestId, log), requestId)
     })
-    .use(callController(ports, chatFormat))
-    .use(callController(ports, messagesFormat))
-    .use(callController(ports, responsesFormat))
-    .use(countTokensController(ports, messagesFormat))
+    .use(callsController(ports))
     .use(
       dashboardApi({
         ports,

@@ -6,13 +6,27 @@ import type { Tokens } from "../../actors/money/tokens.ts"
 import type { ModelEvent } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
-import type { EventDecoder, EventEncoder } from "./codec.ts"
-import type { BackendEvents, Gatherer, SentStep, StreamPosition, StreamReader, StreamStep } from "./format.ts"
+import type {
+  BackendStream,
+  EventEncoder,
+  EventMeaning,
+  Gatherer,
+  SentStep,
+  StreamPosition,
+  StreamReader,
+  StreamStep,
+} from "./format.ts"
 import { EventTemplate } from "./shared/event-template.ts"
 import { encodeSse, eventObject, type SseEvent, type WaitingEvents } from "./sse.ts"
 import { Steps } from "./steps.ts"
 
 const broken = (): Failure => new Failure("dependency.upstream_unavailable")
+
+/** What an event means that is not empty; `body` is undefined where its data is no JSON. */
+function meaningOf(stream: BackendStream, event: SseEvent, body: JsonObject | undefined): EventMeaning {
+  if (body !== undefined) return stream.meaning(event, body)
+  return event.data === stream.endMark ? "terminal" : broken()
+}
 
 /** The most templates that are kept, for events of several kinds that take turns. */
 const MOST_TEMPLATES = 4
@@ -21,13 +35,13 @@ const MOST_IN_VAIN = 16
 
 /** For a client of the backend's own format. */
 export class RelayedStream implements StreamReader {
-  readonly #events: BackendEvents
+  readonly #stream: BackendStream
   readonly #steps = new Steps()
   readonly #templates: EventTemplate[] = []
   #inVain = 0
 
-  constructor(events: BackendEvents) {
-    this.#events = events
+  constructor(stream: BackendStream) {
+    this.#stream = stream
   }
 
   pass(events: WaitingEvents, out: string[]): void {
@@ -50,29 +64,26 @@ export class RelayedStream implements StreamReader {
   }
 
   read(event: SseEvent): StreamStep {
-    const events = this.#events
+    const stream = this.#stream
     if (this.#steps.ended || event.data === "") return this.#steps.nothing()
-    if (event.data === events.endMark) return this.#steps.terminal(encodeSse("", event.data))
     const alike = this.#templates.length === 0 ? undefined : this.#alike(event)
     if (alike !== undefined) return this.#steps.step(true, alike)
     const body = eventObject(event)
-    if (body === undefined) return this.#steps.failure(broken())
-    const meaning = events.meaning(event, body)
+    const meaning = meaningOf(stream, event, body)
     if (meaning instanceof Failure) return this.#steps.failure(meaning)
-    const name = events.name(event, body)
-    const data = events.data(event, body)
-    const bytes = data === undefined ? "" : encodeSse(name, data)
+    const sent = body === undefined ? { event: "", data: event.data } : stream.sent(event, body)
+    const bytes = sent === undefined ? "" : encodeSse(sent.event, sent.data)
     if (meaning === "terminal") return this.#steps.terminal(bytes)
-    if (meaning === "content" && data !== undefined) this.#learn(event, { event: name, data })
+    if (meaning === "content" && sent !== undefined) this.#learn(event, sent)
     return this.#steps.step(meaning === "content", bytes)
   }
 
   tokens(): Tokens | undefined {
-    return this.#events.tokens(this.#steps.hasContent)
+    return this.#stream.tokens(this.#steps.hasContent)
   }
 
   position(): StreamPosition | undefined {
-    return this.#events.position()
+    return this.#stream.position()
   }
 
   /** What is sent for an event that is like one before it, but stood in the stream in another spelling, or in two pieces. */
@@ -88,7 +99,7 @@ export class RelayedStream implements StreamReader {
       const end = template.match(text, at, out)
       if (end < 0) continue
       this.#inVain = 0
-      this.#events.passed(template.number)
+      this.#stream.passed(template.number)
       return end
     }
     return -1
@@ -96,7 +107,7 @@ export class RelayedStream implements StreamReader {
 
   #learn(came: SseEvent, sent: SseEvent): void {
     if (this.#inVain === MOST_IN_VAIN) return
-    const template = EventTemplate.of(came, sent, this.#events.open)
+    const template = EventTemplate.of(came, sent, this.#stream.open)
     if (template === undefined) return
     this.#inVain++
     this.#templates.unshift(template)
@@ -106,34 +117,28 @@ export class RelayedStream implements StreamReader {
 
 /** For a client of another format. The backend's own format knows what was used, what failed and where the end is. */
 export class TranslatedStream implements StreamReader {
-  readonly #events: BackendEvents
-  readonly #decoder: EventDecoder
+  readonly #stream: BackendStream
   readonly #encoder: EventEncoder
   #hasContent = false
   #ended = false
 
-  constructor(events: BackendEvents, decoder: EventDecoder, encoder: EventEncoder) {
-    this.#events = events
-    this.#decoder = decoder
+  constructor(stream: BackendStream, encoder: EventEncoder) {
+    this.#stream = stream
     this.#encoder = encoder
   }
 
   read(event: SseEvent): StreamStep {
     if (this.#ended || event.data === "") return this.#written([])
-    if (event.data === this.#events.endMark) {
-      this.#ended = true
-      return this.#written(this.#decoder.decode(event, undefined))
-    }
     const body = eventObject(event)
-    const meaning = body === undefined ? broken() : this.#events.meaning(event, body)
+    const meaning = meaningOf(this.#stream, event, body)
     if (meaning instanceof Failure || meaning === "terminal") this.#ended = true
     if (meaning instanceof Failure) return { kind: "failure", failure: meaning }
     if (meaning === "content") this.#hasContent = true
-    return this.#written(this.#decoder.decode(event, body))
+    return this.#written(this.#stream.events(event, body))
   }
 
   tokens(): Tokens | undefined {
-    return this.#events.tokens(this.#hasContent)
+    return this.#stream.tokens(this.#hasContent)
   }
 
   position(): StreamPosition | undefined {
@@ -160,15 +165,15 @@ export type Gathering = "more" | "whole" | "overlong" | Failure
 
 /** For a client that is told the answer whole. What is held is bounded, by its length in JSON, in UTF-16 units. */
 export class GatheredStream {
-  readonly #events: BackendEvents
+  readonly #stream: BackendStream
   readonly #gatherer: Gatherer
   readonly #mostLength: number
   /** What has come since the length was last looked at. */
   #unmeasured = 0
   #hasContent = false
 
-  constructor(events: BackendEvents, gatherer: Gatherer, mostLength: number) {
-    this.#events = events
+  constructor(stream: BackendStream, gatherer: Gatherer, mostLength: number) {
+    this.#stream = stream
     this.#gatherer = gatherer
     this.#mostLength = mostLength
   }
@@ -181,9 +186,8 @@ export class GatheredStream {
   /** Not to be asked after the end. */
   read(event: SseEvent): Gathering {
     if (event.data === "") return "more"
-    const isEndMark = event.data === this.#events.endMark
-    const body = isEndMark ? undefined : eventObject(event)
-    const meaning = isEndMark ? "terminal" : body === undefined ? broken() : this.#events.meaning(event, body)
+    const body = eventObject(event)
+    const meaning = meaningOf(this.#stream, event, body)
     if (meaning instanceof Failure) return meaning
     if (meaning === "content") this.#hasContent = true
     this.#gatherer.take(event, body)

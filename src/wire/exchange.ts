@@ -8,15 +8,14 @@ import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { GatheredStream, RelayedStream, TranslatedStream } from "./backend-stream.ts"
-import { converseCodec, converseReader } from "./bedrock/format.ts"
+import { converseFormat } from "./bedrock/format.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
-import { bedrockFamily, bedrockPath } from "./bedrock/model.ts"
-import { chatCodec, chatFormat } from "./chat/format.ts"
-import type { AnswerView, BackendCodec, WireCodec } from "./codec.ts"
-import type { BackendReader, Reply, StreamReader, WireFormat } from "./format.ts"
-import { messagesCodec, messagesFormat } from "./messages/format.ts"
+import { bedrockFamily, type BedrockOperation, bedrockPath } from "./bedrock/model.ts"
+import { chatFormat } from "./chat/format.ts"
+import type { AnswerView, BackendSide, ClientFormat, ClientSide, Format, Reply, StreamReader } from "./format.ts"
+import { messagesFormat } from "./messages/format.ts"
 import { continuedBody } from "./messages/server-tools.ts"
-import { responsesCodec, responsesFormat } from "./responses/format.ts"
+import { responsesFormat } from "./responses/format.ts"
 
 /** How a backend is called: what travels with the body, and what it is wrapped in. */
 export type Manner = Endpoint | "bedrock-invoke" | "bedrock-converse"
@@ -64,25 +63,18 @@ export interface DirectExchange extends Exchange {
   asStream(): DirectExchange
 }
 
-export const formats: Readonly<Record<Endpoint, WireFormat>> = {
+/** Those that clients speak. */
+export const formats: Readonly<Record<Endpoint, ClientFormat>> = {
   chat: chatFormat,
   messages: messagesFormat,
   responses: responsesFormat,
 }
-const codecs: Readonly<Record<Endpoint, WireCodec>> = {
-  chat: chatCodec,
-  messages: messagesCodec,
-  responses: responsesCodec,
-}
 
-/** The backend's side of an exchange. */
-interface Side {
+/** How a model's backend is called, and what it speaks. */
+interface Protocol {
   readonly manner: Manner
   readonly path: (stream: boolean) => string
-  /** The format that it speaks, where clients speak it too. */
-  readonly native: WireFormat | undefined
-  readonly reader: BackendReader
-  readonly codec: BackendCodec
+  readonly format: Format
   /** What a client's body in this format, or one written in it, asks for that this backend cannot do all the same. */
   readonly refuse?: (body: JsonObject) => Failure | undefined
 }
@@ -96,30 +88,29 @@ export function exchange(
   backend: BackendModel,
   takes: Omit<Target, "model"> = { strip: [] },
 ): DirectExchange | Failure {
-  const side = sideOf(backend)
+  const protocol = protocolOf(backend)
+  const { client } = formats[request.endpoint]
   const target = { model: backend.model, ...takes }
-  const { native: format } = side
-  if (format?.endpoint === request.endpoint) {
-    const refusal = side.refuse?.(request.body)
+  if (speaks(protocol, client)) {
+    const refusal = protocol.refuse?.(request.body)
     if (refusal) return refusal
     const direct = (asked: ModelRequest, stream: boolean): DirectExchange => ({
-      ...native(side, format, stream),
+      ...reading(protocol, client, undefined, stream),
       prompt: undefined,
-      encodeRequest: (maxOutputTokens) => format.encodeRequest(asked, { ...target, maxOutputTokens, stream }),
+      encodeRequest: (maxOutputTokens) => client.encodeRequest(asked, { ...target, maxOutputTokens, stream }),
       continued: (said) => direct({ ...asked, body: continuedBody(request.body, said) }, stream),
       asStream: () => direct(asked, true),
     })
     return direct(request, request.stream)
   }
-  const client = codecs[request.endpoint]
   const prompt = client.decodePrompt(request)
   if (prompt instanceof Failure) return prompt
-  const encode = side.codec.encodePrompt(prompt, request, target)
+  const encode = protocol.format.backend.encodePrompt(prompt, request, target)
   if (encode instanceof Failure) return encode
-  const refusal = side.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
+  const refusal = protocol.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
   if (refusal) return refusal
   const direct = (stream: boolean): DirectExchange => ({
-    ...translated(prompt, client, side, stream),
+    ...reading(protocol, client, prompt, stream),
     prompt,
     encodeRequest: (maxOutputTokens) => encode({ maxOutputTokens, stream }),
     continued: notContinued,
@@ -138,15 +129,11 @@ export function distantExchange(
   prompt: Prompt | undefined,
   encode: (terms: EncodingTerms) => Promise<WrittenBody | Failure>,
 ): Exchange {
-  const side = sideOf(backend)
-  const { native: format } = side
-  const reading = (stream: boolean): Reading => {
-    if (prompt !== undefined) return translated(prompt, codecs[request.endpoint], side, stream)
-    if (format === undefined) throw new Error("a backend of a format that no client speaks needs a prompt")
-    return native(side, format, stream)
-  }
+  const protocol = protocolOf(backend)
+  const { client } = formats[request.endpoint]
+  if (prompt === undefined && !speaks(protocol, client)) throw new Error("a backend of another format needs a prompt")
   const distant = (stream: boolean, said?: JsonObject): Exchange => ({
-    ...reading(stream),
+    ...reading(protocol, client, prompt, stream),
     encodeRequest: (maxOutputTokens, anthropicBeta) => encode({ maxOutputTokens, anthropicBeta, stream, said }),
     continued: (next) => (prompt === undefined ? distant(stream, next) : notContinued()),
     asStream: () => distant(true, said),
@@ -177,63 +164,47 @@ export function backendSpeaks(backend: BackendModel): Endpoint | undefined {
   return backend.format === "bedrock" ? undefined : backend.format
 }
 
-function sideOf(backend: BackendModel): Side {
-  if (backend.format !== "bedrock") return sideOfFormat(backend.format)
-  if (!speaksMessages(backend))
-    return {
-      manner: "bedrock-converse",
-      path: (stream) => bedrockPath(backend.model, "converse", stream),
-      native: undefined,
-      reader: converseReader,
-      codec: converseCodec,
-    }
-  return {
-    ...sideOfFormat("messages"),
-    manner: "bedrock-invoke",
-    path: (stream) => bedrockPath(backend.model, "invoke", stream),
-    refuse: refuseInvoke,
+function protocolOf(backend: BackendModel): Protocol {
+  if (backend.format !== "bedrock") {
+    const format = formats[backend.format]
+    return { manner: backend.format, path: () => format.client.path, format }
   }
+  const path = (operation: BedrockOperation) => (stream: boolean) => bedrockPath(backend.model, operation, stream)
+  return speaksMessages(backend)
+    ? { manner: "bedrock-invoke", path: path("invoke"), format: messagesFormat, refuse: refuseInvoke }
+    : { manner: "bedrock-converse", path: path("converse"), format: converseFormat }
 }
 
-const sideOfFormat = (endpoint: Endpoint): Side => {
-  const format = formats[endpoint]
-  return { manner: endpoint, path: () => format.path, native: format, reader: format, codec: codecs[endpoint] }
-}
+const speaks = ({ format }: Protocol, { endpoint }: ClientSide): boolean => format.client?.endpoint === endpoint
 
 /** Where a backend is, and how its answers are read: all of an exchange that does not need the whole request. */
 type Reading = Pick<Exchange, "backend" | "path" | "leastAnswerTokens" | "readReply" | "streamReader" | "gather">
 
-const native = (side: Side, format: WireFormat, stream: boolean): Reading => ({
-  backend: side.manner,
-  path: side.path(stream),
-  leastAnswerTokens: 1,
-  readReply: (body, view) => format.readReply(body, view),
-  streamReader: (view) => new RelayedStream(format.backendEvents(view)),
-  gather: (mostLength) => gathered(format, mostLength),
-})
-
 /**
- * The backend format's own reader comes first: it knows what was used, what failed and where the end is. What it lets
- * through is said again in the client's format.
+ * With a prompt, which is what was translated, the answer is too. The backend's side comes first all the same: it knows what
+ * was used, what failed and where the end is. What it lets through is said again in the client's format.
  */
-const translated = (prompt: Prompt, client: WireCodec, side: Side, stream: boolean): Reading => ({
-  backend: side.manner,
-  path: side.path(stream),
-  leastAnswerTokens: side.codec.leastAnswerTokens ?? 1,
+const reading = (
+  { manner, path, format: { backend } }: Protocol,
+  client: ClientSide,
+  prompt: Prompt | undefined,
+  stream: boolean,
+): Reading => ({
+  backend: manner,
+  path: path(stream),
+  leastAnswerTokens: prompt === undefined ? 1 : (backend.leastAnswerTokens ?? 1),
   readReply(body, view) {
-    const reply = side.reader.readReply(body, view)
-    if (reply instanceof Failure) return reply
-    const answer = side.codec.decodeReply(reply, prompt)
+    const reply = backend.readReply(body, view)
+    if (reply instanceof Failure || prompt === undefined) return reply
+    const answer = backend.decodeReply(reply, prompt)
     return answer instanceof Failure ? answer : { body: client.encodeReply(answer, view), tokens: reply.tokens }
   },
   streamReader: (view) =>
-    new TranslatedStream(
-      side.reader.backendEvents({ ...view, includeUsage: true }),
-      side.codec.eventDecoder(prompt),
-      client.eventEncoder(view),
-    ),
-  gather: (mostLength) => gathered(side.reader, mostLength),
+    prompt === undefined
+      ? new RelayedStream(backend.stream(view))
+      : new TranslatedStream(backend.stream({ ...view, includeUsage: true }, prompt), client.eventEncoder(view)),
+  gather: (mostLength) => gathered(backend, mostLength),
 })
 
-const gathered = (format: BackendReader, mostLength: number): GatheredStream =>
-  new GatheredStream(format.backendEvents({ model: "", includeUsage: true }), format.gatherer(), mostLength)
+const gathered = (backend: BackendSide, mostLength: number): GatheredStream =>
+  new GatheredStream(backend.stream({ model: "", includeUsage: true }), backend.gatherer(), mostLength)

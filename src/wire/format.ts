@@ -1,19 +1,35 @@
 /**
- * What a wire format is to the gateway. Each folder here implements this once; the gateway never asks which
- * format it is telling. Everything is pure: bytes and objects in, bytes and objects out.
+ * What a wire format is: the client's side of it, where clients speak it, and the backend's. Each folder here is one, and
+ * nobody outside asks which it is talking to. Two of them make a translation by way of the neutral language (src/language), a
+ * format's own backend none (exchange.ts). Everything is pure: bytes and objects in, bytes and objects out.
  */
 import type { Tokens } from "../../actors/money/tokens.ts"
+import type { ModelEvent, ModelReply } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
-import type { ModelRequest, Endpoint, Forwarding } from "../language/request.ts"
+import type { Prompt } from "../language/prompt.ts"
+import type { ModelRequest, Endpoint, Forwarding, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
 import type { OpenPlaces } from "./shared/event-template.ts"
 import type { SseEvent, WaitingEvents } from "./sse.ts"
 
-export interface WireFormat {
+export interface Format {
+  /** Undefined for what only backends speak. */
+  readonly client?: ClientSide
+  readonly backend: BackendSide
+}
+
+/** A format that clients speak. */
+export interface ClientFormat extends Format {
+  readonly client: ClientSide
+}
+
+export interface ClientSide {
   readonly endpoint: Endpoint
   /** The path that the gateway serves and that a backend of this format is called at, with its `/v1`. */
   readonly path: string
+  /** Where the gateway counts a request's tokens for nothing, in formats that have it. */
+  readonly countPath?: string
   /**
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
@@ -21,11 +37,10 @@ export interface WireFormat {
   decodeRequest(body: JsonObject, allowance?: Allowance): ModelRequest | Failure
   /** The body for a backend of this format: a copy of what was parsed, with what the gateway owns changed. */
   encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject
-  /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
-  readReply(body: JsonObject, view: ClientView): Reply | Failure
-  /** A reader for the events of one stream. */
-  backendEvents(view: ClientView): BackendEvents
-  gatherer(): Gatherer
+  /** The request for a backend of another format. `request.body` has passed `decodeRequest`. */
+  decodePrompt(request: ModelRequest): Prompt | Failure
+  eventEncoder(view: AnswerView): EventEncoder
+  encodeReply(reply: ModelReply, view: AnswerView): JsonObject
   /**
    * The in-stream report of a failure with whatever must surround it in this format (decisions §6), as bytes to send.
    * `started` says whether this stream's first event (message_start, response.created) has been sent to the client.
@@ -33,13 +48,93 @@ export interface WireFormat {
   streamFailure(failure: Failure, context: FailureContext & { readonly started: boolean }): string
   /**
    * The body that reports a failure under a 200 which keepalives have committed (gateway-api.md, "POST /v1/responses").
-   * Undefined where the format has no such body: there a non-streaming answer gets no keepalives.
+   * Left out where the format has no such body: there a non-streaming answer gets no keepalives.
    */
-  readonly failedReply: ((failure: Failure, context: FailureContext) => JsonObject) | undefined
+  failedReply?(failure: Failure, context: FailureContext): JsonObject
 }
 
-/** What of a format reads a backend's answers: all that a format needs which no client speaks. */
-export type BackendReader = Pick<WireFormat, "readReply" | "backendEvents" | "gatherer">
+export interface BackendSide {
+  /**
+   * The smallest answer limit that a backend of this format takes, where there is one. A client's smaller limit is raised
+   * to it, so that is what the call has to hold for.
+   */
+  readonly leastAnswerTokens?: number
+  /** Everything of the prompt, or a refusal that names what this format cannot say. */
+  encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure
+  /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
+  readReply(body: JsonObject, view: ClientView): Reply | Failure
+  /** The same in the neutral language. */
+  decodeReply(reply: Reply, prompt: Prompt): ModelReply | Failure
+  /**
+   * One stream. The prompt is the one that was encoded for this backend, for a client of another format: names that the
+   * backend's format could not carry were written otherwise there, by a rule that can be followed back.
+   */
+  stream(view: ClientView, prompt?: Prompt): BackendStream
+  gatherer(): Gatherer
+}
+
+/**
+ * A body but for its answer limit, which is known only when money is held. The conversation is written once, however
+ * often the body is sent.
+ */
+export type EncodedPrompt = (forwarding: Pick<Forwarding, "maxOutputTokens" | "stream">) => JsonObject
+
+/** An event without content of its own is "empty"; a stream's last one is "terminal". */
+export type EventMeaning = "content" | "empty" | "terminal" | Failure
+
+/** One stream of a backend, event by event. `body` is an event's data. */
+export interface BackendStream {
+  /** Data that ends the stream without being JSON. */
+  readonly endMark?: string
+  /** Takes note of what an event counts and where the stream stands, and says what it means. */
+  meaning(event: SseEvent, body: JsonObject): EventMeaning
+  /** The event for a client of the same format: as it came, but for what the gateway owns. Undefined where it is not to see it. */
+  sent(event: SseEvent, body: JsonObject): SseEvent | undefined
+  /** The event for a client of another format. `body` is undefined for data that is no JSON, and still means something. */
+  events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[]
+  /** Places of an event with content that neither its meaning nor what is sent of the rest depend on. */
+  readonly open: OpenPlaces
+  /** An event went on without being read; `number` is what stood at the open place for one. */
+  passed(number: number | undefined): void
+  /** What has been counted so far; undefined where that cannot be read. */
+  tokens(hasContent: boolean): Tokens | undefined
+  /** Where the stream stands; undefined in formats that do not number their events. */
+  position(): StreamPosition | undefined
+}
+
+export interface EventEncoder {
+  /** Bytes for the client. Nothing is written for an event that says nothing in this format. */
+  encode(event: ModelEvent): SentStep[]
+  /** Where the client's stream stands, for a failure that is told in it. Left out in formats that number nothing. */
+  position?(): StreamPosition
+}
+
+/** Puts the events of a stream together into the body that a call without a stream would have got. */
+export interface Gatherer {
+  /** One event that is no failure; `body` is its data, undefined for data that is no JSON. */
+  take(event: SseEvent, body: JsonObject | undefined): void
+  /** What has come so far; all of it after the terminal event. */
+  reply(): JsonObject
+}
+
+/** What the client is to see of an answer. */
+export interface ClientView {
+  /** The catalogue's id of the model that answers. */
+  readonly model: string
+  readonly includeUsage: boolean
+}
+
+/** What an answer says beside what the backend said. */
+export interface AnswerView extends ClientView {
+  /** Names the answer where the backend gave no id that this format could carry. */
+  readonly requestId: string
+  /** Unix milliseconds of the answer's beginning. */
+  readonly nowMs: number
+  /** Our estimate of the prompt, for formats that tell input counts at the start. */
+  readonly inputTokens: number
+  /** The client's request: some formats repeat parts of it in the answer. */
+  readonly request: ModelRequest
+}
 
 /** What a report of a failure inside an answer says beside the failure. */
 export interface FailureContext {
@@ -62,21 +157,6 @@ export interface StreamPosition {
   readonly id: string | undefined
   /** Unix seconds. */
   readonly createdAt: number | undefined
-}
-
-/** Puts the events of a stream together into the body that a call without a stream would have got. */
-export interface Gatherer {
-  /** One event that is no failure; `body` is its data, undefined for data that is no JSON. */
-  take(event: SseEvent, body: JsonObject | undefined): void
-  /** What has come so far; all of it after the terminal event. */
-  reply(): JsonObject
-}
-
-/** What the client is to see of an answer. */
-export interface ClientView {
-  /** The catalogue's id of the model that answers. */
-  readonly model: string
-  readonly includeUsage: boolean
 }
 
 export interface Reply {
@@ -102,28 +182,7 @@ export interface SentStep {
   readonly bytes: string
 }
 
-/** An event without content of its own is "empty"; a stream's last one is "terminal". */
-export type EventMeaning = "content" | "empty" | "terminal" | Failure
-
-/** One stream of a format, as its events are read. */
-export interface BackendEvents {
-  /** Data that ends the stream without being JSON. */
-  readonly endMark?: string
-  /** Takes note of what an event counts and where the stream stands, and says what it means. */
-  meaning(event: SseEvent, body: JsonObject): EventMeaning
-  /** The name that the event has for a client of the same format. */
-  name(event: SseEvent, body: JsonObject): string
-  /** Its data for such a client: as it came, but for what the gateway owns. Undefined where the client is not to see it. */
-  data(event: SseEvent, body: JsonObject): string | undefined
-  /** Places of an event with content that neither its meaning nor its data depend on. */
-  readonly open: OpenPlaces
-  /** An event went on without being read; `number` is what stood at the open place for one. */
-  passed(number: number | undefined): void
-  /** What has been counted so far; undefined where that cannot be read. */
-  tokens(hasContent: boolean): Tokens | undefined
-  position(): StreamPosition | undefined
-}
-
+/** A backend's stream for one client. */
 export interface StreamReader {
   read(event: SseEvent): StreamStep
   /**

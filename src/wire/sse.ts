@@ -27,6 +27,8 @@ export const encodeSse = (event: string, data: string): string => {
 
 /** The JSON object that an event carries; undefined when it carries anything else. */
 export const eventObject = (event: SseEvent): JsonObject | undefined => {
+  // Neither has an end mark, and an error is dear.
+  if (event.data.startsWith("[")) return undefined
   try {
     const parsed: unknown = JSON.parse(event.data)
     return isObject(parsed) ? parsed : undefined
@@ -38,3 +40,7 @@ export const eventObject = (event: SseEvent): JsonObject | undefined => {
 /** What kind of event it is: by its data, and where that does not say, by its name. */
 export const eventType = ({ event }: SseEvent, { type }: JsonObject): string =>
   typeof type === "string" ? type : event
+
+/** With the name that the SDKs go by, which some compatible backends leave out. */
+export const named = (event: SseEvent, body: JsonObject): SseEvent =>
+  event.event === "" ? { event: eventType(event, body), data: event.data } : event

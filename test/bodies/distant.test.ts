@@ -5,7 +5,7 @@ import type { Answer, Question } from "../../src/bodies/questions.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import type { AnswerView } from "../../src/wire/codec.ts"
+import type { AnswerView } from "../../src/wire/format.ts"
 import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../../src/wire/exchange.ts"
 
 /** What goes in and what comes out could have gone from thread to thread. */
@@ -135,7 +135,7 @@ function answerOf({ format, model }: BackendModel, name: string): JsonObject {
 
 describe.each(rows)("a %s client on %s", (client, _, backend) => {
   test("asks and is answered as from here", async () => {
-    const request = must(formats[client].decodeRequest(requests[client]))
+    const request = must(formats[client].client.decodeRequest(requests[client]))
     const here = exchange(request, backend, { strip: ["top_p"] })
     using large = await read(client, requests[client])
     const there = await large.exchange(backend, ["top_p"])
@@ -163,7 +163,7 @@ describe.each(rows)("a %s client on %s", (client, _, backend) => {
 
 test("what the assistant said since is written after it, and nothing is forced any more", async () => {
   const body = { ...requests.messages, tool_choice: { type: "any" } }
-  const here = must(exchange(must(formats.messages.decodeRequest(body)), { format: "messages", model: "m" }))
+  const here = must(exchange(must(formats.messages.client.decodeRequest(body)), { format: "messages", model: "m" }))
   using large = await read("messages", body)
   const there = must(await large.exchange({ format: "messages", model: "m" }))
   const said = { role: "assistant", content: "Let me see." }

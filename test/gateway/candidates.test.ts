@@ -63,7 +63,7 @@ async function chainOf(
   const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 } }
   const understood = await understand(
     new TextEncoder().encode(JSON.stringify(body)),
-    chatFormat,
+    chatFormat.client,
     { accountId: "acc_1", headers: new Headers() },
     ports,
   )

@@ -3,7 +3,7 @@ import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
-import { backendEvents } from "../../src/wire/messages/events-in.ts"
+import { backendStream } from "../../src/wire/messages/events-in.ts"
 
 const view = { model: "m", includeUsage: false, contextWindow: null, maxOutputTokens: 100 }
 const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"}\n\n`
@@ -16,7 +16,7 @@ function relayed() {
     committed: () => heard.committed++,
   }
   const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
-  const relay = new Relay(new RelayedStream(backendEvents(view)), bounds, client, () => heard.content++)
+  const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, () => heard.content++)
   const pipe = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 0 })
   const writer = pipe.writable.getWriter()
   const end = relay.run(pipe.readable, systemClock)
@@ -54,7 +54,7 @@ describe("a relay", () => {
     const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
     const bug = new Error("a bug of ours")
     const reader = new RelayedStream({
-      ...backendEvents(view),
+      ...backendStream(view),
       meaning: () => {
         throw bug
       },
@@ -65,7 +65,7 @@ describe("a relay", () => {
       .catch((error: unknown) => error)
     expect(thrown).toBe(bug)
     const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
-    const relay = new Relay(new RelayedStream(backendEvents(view)), bounds, client, () => {})
+    const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, () => {})
     expect(await relay.run(broken, systemClock)).toMatchObject({ opened: true })
   })
 

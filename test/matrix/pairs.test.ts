@@ -11,13 +11,12 @@ import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Relay } from "../../src/gateway/relay.ts"
-import { chatCodec, chatFormat } from "../../src/wire/chat/format.ts"
-import type { AnswerView, WireCodec } from "../../src/wire/codec.ts"
+import { chatFormat } from "../../src/wire/chat/format.ts"
 import { NONE_DROPPED } from "../../src/wire/dropped-fields.ts"
 import { type DirectExchange, exchange } from "../../src/wire/exchange.ts"
-import type { StreamReader, WireFormat } from "../../src/wire/format.ts"
-import { messagesCodec, messagesFormat } from "../../src/wire/messages/format.ts"
-import { responsesCodec, responsesFormat } from "../../src/wire/responses/format.ts"
+import type { AnswerView, ClientFormat, StreamReader } from "../../src/wire/format.ts"
+import { messagesFormat } from "../../src/wire/messages/format.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
 import { bytesOf, fixture, parse, sent } from "../wire/replay.ts"
 import { chat } from "./chat.ts"
 import { messages } from "./messages.ts"
@@ -25,15 +24,10 @@ import { responses } from "./responses.ts"
 import type { Speaker } from "./speaker.ts"
 
 const endpoints = ["chat", "messages", "responses"] as const
-const formats: Readonly<Record<Endpoint, WireFormat>> = {
+const formats: Readonly<Record<Endpoint, ClientFormat>> = {
   chat: chatFormat,
   messages: messagesFormat,
   responses: responsesFormat,
-}
-const codecs: Readonly<Record<Endpoint, WireCodec>> = {
-  chat: chatCodec,
-  messages: messagesCodec,
-  responses: responsesCodec,
 }
 const speakers: Readonly<Record<Endpoint, Speaker>> = { chat, messages, responses }
 const pairs = endpoints.flatMap((client) =>
@@ -205,14 +199,14 @@ describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
   test("what both can ask for is asked for", () => {
     fc.assert(
       fc.property(common, (prompt) => {
-        const written = must(codecs[client].encodePrompt(prompt, asking(backend, {}), target))({
+        const written = must(formats[client].backend.encodePrompt(prompt, asking(backend, {}), target))({
           maxOutputTokens: limit,
           stream: false,
         })
-        const request = must(formats[client].decodeRequest(travelled(written)))
+        const request = must(formats[client].client.decodeRequest(travelled(written)))
         const heard = meets(request, backend).encodeRequest(limit)
-        const asked = must(formats[backend].decodeRequest(travelled(heard)))
-        expect(plain(must(codecs[backend].decodePrompt(asked)))).toEqual(plain(prompt))
+        const asked = must(formats[backend].client.decodeRequest(travelled(heard)))
+        expect(plain(must(formats[backend].client.decodePrompt(asked)))).toEqual(plain(prompt))
         expect(asked.maxOutputTokens).toBe(4_000)
       }),
     )
@@ -228,18 +222,18 @@ describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
   test("what both can answer is answered, streamed in any pieces and in one", () => {
     fc.assert(
       fc.property(answered, fc.integer({ min: 1, max: 9 }), (reply, size) => {
-        const request = must(formats[client].decodeRequest(hello[client]))
+        const request = must(formats[client].client.decodeRequest(hello[client]))
         const met = meets(request, backend)
         const other = view(asking(backend, hello[backend]))
 
-        const encoder = codecs[backend].eventEncoder(other)
+        const encoder = formats[backend].client.eventEncoder(other)
         const told = sent(eventsOf(reply, size).flatMap((event) => encoder.encode(event)))
         const reader = met.streamReader(view(request))
         const steps = parse([bytesOf(told)]).map((event) => reader.read(event))
         expect(speakers[client].answer(speakers[client].added(sent(steps)))).toMatchObject(meant(reply))
         expect(reader.tokens()).toEqual(reply.usage?.tokens)
 
-        const whole = must(met.readReply(travelled(codecs[backend].encodeReply(reply, other)), view(request)))
+        const whole = must(met.readReply(travelled(formats[backend].client.encodeReply(reply, other)), view(request)))
         expect(speakers[client].answer(travelled(whole.body))).toMatchObject(meant(reply))
         expect(whole.tokens).toEqual(reply.usage?.tokens)
       }),
@@ -323,7 +317,7 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
 
   test.each(rows)("%s from %s/%s", async (client, backend, file) => {
     const bytes = await fixture(`${backend}/${file}.sse`)
-    const request = { ...must(formats[client].decodeRequest(hello[client])), stream: true, includeUsage: true }
+    const request = { ...must(formats[client].client.decodeRequest(hello[client])), stream: true, includeUsage: true }
     const met = meets(request, backend)
     const complete = await relayed(met.streamReader(view(request)), bytes)
     const whole = speakers[client].added(complete.told)
@@ -336,7 +330,12 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
         continue
       }
       const position = reader.position()
-      const report = formats[client].streamFailure(failure, { requestId: "req_1", model: "m", position, started })
+      const report = formats[client].client.streamFailure(failure, {
+        requestId: "req_1",
+        model: "m",
+        position,
+        started,
+      })
       const shown = speakers[client].failure(told + report)
       if (shown === undefined) throw new Error(`a plain end after ${cut} bytes: ${told}${report}`)
     }

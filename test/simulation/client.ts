@@ -5,7 +5,7 @@
 import { sleep } from "../../actors/kernel/clock.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import type { WireFormat } from "../../src/wire/format.ts"
+import type { ClientSide } from "../../src/wire/format.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
@@ -46,10 +46,10 @@ export interface CallStory {
 export const isUndisturbed = ({ begunAt }: CallStory, troubledAt = Infinity): boolean =>
   troubledAt < begunAt - TROUBLE_LASTS_MS
 
-const formats: Readonly<Record<PlannedCall["format"], WireFormat>> = {
-  chat: chatFormat,
-  messages: messagesFormat,
-  responses: responsesFormat,
+const formats: Readonly<Record<PlannedCall["format"], ClientSide>> = {
+  chat: chatFormat.client,
+  messages: messagesFormat.client,
+  responses: responsesFormat.client,
 }
 
 /** Runs one call to its end, whatever the end is. */

@@ -17,7 +17,7 @@ import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
 import { closeProcess } from "../../src/store/processes.ts"
 import type { Notice } from "../../src/store/notices.ts"
-import type { WireFormat } from "../../src/wire/format.ts"
+import type { ClientSide } from "../../src/wire/format.ts"
 import { fetchFor } from "./backend.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { SimulatedDisk } from "./disk.ts"
@@ -166,7 +166,7 @@ export class SimulatedProcess {
   }
 
   /** What HTTP hands to a call; what HTTP does of an escaped error. */
-  async call(format: WireFormat, request: Request, requestId: string): Promise<Response | Failure> {
+  async call(format: ClientSide, request: Request, requestId: string): Promise<Response | Failure> {
     if (this.gateway === undefined) throw new Error("this process does not serve yet")
     this.calls++
     using _ended = { [Symbol.dispose]: () => this.calls-- }

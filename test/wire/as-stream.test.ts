@@ -32,7 +32,7 @@ const pairs = (["chat", "messages", "responses"] as const).flatMap((client) =>
 )
 
 describe.each(pairs)("a %s client on a %s backend", (client, _, backend, asked, path) => {
-  const met = must(exchange(must(formats[client].decodeRequest(bodies[client])), backend))
+  const met = must(exchange(must(formats[client].client.decodeRequest(bodies[client])), backend))
 
   test("is asked for a stream where its answer is to be gathered, and for the same answer", () => {
     const whole = met.encodeRequest(10_000)

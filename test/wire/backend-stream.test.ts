@@ -3,12 +3,11 @@ import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import { RelayedStream, TranslatedStream } from "../../src/wire/backend-stream.ts"
-import { chatCodec } from "../../src/wire/chat/format.ts"
-import { backendEvents as chat } from "../../src/wire/chat/events-in.ts"
-import type { BackendEvents, ClientView } from "../../src/wire/format.ts"
-import { messagesCodec } from "../../src/wire/messages/format.ts"
-import { backendEvents as messages } from "../../src/wire/messages/events-in.ts"
-import { backendEvents as responses } from "../../src/wire/responses/events-in.ts"
+import { backendStream as chat } from "../../src/wire/chat/events-in.ts"
+import type { BackendStream, ClientView } from "../../src/wire/format.ts"
+import { messagesFormat } from "../../src/wire/messages/format.ts"
+import { backendStream as messages } from "../../src/wire/messages/events-in.ts"
+import { backendStream as responses } from "../../src/wire/responses/events-in.ts"
 import { encodeSse, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 import { emptyPrompt } from "./chat/ask.ts"
 import { fixture, kinds, parse, sent } from "./replay.ts"
@@ -80,7 +79,7 @@ function slow(format: Format, view: ClientView): RelayedStream {
   return new RelayedStream(events)
 }
 
-function counted(format: Format): { readonly events: BackendEvents; readonly read: () => number } {
+function counted(format: Format): { readonly events: BackendStream; readonly read: () => number } {
   const events = formats[format](view)
   const meaning = events.meaning.bind(events)
   let read = 0
@@ -293,9 +292,8 @@ test("numbers that are not spelled as whole ones are read", () => {
 const translated = (name: "chat/error" | "chat/overflow" | "responses/failed" | "responses/error") => {
   const from = name.startsWith("chat") ? chat : responses
   return new TranslatedStream(
-    from({ ...view, includeUsage: true }),
-    name.startsWith("chat") ? chatCodec.eventDecoder(emptyPrompt) : messagesCodec.eventDecoder(emptyPrompt),
-    messagesCodec.eventEncoder(messagesView()),
+    from({ ...view, includeUsage: true }, emptyPrompt),
+    messagesFormat.client.eventEncoder(messagesView()),
   )
 }
 

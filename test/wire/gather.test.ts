@@ -11,9 +11,9 @@ import { messages as simulatedMessages } from "../../src/simulator/messages.ts"
 import { responses as simulatedResponses } from "../../src/simulator/responses.ts"
 import type { SimulatedFormat } from "../../src/simulator/format.ts"
 import { GatheredStream } from "../../src/wire/backend-stream.ts"
-import { converseReader } from "../../src/wire/bedrock/format.ts"
+import { converseFormat } from "../../src/wire/bedrock/format.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
-import type { BackendReader } from "../../src/wire/format.ts"
+import type { BackendSide } from "../../src/wire/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
 import { encodeSse, type SseEvent } from "../../src/wire/sse.ts"
@@ -21,8 +21,8 @@ import { bytesOf, fixture, oneByteEach, parse } from "./replay.ts"
 
 const view = { model: "catalogue/model", includeUsage: true }
 
-function gatherAll(format: BackendReader, events: readonly SseEvent[], mostLength = 1_000_000) {
-  const stream = new GatheredStream(format.backendEvents(view), format.gatherer(), mostLength)
+function gatherAll(format: BackendSide, events: readonly SseEvent[], mostLength = 1_000_000) {
+  const stream = new GatheredStream(format.stream(view), format.gatherer(), mostLength)
   for (const event of events) {
     const came = stream.read(event)
     if (came === "whole") return stream.reply()
@@ -32,7 +32,7 @@ function gatherAll(format: BackendReader, events: readonly SseEvent[], mostLengt
 }
 
 /** As it is written. */
-function gathered(format: BackendReader, events: readonly SseEvent[]): JsonObject {
+function gathered(format: BackendSide, events: readonly SseEvent[]): JsonObject {
   const came = gatherAll(format, events)
   if (!isObject(came) || came instanceof Failure) throw new Error(`not gathered: ${JSON.stringify(came)}`)
   return JSON.parse(JSON.stringify(came)) as JsonObject
@@ -115,10 +115,10 @@ const withoutAnnotations = (body: JsonObject): JsonObject => ({
 })
 const asIs = (body: JsonObject): JsonObject => body
 
-const simulated: readonly (readonly [SimulatedFormat, BackendReader, (body: JsonObject) => JsonObject])[] = [
-  [simulatedChat, chatFormat, withoutAnnotations],
-  [simulatedMessages, messagesFormat, asIs],
-  [simulatedResponses, responsesFormat, asIs],
+const simulated: readonly (readonly [SimulatedFormat, BackendSide, (body: JsonObject) => JsonObject])[] = [
+  [simulatedChat, chatFormat.backend, withoutAnnotations],
+  [simulatedMessages, messagesFormat.backend, asIs],
+  [simulatedResponses, responsesFormat.backend, asIs],
 ]
 describe.each(simulated.map(([format, ...rest]) => [format.name, format, ...rest] as const))(
   "a %s answer of a backend",
@@ -149,7 +149,7 @@ test.each(["chat/text", "chat/parallel-tools", "chat/reasoning", "chat/refusal",
     const lines = events.filter(({ data }) => data !== "[DONE]").map(({ data }) => data.replaceAll("\n", " "))
     const stream = ChatCompletionStream.fromReadableStream(new Response(`${lines.join("\n")}\n`).body as never)
     const theirs = JSON.parse(JSON.stringify(await stream.finalChatCompletion())) as JsonObject
-    const ours = gathered(chatFormat, events)
+    const ours = gathered(chatFormat.backend, events)
     const [choice] = ours["choices"] as JsonObject[]
     const [other] = theirs["choices"] as JsonObject[]
     expect(ours).toMatchObject({ id: theirs["id"] as string, created: theirs["created"] as number })
@@ -173,7 +173,7 @@ test.each(["text", "parallel-tools", "thinking-cache", "web-search", "refusal"])
     const lines = events.filter(({ event }) => event !== "ping").map(({ data }) => data)
     const stream = MessageStream.fromReadableStream(new Response(`${lines.join("\n")}\n`).body as never)
     const theirs = JSON.parse(JSON.stringify(await stream.finalMessage())) as JsonObject
-    const { usage: counted, ...ours } = gathered(messagesFormat, events)
+    const { usage: counted, ...ours } = gathered(messagesFormat.backend, events)
     const { usage, parsed_output: _, ...rest } = theirs
     expect({ ...rest, ...ours }).toEqual(rest)
     expect(usage).toMatchObject(Object.fromEntries(Object.entries(counted as JsonObject)))
@@ -185,7 +185,7 @@ test.each(["text", "incomplete", "refusal", "reasoning-tools"])(
   async (name) => {
     const events = parse([await fixture(`responses/${name}.sse`)])
     const last = JSON.parse(events.at(-1)?.data ?? "") as { response: JsonObject }
-    expect(gathered(responsesFormat, events)).toEqual(last.response)
+    expect(gathered(responsesFormat.backend, events)).toEqual(last.response)
   },
 )
 
@@ -193,7 +193,7 @@ const delta = (fields: JsonObject, more: JsonObject = {}) => ({
   id: "c",
   choices: [{ index: 0, delta: fields, ...more }],
 })
-const choiceOf = (...all: Json[]) => (gathered(chatFormat, chunks(...all))["choices"] as JsonObject[])[0] ?? {}
+const choiceOf = (...all: Json[]) => (gathered(chatFormat.backend, chunks(...all))["choices"] as JsonObject[])[0] ?? {}
 const messageOf = (...all: Json[]) => choiceOf(...all)["message"] as JsonObject
 
 const token = (name: string) => ({ token: name, logprob: -1, bytes: null, top_logprobs: [] })
@@ -266,7 +266,7 @@ describe("of a chat stream is kept", () => {
   })
 
   test("what nobody here knows, wherever it stands, and a name that means something to JavaScript", () => {
-    const body = gathered(chatFormat, [
+    const body = gathered(chatFormat.backend, [
       {
         event: "",
         data: '{"id":"c","citations":["a"],"__proto__":{"x":1},"choices":[{"delta":{"content":"a","mood":"g"}}]}',
@@ -307,7 +307,7 @@ const end = (fields: JsonObject = {}) => ({
 const stop = { type: "message_stop" }
 
 const content = (...events: (JsonObject & { type: string })[]) =>
-  gathered(messagesFormat, named(start, ...events, end(), stop))["content"]
+  gathered(messagesFormat.backend, named(start, ...events, end(), stop))["content"]
 
 describe("of a messages stream is kept", () => {
   test("every kind of block, citations and signatures", () => {
@@ -352,7 +352,7 @@ describe("of a messages stream is kept", () => {
 
   test("what the end says of the whole, and counts that only the beginning had", () => {
     const body = gathered(
-      messagesFormat,
+      messagesFormat.backend,
       named(
         {
           ...start,
@@ -379,8 +379,8 @@ describe("of a messages stream is kept", () => {
   })
 
   test("no count of the answer where its end told none", () => {
-    const body = gathered(messagesFormat, named(start, end({ usage: {} }), stop))
-    expect(messagesFormat.readReply(body, view)).toMatchObject({ tokens: undefined })
+    const body = gathered(messagesFormat.backend, named(start, end({ usage: {} }), stop))
+    expect(messagesFormat.backend.readReply(body, view)).toMatchObject({ tokens: undefined })
   })
 })
 
@@ -393,7 +393,7 @@ const done = (output_index: number) => ({
 
 test("a responses stream whose end leaves the output out is made of its items", () => {
   const completed = { type: "response.completed", response: { id: "r", status: "completed", output: [] } }
-  expect(gathered(responsesFormat, named(done(1), done(0), completed))).toEqual({
+  expect(gathered(responsesFormat.backend, named(done(1), done(0), completed))).toEqual({
     id: "r",
     status: "completed",
     output: [item("0"), item("1")],
@@ -407,7 +407,7 @@ test("a ConverseStream is put together as Converse answers", () => {
     sse("contentBlockDelta", { contentBlockIndex, delta: said })
   const usage = { inputTokens: 20, outputTokens: 9 }
   expect(
-    gathered(converseReader, [
+    gathered(converseFormat.backend, [
       sse("messageStart", { role: "assistant" }),
       delta(0, { reasoningContent: { text: "Hm" } }),
       delta(0, { reasoningContent: { text: "m." } }),
@@ -440,17 +440,17 @@ test("a ConverseStream is put together as Converse answers", () => {
 })
 
 test.each([
-  ["chat", chatFormat, "chat/error"],
-  ["messages", messagesFormat, "messages/error"],
-  ["responses", responsesFormat, "responses/failed"],
+  ["chat", chatFormat.backend, "chat/error"],
+  ["messages", messagesFormat.backend, "messages/error"],
+  ["responses", responsesFormat.backend, "responses/failed"],
 ] as const)("a failure within a %s stream is one", async (_, format, name) => {
   expect(gatherAll(format, parse([await fixture(`${name}.sse`)]))).toBeInstanceOf(Failure)
 })
 
 test.each([
-  ["chat", chatFormat, "chat/text"],
-  ["messages", messagesFormat, "messages/text"],
-  ["responses", responsesFormat, "responses/text"],
+  ["chat", chatFormat.backend, "chat/text"],
+  ["messages", messagesFormat.backend, "messages/text"],
+  ["responses", responsesFormat.backend, "responses/text"],
 ] as const)("a %s stream that breaks off is never an answer", async (_, format, name) => {
   const events = parse([await fixture(`${name}.sse`)])
   for (let count = 0; count < events.length; count++)
@@ -463,7 +463,7 @@ test("what is held is bounded by its length and not by that of the stream", () =
     data: JSON.stringify({ id: "c".repeat(200), choices: [{ index: 0, delta: { content: "a" } }] }),
   }
   const stream = (pieces: number) => [...Array.from({ length: pieces }, () => long), { event: "", data: "[DONE]" }]
-  expect(gatherAll(chatFormat, stream(1_000), 1_600)).toBeObject()
-  expect(gatherAll(chatFormat, stream(1_700), 1_600)).toBe("overlong")
+  expect(gatherAll(chatFormat.backend, stream(1_000), 1_600)).toBeObject()
+  expect(gatherAll(chatFormat.backend, stream(1_700), 1_600)).toBe("overlong")
   expect(parse([bytesOf(encodeSse("", long.data))])).toEqual([long])
 })

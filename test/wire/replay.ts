@@ -2,11 +2,10 @@
 import { join } from "node:path"
 import { Failure } from "../../src/failure/failure.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
-import { backendEvents as chat } from "../../src/wire/chat/events-in.ts"
-import type { EventDecoder } from "../../src/wire/codec.ts"
-import type { ClientView, StreamReader, StreamStep } from "../../src/wire/format.ts"
-import { backendEvents as messages } from "../../src/wire/messages/events-in.ts"
-import { backendEvents as responses } from "../../src/wire/responses/events-in.ts"
+import { backendStream as chat } from "../../src/wire/chat/events-in.ts"
+import type { BackendStream, ClientView, StreamReader, StreamStep } from "../../src/wire/format.ts"
+import { backendStream as messages } from "../../src/wire/messages/events-in.ts"
+import { backendStream as responses } from "../../src/wire/responses/events-in.ts"
 import { eventObject, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 
 export const readers = {
@@ -58,6 +57,6 @@ export const sent = (steps: readonly StreamStep[]): string =>
 
 export const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-/** What a decoder makes of some events. */
-export const decodeAll = (decoder: EventDecoder, events: readonly SseEvent[]) =>
-  events.flatMap((event) => decoder.decode(event, eventObject(event)))
+/** What some events say in the neutral language. */
+export const decodeAll = (stream: BackendStream, events: readonly SseEvent[]) =>
+  events.flatMap((event) => stream.events(event, eventObject(event)))

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import type { WireFormat } from "../../src/wire/format.ts"
+import type { ClientSide } from "../../src/wire/format.ts"
 import * as chat from "../../src/wire/chat/request.ts"
 import * as messages from "../../src/wire/messages/request.ts"
 import * as responses from "../../src/wire/responses/request.ts"
@@ -15,7 +15,7 @@ const WRITTEN = ["service_tier", "safety_identifier", "metadata"]
 
 interface Case {
   readonly name: string
-  readonly codec: Pick<WireFormat, "decodeRequest" | "encodeRequest">
+  readonly codec: Pick<ClientSide, "decodeRequest" | "encodeRequest">
   readonly prompt: JsonObject
   readonly limits: readonly string[]
 }

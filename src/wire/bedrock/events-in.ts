@@ -10,20 +10,24 @@ import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import { CallReader } from "../shared/tool-calls.ts"
 import { NARROW, toolNames } from "../shared/tool-names.ts"
-import type { EventDecoder } from "../codec.ts"
-import type { BackendEvents, EventMeaning } from "../format.ts"
+import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
 import { readFinish } from "./reply.ts"
 import { readUsage, usageTokens } from "./usage.ts"
 
-export const backendEvents = (): BackendEvents => new ConverseEvents()
+export const backendStream = (_: ClientView, prompt?: Prompt): BackendStream => new ConverseStream(prompt)
 
 /** No client speaks it, so nothing of it is sent as it is. */
-class ConverseEvents implements BackendEvents {
+class ConverseStream implements BackendStream {
   readonly open = { texts: new Set<string>() }
+  readonly #decoder: EventDecoder | undefined
   #usage: Json | undefined
+
+  constructor(prompt: Prompt | undefined) {
+    this.#decoder = prompt && new EventDecoder(prompt)
+  }
 
   meaning({ event }: SseEvent, body: JsonObject): EventMeaning {
     if (event === "error") return classifyErrorObject(body)
@@ -34,12 +38,12 @@ class ConverseEvents implements BackendEvents {
     return hasContent(event, body) ? "content" : "empty"
   }
 
-  name({ event }: SseEvent): string {
-    return event
+  sent(): undefined {
+    return undefined
   }
 
-  data(): undefined {
-    return undefined
+  events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[] {
+    return this.#decoder?.decode(event, body) ?? []
   }
 
   passed(): void {}
@@ -64,9 +68,7 @@ const isContent = ({ text, toolUse, reasoningContent: thinking }: JsonObject): b
   (isObject(toolUse) && filled(toolUse["input"])) ||
   (isObject(thinking) && (filled(thinking["text"]) || filled(thinking["redactedContent"])))
 
-export const eventDecoder = (prompt: Prompt): EventDecoder => new ConverseEventDecoder(prompt)
-
-class ConverseEventDecoder implements EventDecoder {
+class EventDecoder {
   readonly #stopSequences: readonly string[]
   readonly #calls: CallReader
 

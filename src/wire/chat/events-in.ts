@@ -9,8 +9,7 @@ import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { EventDecoder } from "../codec.ts"
-import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
+import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
@@ -34,16 +33,18 @@ const OPEN = {
   ]),
 }
 
-export const backendEvents = (view: ClientView): BackendEvents => new ChatEvents(view)
+export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ChatStream(view, prompt)
 
-class ChatEvents implements BackendEvents {
+class ChatStream implements BackendStream {
   readonly endMark = END_MARK
   readonly open = OPEN
   readonly #view: ClientView
+  readonly #decoder: EventDecoder | undefined
   #usage: Json | undefined
 
-  constructor(view: ClientView) {
+  constructor(view: ClientView, prompt: Prompt | undefined) {
     this.#view = view
+    this.#decoder = prompt && new EventDecoder(prompt)
   }
 
   meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
@@ -53,18 +54,19 @@ class ChatEvents implements BackendEvents {
     return hasContent(chunk) ? "content" : "empty"
   }
 
-  name({ event }: SseEvent): string {
-    return event
-  }
-
   /** The backend was asked for usage whether or not the client asked (decisions §6). */
-  data({ data }: SseEvent, chunk: JsonObject): string | undefined {
+  sent(came: SseEvent, chunk: JsonObject): SseEvent | undefined {
     const { model, includeUsage } = this.#view
     const cutsUsage = !includeUsage && chunk.usage !== undefined
     if (cutsUsage && isObject(chunk.usage) && !filled(chunk.choices)) return undefined
     const renames = chunk.model !== undefined && chunk.model !== model
-    if (!cutsUsage && !renames) return data
-    return JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
+    if (!cutsUsage && !renames) return came
+    const data = JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
+    return { event: came.event, data }
+  }
+
+  events(event: SseEvent, chunk: JsonObject | undefined): readonly ModelEvent[] {
+    return this.#decoder?.decode(event, chunk) ?? []
   }
 
   passed(): void {}
@@ -101,9 +103,8 @@ const isToolCall = (call: Json): boolean => isObject(call) && (isCall(call.funct
 const isCall = (call: Json | undefined): boolean =>
   isObject(call) && (filled(call.name) || filled(call.arguments) || filled(call.input))
 
-export const eventDecoder = (prompt: Prompt): EventDecoder => new ChatEventDecoder(prompt)
-
-class ChatEventDecoder implements EventDecoder {
+/** The first choice in the neutral language. */
+class EventDecoder {
   readonly #stopSequences: readonly string[]
   readonly #calls: CallReader
   #id: string | undefined

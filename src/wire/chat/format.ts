@@ -1,9 +1,6 @@
-/**
- * Chat completions, assembled.
- */
-import type { WireCodec } from "../codec.ts"
-import type { WireFormat } from "../format.ts"
-import { backendEvents, eventDecoder } from "./events-in.ts"
+/** Chat completions, assembled. */
+import type { ClientFormat } from "../format.ts"
+import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
 import { gatherer } from "./gather.ts"
 import { decodePrompt } from "./prompt-in.ts"
@@ -11,26 +8,16 @@ import { encodePrompt } from "./prompt-out.ts"
 import { decodeReply, encodeReply, readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 
-export const chatFormat: WireFormat = {
-  endpoint: "chat",
-  path: "/v1/chat/completions",
-  decodeRequest,
-  encodeRequest,
-  readReply,
-  backendEvents,
-  gatherer,
-  streamFailure,
-  failedReply: undefined,
-}
-
-// Chat completions to the neutral language and back, assembled.
-
-export const chatCodec: WireCodec = {
-  endpoint: "chat",
-  decodePrompt,
-  encodePrompt,
-  eventDecoder,
-  eventEncoder,
-  decodeReply,
-  encodeReply,
+export const chatFormat: ClientFormat = {
+  client: {
+    endpoint: "chat",
+    path: "/v1/chat/completions",
+    decodeRequest,
+    encodeRequest,
+    decodePrompt,
+    eventEncoder,
+    encodeReply,
+    streamFailure,
+  },
+  backend: { encodePrompt, readReply, decodeReply, stream: backendStream, gatherer },
 }

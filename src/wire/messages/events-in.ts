@@ -9,9 +9,8 @@ import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { EventDecoder } from "../codec.ts"
-import type { BackendEvents, ClientView, EventMeaning } from "../format.ts"
-import { eventType, type SseEvent } from "../sse.ts"
+import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
+import { eventType, named, type SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
 import { freeText } from "../shared/free-text.ts"
@@ -23,15 +22,17 @@ import { TOOL_NAMES } from "./prompt-out.ts"
 /** What a model writes. */
 const OPEN = { texts: new Set(["delta.text", "delta.thinking", "delta.partial_json"]) }
 
-export const backendEvents = (view: ClientView): BackendEvents => new MessagesEvents(view)
+export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new MessagesStream(view, prompt)
 
-class MessagesEvents implements BackendEvents {
+class MessagesStream implements BackendStream {
   readonly open = OPEN
   readonly #view: ClientView
+  readonly #decoder: EventDecoder | undefined
   #usage: JsonObject | undefined
 
-  constructor(view: ClientView) {
+  constructor(view: ClientView, prompt: Prompt | undefined) {
     this.#view = view
+    this.#decoder = prompt && new EventDecoder(prompt)
   }
 
   meaning(event: SseEvent, body: JsonObject): EventMeaning {
@@ -43,16 +44,16 @@ class MessagesEvents implements BackendEvents {
     return hasContent(type, body) ? "content" : "empty"
   }
 
-  /** The SDKs go by the event's name, which some compatible backends leave out. */
-  name(event: SseEvent, body: JsonObject): string {
-    return event.event === "" ? eventType(event, body) : event.event
-  }
-
-  data(event: SseEvent, body: JsonObject): string {
+  sent(came: SseEvent, body: JsonObject): SseEvent {
     const { model } = this.#view
     const { message } = body
-    if (eventType(event, body) !== "message_start" || !isObject(message) || message.model === model) return event.data
-    return JSON.stringify({ ...body, message: { ...message, model } })
+    const event = named(came, body)
+    if (eventType(came, body) !== "message_start" || !isObject(message) || message.model === model) return event
+    return { event: event.event, data: JSON.stringify({ ...body, message: { ...message, model } }) }
+  }
+
+  events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[] {
+    return this.#decoder?.decode(event, body) ?? []
   }
 
   passed(): void {}
@@ -90,7 +91,8 @@ interface OpenTool {
   pieces: string
 }
 
-export class MessagesEventDecoder implements EventDecoder {
+/** Each block is a part of the neutral language. */
+class EventDecoder {
   readonly #names: ToolNames
   #usage: JsonObject = {}
   #tools = 0

@@ -8,8 +8,7 @@ import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
 import { isObject, type JsonObject } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
-import type { AnswerView, EventEncoder } from "../codec.ts"
-import type { FailureContext, SentStep } from "../format.ts"
+import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../steps.ts"
 import { messagesErrorType, toldMessage } from "../stream-error.ts"
@@ -22,7 +21,9 @@ interface Tool {
   readonly custom: boolean
 }
 
-export class MessagesEventEncoder implements EventEncoder {
+export const eventEncoder = (view: AnswerView): EventEncoder => new MessagesEventEncoder(view)
+
+class MessagesEventEncoder implements EventEncoder {
   readonly #view: AnswerView
   readonly #tellsThinking: boolean
   readonly #steps = new Steps()

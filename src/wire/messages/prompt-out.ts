@@ -21,7 +21,7 @@ import type {
 } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { notServed } from "../../language/shape.ts"
-import type { EncodedPrompt } from "../codec.ts"
+import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../service-tier.ts"
 import { type NameLimits, toolNames, type ToolNames } from "../shared/tool-names.ts"
 import { type ModelTraits, modelTraits } from "./model-traits.ts"

@@ -11,9 +11,8 @@ import { isObject, type Json, type JsonObject, present } from "../../language/js
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { EventDecoder } from "../codec.ts"
-import type { BackendEvents, ClientView, EventMeaning, StreamPosition } from "../format.ts"
-import { eventType, type SseEvent } from "../sse.ts"
+import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
+import { eventType, named, type SseEvent } from "../sse.ts"
 import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
 import { answerParts, backendSide, type Side } from "./items-in.ts"
@@ -22,20 +21,22 @@ import { nameOf } from "./tool-names.ts"
 /** What a model writes, and what a vendor pads events with. */
 const OPEN = { texts: new Set(["delta", "obfuscation"]), number: "sequence_number" }
 
-export const backendEvents = (view: ClientView): BackendEvents => new ResponseEvents(view)
+export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ResponseStream(view, prompt)
 
 const responseOf = ({ response }: JsonObject): JsonObject | undefined => (isObject(response) ? response : undefined)
 
-class ResponseEvents implements BackendEvents {
+class ResponseStream implements BackendStream {
   readonly open = OPEN
   readonly #view: ClientView
+  readonly #decoder: EventDecoder | undefined
   #usage: Json | undefined
   #sequence = 0
   #id: string | undefined
   #createdAt: number | undefined
 
-  constructor(view: ClientView) {
+  constructor(view: ClientView, prompt: Prompt | undefined) {
     this.#view = view
+    this.#decoder = prompt && new EventDecoder(backendSide(prompt))
   }
 
   meaning(event: SseEvent, body: JsonObject): EventMeaning {
@@ -51,15 +52,16 @@ class ResponseEvents implements BackendEvents {
     return hasContent(type, body) ? "content" : "empty"
   }
 
-  name(event: SseEvent, body: JsonObject): string {
-    return event.event === "" ? eventType(event, body) : event.event
+  sent(came: SseEvent, body: JsonObject): SseEvent {
+    const { model } = this.#view
+    const event = named(came, body)
+    const response = responseOf(body)
+    if (response?.model === undefined || response.model === model) return event
+    return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model } }) }
   }
 
-  data({ data }: SseEvent, body: JsonObject): string {
-    const { model } = this.#view
-    const response = responseOf(body)
-    if (response?.model === undefined || response.model === model) return data
-    return JSON.stringify({ ...body, response: { ...response, model } })
+  events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[] {
+    return this.#decoder?.decode(event, body) ?? []
   }
 
   passed(number: Json | undefined): void {
@@ -105,8 +107,6 @@ export const isContentItem = (item: Json | undefined): boolean =>
 const hasText = (parts: Json | undefined): boolean =>
   Array.isArray(parts) && parts.some((part) => isObject(part) && (filled(part.text) || filled(part.refusal)))
 
-export const eventDecoder = (prompt: Prompt): EventDecoder => new ResponseDecoder(backendSide(prompt))
-
 /** What is streamed piece by piece, and how far it has come. */
 interface Piece {
   readonly key: string
@@ -116,7 +116,7 @@ interface Piece {
   length: number
 }
 
-class ResponseDecoder implements EventDecoder {
+class EventDecoder {
   readonly #side: Side
   readonly #pieces = new Map<string, Piece>()
   /** The piece that began last, until it ends. */

@@ -7,7 +7,7 @@ import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Effort, OutputFormat, Prompt, Reasoning, Tool, ToolChoice } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
-import type { EncodedPrompt } from "../codec.ts"
+import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../service-tier.ts"
 import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { developerItem, encodeItems } from "./items-out.ts"
@@ -16,7 +16,7 @@ import { mostToolCalls, WEB_SEARCH } from "./tools.ts"
 
 /**
  * The backend refuses a smaller limit, which clients write when they try out whether a model is there. It is raised, and
- * `WireCodec.leastAnswerTokens` tells admission to hold for it.
+ * `BackendSide.leastAnswerTokens` tells admission to hold for it.
  */
 export const LEAST_ANSWER_TOKENS = 16
 

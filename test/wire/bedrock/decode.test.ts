@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { converseCodec, converseReader } from "../../../src/wire/bedrock/format.ts"
+import { converseFormat } from "../../../src/wire/bedrock/format.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { RelayedStream } from "../../../src/wire/backend-stream.ts"
 import { decodeAll } from "../replay.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
 
 const view = { model: "m", includeUsage: true, contextWindow: 1_000, maxOutputTokens: 100 }
-const streamReader = () => new RelayedStream(converseReader.backendEvents(view))
+const streamReader = () => new RelayedStream(converseFormat.backend.stream(view))
 const usage = { inputTokens: 20, outputTokens: 9, cacheReadInputTokens: 400, cacheWriteInputTokens: 30 }
 const tokens = { input: 20, output: 9, cacheRead: 400, cacheWrite: 30 }
 const sse = (event: string, data: Json) => ({ event, data: JSON.stringify(data) })
@@ -21,7 +21,7 @@ const end = (stopReason: string) => [sse("messageStop", { stopReason }), sse("me
 
 const patch = { type: "custom", name: "patch", description: undefined, grammar: undefined } as const
 const decode = (events: readonly { event: string; data: string }[], prompt = emptyPrompt): ModelEvent[] => {
-  return decodeAll(converseCodec.eventDecoder(prompt), events)
+  return decodeAll(converseFormat.backend.stream({ model: "", includeUsage: true }, prompt), events)
 }
 const ending = (reason: string, stopSequence?: string) => [
   { type: "finish", reason, stopSequence },
@@ -176,9 +176,9 @@ describe("a whole Converse answer", () => {
       { toolUse: { toolUseId: "a", name: "weather", input: { city: "Solo" } } },
       { toolUse: { toolUseId: "b", name: "patch", input: { input: "+a" } } },
     ]
-    const reply = must(converseReader.readReply(body(content), view))
+    const reply = must(converseFormat.backend.readReply(body(content), view))
     expect(reply.tokens).toEqual(tokens)
-    expect(must(converseCodec.decodeReply(reply, { ...emptyPrompt, tools: [patch] }))).toEqual({
+    expect(must(converseFormat.backend.decodeReply(reply, { ...emptyPrompt, tools: [patch] }))).toEqual({
       id: undefined,
       parts: [
         { type: "thinking", text: "Hm.", seal: { by: "messages", data: "c2ln" } },
@@ -198,6 +198,6 @@ describe("a whole Converse answer", () => {
     { Output: { __type: "com.amazon.coral.service#UnknownOperationException" } },
     { output: { message: {} } },
   ])("%j is none", (found: JsonObject) => {
-    expect(converseReader.readReply(found, view)).toMatchObject({ code: "dependency.upstream_unavailable" })
+    expect(converseFormat.backend.readReply(found, view)).toMatchObject({ code: "dependency.upstream_unavailable" })
   })
 })

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { Prompt, Turn } from "../../../src/language/prompt.ts"
 import type { ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { converseCodec } from "../../../src/wire/bedrock/format.ts"
+import { converseFormat } from "../../../src/wire/bedrock/format.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
 
@@ -20,7 +20,7 @@ interface Asked {
   readonly from?: ModelRequest
 }
 const encode = (prompt: Partial<Prompt>, { model = LLAMA, strip = [], from = request }: Asked = {}) =>
-  converseCodec.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, { model, strip })
+  converseFormat.backend.encodePrompt({ ...emptyPrompt, turns: [hello], ...prompt }, from, { model, strip })
 const encoded = (prompt: Partial<Prompt>, asked?: Asked): JsonObject =>
   must(encode(prompt, asked))({ maxOutputTokens: 200, stream: false })
 const refusal = (prompt: Partial<Prompt>) => {

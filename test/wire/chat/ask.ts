@@ -5,8 +5,8 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import type { AnswerView } from "../../../src/wire/codec.ts"
-import { chatCodec } from "../../../src/wire/chat/format.ts"
+import type { AnswerView } from "../../../src/wire/format.ts"
+import { chatFormat } from "../../../src/wire/chat/format.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
 
 export const must = <T>(value: T | Failure): T => {
@@ -23,10 +23,10 @@ const understood = (fields: JsonObject): ModelRequest =>
     ),
   )
 
-export const decoded = (fields: JsonObject): Prompt => must(chatCodec.decodePrompt(understood(fields)))
+export const decoded = (fields: JsonObject): Prompt => must(chatFormat.client.decodePrompt(understood(fields)))
 
 export const refusal = (fields: JsonObject): string => {
-  const found = chatCodec.decodePrompt(understood(fields))
+  const found = chatFormat.client.decodePrompt(understood(fields))
   if (!(found instanceof Failure)) throw new Error("was not refused")
   return found.code
 }
@@ -56,7 +56,7 @@ export const encoded = (
   changes: Partial<Forwarding> = {},
 ): JsonObject => {
   const asked = { ...forwarding, stream: request.stream ?? false, ...changes }
-  return must(chatCodec.encodePrompt(prompt(fields), { ...otherRequest, ...request }, asked))(asked)
+  return must(chatFormat.backend.encodePrompt(prompt(fields), { ...otherRequest, ...request }, asked))(asked)
 }
 
 export const answerView = (fields: JsonObject = {}, changes: Partial<AnswerView> = {}): AnswerView => ({

@@ -2,8 +2,8 @@ import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { chatCodec } from "../../../src/wire/chat/format.ts"
-import type { AnswerView } from "../../../src/wire/codec.ts"
+import { chatFormat } from "../../../src/wire/chat/format.ts"
+import type { AnswerView } from "../../../src/wire/format.ts"
 import { bytesOf, kinds, parse, sent } from "../replay.ts"
 import { answerView } from "./ask.ts"
 
@@ -34,7 +34,7 @@ const usageObject = {
 }
 
 const encode = (events: readonly ModelEvent[], view: AnswerView = answerView()) => {
-  const encoder = chatCodec.eventEncoder(view)
+  const encoder = chatFormat.client.eventEncoder(view)
   return events.flatMap((event) => encoder.encode(event))
 }
 /** The chunks that the client gets, without the end mark. */
@@ -180,7 +180,7 @@ test.each(reasons)("an answer that ended by %s (tool called: %p) is told as %s",
   expect(told([start, ...made, finish(reason), end]).at(-1)).toBe(word)
   const parts = called ? [{ type: "tool-call", id: "c", name: "f", arguments: "{}", custom: false } as const] : []
   const reply = { id: "x", parts, finish: reason, stopSequence: undefined, usage: undefined }
-  expect(chatCodec.encodeReply(reply, answerView()).choices).toMatchObject([{ finish_reason: word }])
+  expect(chatFormat.client.encodeReply(reply, answerView()).choices).toMatchObject([{ finish_reason: word }])
 })
 
 /** What the vendor's SDK makes of the bytes. */
@@ -198,7 +198,7 @@ describe("the openai SDK reads", () => {
     return client.chat.completions.stream({ ...ask, stream_options: { include_usage: true } }).finalChatCompletion()
   }
   const whole = async (reply: Partial<ModelReply>) => {
-    const body = chatCodec.encodeReply(
+    const body = chatFormat.client.encodeReply(
       { id: "x", parts: [], finish: "stop", stopSequence: undefined, usage: undefined, ...reply },
       answerView(),
     )
@@ -307,7 +307,7 @@ describe("the openai SDK reads", () => {
   test("the older function call", () => {
     const parts = [{ type: "tool-call", id: "c", name: "f", arguments: "{}", custom: false } as const]
     const reply: ModelReply = { id: "x", parts, finish: "tool-calls", stopSequence: undefined, usage: undefined }
-    expect(chatCodec.encodeReply(reply, answerView(functions)).choices).toMatchObject([
+    expect(chatFormat.client.encodeReply(reply, answerView(functions)).choices).toMatchObject([
       { message: { content: null, function_call: { name: "f", arguments: "{}" } }, finish_reason: "function_call" },
     ])
   })

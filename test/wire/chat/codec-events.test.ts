@@ -2,13 +2,13 @@ import { describe, expect, test } from "bun:test"
 import type { ModelEvent, ModelReply } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import type { Prompt } from "../../../src/language/prompt.ts"
-import { chatCodec } from "../../../src/wire/chat/format.ts"
+import { chatFormat } from "../../../src/wire/chat/format.ts"
 import type { SseEvent } from "../../../src/wire/sse.ts"
 import { decodeAll, fixture, oneByteEach, parse } from "../replay.ts"
 import { collect, emptyPrompt, encoded, must, prompt } from "./ask.ts"
 
 const decode = (events: readonly SseEvent[], asked: Prompt = emptyPrompt): ModelEvent[] => {
-  return decodeAll(chatCodec.eventDecoder(asked), events)
+  return decodeAll(chatFormat.backend.stream({ model: "", includeUsage: true }, asked), events)
 }
 const usage = (input: number, cacheRead: number, output: number, reasoning?: number) => ({
   type: "usage" as const,
@@ -297,7 +297,9 @@ describe("the client's own tools come back", () => {
   test("under a long name, in a stream and in a whole answer", () => {
     expect(written).not.toBe(LONG)
     expect(callsOf(pieces({ index: 0, id: "a", ...fn(written, "{}") }), asked)).toEqual([["a", LONG, "{}"]] as never)
-    const reply = must(chatCodec.decodeReply(whole({ tool_calls: [{ id: "a", ...fn(written, "{}") }] }), asked))
+    const reply = must(
+      chatFormat.backend.decodeReply(whole({ tool_calls: [{ id: "a", ...fn(written, "{}") }] }), asked),
+    )
     expect(reply.parts).toMatchObject([{ name: LONG }])
   })
 
@@ -315,7 +317,9 @@ describe("the client's own tools come back", () => {
       ...halves.map((half) => ({ index: 0, ...fn(undefined, half) })),
     )
     expect(collect(decode(events, asked)).parts).toEqual(parts as never)
-    const reply = must(chatCodec.decodeReply(whole({ tool_calls: [{ id: "a", ...fn("patch", sent) }] }), asked))
+    const reply = must(
+      chatFormat.backend.decodeReply(whole({ tool_calls: [{ id: "a", ...fn("patch", sent) }] }), asked),
+    )
     expect(reply.parts).toEqual(parts as never)
   })
 })
@@ -327,7 +331,7 @@ function whole(message: JsonObject, rest: JsonObject = {}) {
 describe("a whole answer in the neutral language:", () => {
   test("text, cache and reasoning counted", async () => {
     const body = await Bun.file(`${import.meta.dir}/../fixtures/chat/text.json`).json()
-    expect(must(chatCodec.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
+    expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
       id: "chatcmpl-B9MBs8",
       parts: [{ type: "text", text: "Selamat pagi ☀️" }],
       finish: "stop",
@@ -338,7 +342,7 @@ describe("a whole answer in the neutral language:", () => {
 
   test("parallel tool calls", async () => {
     const body = await Bun.file(`${import.meta.dir}/../fixtures/chat/tools.json`).json()
-    expect(must(chatCodec.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
+    expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
       parts: [
         { type: "tool-call", id: "call_1", name: "get_weather", arguments: '{"city":"Bandung"}' },
         { type: "tool-call", id: "call_2", name: "get_time", arguments: "{}" },
@@ -354,7 +358,7 @@ describe("a whole answer in the neutral language:", () => {
         { index: 0, ...fn("f", "") },
       ],
     }
-    expect(must(chatCodec.decodeReply(whole(message), emptyPrompt)).parts).toMatchObject([
+    expect(must(chatFormat.backend.decodeReply(whole(message), emptyPrompt)).parts).toMatchObject([
       { id: "call_x1_0", arguments: "{}" },
       { id: "call_x1_1", arguments: "{}" },
     ])
@@ -362,7 +366,7 @@ describe("a whole answer in the neutral language:", () => {
 
   test("thinking, text and refusal in this order", () => {
     const message = { refusal: "no", content: "a", reasoning_content: "hm" }
-    expect(must(chatCodec.decodeReply(whole(message, { finish_reason: "stop" }), emptyPrompt)).parts).toEqual([
+    expect(must(chatFormat.backend.decodeReply(whole(message, { finish_reason: "stop" }), emptyPrompt)).parts).toEqual([
       { type: "thinking", text: "hm", seal: undefined },
       { type: "text", text: "a" },
       { type: "refusal", text: "no" },
@@ -370,7 +374,7 @@ describe("a whole answer in the neutral language:", () => {
   })
 
   test("an answer without a message is a failure", () => {
-    expect(chatCodec.decodeReply({ body: { choices: [{}] }, tokens: undefined }, emptyPrompt)).toMatchObject({
+    expect(chatFormat.backend.decodeReply({ body: { choices: [{}] }, tokens: undefined }, emptyPrompt)).toMatchObject({
       code: "dependency.upstream_unavailable",
     })
   })

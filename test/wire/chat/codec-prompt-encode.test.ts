@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Effort, Prompt, Reasoning, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { chatCodec } from "../../../src/wire/chat/format.ts"
+import { chatFormat } from "../../../src/wire/chat/format.ts"
 import { encoded, forwarding, otherRequest, prompt } from "./ask.ts"
 
 const text = (text: string) => ({ type: "text", text }) as const
@@ -367,7 +367,7 @@ const refused: readonly (readonly [fact: string, says: Partial<Prompt>, endpoint
 
 describe("what a chat backend cannot be asked is refused:", () => {
   test.each(refused)("%s", (_, says, endpoint) => {
-    const found = chatCodec.encodePrompt(prompt(says), { ...otherRequest, endpoint }, forwarding)
+    const found = chatFormat.backend.encodePrompt(prompt(says), { ...otherRequest, endpoint }, forwarding)
     expect(found).toBeInstanceOf(Failure)
     expect(found).toMatchObject({ code: "request.unsupported_feature" })
   })

@@ -12,7 +12,7 @@ import type {
   UserPart,
 } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { chatCodec } from "../../../src/wire/chat/format.ts"
+import { chatFormat } from "../../../src/wire/chat/format.ts"
 import { decodeRequest } from "../../../src/wire/chat/request.ts"
 import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { answerView, collect, emptyPrompt, forwarding, must, otherRequest } from "./ask.ts"
@@ -90,9 +90,12 @@ describe("an answer that chat can tell", () => {
   test("says the same after a stream, out and back, and is over once", () => {
     fc.assert(
       fc.property(said, (answer) => {
-        const encoder = chatCodec.eventEncoder(view)
+        const encoder = chatFormat.client.eventEncoder(view)
         const bytes = sent(toEvents(answer).flatMap((event) => encoder.encode(event)))
-        const events = decodeAll(chatCodec.eventDecoder(emptyPrompt), parse([bytesOf(bytes)]))
+        const events = decodeAll(
+          chatFormat.backend.stream({ model: "", includeUsage: true }, emptyPrompt),
+          parse([bytesOf(bytes)]),
+        )
         expect(collect(events)).toEqual(named(toReply(answer)))
         expect(events.filter(({ type }) => type === "end")).toHaveLength(1)
       }),
@@ -102,8 +105,10 @@ describe("an answer that chat can tell", () => {
   test("says the same whole, out and back", () => {
     fc.assert(
       fc.property(said, (answer) => {
-        const body = chatCodec.encodeReply(toReply(answer), view)
-        expect(must(chatCodec.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual(named(toReply(answer)))
+        const body = chatFormat.client.encodeReply(toReply(answer), view)
+        expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual(
+          named(toReply(answer)),
+        )
       }),
     )
   })
@@ -113,7 +118,7 @@ describe("an answer that chat can tell", () => {
       fc.property(said, fc.array(fc.nat()), (answer, order) => {
         const events = toEvents(answer)
         const mixed = order.map((at) => events[at % events.length]).filter((event) => event !== undefined)
-        const encoder = chatCodec.eventEncoder(view)
+        const encoder = chatFormat.client.eventEncoder(view)
         const steps = mixed.flatMap((event) => encoder.encode(event))
         const over = steps.findIndex(({ kind }) => kind === "terminal")
         if (over !== -1) expect(over).toBe(steps.length - 1)
@@ -235,10 +240,10 @@ const anyPrompt: fc.Arbitrary<Prompt> = fc.record({
 
 /** Out to a chat backend, and in again as that backend would understand it. */
 const round = (asked: Prompt): { body: string; understood: Prompt } => {
-  const body = must(chatCodec.encodePrompt(asked, otherRequest, forwarding))(forwarding)
+  const body = must(chatFormat.backend.encodePrompt(asked, otherRequest, forwarding))(forwarding)
   const request = decodeRequest(structuredClone(body))
   if (request instanceof Failure) throw new Error(`${request.message} in ${JSON.stringify(body)}`)
-  return { body: JSON.stringify(body), understood: must(chatCodec.decodePrompt(request)) }
+  return { body: JSON.stringify(body), understood: must(chatFormat.client.decodePrompt(request)) }
 }
 
 const ids = ({ turns }: Prompt) =>

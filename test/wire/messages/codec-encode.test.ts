@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { encoded, forwarding, hello, prompt, request, weather } from "./samples.ts"
 
 const says = (text: string): Turn => ({ role: "user", parts: [{ type: "text", text }] })
@@ -265,7 +265,7 @@ describe("what a user shows", () => {
   test("a document that this format has no form for is refused", () => {
     const source = { kind: "data", mediaType: "application/msword", base64: "AA==" } as const
     const turns: Turn[] = [{ role: "user", parts: [{ type: "document", source, name: undefined }] }]
-    const refused = messagesCodec.encodePrompt(prompt({ turns }), request(), forwarding())
+    const refused = messagesFormat.backend.encodePrompt(prompt({ turns }), request(), forwarding())
     expect(refused).toBeInstanceOf(Failure)
     expect(refused).toMatchObject({ code: "request.unsupported_feature" })
   })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { decodeAll, fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
 import { prompt, read, summed, usage, weather } from "./samples.ts"
@@ -81,7 +81,12 @@ const streams: readonly (readonly [name: string, events: readonly ModelEvent[]])
 test.each(streams)("%s, whole and one byte at a time", async (name, events) => {
   expect(read(await recorded(name))).toEqual([...events])
   const bytes = await fixture(`messages/${name}`)
-  expect(decodeAll(messagesCodec.eventDecoder(prompt()), parseBytes(oneByteEach(bytes)))).toEqual([...events])
+  expect(
+    decodeAll(
+      messagesFormat.backend.stream({ model: "", includeUsage: true }, prompt()),
+      parseBytes(oneByteEach(bytes)),
+    ),
+  ).toEqual([...events])
 })
 
 const start = (block: JsonObject, index = 0): string =>
@@ -189,7 +194,10 @@ test("counts add up over the stream, and reasoning is among them where it is tol
 
 describe("a whole answer", () => {
   test("with thinking and a call", async () => {
-    const reply = messagesCodec.decodeReply({ body: await answer("thinking-tools.json"), tokens: undefined }, prompt())
+    const reply = messagesFormat.backend.decodeReply(
+      { body: await answer("thinking-tools.json"), tokens: undefined },
+      prompt(),
+    )
     expect(reply).toEqual({
       id: "msg_01X9",
       parts: [
@@ -203,7 +211,10 @@ describe("a whole answer", () => {
     })
   })
   test("that is an empty refusal", async () => {
-    const reply = messagesCodec.decodeReply({ body: await answer("refusal.json"), tokens: undefined }, prompt())
+    const reply = messagesFormat.backend.decodeReply(
+      { body: await answer("refusal.json"), tokens: undefined },
+      prompt(),
+    )
     expect(reply).toEqual({
       id: "msg_01Y0",
       parts: [],
@@ -226,7 +237,7 @@ describe("a whole answer", () => {
       { type: "tool_use", id: "2", name: "files_read_601e4eb6", input: {} },
     ]
     const body = { content, stop_reason: "stop_sequence", stop_sequence: "END" }
-    expect(messagesCodec.decodeReply({ body, tokens: undefined }, asked)).toEqual({
+    expect(messagesFormat.backend.decodeReply({ body, tokens: undefined }, asked)).toEqual({
       id: undefined,
       parts: [
         { type: "tool-call", id: "1", name: "patch", arguments: "***", custom: true },

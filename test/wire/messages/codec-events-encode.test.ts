@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { request, stream, usage, view } from "./samples.ts"
 
 const start: ModelEvent = { type: "start", id: "chatcmpl-1", usage: undefined }
@@ -244,7 +244,7 @@ test.each(shows)("a client that says %j of thinking reads it: %p", (field, shown
     stopSequence: undefined,
     usage: undefined,
   }
-  expect(messagesCodec.encodeReply(reply, asks(field))["content"]).toEqual([
+  expect(messagesFormat.client.encodeReply(reply, asks(field))["content"]).toEqual([
     ...(shown ? [{ type: "thinking", thinking: "hm", signature: "" }] : []),
     { type: "text", text: "a" },
   ])
@@ -267,7 +267,7 @@ describe("a whole answer", () => {
       stopSequence: undefined,
       usage: usage(31, 9, 4),
     }
-    expect(messagesCodec.encodeReply(reply, view())).toEqual({
+    expect(messagesFormat.client.encodeReply(reply, view())).toEqual({
       id: "msg_abc-123",
       type: "message",
       role: "assistant",
@@ -298,7 +298,7 @@ describe("a whole answer", () => {
       stopSequence: undefined,
       usage: undefined,
     }
-    expect(messagesCodec.encodeReply(reply, view())).toMatchObject({
+    expect(messagesFormat.client.encodeReply(reply, view())).toMatchObject({
       content: [{ type: "text", text: "No." }],
       stop_reason: "refusal",
       usage: { input_tokens: 77, output_tokens: 0 },
@@ -307,7 +307,7 @@ describe("a whole answer", () => {
   test("with a call that was cut off by the limit says so", () => {
     const parts: ModelReply["parts"] = [{ type: "tool-call", id: "1", name: "f", arguments: '{"a":"cu', custom: false }]
     const reply: ModelReply = { id: undefined, parts, finish: "length", stopSequence: undefined, usage: undefined }
-    expect(messagesCodec.encodeReply(reply, view())).toMatchObject({
+    expect(messagesFormat.client.encodeReply(reply, view())).toMatchObject({
       content: [{ type: "tool_use", input: { raw: '{"a":"cu' } }],
       stop_reason: "max_tokens",
     })

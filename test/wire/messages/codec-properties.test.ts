@@ -5,7 +5,7 @@ import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, TextPart, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
 import { forwarding, prompt, read, request, stream, summed, view } from "./samples.ts"
 
@@ -152,8 +152,8 @@ test("every stream has its blocks one after the other, each begun and ended once
 test("a whole answer that is encoded and decoded says the same", () => {
   fc.assert(
     fc.property(answered, (reply) => {
-      const body = messagesCodec.encodeReply(reply, view())
-      expect(messagesCodec.decodeReply({ body, tokens: undefined }, prompt())).toEqual(reply)
+      const body = messagesFormat.client.encodeReply(reply, view())
+      expect(messagesFormat.backend.decodeReply({ body, tokens: undefined }, prompt())).toEqual(reply)
     }),
   )
 })
@@ -281,12 +281,12 @@ test("every prompt makes a body that this format takes, and a second round chang
     fc.property(anyPrompt, fc.constantFrom(...models), fc.constantFrom(500, 1500, 40_000), (first, model, limit) => {
       const round = (asked: Prompt, mostTokens: number | undefined) => {
         const target = forwarding({ model, maxOutputTokens: 30_000 })
-        const encoded = messagesCodec.encodePrompt(asked, request({ maxOutputTokens: mostTokens }), target)
+        const encoded = messagesFormat.backend.encodePrompt(asked, request({ maxOutputTokens: mostTokens }), target)
         if (encoded instanceof Failure) throw new Error(encoded.message)
         const body = encoded(target)
         const taken = decodeRequest(JSON.parse(JSON.stringify(body)))
         if (taken instanceof Failure) throw new Error(`not taken: ${taken.message}`)
-        const next = messagesCodec.decodePrompt(taken)
+        const next = messagesFormat.client.decodePrompt(taken)
         if (next instanceof Failure) throw new Error(`not understood: ${next.message}`)
         return { body, next, limit: taken.maxOutputTokens }
       }

@@ -4,7 +4,7 @@ import { afterAll, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { streamFailure } from "../../../src/wire/messages/events-out.ts"
 import { stream, summed, usage, view } from "./samples.ts"
 
@@ -105,7 +105,7 @@ test.each(rows)("streamed %s", async (name, events, content, reason) => {
 })
 
 test.each(rows)("whole %s", async (name, events, content, reason) => {
-  const message: JsonObject = messagesCodec.encodeReply(summed([start, ...events]), view())
+  const message: JsonObject = messagesFormat.client.encodeReply(summed([start, ...events]), view())
   answers.set(name, JSON.stringify(message))
   const read = await client.messages.create(ask(name))
   expect(read).toMatchObject({ id: "msg_abc-123", stop_reason: reason, usage: { input_tokens: 31, output_tokens: 9 } })

@@ -4,9 +4,9 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, Turn } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import type { AnswerView } from "../../../src/wire/codec.ts"
+import type { AnswerView } from "../../../src/wire/format.ts"
 import { NONE_DROPPED } from "../../../src/wire/dropped-fields.ts"
-import { messagesCodec } from "../../../src/wire/messages/format.ts"
+import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"
 import { SseParser, type SseEvent } from "../../../src/wire/sse.ts"
 import { decodeAll } from "../replay.ts"
@@ -60,7 +60,7 @@ export const forwarding = (changes: Partial<Forwarding> = {}): Forwarding => ({
 /** The body for a backend; a refusal fails the test. */
 export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwarding; request?: ModelRequest } = {}) {
   const target = terms.forwarding ?? forwarding({ stream: terms.request?.stream ?? false })
-  const body = messagesCodec.encodePrompt(prompt(changes), terms.request ?? request(), target)
+  const body = messagesFormat.backend.encodePrompt(prompt(changes), terms.request ?? request(), target)
   if (body instanceof Failure) throw new Error(`refused: ${body.message}`)
   return body(target)
 }
@@ -69,7 +69,7 @@ export function encoded(changes: Partial<Prompt>, terms: { forwarding?: Forwardi
 export function decoded(fields: JsonObject): Prompt | Failure {
   const asked = decodeRequest({ model: "m", max_tokens: 100, messages: [{ role: "user", content: "Hi" }], ...fields })
   if (asked instanceof Failure) throw new Error(`refused: ${asked.message}`)
-  return messagesCodec.decodePrompt(asked)
+  return messagesFormat.client.decodePrompt(asked)
 }
 
 export const view = (changes: Partial<AnswerView> = {}): AnswerView => ({
@@ -104,7 +104,7 @@ interface Sent {
 
 /** The stream that a client reads of these events. */
 export function stream(events: readonly ModelEvent[], changes: Partial<AnswerView> = {}): Sent {
-  const encoder = messagesCodec.eventEncoder(view(changes))
+  const encoder = messagesFormat.client.eventEncoder(view(changes))
   const steps = events.flatMap((event) => encoder.encode(event))
   const letters = { preamble: "p", content: "C", trailer: "t", terminal: "T", failure: "F" }
   const text = steps.map(({ bytes }) => bytes).join("")
@@ -122,7 +122,7 @@ function parse(text: string): SseEvent[] {
 }
 
 export const read = (text: string, asked: Prompt = prompt()): ModelEvent[] =>
-  decodeAll(messagesCodec.eventDecoder(asked), parse(text))
+  decodeAll(messagesFormat.backend.stream({ model: "", includeUsage: true }, asked), parse(text))
 
 /** What events add up to, by the rules of src/language/event.ts. */
 export function summed(events: readonly ModelEvent[]): ModelReply {

@@ -2,9 +2,9 @@
 import * as fc from "fast-check"
 import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
 import type { AssistantPart } from "../../../src/language/prompt.ts"
-import type { AnswerView } from "../../../src/wire/codec.ts"
+import type { AnswerView } from "../../../src/wire/format.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { emptyPrompt } from "./asking.ts"
 
@@ -71,13 +71,13 @@ export function added(events: readonly ModelEvent[]): ModelReply {
 }
 
 export const encodeAll = (events: readonly ModelEvent[], view: AnswerView): StreamStep[] => {
-  const encoder = responsesCodec.eventEncoder(view)
+  const encoder = responsesFormat.client.eventEncoder(view)
   return events.flatMap((event) => encoder.encode(event))
 }
 
 /** The events that a backend's bytes mean. */
 export const decodeBytes = (bytes: Uint8Array): ModelEvent[] =>
-  decodeAll(responsesCodec.eventDecoder(emptyPrompt), parse([bytes]))
+  decodeAll(responsesFormat.backend.stream({ model: "", includeUsage: true }, emptyPrompt), parse([bytes]))
 
 export const decodeSteps = (steps: readonly StreamStep[]): ModelEvent[] => decodeBytes(bytesOf(sent(steps)))
 

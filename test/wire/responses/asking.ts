@@ -3,8 +3,8 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { Prompt } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import type { AnswerView } from "../../../src/wire/codec.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import type { AnswerView } from "../../../src/wire/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { decodeRequest } from "../../../src/wire/responses/request.ts"
 import { view } from "../replay.ts"
 
@@ -17,7 +17,7 @@ export function must<T>(value: T | Failure): T {
 export const request = (fields: JsonObject = {}): ModelRequest =>
   must(decodeRequest({ model: "m", input: "Hi", ...fields }))
 
-export const decoded = (fields: JsonObject): Prompt => must(responsesCodec.decodePrompt(request(fields)))
+export const decoded = (fields: JsonObject): Prompt => must(responsesFormat.client.decodePrompt(request(fields)))
 
 export const emptyPrompt: Prompt = {
   instructions: [],

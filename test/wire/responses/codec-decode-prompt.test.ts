@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { decoded, request } from "./asking.ts"
 
 const text = (text: string) => ({ type: "text", text }) as const
@@ -324,7 +324,7 @@ const refused: readonly (readonly [fact: string, fields: JsonObject, code: strin
 describe("for another format a responses request is refused for", () => {
   for (const [fact, fields, code] of refused)
     test(fact, () => {
-      const prompt = responsesCodec.decodePrompt(request(fields))
+      const prompt = responsesFormat.client.decodePrompt(request(fields))
       expect<string>(prompt instanceof Failure ? prompt.code : "understood").toBe(code)
     })
 })

@@ -3,12 +3,16 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, UserPart } from "../../../src/language/prompt.ts"
 import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"
 
 const encode = (prompt: Partial<Prompt>, asked: Partial<ModelRequest> = {}, changes: Partial<Forwarding> = {}) => {
   const target = { ...forwarding, stream: asked.stream ?? false, ...changes }
-  const written = responsesCodec.encodePrompt({ ...emptyPrompt, ...prompt }, { ...request(), ...asked }, target)
+  const written = responsesFormat.backend.encodePrompt(
+    { ...emptyPrompt, ...prompt },
+    { ...request(), ...asked },
+    target,
+  )
   return must(written)(target)
 }
 const says = (...parts: AssistantPart[]): Partial<Prompt> => ({ turns: [{ role: "assistant", parts }] })
@@ -243,7 +247,7 @@ describe("to a responses backend is written:", () => {
     expect(body).not.toHaveProperty("top_p")
   })
   test("never a limit under the least that the backend takes, and else never one over the client's", () => {
-    expect(encode({}, { maxOutputTokens: 1 })["max_output_tokens"]).toBe(responsesCodec.leastAnswerTokens ?? 0)
+    expect(encode({}, { maxOutputTokens: 1 })["max_output_tokens"]).toBe(responsesFormat.backend.leastAnswerTokens ?? 0)
     expect(encode({}, { maxOutputTokens: 17 })["max_output_tokens"]).toBe(17)
     expect(encode({}, { maxOutputTokens: 9_000 })["max_output_tokens"]).toBe(4_000)
   })
@@ -266,9 +270,9 @@ describe("to a responses backend is written:", () => {
     const [sent] = encode(prompt)["tools"] as { name: string }[]
     expect(sent?.name).toMatch(/^[\w-]+$/)
     const output = [{ type: "function_call", call_id: "c", name: sent?.name ?? "", arguments: "{}" }]
-    expect(must(responsesCodec.decodeReply({ body: { output }, tokens: undefined }, prompt)).parts).toMatchObject([
-      { name: "fs.read" },
-    ])
+    expect(
+      must(responsesFormat.backend.decodeReply({ body: { output }, tokens: undefined }, prompt)).parts,
+    ).toMatchObject([{ name: "fs.read" }])
   })
 })
 
@@ -281,7 +285,11 @@ const refused: readonly (readonly [fact: string, prompt: Partial<Prompt>, asked:
 describe("for a responses backend is refused, with a way out:", () => {
   for (const [fact, prompt, asked] of refused)
     test(fact, () => {
-      const body = responsesCodec.encodePrompt({ ...emptyPrompt, ...prompt }, { ...request(), ...asked }, forwarding)
+      const body = responsesFormat.backend.encodePrompt(
+        { ...emptyPrompt, ...prompt },
+        { ...request(), ...asked },
+        forwarding,
+      )
       if (!(body instanceof Failure)) throw new Error("it was written")
       expect(body.code).toBe("request.unsupported_feature")
       expect(body.hint).toBeString()

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { bytesOf, decodeAll, fixture, parse } from "../replay.ts"
 import { added, decodeBytes } from "./answers.ts"
@@ -67,7 +67,7 @@ test("a text in several deltas", async () => {
 
 test("a recorded reply is the answer that its stream would be", async () => {
   const body = JSON.parse(new TextDecoder().decode(await fixture("responses/text.json"))) as JsonObject
-  expect(must(responsesCodec.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
+  expect(must(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
     id: "resp_67ccd2",
     parts: [{ type: "text", text: "Selamat pagi ☀️" }],
     finish: "stop",
@@ -78,7 +78,7 @@ test("a recorded reply is the answer that its stream would be", async () => {
 
 test("an answer that thought up to its limit says nothing, and why", async () => {
   const body = JSON.parse(new TextDecoder().decode(await fixture("responses/incomplete.json"))) as JsonObject
-  expect(must(responsesCodec.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
+  expect(must(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
     parts: [],
     finish: "length",
     usage: { reasoning: 16 },
@@ -212,4 +212,9 @@ test("counts that cannot be believed are not told", () =>
   ))
 
 test("an event that is no JSON says nothing; the format's own reader reports it", () =>
-  expect(decodeAll(responsesCodec.eventDecoder(emptyPrompt), parse([bytesOf('data: {"type\n\n')]))).toEqual([]))
+  expect(
+    decodeAll(
+      responsesFormat.backend.stream({ model: "", includeUsage: true }, emptyPrompt),
+      parse([bytesOf('data: {"type\n\n')]),
+    ),
+  ).toEqual([]))

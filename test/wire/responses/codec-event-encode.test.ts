@@ -4,7 +4,7 @@ import OpenAI from "openai"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { streamFailure } from "../../../src/wire/responses/events-out.ts"
 import { bytesOf, kinds, parse, sent } from "../replay.ts"
 import { encodeAll } from "./answers.ts"
@@ -142,7 +142,7 @@ describe("the SDK reads", () => {
       { type: "message", content: [{ text: "So" }] },
     ])
     const next = answerView({ input: JSON.parse(JSON.stringify(output)) as JsonObject[] }).request
-    expect(responsesCodec.decodePrompt(next)).toMatchObject({
+    expect(responsesFormat.client.decodePrompt(next)).toMatchObject({
       turns: [
         {
           role: "assistant",
@@ -208,7 +208,7 @@ describe("the SDK reads", () => {
 
   test("an answer that is not streamed", async () => {
     contentType = "application/json"
-    const reply = responsesCodec.encodeReply(
+    const reply = responsesFormat.client.encodeReply(
       {
         id: undefined,
         parts: [
@@ -301,7 +301,7 @@ test.each(sequences)("%s, step by step", (_, events, letters) => {
 })
 
 test("a failure told in the stream continues its numbers and its identity", () => {
-  const encoder = responsesCodec.eventEncoder(answerView())
+  const encoder = responsesFormat.client.eventEncoder(answerView())
   const before = sent([start, say("a")].flatMap((event) => encoder.encode(event)))
   const position = encoder.position?.()
   const context = { requestId: "req_1", model: "catalogue/model", started: true, position }

@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import type { ModelEvent } from "../../../src/language/event.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
-import { responsesCodec } from "../../../src/wire/responses/format.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { decodeRequest } from "../../../src/wire/responses/request.ts"
 import { bytesOf, parse, readers, sent, view } from "../replay.ts"
 import { added, decodeSteps, encodeAll, reply, telling } from "./answers.ts"
@@ -26,8 +26,8 @@ describe("an answer", () => {
   test("written whole and read again is the same", () => {
     fc.assert(
       fc.property(reply, (whole) => {
-        const body = responsesCodec.encodeReply(whole, answerView())
-        expect(responsesCodec.decodeReply({ body, tokens: undefined }, emptyPrompt)).toEqual(whole)
+        const body = responsesFormat.client.encodeReply(whole, answerView())
+        expect(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt)).toEqual(whole)
       }),
     )
   })
@@ -37,7 +37,7 @@ describe("an answer", () => {
       fc.property(told, ({ whole, events }) => {
         const last = parse([bytesOf(sent(encodeAll(events, answerView())))]).at(-1)
         const { response } = JSON.parse(last?.data ?? "") as { response: JsonObject }
-        const written = responsesCodec.encodeReply(whole, answerView())
+        const written = responsesFormat.client.encodeReply(whole, answerView())
         expect(response["status"]).toBe(written["status"] ?? "")
         expect(JSON.parse(JSON.stringify(response, unfinished))).toEqual(
           JSON.parse(JSON.stringify(written, unfinished)),
@@ -80,7 +80,7 @@ const anyEvents = fc.array(
 test("whatever the events, the stream counts from 0, opens before it speaks, closes what it opens, and is read as whole", () => {
   fc.assert(
     fc.property(anyEvents, (events) => {
-      const encoder = responsesCodec.eventEncoder(answerView())
+      const encoder = responsesFormat.client.eventEncoder(answerView())
       const steps = [...events, { type: "end" } as const].flatMap((event) => encoder.encode(event))
       const bytes = parse([bytesOf(sent(steps))])
       const open = new Map<string, string>()
@@ -203,8 +203,8 @@ const prompt: fc.Arbitrary<Prompt> = fc.record({
 
 /** Written for a backend, and read as if a client had sent it. */
 const around = (prompt: Prompt): Prompt => {
-  const body = must(responsesCodec.encodePrompt(prompt, request(), forwarding))(forwarding)
-  return must(responsesCodec.decodePrompt(must(decodeRequest(body))))
+  const body = must(responsesFormat.backend.encodePrompt(prompt, request(), forwarding))(forwarding)
+  return must(responsesFormat.client.decodePrompt(must(decodeRequest(body))))
 }
 
 test("a prompt that is written is one that a client could have sent; read again, it stays what it became", () => {
