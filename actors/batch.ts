@@ -106,6 +106,8 @@ export interface Barrier {
 interface OpenEntry {
   readonly kind: "open"
   readonly opening: Opening
+  /** It waits so long for its settlement at the most, in running time. */
+  readonly dueAt: number
   readonly reply: Reply<"durable">
 }
 
@@ -126,15 +128,21 @@ export function accountOf(entry: Entry): string | undefined {
 
 /** An opening whose settlement is in the same batch need not be written: the record says it all. */
 export function batchOf(entries: readonly Entry[]): Batch {
-  const settlements = new Map<string, Settlement>()
-  for (const entry of entries) {
-    if (entry.kind === "settle") settlements.set(entry.settlement.opening.requestId, entry.settlement)
-  }
+  const settlements = settledIn(entries)
   const openings: Opening[] = []
   for (const entry of entries) {
     if (entry.kind === "open" && !settlements.has(entry.opening.requestId)) openings.push(entry.opening)
   }
   return { openings, settlements: [...settlements.values()] }
+}
+
+/** The last settlement of each call, by its request id. */
+export function settledIn(entries: readonly Entry[]): ReadonlyMap<string, Settlement> {
+  const settlements = new Map<string, Settlement>()
+  for (const entry of entries) {
+    if (entry.kind === "settle") settlements.set(entry.settlement.opening.requestId, entry.settlement)
+  }
+  return settlements
 }
 
 export function voidOf(settlement: Settlement): Settlement {

@@ -1,8 +1,8 @@
 /**
  * One line of the ledger's entries: commits one batch at a time, in the order in which its entries came, so that a settlement
- * never overtakes its opening. A commit whose outcome is unknown is sent again until it is known: every row is idempotent. A
- * batch that can never be committed is halved until the one entry is found that it is for; that one is not charged, and
- * everybody else goes on.
+ * never overtakes its opening. An opening may wait for its settlement, and all for more to come. A commit whose outcome is
+ * unknown is sent again until it is known: every row is idempotent. A batch that can never be committed is halved until the one
+ * entry is found that it is for; that one is not charged, and everybody else goes on.
  */
 import {
   type Barrier,
@@ -12,6 +12,7 @@ import {
   type Entry,
   type SettleEntry,
   type Settlement,
+  settledIn,
   voidOf,
 } from "./batch.ts"
 import type { Clock } from "./kernel/clock.ts"
@@ -25,6 +26,9 @@ export interface LanePorts {
 }
 
 const BATCH_LIMIT = 1_000
+/** After a commit of so many entries the next one begins so long after it began: half of what a commit costs is not for its entries. */
+const MANY = 8
+const BETWEEN_MANY_MS = 5
 const RETRY_FIRST_MS = 20
 const RETRY_LAST_MS = 500
 
@@ -35,6 +39,9 @@ export class Lane {
   #batchLimit = BATCH_LIMIT
   #inFlight: { readonly entries: Entry[]; readonly since: number } | undefined
   #retries = 0
+  /** In running time: when the first of the queue is due, and when the next commit may begin. */
+  #dueAt = Number.POSITIVE_INFINITY
+  #notBefore = 0
 
   constructor(ports: LanePorts) {
     this.#ports = ports
@@ -49,6 +56,10 @@ export class Lane {
   get backlog(): number {
     return this.#queue.length + (this.#inFlight?.entries.length ?? 0)
   }
+  /** When the next commit ought to begin, in running time; Infinity when nothing waits for one. */
+  get beginsAt(): number {
+    return Math.max(this.#dueAt, this.#notBefore)
+  }
   /** How long the commit under way has been tried; 0 when none is. */
   get lagMs(): number {
     return this.#inFlight === undefined ? 0 : this.#ports.clock.running() - this.#inFlight.since
@@ -61,14 +72,21 @@ export class Lane {
 
   add(...entries: readonly Entry[]): void {
     this.#queue.push(...entries)
+    for (const entry of entries) this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
+  }
+
+  #requeue(entries: Entry[]): void {
+    this.#queue = []
+    this.#dueAt = Number.POSITIVE_INFINITY
+    this.add(...entries)
   }
 
   /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */
   addBarrier(barrier: Barrier): void {
     if (this.#inFlight === undefined && this.#queue.length === 0) return
     barrier.waits++
-    const last = this.#queue.length === 0 ? this.#inFlight?.entries : this.#queue
-    last?.push(barrier)
+    if (this.#queue.length === 0) this.#inFlight?.entries.push(barrier)
+    else this.add(barrier)
   }
 
   /** Whether a settlement still in the queue was replaced. If the commit under way has it, its next try does not book it. */
@@ -82,11 +100,20 @@ export class Lane {
     return queued !== undefined
   }
 
-  /** Begins the next commit, also of nothing. */
-  next(): void {
-    const entries = this.#queue.slice(0, this.#batchLimit)
-    this.#queue = this.#queue.slice(this.#batchLimit)
-    this.#inFlight = { entries, since: this.#ports.clock.running() }
+  /** Begins the next commit, also of nothing: of all, or without the openings that are not due, unless somebody waits for all. */
+  next(what: "all" | "due"): void {
+    const since = this.#ports.clock.running()
+    const settled = settledIn(this.#queue)
+    const isForAll = what === "all" || this.#queue.some((entry) => entry.kind === "barrier")
+    const entries: Entry[] = []
+    const left: Entry[] = []
+    for (const entry of this.#queue) {
+      const isDue = isForAll || dueAt(entry) <= since || (entry.kind === "open" && settled.has(entry.opening.requestId))
+      if (isDue && entries.length < this.#batchLimit) entries.push(entry)
+      else left.push(entry)
+    }
+    this.#requeue(left)
+    this.#inFlight = { entries, since }
     this.retry()
   }
 
@@ -100,6 +127,7 @@ export class Lane {
     const done = this.#inFlight
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
+    if (done.entries.length >= MANY) this.#notBefore = done.since + BETWEEN_MANY_MS
     this.#retries = 0
     this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
     return done.entries
@@ -109,7 +137,7 @@ export class Lane {
   takeQueued(accountId: string): readonly Entry[] {
     const isIts = (entry: Entry) => entry.kind !== "barrier" && accountOf(entry) === accountId
     const taken = this.#queue.filter(isIts)
-    this.#queue = this.#queue.filter((entry) => !isIts(entry))
+    this.#requeue(this.#queue.filter((entry) => !isIts(entry)))
     return taken
   }
 
@@ -124,7 +152,7 @@ export class Lane {
 
   /** Puts the commit under way back into the queue. */
   putBack(): void {
-    this.#queue.unshift(...this.take())
+    this.#requeue([...this.take(), ...this.#queue])
   }
 
   /** Whoever waits for what is given up here is not answered, and so told that nothing is charged. */
@@ -133,11 +161,14 @@ export class Lane {
     const [only, ...others] = entries.filter((entry) => entry.kind !== "barrier")
     if (only !== undefined && others.length > 0) {
       this.#batchLimit = Math.ceil(entries.length / 2)
-      this.#queue.unshift(...entries)
+      this.#requeue([...entries, ...this.#queue])
     } else {
-      this.#queue.unshift(...entries.filter((entry) => entry.kind === "barrier"))
-      if (only?.kind === "settle" && !only.settlement.voided)
-        this.#queue.unshift({ kind: "settle", settlement: voidOf(only.settlement), reply: () => {} })
+      const barriers = entries.filter((entry) => entry.kind === "barrier")
+      const isCharge = only?.kind === "settle" && !only.settlement.voided
+      const voids: Entry[] = isCharge ? [{ kind: "settle", settlement: voidOf(only.settlement), reply: () => {} }] : []
+      this.#requeue([...voids, ...barriers, ...this.#queue])
     }
   }
 }
+
+const dueAt = (entry: Entry): number => (entry.kind === "open" ? entry.dueAt : 0)

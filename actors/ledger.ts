@@ -57,7 +57,7 @@ export type LedgerCommand =
   | { readonly type: "committed"; readonly lane: LaneName; readonly committed: Committed }
   | { readonly type: "failed"; readonly lane: LaneName; readonly cause: unknown }
   | { readonly type: "retry"; readonly lane: LaneName }
-  /** Openings have waited long enough for their settlements. */
+  /** The main lane has waited long enough. */
   | { readonly type: "due" }
   | { readonly type: "probe" }
   /** Of an account that is set apart, `lagMs` says for how long it has been. */
@@ -81,16 +81,20 @@ const PROBE_MS = 1_000
 /** So many accounts that are set apart are committed at once; each may wait for its rows. */
 export const APART_AT_ONCE = 3
 
-/** An opening waits so long for its settlement, so that a call of a quick backend is written once. */
-const OPENING_WAITS_MS = 2
+/**
+ * An opening waits so long for its settlement, so that a quick call is written once. Nobody waits for the opening of an answer
+ * that comes whole, because its head comes with its settlement. The head of a stream does.
+ */
+const OPENING_WAITS_MS = 20
+const STREAM_OPENING_WAITS_MS = 5
 
 export class Ledger implements Behaviour<LedgerCommand> {
   readonly #ports: LedgerPorts
   readonly #main: Lane
   /** In the order in which they are committed. */
   readonly #apart = new Map<string, Apart>()
-  /** Runs while openings wait for their settlements. */
-  #openingsWait: Timer | undefined
+  /** Runs while the main lane waits. */
+  #wait: { readonly until: number; readonly timer: Timer } | undefined
 
   constructor(ports: LedgerPorts) {
     this.#ports = ports
@@ -120,7 +124,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
       case "retry":
         return this.#laneOf(command.lane).retry()
       case "due":
-        return this.#proceed()
+        return this.#onDue()
       case "probe":
         return this.#onProbe()
       case "view":
@@ -144,13 +148,11 @@ export class Ledger implements Behaviour<LedgerCommand> {
     return (name === undefined ? undefined : this.#apart.get(name)?.lane) ?? this.#main
   }
 
-  /** The backend does not wait for an opening, and the client's head may wait a moment. So one that comes alone does, too. */
+  /** The backend does not wait for it. */
   #onOpen(opening: Opening, reply: Reply<"durable">): void {
-    const lane = this.#laneOf(opening.accountId)
-    lane.add({ kind: "open", opening, reply })
-    if (lane !== this.#main) return this.#proceed()
-    if (lane.busy) return
-    this.#openingsWait ??= this.#ports.clock.after(OPENING_WAITS_MS, () => this.#ports.self({ type: "due" }))
+    const waitMs = opening.streamed ? STREAM_OPENING_WAITS_MS : OPENING_WAITS_MS
+    const dueAt = this.#ports.clock.running() + waitMs
+    this.#add({ kind: "open", opening, dueAt, reply }, opening.accountId)
   }
 
   #add(entry: Entry, accountId: string): void {
@@ -233,25 +235,41 @@ export class Ledger implements Behaviour<LedgerCommand> {
 
   /** Begins what can be begun. */
   #proceed(): void {
-    if (!this.#main.busy && this.#main.waiting > 0) this.#nextOfMain()
+    if (!this.#main.busy) this.#beginWhenDue()
     const lanes = [...this.#apart.values()].map(({ lane }) => lane)
     let running = lanes.filter((lane) => lane.busy).length
     for (const lane of lanes) {
       if (running === APART_AT_ONCE) return
       if (lane.busy) continue
-      lane.next()
+      lane.next("all")
       running++
     }
   }
 
-  #nextOfMain(): void {
-    this.#openingsWait?.cancel()
-    this.#openingsWait = undefined
-    this.#main.next()
+  /** The next commit of the main lane. */
+  #beginWhenDue(): void {
+    const { beginsAt } = this.#main
+    const waitMs = beginsAt - this.#ports.clock.running()
+    if (waitMs <= 0) return this.#begin()
+    if (beginsAt >= (this.#wait?.until ?? Number.POSITIVE_INFINITY)) return
+    this.#wait?.timer.cancel()
+    const timer = this.#ports.clock.after(waitMs, () => this.#ports.self({ type: "due" }))
+    this.#wait = { until: beginsAt, timer }
+  }
+
+  #begin(): void {
+    this.#wait?.timer.cancel()
+    this.#wait = undefined
+    this.#main.next("due")
+  }
+
+  #onDue(): void {
+    this.#wait = undefined
+    this.#proceed()
   }
 
   #onProbe(): void {
-    if (!this.#main.busy) this.#nextOfMain()
+    if (!this.#main.busy) this.#begin()
     this.#probeLater()
   }
 

@@ -16,14 +16,14 @@ import { noTokens } from "../../actors/money/tokens.ts"
 import { flush } from "../kernel/world.ts"
 
 /** What follows an `@` is the account. */
-const opening = (requestId: string): Opening => ({
+const opening = (requestId: string, streamed = false): Opening => ({
   requestId,
   accountId: requestId.split("@")[1] ?? "acc",
   keyId: "key",
   leaseId: 1n,
   model: "m",
   endpoint: "chat",
-  streamed: false,
+  streamed,
   hold: micro(10n),
   priceId: 1n,
   openedAt: 0,
@@ -79,6 +79,8 @@ function ledger() {
     durable,
     failures,
     open: (id: string) => behaviour.receive({ type: "open", opening: opening(id), reply: told(`open ${id}`) }),
+    openStream: (id: string) =>
+      behaviour.receive({ type: "open", opening: opening(id, true), reply: told(`open ${id}`) }),
     settle: (id: string) =>
       behaviour.receive({ type: "settle", settlement: settlement(id), reply: told(`settle ${id}`) }),
     voids: (id: string) => behaviour.receive({ type: "void", settlement: settlement(id) }),
@@ -111,11 +113,12 @@ function ledger() {
 }
 
 describe("the ledger", () => {
-  test("commits the first entry at once, and what comes meanwhile in one batch after it", async () => {
-    const { open, settle, committed, batches, durable } = ledger()
+  test("commits the first settlement at once, and what comes meanwhile in one batch after it", async () => {
+    const { clock, open, settle, committed, batches, durable } = ledger()
     settle("a")
     for (const id of ["b", "c"]) open(id)
     settle("d")
+    clock.advance(20)
     expect(batches()).toEqual([["", "a 5"]])
     expect(durable).toEqual([])
     await committed()
@@ -128,45 +131,78 @@ describe("the ledger", () => {
     expect(durable).toEqual(["settle a", "open b", "open c", "settle d"])
   })
 
-  test("lets an opening that comes alone wait two milliseconds for its settlement, and no longer", async () => {
-    const { clock, open, settle, committed, batches, durable } = ledger()
-    open("a")
-    clock.advance(1)
+  test("lets an opening wait 20 ms for its settlement, one of a stream 5, and no longer", async () => {
+    const { clock, open, openStream, settle, committed, batches, durable } = ledger()
+    open("quick")
+    clock.advance(19)
     expect(batches()).toEqual([])
-    settle("a")
+    settle("quick")
     await committed()
-    expect(durable).toEqual(["open a", "settle a"])
-    open("b")
-    clock.advance(1)
-    open("c")
+    expect(durable).toEqual(["open quick", "settle quick"])
+    open("slow")
+    openStream("stream")
+    clock.advance(4)
+    expect(batches().length).toBe(1)
     clock.advance(1)
     await committed()
-    settle("c")
+    // Others' settlements do not take it along.
+    settle("other")
+    await committed()
+    clock.advance(14)
+    expect(batches().length).toBe(3)
+    clock.advance(1)
+    await committed()
+    settle("slow")
     await committed()
     expect(batches()).toEqual([
-      ["", "a 5"],
-      ["b c", ""],
-      ["", "c 5"],
+      ["", "quick 5"],
+      ["stream", ""],
+      ["", "other 5"],
+      ["slow", ""],
+      ["", "slow 5"],
     ])
-    expect(durable.slice(2)).toEqual(["open b", "open c", "settle c"])
+    expect(durable.slice(2)).toEqual(["open stream", "settle other", "open slow", "settle slow"])
   })
 
-  test("does not let an opening wait that somebody waits for, nor one that has waited for a commit", async () => {
-    const { open, settle, barrier, committed, batches, durable } = ledger()
+  test("takes all openings along when somebody waits for all", async () => {
+    const { open, barrier, committed, batches, durable } = ledger()
     open("a")
     barrier("all")
     open("b")
+    expect(batches()).toEqual([["a", ""]])
     await committed()
-    expect(batches()).toEqual([
-      ["a", ""],
-      ["b", ""],
-    ])
     expect(durable).toEqual(["open a", "all"])
+    barrier("all again")
     await committed()
-    open("c")
-    settle("d")
+    expect(batches().at(-1)).toEqual(["b", ""])
+    expect(durable.slice(2)).toEqual(["open b", "all again"])
+  })
+
+  test("begins five milliseconds after it began a large commit, and at once after a small one", async () => {
+    const { clock, settle, committed, batches } = ledger()
+    const many = Array.from({ length: 8 }, (_, n) => `r${n}`)
+    settle("first")
+    for (const id of many) settle(id)
     await committed()
-    expect(batches().at(-1)).toEqual(["c", "d 5"])
+    clock.advance(2)
+    settle("late")
+    await committed()
+    expect(batches().length).toBe(2)
+    clock.advance(2)
+    settle("later")
+    expect(batches().length).toBe(2)
+    clock.advance(1)
+    expect(batches().at(-1)).toEqual(["", "late 5, later 5"])
+    await committed()
+    settle("alone")
+    expect(batches().at(-1)).toEqual(["", "alone 5"])
+    // One that took longer than that has gathered enough.
+    for (const id of many) settle(id)
+    await committed()
+    settle("after")
+    clock.advance(5)
+    await committed()
+    expect(batches().at(-1)).toEqual(["", "after 5"])
   })
 
   test("tells whose charge the house bears, because the lease was closed", async () => {
@@ -182,11 +218,12 @@ describe("the ledger", () => {
   test("commits no more than a thousand entries at once, in order", async () => {
     const { clock, open, committed, commits, view } = ledger()
     open("r0")
-    clock.advance(2)
+    clock.advance(20)
     for (let index = 1; index <= 2_500; index++) open(`r${index}`)
-    await committed()
-    await committed()
-    await committed()
+    for (let batch = 0; batch < 3; batch++) {
+      clock.advance(20)
+      await committed()
+    }
     expect(commits.map(({ batch }) => batch.openings.length)).toEqual([1, 1_000, 1_000, 500])
     const order = commits.flatMap(({ batch }) => batch.openings.map(({ requestId }) => requestId))
     expect(order).toEqual(Array.from({ length: 2_501 }, (_, index) => `r${index}`))
@@ -196,7 +233,7 @@ describe("the ledger", () => {
   test("sends a batch whose outcome is unknown again, the same and ever more slowly, and tells nobody until it is known", async () => {
     const { clock, open, settle, fails, committed, batches, durable, failures } = ledger()
     open("a")
-    clock.advance(2)
+    clock.advance(20)
     settle("b")
     for (const waitMs of [20, 40, 80, 160, 320, 500, 500]) {
       await fails()
@@ -296,11 +333,12 @@ describe("the ledger", () => {
   })
 
   test("commits an account whose rows are locked on its own, patiently, and everybody else without it", async () => {
-    const { open, settle, committed, commits, batches, durable } = ledger()
+    const { clock, open, settle, committed, commits, batches, durable } = ledger()
     settle("first")
     settle("a@locked")
     settle("b@other")
     open("c@locked")
+    clock.advance(20)
     await committed()
     settle("d@locked")
     settle("e@other")

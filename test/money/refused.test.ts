@@ -1,6 +1,6 @@
 /** What Postgres will never take must not keep everybody else's money from being booked. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { Ledger, type LedgerCommand, type LedgerView, type Settlement } from "../../actors/ledger.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import { startTestGateway } from "../gateway/harness.ts"
@@ -22,7 +22,7 @@ test("a settlement that can never be booked is not charged, and all others of it
   const short = { ...poor, lease: await books.lease(poor.processId, poor.accountId) }
   const failures: unknown[] = []
   const ledger: Ledger = new Ledger({
-    clock: new VirtualClock(),
+    clock: systemClock,
     store: ledgerStore({ database: target.db, processId: rich.processId, fenced: () => {} }),
     self: (command: LedgerCommand) => ledger.receive(command),
     failed: (cause) => failures.push(cause),
