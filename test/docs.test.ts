@@ -1,6 +1,7 @@
 /** What the documents promise is held against what is there. */
 import { expect, test } from "bun:test"
-import { existsSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Glob } from "bun"
 import manifest from "../package.json" with { type: "json" }
@@ -179,4 +180,23 @@ test("a citation of a place that is not there is found", () => {
   expect(lostCitations('gateway-api.md, "Limits", "Nothing"')).toEqual(['gateway-api.md, "Limits", "Nothing"'])
   expect(lostCitations("gateway-api.md says so")).toEqual(["gateway-api.md"])
   expect(lostCitations('wire.md, "C→X"')).toEqual(['wire.md, "C→X"'])
+})
+
+test("systemd understands the unit, and starts it with the watchdog that the process answers", async () => {
+  const unit = await read("docs/operating/loket@.service")
+  for (const line of ["Type=notify", "WatchdogSec=20", "TimeoutStartSec=900"]) expect(unit).toContain(`\n${line}\n`)
+  const analyze = Bun.which("systemd-analyze")
+  if (analyze === null) return
+  const directory = mkdtempSync(join(tmpdir(), "loket-unit-"))
+  // An instance of it, with a program and a user that are on this machine.
+  const file = join(directory, "loket@1.service")
+  await Bun.write(file, unit.replace("/usr/local/bin/loket", "/bin/true").replace("User=loket", "User=daemon"))
+  const { stderr } = Bun.spawnSync([analyze, "verify", file])
+  rmSync(directory, { recursive: true })
+  expect(
+    stderr
+      .toString()
+      .split("\n")
+      .filter((line) => line.includes("loket@")),
+  ).toEqual([])
 })

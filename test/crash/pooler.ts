@@ -9,6 +9,8 @@ export type PoolMode = "session" | "transaction" | "statement"
 
 interface PoolerOptions {
   readonly mode: PoolMode
+  /** Further settings. */
+  readonly settings?: Readonly<Record<string, string>>
   /** Where it listens; loopback unless told otherwise. */
   readonly host?: string
 }
@@ -27,7 +29,10 @@ export class Pooler implements AsyncDisposable {
     this.url = url
   }
 
-  static async build(target: string, { mode, host = "127.0.0.1" }: PoolerOptions): Promise<Pooler | undefined> {
+  static async build(
+    target: string,
+    { mode, settings: further, host = "127.0.0.1" }: PoolerOptions,
+  ): Promise<Pooler | undefined> {
     const program = existsSync("/usr/sbin/pgbouncer") ? "/usr/sbin/pgbouncer" : Bun.which("pgbouncer")
     if (program === null) return undefined
     const root = mkdtempSync(join(tmpdir(), "loket-pooler-"))
@@ -41,6 +46,7 @@ export class Pooler implements AsyncDisposable {
       auth_type: "trust",
       auth_file: join(root, "users"),
       pool_mode: mode,
+      ...further,
     }
     const ini = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`)
     const databases = `[databases]\n* = host=${server.hostname} port=${server.port}\n`

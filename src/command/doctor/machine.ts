@@ -101,7 +101,12 @@ export async function machine(config: Config): Promise<readonly Finding[]> {
       ),
     )
   if (process.getuid?.() === 0)
-    found.push(look("this runs as root", "run the gateway as a user of its own, as the unit in docs/operating.md does"))
+    found.push(
+      look(
+        "this runs as root",
+        "run the gateway as a user of its own, as the unit in docs/operating/processes.md does",
+      ),
+    )
   if (REUSE_PORT && kernelSays("net/ipv4/tcp_migrate_req") === "0")
     found.push(
       look(

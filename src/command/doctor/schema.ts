@@ -71,7 +71,7 @@ async function books(sql: Sql): Promise<Finding[]> {
     found.push(
       wrong(
         `the last reconciliation found ${row?.differences} differences`,
-        '`loket reconcile` shows them; see "When the books do not agree" in docs/operating.md',
+        "`loket reconcile` shows them; see docs/operating/books.md",
       ),
     )
   return found

@@ -1,5 +1,6 @@
 /** Gateways that reach their server through PgBouncer: with sessions of their own as it comes, without them not at all. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { join } from "node:path"
 import { reconcile } from "../../money/reconcile.ts"
 import { hello } from "../asking.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
@@ -25,8 +26,11 @@ beforeEach(async () => {
 afterEach(() => stack.disposeAsync())
 
 /** Undefined, and loudly so, where there is no PgBouncer. */
-async function houseBehind(mode: PoolMode): Promise<{ house: House; pooler: Pooler } | undefined> {
-  const pooler = ready ? await Pooler.build(server.url, { mode }) : undefined
+async function houseBehind(
+  mode: PoolMode,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<{ house: House; pooler: Pooler } | undefined> {
+  const pooler = ready ? await Pooler.build(server.url, { mode, settings }) : undefined
   if (pooler === undefined) {
     process.stderr.write("left out: PgBouncer is not on this machine\n")
     return undefined
@@ -46,6 +50,20 @@ const status = async (gateway: ChildGateway, { key }: Customer): Promise<number>
   await response.text()
   return response.status
 }
+
+test("what the page on poolers tells PgBouncer is understood, and a gateway starts behind it", async () => {
+  const page = await Bun.file(join(import.meta.dir, "../../../docs/operating/poolers.md")).text()
+  const section = page.slice(page.indexOf("[pgbouncer]"), page.indexOf("```\n", page.indexOf("[pgbouncer]")))
+  const settings = Object.fromEntries(
+    [...section.matchAll(/^(\w+) = (\w+)$/gm)].map(([, name, value]) => [name, value]),
+  )
+  expect(Object.keys(settings).length).toBeGreaterThan(5)
+  const built = await houseBehind("session", settings)
+  if (built === undefined) return
+  const gateway = await built.house.start()
+  stack.defer(() => gateway.kill())
+  expect(await gateway.stop()).toBe(0)
+}, 60_000)
 
 test("two gateways behind a pooler that gives each client a session work as it comes, and go on when it was started anew", async () => {
   const built = await houseBehind("session")
