@@ -10,7 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel } from "../wire/body.ts"
 import { withNames } from "../wire/dropped-fields.ts"
-import { endUser } from "../wire/end-user.ts"
+import { endUser } from "../wire/owned.ts"
 import {
   type BackendModel,
   type DirectExchange,

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from "../language/json.ts"
 import type { Prompt, Tool, ToolCallPart } from "../language/prompt.ts"
 import type { ModelRequest, SentDocument, SentMedia } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { clientNames, toolsOf } from "../wire/responses/tool-names.ts"
+import { clientNames, toolsOf } from "../wire/responses/tools.ts"
 
 /** UTF-16 units: of a name of a model, a tool or a field. */
 export const LONGEST_NAME = 512

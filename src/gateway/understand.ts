@@ -10,7 +10,7 @@ import type { ModelRequest, Endpoint, Feature, Target } from "../language/reques
 import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
-import { isTaken } from "../wire/bedrock/betas.ts"
+import { isTaken } from "../wire/bedrock/invoke.ts"
 import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { askedBetas } from "../wire/shared/betas.ts"

@@ -18,7 +18,6 @@ import type {
 } from "./format.ts"
 import { EventTemplate } from "./shared/event-template.ts"
 import { encodeSse, eventObject, type SseEvent, type WaitingEvents } from "./sse.ts"
-import { Steps } from "./steps.ts"
 
 const broken = (): Failure => new Failure("dependency.upstream_unavailable")
 
@@ -202,5 +201,48 @@ export class GatheredStream {
   /** The body as the backend would have sent it in one piece. */
   reply(): JsonObject {
     return this.#gatherer.reply()
+  }
+}
+
+/**
+ * Where one stream stands, which is the same in every format: has usable output come, is it over. A step's kind follows
+ * from that, so the formats only say whether an event carries content.
+ */
+export class Steps {
+  #content = false
+  #ended = false
+
+  /** True after the terminal event or a failure: whatever a backend sends then is ignored. */
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /** Usable output has come. */
+  get hasContent(): boolean {
+    return this.#content
+  }
+
+  /** An event without content is a preamble until content came, and a trailer from then on. */
+  step(hasContent: boolean, bytes: string): SentStep {
+    if (hasContent) {
+      this.#content = true
+      return { kind: "content", bytes }
+    }
+    return { kind: this.#content ? "trailer" : "preamble", bytes }
+  }
+
+  terminal(bytes: string): SentStep {
+    this.#ended = true
+    return { kind: "terminal", bytes }
+  }
+
+  failure(failure: Failure): StreamStep {
+    this.#ended = true
+    return { kind: "failure", failure }
+  }
+
+  /** For what is not to reach the client. */
+  nothing(): SentStep {
+    return this.step(false, "")
   }
 }

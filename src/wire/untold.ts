@@ -4,8 +4,7 @@
  */
 import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
 import type { ModelRequest, Endpoint } from "../language/request.ts"
-import { takenBetas } from "./bedrock/betas.ts"
-import { unknownOfTools } from "./bedrock/invoke.ts"
+import { takenBetas, unknownOfTools } from "./bedrock/invoke.ts"
 import { type BackendModel, backendSpeaks } from "./exchange.ts"
 import type { Allowance } from "./fields.ts"
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { parseRetryAfter } from "../../src/wire/retry-after.ts"
+import { parseRetryAfter } from "../../src/wire/backend-error.ts"
 
 const nowMs = Date.UTC(2026, 10, 20, 12, 0, 0)
 

@@ -21,7 +21,7 @@ import type {
 } from "../../language/prompt.ts"
 import { notServed } from "../../language/shape.ts"
 import type { ToolNames } from "../shared/tool-names.ts"
-import type { ConverseTraits } from "./traits.ts"
+import type { ConverseTraits } from "./model.ts"
 
 const LONGEST_ID = 64
 const DIGEST_DIGITS = 16

@@ -2,7 +2,7 @@
  * A ConverseStream: `messageStart` … `messageStop`, and then `metadata` with the counts, which is the end. Calls of tools are
  * put together by the reader that chat has: pieces of arguments under an index.
  */
-import { isText } from "../shared/text.ts"
+import { filled, isText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
@@ -12,10 +12,8 @@ import { CallReader } from "../shared/tool-calls.ts"
 import { NARROW, toolNames } from "../shared/tool-names.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
-import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
-import { readFinish } from "./reply.ts"
-import { readUsage, usageTokens } from "./usage.ts"
+import { readFinish, readUsage, usageTokens } from "./reply.ts"
 
 export const backendStream = (_: ClientView, prompt?: Prompt): BackendStream => new ConverseStream(prompt)
 

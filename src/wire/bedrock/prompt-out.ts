@@ -13,7 +13,7 @@ import type { EncodedPrompt } from "../format.ts"
 import { freeTextSchema } from "../shared/free-text.ts"
 import { NARROW, toolNames, type ToolNames, writtenName } from "../shared/tool-names.ts"
 import { blocksOf, textBlocks } from "./blocks-out.ts"
-import { converseTraits } from "./traits.ts"
+import { converseTraits } from "./model.ts"
 
 /** Converse has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."

@@ -1,17 +1,17 @@
 /**
- * A whole Converse answer: read, and in the neutral language; and why it ended.
+ * A whole Converse answer: read, put together from a stream, and in the neutral language; why it ended, and what it counts.
  */
-import { isText } from "../shared/text.ts"
+import { filled, isText, readText } from "../shared/text.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { FinishReason, ModelReply } from "../../language/event.ts"
+import type { FinishReason, ModelReply, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
-import type { Reply } from "../format.ts"
+import type { Gatherer, Reply } from "../format.ts"
 import { freeText } from "../shared/free-text.ts"
 import { NARROW, type ToolNames, toolNames } from "../shared/tool-names.ts"
-import { filled } from "../steps.ts"
-import { ofAnswer } from "../tokens.ts"
-import { readUsage, usageTokens } from "./usage.ts"
+import { disjointTokens, ofAnswer } from "../tokens.ts"
+import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject): Reply | Failure => {
   const blocks = contentOf(body)
@@ -94,4 +94,105 @@ export function readFinish(told: Json | undefined, called: boolean, stopSequence
   if (reason === "stop-sequence")
     return { reason, stopSequence: stopSequences.length === 1 ? stopSequences[0] : undefined }
   return { reason: reason === "stop" && called ? "tool-calls" : reason, stopSequence: undefined }
+}
+
+// Tokens of Converse's `usage`. `inputTokens` excludes what was read from and written to a cache (TokenUsage).
+
+export function usageTokens(usage: Json | undefined): Tokens | undefined {
+  if (!isObject(usage)) return undefined
+  const counts = {
+    input: usage["inputTokens"],
+    cacheRead: usage["cacheReadInputTokens"],
+    cacheWrite: usage["cacheWriteInputTokens"],
+    output: usage["outputTokens"],
+  }
+  return disjointTokens(counts)
+}
+
+/** For the client to see. */
+export function readUsage(usage: Json | undefined): Usage | undefined {
+  const tokens = usageTokens(usage)
+  return tokens && { tokens, reasoning: undefined }
+}
+
+// A ConverseStream put together into the answer of Converse.
+
+export const gatherer = (): Gatherer => new ConverseGatherer()
+
+/** What has come of a block; one is of text, of thinking, or a call. */
+interface Block {
+  text: string
+  thinking: string
+  signature: string
+  redacted: string
+  call: JsonObject | undefined
+  /** The pieces of a call's input. */
+  json: string
+}
+
+class ConverseGatherer implements Gatherer {
+  readonly #blocks = new Map<Json | undefined, Block>()
+  #role: Json = "assistant"
+  #end: JsonObject = {}
+  #metadata: JsonObject = {}
+
+  take({ event }: SseEvent, body: JsonObject = {}): void {
+    switch (event) {
+      case "messageStart":
+        this.#role = body["role"] ?? this.#role
+        return
+      case "contentBlockStart":
+        if (isObject(body["start"]) && isObject(body["start"]["toolUse"]))
+          this.#at(body["contentBlockIndex"]).call = body["start"]["toolUse"]
+        return
+      case "contentBlockDelta":
+        if (isObject(body["delta"])) grow(this.#at(body["contentBlockIndex"]), body["delta"])
+        return
+      case "messageStop":
+        this.#end = body
+        return
+      case "metadata":
+        this.#metadata = body
+    }
+  }
+
+  reply(): JsonObject {
+    const content = [...this.#blocks.values()].flatMap(blockOf)
+    return { output: { message: { role: this.#role, content } }, ...this.#end, ...this.#metadata }
+  }
+
+  #at(index: Json | undefined): Block {
+    const known = this.#blocks.get(index)
+    if (known !== undefined) return known
+    const block: Block = { text: "", thinking: "", signature: "", redacted: "", call: undefined, json: "" }
+    this.#blocks.set(index, block)
+    return block
+  }
+}
+
+function grow(block: Block, { text, toolUse, reasoningContent: thinking }: JsonObject): void {
+  block.text += readText(text)
+  if (isObject(toolUse)) block.json += readText(toolUse["input"])
+  if (!isObject(thinking)) return
+  block.thinking += readText(thinking["text"])
+  block.signature += readText(thinking["signature"])
+  block.redacted += readText(thinking["redactedContent"])
+}
+
+function blockOf({ text, thinking, signature, redacted, call, json }: Block): JsonObject[] {
+  if (call !== undefined) return [{ toolUse: { ...call, input: inputOf(json) } }]
+  if (redacted !== "") return [{ reasoningContent: { redactedContent: redacted } }]
+  if (thinking !== "" || signature !== "")
+    return [{ reasoningContent: { reasoningText: { text: thinking, ...(signature !== "" && { signature }) } } }]
+  return text === "" ? [] : [{ text }]
+}
+
+/** Input that the limit cut off is none. */
+function inputOf(json: string): Json {
+  if (json === "") return {}
+  try {
+    return JSON.parse(json) as Json
+  } catch {
+    return {}
+  }
 }

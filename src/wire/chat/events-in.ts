@@ -3,7 +3,7 @@
  * usage changes, and whatever else it holds travels untouched; for a client of another format its first choice is read: more
  * than one is never asked for there.
  */
-import { readText } from "../shared/text.ts"
+import { filled, readText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -11,12 +11,10 @@ import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
-import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
 import { CallReader } from "../shared/tool-calls.ts"
-import { readFinish } from "./finish.ts"
+import { readFinish, readUsage, usageTokens } from "./usage.ts"
 import { NARROW, toolNames } from "../shared/tool-names.ts"
-import { readUsage, usageTokens } from "./usage.ts"
 
 const END_MARK = "[DONE]"
 

@@ -10,11 +10,10 @@ import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
 import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
-import { Steps } from "../steps.ts"
+import { Steps } from "../backend-stream.ts"
 import { openErrorType, streamCode, toldMessage } from "../stream-error.ts"
-import { chatFinish } from "./finish.ts"
+import { chatFinish, chatUsage } from "./usage.ts"
 import { usesFunctions } from "./prompt-in.ts"
-import { chatUsage } from "./usage.ts"
 
 export const eventEncoder = (view: AnswerView): EventEncoder => new ChatEventEncoder(view)
 

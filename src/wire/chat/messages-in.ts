@@ -18,7 +18,7 @@ import type {
   Turn,
 } from "../../language/prompt.ts"
 import { misshapen, notServed, readObjects, readParts, shown } from "../../language/shape.ts"
-import { filled } from "../steps.ts"
+import { filled } from "../shared/text.ts"
 
 export interface Conversation {
   readonly instructions: readonly TextPart[]

@@ -8,7 +8,7 @@ import { isObject, type Json, type JsonObject, present } from "../../language/js
 import type { OutputFormat, Prompt, Sampling, Tool, ToolChoice } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import { beginsWith, misshapen, notServed, readObject, readObjects, shown } from "../../language/shape.ts"
-import { filled } from "../steps.ts"
+import { filled } from "../shared/text.ts"
 import { cacheMark, readConversation } from "./messages-in.ts"
 import { readReasoning } from "./reasoning.ts"
 

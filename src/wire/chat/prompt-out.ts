@@ -1,17 +1,27 @@
-/**
- * A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md. A custom
- * tool, which takes free text, becomes a function with one string: most chat backends know functions only.
- */
+/** A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md. */
 import { Failure } from "../../failure/failure.ts"
 import type { JsonObject } from "../../language/json.ts"
-import type { OutputFormat, Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
+import type {
+  AssistantPart,
+  DocumentPart,
+  ImagePart,
+  OutputFormat,
+  Prompt,
+  TextPart,
+  ThinkingPart,
+  Tool,
+  ToolCallPart,
+  ToolChoice,
+  ToolResultPart,
+  UserPart,
+} from "../../language/prompt.ts"
 import { answerLimit, type Endpoint, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../service-tier.ts"
+import { serviceTier } from "../owned.ts"
 import { freeTextSchema } from "../shared/free-text.ts"
 import { NARROW, toolNames, type ToolNames, writtenName } from "../shared/tool-names.ts"
-import { writeMessages } from "./messages-out.ts"
 import { chatEffort } from "./reasoning.ts"
+import { BILLING_HEADER } from "../shared/text.ts"
 
 export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const names = toolNames(prompt, NARROW)
@@ -89,3 +99,144 @@ function writeChoice(choice: ToolChoice | undefined, names: ToolNames): JsonObje
   if (choice === undefined) return undefined
   return choice.kind === "tool" ? { type: "function", function: { name: names.written(choice.name) } } : choice.kind
 }
+
+// Instructions and turns as the messages of a chat request, in the shape that every chat backend takes: one system
+// message at the front, neighbours of one role merged, the results of tools right after their calls. A tool message
+// holds text alone, so what else a result holds follows in the user message after it.
+
+const MEDIA_FOLLOWS = "[The images and files of this result follow in the next user message.]"
+const ERROR_MARK = "Error: "
+
+function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure {
+  const messages: JsonObject[] = []
+  const system = joined(
+    [...prompt.instructions, ...prompt.turns.flatMap((turn) => (turn.role === "system" ? turn.parts : []))].filter(
+      ({ text }) => !text.startsWith(BILLING_HEADER),
+    ),
+  )
+  if (system !== "") messages.push({ role: "system", content: system })
+  for (const run of runsOf(prompt)) {
+    if (run.role === "assistant") {
+      messages.push(writeAssistant(run.parts, names))
+    } else {
+      const written = writeUser(run.parts)
+      if (written instanceof Failure) return written
+      for (const message of written) messages.push(message)
+    }
+  }
+  return messages
+}
+
+/** Texts as one, for the places where many backends take a string only. */
+const joined = (texts: readonly { readonly text: string }[]): string =>
+  texts
+    .map(({ text }) => text)
+    .filter((text) => text !== "")
+    .join("\n\n")
+
+type Run =
+  | { readonly role: "user"; readonly parts: readonly UserPart[] }
+  | { readonly role: "assistant"; readonly parts: readonly AssistantPart[] }
+
+/** The turns without the system's; those that would say nothing part no neighbours. */
+function runsOf(prompt: Prompt): Run[] {
+  const runs: Run[] = []
+  for (const turn of prompt.turns) {
+    if (turn.role === "system" || !turn.parts.some(says)) continue
+    const last = runs.at(-1)
+    if (turn.role === "user" && last?.role === "user")
+      runs[runs.length - 1] = { role: "user", parts: [...last.parts, ...turn.parts] }
+    else if (turn.role === "assistant" && last?.role === "assistant")
+      runs[runs.length - 1] = { role: "assistant", parts: [...last.parts, ...turn.parts] }
+    else runs.push(turn)
+  }
+  return runs
+}
+
+/** Thinking alone is no answer: no backend takes a message of nothing else. */
+function says(part: UserPart | AssistantPart): boolean {
+  if (part.type === "text" || part.type === "refusal") return part.text !== ""
+  if (part.type === "document" && part.source.kind === "text") return documentText(part, part.source.text).text !== ""
+  return part.type !== "thinking"
+}
+
+function writeAssistant(parts: readonly AssistantPart[], names: ToolNames): JsonObject {
+  const content = joined(parts.filter((part) => part.type === "text"))
+  const refusal = joined(parts.filter((part) => part.type === "refusal"))
+  const thinking = joined(parts.filter((part) => part.type === "thinking").filter(isReadable))
+  const calls = parts.filter((part) => part.type === "tool-call")
+  const message: JsonObject = { role: "assistant", content: content === "" ? null : content }
+  if (refusal !== "") message.refusal = refusal
+  if (thinking !== "") message.reasoning_content = thinking
+  if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, names))
+  return message
+}
+
+/** A seal is another backend's, which alone can read it; what it seals is that backend's too. */
+const isReadable = ({ seal }: ThinkingPart): boolean => seal === undefined
+
+const writeCall = (call: ToolCallPart, names: ToolNames): JsonObject => ({
+  id: call.id,
+  type: "function",
+  function: {
+    name: names.written(call.name),
+    arguments: call.custom ? JSON.stringify({ input: call.arguments }) : call.arguments,
+  },
+})
+
+function writeUser(parts: readonly UserPart[]): JsonObject[] | Failure {
+  const results = parts.filter((part) => part.type === "tool-result")
+  const own = parts.filter((part) => part.type !== "tool-result")
+  const media = results.flatMap((result) => result.parts.filter(isMedia))
+  const content: JsonObject[] = []
+  for (const part of [...media, ...own].filter(says)) {
+    const written = writePart(part)
+    if (written instanceof Failure) return written
+    content.push(written)
+  }
+  const messages = results.map(writeResult)
+  const [first, ...others] = content
+  if (first === undefined) return messages
+  const alone = others.length === 0 && first.type === "text" ? first.text : undefined
+  return [...messages, { role: "user", content: alone ?? content }]
+}
+
+/** A text that came as a document is text here too, and can stand in a tool message. */
+const isMedia = (part: UserPart): part is ImagePart | DocumentPart =>
+  part.type === "image" || (part.type === "document" && part.source.kind !== "text")
+
+function writeResult(result: ToolResultPart): JsonObject {
+  const texts = result.parts.flatMap((part) => {
+    if (part.type === "text") return [part]
+    return part.type === "document" && part.source.kind === "text" ? [documentText(part, part.source.text)] : []
+  })
+  if (result.parts.some(isMedia)) texts.push({ type: "text", text: MEDIA_FOLLOWS })
+  const text = joined(texts)
+  return { role: "tool", tool_call_id: result.callId, content: result.isError ? ERROR_MARK + text : text }
+}
+
+function writePart(part: TextPart | ImagePart | DocumentPart): JsonObject | Failure {
+  if (part.type === "text") return { type: "text", text: part.text }
+  const { source } = part
+  const url = source.kind === "data" ? `data:${source.mediaType};base64,${source.base64}` : undefined
+  if (part.type === "image") {
+    const image: JsonObject = { url: source.kind === "url" ? source.url : (url ?? "") }
+    if (part.detail !== undefined) image.detail = part.detail
+    return { type: "image_url", image_url: image }
+  }
+  if (source.kind === "text") return { type: "text", text: documentText(part, source.text).text }
+  if (source.kind === "data")
+    return { type: "file", file: { filename: part.name ?? fileName(source.mediaType), file_data: url } }
+  return new Failure("request.unsupported_feature", {
+    message: "This model's backend takes no documents by URL.",
+    hint: "Send the document's data in base64 instead.",
+  })
+}
+
+const documentText = ({ name }: DocumentPart, text: string): TextPart => ({
+  type: "text",
+  text: name === undefined ? text : `${name}:\n\n${text}`,
+})
+
+/** Backends tell a file's kind by its name, and refuse data that has none. */
+const fileName = (mediaType: string): string => `document.${mediaType.slice(mediaType.lastIndexOf("/") + 1)}`

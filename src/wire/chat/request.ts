@@ -32,10 +32,9 @@ import {
   shown,
 } from "../../language/shape.ts"
 import { readModel } from "../body.ts"
-import { readEndUser } from "../end-user.ts"
+import { readEndUser, refuseTier, serviceTier } from "../owned.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
 import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
-import { refuseTier, serviceTier } from "../service-tier.ts"
 import { CHAT_FIELDS } from "./fields.ts"
 
 const MESSAGE: MessageShape = {

@@ -1,8 +1,12 @@
-/** A chat-completions `usage` object, read and written. `prompt_tokens` includes what a cache served and stored. */
+/**
+ * What a chat answer says of its end. Its `usage` object, read and written: `prompt_tokens` includes what a cache served and
+ * stored. And why it ended, in chat's words and in the neutral ones.
+ */
 import type { Tokens } from "../../../actors/money/tokens.ts"
-import type { Usage } from "../../language/event.ts"
+import type { FinishReason, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { type Count, inclusiveTokens } from "../tokens.ts"
+import { unreachable } from "../../../actors/unreachable.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined
@@ -51,4 +55,41 @@ const outputTokens = (usage: JsonObject): Count => {
   const reasoning = isObject(details) ? details.reasoning_tokens : undefined
   if (typeof prompt !== "number" || typeof completion !== "number" || typeof reasoning !== "number") return completion
   return reasoning > 0 && total === prompt + completion + reasoning ? completion + reasoning : completion
+}
+
+export interface Finish {
+  readonly reason: FinishReason
+  readonly stopSequence: string | undefined
+}
+
+/**
+ * `called` says whether the answer called a tool, which decides before the backend's word: some say `stop` after tool
+ * calls, and a client that is told of calls which are not there hangs. `stop_reason` is vLLM's, and names the sequence.
+ */
+export function readFinish(choice: JsonObject, called: boolean, stopSequences: readonly string[]): Finish {
+  if (choice.finish_reason === "length") return plain("length")
+  if (choice.finish_reason === "content_filter") return plain("content-filter")
+  if (called) return plain("tool-calls")
+  const stopSequence = stopSequences.find((sequence) => sequence === choice.stop_reason)
+  return stopSequence === undefined ? plain("stop") : { reason: "stop-sequence", stopSequence }
+}
+
+const plain = (reason: FinishReason): Finish => ({ reason, stopSequence: undefined })
+
+export type ChatFinish = "stop" | "length" | "tool_calls" | "content_filter"
+
+export function chatFinish(reason: FinishReason, called: boolean): ChatFinish {
+  switch (reason) {
+    case "length":
+      return "length"
+    case "content-filter":
+      return "content_filter"
+    case "stop":
+    case "stop-sequence":
+    case "pause":
+    case "tool-calls":
+      return called ? "tool_calls" : "stop"
+    default:
+      return unreachable(reason)
+  }
 }

@@ -7,8 +7,7 @@
  */
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { SentDocument, SentMedia } from "../../language/request.ts"
-import { sentDocument } from "./document.ts"
-import { imageTokens } from "./image.ts"
+import { imageTokens, sentDocument } from "./media.ts"
 import { textTokens } from "./text.ts"
 
 export interface Prompt {

@@ -3,7 +3,7 @@
  * client every other event goes out with the exact text it came with. For a client of another format each block is a part;
  * pings, citations, and what tools that ran at the backend did are left out.
  */
-import { readText } from "../shared/text.ts"
+import { filled, readText } from "../shared/text.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -11,11 +11,9 @@ import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import { eventType, named, type SseEvent } from "../sse.ts"
-import { filled } from "../steps.ts"
 import { ofAnswer } from "../tokens.ts"
 import { freeText } from "../shared/free-text.ts"
-import { finishReason } from "./stop-reason.ts"
-import { decodeUsage, laterUsage, startUsage, usageTokens } from "./usage.ts"
+import { decodeUsage, finishReason, laterUsage, startUsage, usageTokens } from "./usage.ts"
 import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 

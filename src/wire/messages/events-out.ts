@@ -10,11 +10,10 @@ import type { Seal } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
-import { Steps } from "../steps.ts"
+import { Steps } from "../backend-stream.ts"
 import { messagesErrorType, toldMessage } from "../stream-error.ts"
 import { type Block, BlockQueue } from "./block-queue.ts"
-import { encodeEnding } from "./stop-reason.ts"
-import { encodeUsage, promptUsage } from "./usage.ts"
+import { encodeEnding, encodeUsage, promptUsage } from "./usage.ts"
 
 interface Tool {
   readonly block: Block

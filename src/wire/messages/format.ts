@@ -2,10 +2,9 @@
 import type { ClientFormat } from "../format.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
-import { gatherer } from "./gather.ts"
+import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { decodePrompt } from "./prompt-in.ts"
 import { encodePrompt } from "./prompt-out.ts"
-import { decodeReply, encodeReply, readReply } from "./reply.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 
 export const messagesFormat: ClientFormat = {

@@ -22,7 +22,7 @@ import type {
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import { notServed } from "../../language/shape.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../service-tier.ts"
+import { serviceTier } from "../owned.ts"
 import { type NameLimits, toolNames, type ToolNames } from "../shared/tool-names.ts"
 import { type ModelTraits, modelTraits } from "./model-traits.ts"
 import { encodeReasoning, thinks } from "./thinking.ts"

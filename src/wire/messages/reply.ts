@@ -1,23 +1,23 @@
 /**
- * A whole message: read, with only its model changed for a messages client; in the neutral language; and written for a
- * messages client.
+ * A whole message: read, with only its model changed for a messages client; put together from a stream; in the neutral
+ * language; and written for a messages client.
  */
 import { freeText, toolInput } from "../shared/free-text.ts"
 import { readText } from "../shared/text.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelReply } from "../../language/event.ts"
-import { isObject, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt, ThinkingPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { AnswerView, ClientView, Reply } from "../format.ts"
+import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { ofAnswer } from "../tokens.ts"
 import { isContentBlock } from "./events-in.ts"
 import { messageId, tellsThinking } from "./events-out.ts"
 import { decodeAnswered } from "./prompt-in.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
-import { encodeEnding, finishReason } from "./stop-reason.ts"
-import { decodeUsage, encodeUsage, usageTokens } from "./usage.ts"
+import { decodeUsage, encodeEnding, encodeUsage, finishReason, laterUsage, startUsage, usageTokens } from "./usage.ts"
+import { eventType, type SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (body.type === "error" || present(body.error)) return classifyErrorObject(body)
@@ -90,5 +90,110 @@ function isWhole(json: string): boolean {
     return true
   } catch {
     return false
+  }
+}
+
+// A messages stream put together into the message that a call without a stream would have got. Fields and kinds of deltas
+// that nobody here knows are kept: a text goes on where it came in pieces, anything else is set.
+
+export const gatherer = (): Gatherer => new MessageGatherer()
+
+class MessageGatherer implements Gatherer {
+  readonly #blocks = new GrowingBlocks()
+  #message: JsonObject = {}
+  #usage: JsonObject = {}
+
+  take(event: SseEvent, body: JsonObject | undefined): void {
+    if (body === undefined) return
+    const { content_block: block, delta, index } = body
+    switch (eventType(event, body)) {
+      case "message_start":
+        if (!isObject(body["message"])) return
+        this.#message = { ...body["message"] }
+        this.#usage = startUsage(this.#message["usage"])
+        return
+      case "content_block_start":
+        if (isObject(block)) this.#blocks.begin(index, block)
+        return
+      case "content_block_delta":
+        if (isObject(delta)) this.#blocks.grow(index, delta)
+        return
+      case "message_delta":
+        return this.#end(body)
+    }
+  }
+
+  reply(): JsonObject {
+    const { content, ...message } = this.#message
+    const begun = Array.isArray(content) ? content : []
+    return { ...message, content: [...begun, ...this.#blocks.whole()], usage: this.#usage }
+  }
+
+  /** Counts are cumulative, and a count of the prompt that is zero or missing later was not made again. */
+  #end({ type: _type, delta, usage, ...others }: JsonObject): void {
+    this.#message = { ...this.#message, ...others, ...(isObject(delta) ? delta : {}) }
+    if (!isObject(usage)) return
+    const counts = Object.entries(laterUsage(this.#usage, usage)).filter(([, count]) => count !== undefined)
+    this.#usage = { ...this.#usage, ...withoutNull(usage), ...Object.fromEntries(counts) }
+  }
+}
+
+const withoutNull = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => present(value)))
+
+interface GrowingBlock {
+  readonly block: JsonObject
+  /** The pieces of a tool's input. */
+  json: string
+}
+
+/** The content of a message as it comes in pieces. */
+export class GrowingBlocks {
+  readonly #blocks: GrowingBlock[] = []
+  /** By the index that the stream gives them. */
+  readonly #open = new Map<Json | undefined, GrowingBlock>()
+
+  begin(index: Json | undefined, block: JsonObject): void {
+    const growing = { block: { ...block }, json: "" }
+    this.#open.set(index, growing)
+    this.#blocks.push(growing)
+  }
+
+  /** A delta of a block that never began says nothing. */
+  grow(index: Json | undefined, delta: JsonObject): void {
+    const growing = this.#open.get(index)
+    if (growing === undefined) return
+    const { block } = growing
+    const { type, ...fields } = delta
+    switch (readText(type)) {
+      case "input_json_delta":
+        growing.json += readText(delta["partial_json"])
+        return
+      case "signature_delta":
+        block["signature"] = readText(delta["signature"])
+        return
+      case "citations_delta":
+        if (!Array.isArray(block["citations"])) block["citations"] = []
+        block["citations"].push(delta["citation"] ?? null)
+        return
+      default:
+        for (const [name, value] of Object.entries(fields))
+          if (present(value)) block[name] = typeof value === "string" ? readText(block[name]) + value : value
+    }
+  }
+
+  whole(): JsonObject[] {
+    return this.#blocks.map(withInput)
+  }
+}
+
+/** Input that the limit cut off is none. */
+function withInput({ block, json }: GrowingBlock): JsonObject {
+  if (json === "") return block
+  try {
+    const input: unknown = JSON.parse(json)
+    return { ...block, input: isObject(input) ? input : {} }
+  } catch {
+    return { ...block, input: {} }
   }
 }

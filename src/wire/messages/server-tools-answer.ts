@@ -2,10 +2,10 @@
  * The one answer that a client is told for several turns of a backend: blocks of all turns and of the searches between
  * them, the last turn's end, usage summed. Told as events as it grows, or whole at the end.
  */
+import { type FoundPage, resultBlock, searchBlock, type SearchErrorCode } from "./server-tools-blocks.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import { isObject, type JsonObject } from "../../language/json.ts"
 import { encodeSse } from "../sse.ts"
-import { type FoundPage, resultBlock, searchBlock, type SearchErrorCode } from "./server-tools-blocks.ts"
 import type { Turn } from "./server-tools-turn.ts"
 import { promptUsage } from "./usage.ts"
 

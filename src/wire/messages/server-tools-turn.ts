@@ -6,8 +6,8 @@ import { readText } from "../shared/text.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
-import { Steps } from "../steps.ts"
-import { GrowingBlocks } from "./gather.ts"
+import { Steps } from "../backend-stream.ts"
+import { GrowingBlocks } from "./reply.ts"
 import { SEARCH_TOOL, webCitation } from "./server-tools-blocks.ts"
 
 export interface Turn {

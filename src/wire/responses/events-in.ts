@@ -13,10 +13,10 @@ import { Failure } from "../../failure/failure.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, named, type SseEvent } from "../sse.ts"
-import { filled } from "../steps.ts"
+import { filled } from "../shared/text.ts"
 import { ofAnswer } from "../tokens.ts"
 import { answerParts, backendSide, type Side } from "./items-in.ts"
-import { nameOf } from "./tool-names.ts"
+import { nameOf } from "./tools.ts"
 
 /** What a model writes, and what a vendor pads events with. */
 const OPEN = { texts: new Set(["delta", "obfuscation"]), number: "sequence_number" }

@@ -22,7 +22,7 @@ import { misshapen, notServed, readParts, shown } from "../../language/shape.ts"
 import { toolNames } from "../shared/tool-names.ts"
 import { readDataUrl } from "./items-out.ts"
 import { readSeal } from "./output-items.ts"
-import { flatName, nameOf, TOOL_NAMES, type ToolName } from "./tool-names.ts"
+import { flatName, nameOf, TOOL_NAMES, type ToolName } from "./tools.ts"
 
 const LEFT_OUT: readonly unknown[] = [
   "web_search_call",

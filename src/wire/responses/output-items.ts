@@ -6,7 +6,7 @@ import type { FinishReason, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView } from "../format.ts"
-import { clientNames, type ToolName } from "./tool-names.ts"
+import { clientNames, type ToolName } from "./tools.ts"
 
 export type Status = "in_progress" | "completed" | "incomplete"
 export type ContentType = "output_text" | "refusal"

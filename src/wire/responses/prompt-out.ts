@@ -8,11 +8,10 @@ import { isObject, type Json, type JsonObject, present } from "../../language/js
 import type { Effort, OutputFormat, Prompt, Reasoning, Tool, ToolChoice } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../service-tier.ts"
+import { serviceTier } from "../owned.ts"
 import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { developerItem, encodeItems } from "./items-out.ts"
-import { TOOL_NAMES } from "./tool-names.ts"
-import { mostToolCalls, WEB_SEARCH } from "./tools.ts"
+import { mostToolCalls, TOOL_NAMES, WEB_SEARCH } from "./tools.ts"
 
 /**
  * The backend refuses a smaller limit, which clients write when they try out whether a model is there. It is raised, and

@@ -1,15 +1,15 @@
 /**
- * A whole response: read, with only its model changed for a responses client; in the neutral language, without the backend's own
- * searches and the like; and written for a responses client. `incomplete` is an answer that ended at its limit; any other status
- * but `completed` is none, whatever the HTTP status said.
+ * A whole response: read, with only its model changed for a responses client; put together from a stream; in the neutral
+ * language, without the backend's own searches and the like; and written for a responses client. `incomplete` is an answer that
+ * ended at its limit; any other status but `completed` is none, whatever the HTTP status said.
  */
 import { finishOf, replyUsage, usageTokens } from "./usage.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelReply } from "../../language/event.ts"
-import { isObject, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import type { AnswerView, ClientView, Reply } from "../format.ts"
+import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { ofAnswer } from "../tokens.ts"
 import { isContentItem } from "./events-in.ts"
 import { answerParts, backendSide } from "./items-in.ts"
@@ -25,6 +25,7 @@ import {
   reasoningItem,
   responseObject,
 } from "./output-items.ts"
+import { eventType, type SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (present(body.error) || body.status === "failed") return classifyErrorObject({ error: body.error })
@@ -110,4 +111,31 @@ function grouped(parts: readonly AssistantPart[]): Group[] {
     else groups.push({ kind: "message", content: [content] })
   }
   return groups
+}
+
+// A responses stream put together into the response that a call without a stream would have got: the one that its last
+// event carries. Some backends leave the output out there, having sent each item before; then it is made of those.
+
+export const gatherer = (): Gatherer => new ResponseGatherer()
+
+class ResponseGatherer implements Gatherer {
+  readonly #items = new Map<number, Json>()
+  #response: JsonObject = {}
+
+  take(event: SseEvent, body: JsonObject | undefined): void {
+    if (body === undefined) return
+    const { item, output_index: index, response } = body
+    const type = eventType(event, body)
+    if (type === "response.output_item.done" && isObject(item))
+      this.#items.set(typeof index === "number" ? index : this.#items.size, item)
+    if ((type === "response.completed" || type === "response.incomplete") && isObject(response))
+      this.#response = response
+  }
+
+  reply(): JsonObject {
+    const { output } = this.#response
+    if ((Array.isArray(output) && output.length > 0) || this.#items.size === 0) return this.#response
+    const items = [...this.#items].sort(([one], [other]) => one - other)
+    return { ...this.#response, output: items.map(([, item]) => item) }
+  }
 }

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/language/json.ts"
-import { sentDocument } from "../../../src/wire/estimate/document.ts"
+import { imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate/media.ts"
 import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
 import { textTokens } from "../../../src/wire/estimate/text.ts"
-import { imageTokens, LARGEST_IMAGE_TOKENS } from "../../../src/wire/estimate/image.ts"
 
 const be = (value: number, bytes: number): number[] =>
   Array.from({ length: bytes }, (_, at) => (value >>> (8 * (bytes - 1 - at))) & 0xff)

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/server-tools-blocks.ts"
-import { expandHistory } from "../../../src/wire/messages/server-tools-history.ts"
+import { expandHistory } from "../../../src/wire/messages/server-tools.ts"
 
 interface Said {
   readonly role: string
