@@ -1,8 +1,8 @@
 /**
  * `bun bench/ledger.ts`: what a commit of the ledger costs PostgreSQL, in CPU time of the session that it runs in, on a
- * database that was just made, on one that was analysed, and on one with a million records and no statistics. `embedded`
- * measures the embedded database instead, which is a thread of this process. Each commit opens so many calls and settles those
- * that the one before it opened.
+ * database that was just made, on one that was analysed, and on one with a million records and no statistics, in turns. `embedded`
+ * measures the embedded database instead, which is a thread of this process. Each commit settles what the one before it opened;
+ * `OPENINGS` says for which share of them an opening is written. Of each size the lower quartile: other work on the machine only adds.
  */
 import { growLease } from "../src/store/leases.ts"
 import { ledgerStore } from "../src/store/ledger.ts"
@@ -17,9 +17,11 @@ import { directConnection } from "../test/store/harness.ts"
 
 const SERVER = process.env["DATABASE_URL"] ?? "postgres://root@127.0.0.1:5432/postgres"
 const RECORDS = Number(process.env["RECORDS"] ?? 1_000_000)
-const CUSTOMERS = 8
-const SIZES = [1, 8, 32]
-const CALLS = Number(process.env["CALLS"] ?? 6_000)
+const CUSTOMERS = Number(process.env["CUSTOMERS"] ?? 8)
+const SIZES = [1, 8, 24]
+const OPENINGS = Number(process.env["OPENINGS"] ?? 0)
+const COMMITS = Number(process.env["COMMITS"] ?? 400)
+const ROUNDS = 10
 const processId = "prc_bench"
 
 interface Customer {
@@ -109,12 +111,21 @@ async function cpuOf(pid: number): Promise<number> {
 }
 
 interface Session {
-  readonly url: string
+  readonly state: string
+  readonly commit: (size: number) => Promise<void>
   /** CPU time so far of what the commits run in, in microseconds. */
-  readonly cpu: (pid: number) => Promise<number>
+  readonly cpu: () => Promise<number>
+  readonly close: () => Promise<void>
 }
 
-async function measure({ url, cpu }: Session, prepare: Prepare): Promise<string[]> {
+interface Place {
+  readonly state: string
+  readonly url: string
+  readonly cpu: (pid: number) => Promise<number>
+  readonly prepare: Prepare
+}
+
+async function begin({ state, url, cpu, prepare }: Place): Promise<Session> {
   const direct = directConnection(url)
   await customers(direct.sql)
   await prepare(direct.sql)
@@ -129,67 +140,79 @@ async function measure({ url, cpu }: Session, prepare: Prepare): Promise<string[
       return { accountId: `acc_${n}`, keyId: `key_${n}`, leaseId: grown.lease.id }
     }),
   )
-  const lines: string[] = []
-  for (const size of SIZES) {
-    let open: Opening[] = []
-    const commit = async () => {
-      const openings = Array.from({ length: Math.ceil(size / CUSTOMERS) }, () => accounts.map(openingOf))
+  let open: Opening[] = []
+  return {
+    state,
+    async commit(size) {
       const settlements = open.map(settlementOf)
-      open = openings.flat().slice(0, size)
-      await store.commit({ openings: open, settlements }, false)
-    }
-    for (let n = 0; n < 20; n++) await commit()
-    const commits = Math.ceil(Math.min(CALLS, size * 1_000) / size)
-    const times: number[] = []
-    const halves: string[] = []
-    const ownBefore = process.cpuUsage()
-    for (const count of [Math.floor(commits / 2), Math.ceil(commits / 2)]) {
-      const before = await cpu(session?.pid ?? 0)
-      for (let n = 0; n < count; n++) {
-        const startedAt = performance.now()
-        await commit()
-        times.push(performance.now() - startedAt)
-      }
-      halves.push((((await cpu(session?.pid ?? 0)) - before) / count / size).toFixed(0))
-    }
-    const { user, system } = process.cpuUsage(ownBefore)
-    const wall = times.reduce((sum, time) => sum + time, 0)
-    times.sort((a, b) => a - b)
-    const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)]
-    lines.push(
-      `${size}+${size}`.padEnd(8) +
-        `database ${halves.join(" then ")} µs a call`.padEnd(36) +
-        `this process ${((user + system) / commits / size).toFixed(0)} µs a call`.padEnd(32) +
-        `a commit ${p50.toFixed(2)} ms, ${p99.toFixed(2)} at the 99th`.padEnd(40) +
-        `${((commits * size * 1_000) / wall).toFixed(0)} calls/s`,
-    )
+      open = Array.from({ length: Math.ceil(size / CUSTOMERS) }, () => accounts.map(openingOf))
+        .flat()
+        .slice(0, size)
+      await store.commit({ openings: open.slice(0, Math.round(size * OPENINGS)), settlements }, false)
+    },
+    cpu: () => cpu(session?.pid ?? 0),
+    close: () => database.close(),
   }
-  await database.close()
-  return lines
+}
+
+/** In turns, so that what else the machine does falls on all of them. */
+async function measure(sessions: readonly Session[]): Promise<void> {
+  for (const size of SIZES) {
+    const samples = new Map(sessions.map((session) => [session, { cpu: [] as number[], ms: [] as number[] }]))
+    for (const session of sessions) for (let n = 0; n < 20; n++) await session.commit(size)
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const [session, sample] of samples) {
+        for (let n = 0; n < COMMITS / ROUNDS; n++) {
+          const [before, startedAt] = [await session.cpu(), performance.now()]
+          await session.commit(size)
+          sample.ms.push(performance.now() - startedAt)
+          sample.cpu.push((await session.cpu()) - before)
+        }
+      }
+    }
+    for (const [{ state }, { cpu, ms }] of samples) {
+      const [used = 0, took = 0] = [cpu, ms].map((values) =>
+        percentile(
+          values.toSorted((a, b) => a - b),
+          0.25,
+        ),
+      )
+      console.log(
+        `${`${size} a commit`.padStart(12)}  ${state.padEnd(20)}${used.toFixed(0).padStart(6)} µs, ${(used / size).toFixed(0).padStart(4)} a call` +
+          `${took.toFixed(2).padStart(9)} ms`,
+      )
+    }
+  }
 }
 
 async function onServer(): Promise<void> {
-  for (const [state, prepare] of Object.entries(states)) {
-    const name = `loket_bench_${crypto.randomUUID().replaceAll("-", "")}`
-    const url = new URL(SERVER)
-    const server = directConnection(SERVER)
-    await server.sql.unsafe(`create database ${name}`)
-    url.pathname = `/${name}`
-    try {
+  const server = directConnection(SERVER)
+  const names: string[] = []
+  const sessions: Session[] = []
+  try {
+    for (const [state, prepare] of Object.entries(states)) {
+      const name = `loket_bench_${crypto.randomUUID().replaceAll("-", "")}`
+      names.push(name)
+      await server.sql.unsafe(`create database ${name}`)
+      const url = new URL(SERVER)
+      url.pathname = `/${name}`
       await migrate(url.href)
-      for (const line of await measure({ url: url.href, cpu: cpuOf }, prepare))
-        console.log(`${state.padEnd(18)}${line}`)
-    } finally {
-      await server.sql.unsafe(`drop database ${name} with (force)`)
-      await server.end()
+      sessions.push(await begin({ state, url: url.href, cpu: cpuOf, prepare }))
     }
+    await measure(sessions)
+  } finally {
+    for (const session of sessions) await session.close()
+    for (const name of names) await server.sql.unsafe(`drop database ${name} with (force)`)
+    await server.end()
   }
 }
 
 async function onEmbedded(): Promise<void> {
   const embedded = await openEmbedded({ dataDir: "memory" })
   await migrate(embedded.url)
-  for (const line of await measure({ url: embedded.url, cpu: ownCpu }, fresh)) console.log(`embedded  ${line}`)
+  const session = await begin({ state: "embedded", url: embedded.url, cpu: ownCpu, prepare: fresh })
+  await measure([session])
+  await session.close()
   await embedded.close()
 }
 
