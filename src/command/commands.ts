@@ -6,6 +6,7 @@ import { restoreCommand } from "./backup/restore.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
 import { keyCommand } from "./key.ts"
 import { migrateCommand } from "./migrate.ts"
+import { moveCommand } from "./move.ts"
 import { operatorCommand } from "./operator.ts"
 import { reconcileCommand } from "./reconcile.ts"
 import { seedCommand } from "./seed.ts"
@@ -17,5 +18,5 @@ export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpt
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand],
   "Look after": [accountCommand, keyCommand, topUpCommand, reconcileCommand],
-  "Check and keep": [doctorCommand, backupCommand, restoreCommand],
+  "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand],
 }
