@@ -101,24 +101,30 @@ export class Actor<Command> {
   }
 
   /**
-   * Sends what `make` builds around a reply, and waits for that reply or the deadline: what `read` makes of it, and no promise
-   * where the actor answered at once.
+   * Sends what `make` builds around a reply, and waits for that reply or the deadline. No promise where the actor answers at
+   * once.
    */
-  ask<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>>
-  ask<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Soon<R>
-  ask<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): unknown {
-    if (this.#stopping) return read({ kind: "refused", reason: "stopped" })
-    if (this.#mailbox.size >= this.#options.mailboxLimit) return read({ kind: "refused", reason: "full" })
-    return this.insist(make, deadlineMs, read)
+  ask<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(asItIs)
+    return this.askOf(ask, make(ask.reply), deadlineMs)
+  }
+
+  /** The same with a command that has been built around an ask: resolves with what that reads. */
+  askOf<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): Soon<R> {
+    if (this.#stopping) return ask.refused("stopped")
+    if (this.#mailbox.size >= this.#options.mailboxLimit) return ask.refused("full")
+    return this.insistOn(ask, command, deadlineMs)
   }
 
   /** Asks for the end of what was admitted: like a tell, it is never refused for want of room. */
-  insist<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>>
-  insist<T, R>(make: Make<T, Command>, deadlineMs: number, read: Read<T, R>): Soon<R>
-  insist<T>(make: Make<T, Command>, deadlineMs: number, read: Read<T, unknown> = asItIs): unknown {
-    if (this.#state === "stopped") return read({ kind: "refused", reason: "stopped" })
-    const ask = new Ask(read)
-    this.#enqueue(make(ask.reply), ask)
+  insist<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(asItIs)
+    return this.insistOn(ask, make(ask.reply), deadlineMs)
+  }
+
+  insistOn<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): Soon<R> {
+    if (this.#state === "stopped") return ask.refused("stopped")
+    this.#enqueue(command, ask)
     return ask.outcome(this.#runtime.clock, deadlineMs, this)
   }
 

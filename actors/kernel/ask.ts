@@ -57,6 +57,11 @@ export class Ask<T, R> implements Pending {
     this.#resolve?.(this.#read(outcome))
   }
 
+  /** What it is to the asker that nobody was asked. */
+  refused(reason: Refusal): R {
+    return this.#read({ kind: "refused", reason })
+  }
+
   leaveUnanswered(among: Set<Pending>): void {
     this.#unanswered = among
     among.add(this)

@@ -3,7 +3,8 @@
  * that one start; an actor that has been idle is put away. References are not handed out: between two turns an actor
  * may have been put away, so each message looks its actor up anew.
  */
-import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Read, type Runtime, type Soon } from "./actor.ts"
+import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Runtime, type Soon } from "./actor.ts"
+import { Ask } from "./ask.ts"
 import type { Timer } from "./clock.ts"
 import { type Intensity, supervisor } from "./supervision.ts"
 
@@ -43,12 +44,15 @@ export class Registry<Command> {
     this.#sweepLater()
   }
 
-  ask<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>>
-  ask<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Soon<R>
-  ask<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): unknown {
+  ask<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(asItIs)
+    return this.askOf(id, ask, make(ask.reply))
+  }
+
+  /** Asks with a command that has been built around an ask. */
+  askOf<T, R>(id: string, ask: Ask<T, R>, command: Command): Soon<R> {
     const actor = this.#find(id)
-    if (actor === undefined) return read({ kind: "refused", reason: "stopped" })
-    return actor.ask(make, this.#options.askDeadlineMs, read)
+    return actor === undefined ? ask.refused("stopped") : actor.askOf(ask, command, this.#options.askDeadlineMs)
   }
 
   /** Asks only an actor that is there, and does not start one; undefined when there is none. */
@@ -58,12 +62,14 @@ export class Registry<Command> {
   }
 
   /** Asks for the end of what was admitted: never refused for want of room. */
-  insist<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>>
-  insist<T, R>(id: string, make: Make<T, Command>, read: Read<T, R>): Soon<R>
-  insist<T>(id: string, make: Make<T, Command>, read: Read<T, unknown> = asItIs): unknown {
+  insist<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(asItIs)
+    return this.insistOn(id, ask, make(ask.reply))
+  }
+
+  insistOn<T, R>(id: string, ask: Ask<T, R>, command: Command): Soon<R> {
     const actor = this.#find(id)
-    if (actor === undefined) return read({ kind: "refused", reason: "stopped" })
-    return actor.insist(make, this.#options.askDeadlineMs, read)
+    return actor === undefined ? ask.refused("stopped") : actor.insistOn(ask, command, this.#options.askDeadlineMs)
   }
 
   /**

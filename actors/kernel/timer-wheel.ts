@@ -12,8 +12,21 @@ interface Timer {
   cancel(): void
 }
 
-interface Deadline {
+/** One that is waited for: in the set of those that are due with it until it runs or is cancelled. */
+class Deadline implements Timer {
   readonly run: () => void
+  readonly #wheel: TimerWheel
+  readonly #due: Set<Deadline>
+
+  constructor(wheel: TimerWheel, due: Set<Deadline>, run: () => void) {
+    this.run = run
+    this.#wheel = wheel
+    this.#due = due
+  }
+
+  cancel(): void {
+    if (this.#due.delete(this)) this.#wheel.left()
+  }
 }
 
 export class TimerWheel {
@@ -35,15 +48,16 @@ export class TimerWheel {
     const tick = Math.ceil((this.#clock.running() + delayMs) / this.#tickMs)
     const due = this.#ticks.get(tick) ?? new Set()
     if (due.size === 0) this.#ticks.set(tick, due)
-    const deadline = { run }
+    const deadline = new Deadline(this, due, run)
     due.add(deadline)
     this.#waiting++
     if (tick < this.#next) this.#arm(tick)
-    return {
-      cancel: () => {
-        if (due.delete(deadline) && --this.#waiting === 0) this.#disarm()
-      },
-    }
+    return deadline
+  }
+
+  /** One that was waited for is not any more. */
+  left(): void {
+    if (--this.#waiting === 0) this.#disarm()
   }
 
   #arm(tick: number): void {

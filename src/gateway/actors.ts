@@ -3,7 +3,7 @@
  * failure the caller sends what is right whether or not the ask was handled: a release, or a void.
  */
 import type { AccountCommand, AccountView, Charged, HoldReply } from "../../actors/account.ts"
-import type { Actor, Outcome, Soon } from "../../actors/kernel/actor.ts"
+import type { Actor, Soon } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { CallUsage, CountReply, KeyCommand, KeyView, Reservation, ReserveReply } from "../../actors/key.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
@@ -14,7 +14,7 @@ import type { Share } from "../../actors/share.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsView } from "../../actors/slots.ts"
 import type { HoldTerms } from "../../actors/waiting-holds.ts"
 import { Failure } from "../failure/failure.ts"
-import { DatabaseUnavailable } from "../store/database.ts"
+import { asked } from "./asked.ts"
 
 /** How long whoever has changed a key waits until the change is in force here. */
 const IN_FORCE_MS = 2_000
@@ -65,10 +65,12 @@ export class KeyActors extends LeasingActors {
 
   /** A call has come with the secret of this hash; one that is not `counted` takes nothing of the request window. */
   count(keyHash: string, secret: string, counted: boolean): Soon<CountReply | Failure> {
-    return this.#registry.ask(keyHash, (reply) => ({ type: "count", counted, secret, reply }), valueOf<CountReply>)
+    const ask = asked<CountReply>()
+    return this.#registry.askOf(keyHash, ask, { type: "count", counted, secret, reply: ask.reply })
   }
   reserve(keyHash: string, reservation: Reservation): Soon<ReserveReply | Failure> {
-    return this.#registry.ask(keyHash, (reply) => ({ type: "reserve", reservation, reply }), valueOf<ReserveReply>)
+    const ask = asked<ReserveReply>()
+    return this.#registry.askOf(keyHash, ask, { type: "reserve", reservation, reply: ask.reply })
   }
   /** The account held less than the key did. */
   trim(keyHash: string, requestId: string, hold: Micro): void {
@@ -76,7 +78,8 @@ export class KeyActors extends LeasingActors {
   }
   /** Resolves with what the budget pays of what the call costs. Never refused for want of room. */
   settle(keyHash: string, usage: CallUsage): Soon<Micro | Failure> {
-    return this.#registry.insist(keyHash, (reply) => ({ type: "settle", usage, reply }), valueOf<Micro>)
+    const ask = asked<Micro>()
+    return this.#registry.insistOn(keyHash, ask, { type: "settle", usage, reply: ask.reply })
   }
   /** Settles without asking what the budget pays, if the key's actor is there. */
   tellSettled(keyHash: string, usage: CallUsage): void {
@@ -91,7 +94,8 @@ export class KeyActors extends LeasingActors {
   }
 
   view(keyHash: string): Soon<KeyView | Failure> {
-    return this.#registry.ask(keyHash, (reply) => ({ type: "view", reply }), valueOf<KeyView>)
+    const ask = asked<KeyView>()
+    return this.#registry.askOf(keyHash, ask, { type: "view", reply: ask.reply })
   }
   /** Undefined when the key's actor is not there, or does not answer. */
   async viewIfActive(keyHash: string): Promise<KeyView | undefined> {
@@ -147,11 +151,13 @@ export class AccountActors extends LeasingActors {
   }
 
   hold(accountId: string, terms: HoldTerms): Soon<HoldReply | Failure> {
-    return this.#registry.ask(accountId, (reply) => ({ type: "hold", terms, reply }), valueOf<HoldReply>)
+    const ask = asked<HoldReply>()
+    return this.#registry.askOf(accountId, ask, { type: "hold", terms, reply: ask.reply })
   }
   /** Ends the hold and charges what the purse can pay of `actual`. Never refused for want of room. */
   settle(accountId: string, requestId: string, actual: Micro): Soon<Charged | Failure> {
-    return this.#registry.insist(accountId, (reply) => ({ type: "settle", requestId, actual, reply }), valueOf<Charged>)
+    const ask = asked<Charged>()
+    return this.#registry.insistOn(accountId, ask, { type: "settle", requestId, actual, reply: ask.reply })
   }
   /** Takes back a charge that was not booked. */
   unsettle(accountId: string, charged: Charged): void {
@@ -161,7 +167,8 @@ export class AccountActors extends LeasingActors {
     this.#registry.tellIfActive(accountId, { type: "release", requestId })
   }
   view(accountId: string): Soon<AccountView | Failure> {
-    return this.#registry.ask(accountId, (reply) => ({ type: "view", reply }), valueOf<AccountView>)
+    const ask = asked<AccountView>()
+    return this.#registry.askOf(accountId, ask, { type: "view", reply: ask.reply })
   }
 }
 
@@ -174,7 +181,8 @@ export class ModelActors {
   }
 
   acquire(model: string, caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
-    return this.#registry.ask(model, (reply) => ({ type: "acquire", caller, waitMs, reply }), valueOf<AcquireReply>)
+    const ask = asked<AcquireReply>()
+    return this.#registry.askOf(model, ask, { type: "acquire", caller, waitMs, reply: ask.reply })
   }
   /** Ends a slot or a wait, whichever there is. */
   release(model: string, requestId: string): void {
@@ -205,18 +213,16 @@ export class GateActor {
   }
 
   acquire(caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
-    return this.#actor.ask(
-      (reply) => ({ type: "acquire", caller, waitMs, reply }),
-      this.#deadlineMs,
-      valueOf<AcquireReply>,
-    )
+    const ask = asked<AcquireReply>()
+    return this.#actor.askOf(ask, { type: "acquire", caller, waitMs, reply: ask.reply }, this.#deadlineMs)
   }
   /** Ends a slot or a wait, whichever there is. */
   release(requestId: string): void {
     this.#actor.tell({ type: "release", requestId })
   }
   view(): Soon<SlotsView | Failure> {
-    return this.#actor.ask((reply) => ({ type: "view", reply }), this.#deadlineMs, valueOf<SlotsView>)
+    const ask = asked<SlotsView>()
+    return this.#actor.askOf(ask, { type: "view", reply: ask.reply }, this.#deadlineMs)
   }
 }
 
@@ -233,14 +239,14 @@ export class LedgerActor {
 
   /** Resolves when the opening is durable. */
   open(opening: Opening): Promise<"durable" | Failure> {
-    return Promise.resolve(
-      this.#actor.ask((reply) => ({ type: "open", opening, reply }), this.#deadlineMs, valueOf<"durable">),
-    )
+    const ask = asked<"durable">()
+    return Promise.resolve(this.#actor.askOf(ask, { type: "open", opening, reply: ask.reply }, this.#deadlineMs))
   }
   /** Resolves when the settlement is durable. Never refused for want of room. */
   settle(settlement: Settlement): Promise<Settled | Failure> {
+    const ask = asked<Settled>()
     return Promise.resolve(
-      this.#actor.insist((reply) => ({ type: "settle", settlement, reply }), this.#deadlineMs, valueOf<Settled>),
+      this.#actor.insistOn(ask, { type: "settle", settlement, reply: ask.reply }, this.#deadlineMs),
     )
   }
   /** The client was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
@@ -252,12 +258,14 @@ export class LedgerActor {
     this.#actor.tell({ type: "barrier", accountId, reply: () => then() })
   }
   /** Resolves when all that was sent before is durable: of one account, or of all. */
-  barrier(accountId?: string, deadlineMs = this.#deadlineMs): Soon<"durable" | Failure> {
-    return this.#actor.ask((reply) => ({ type: "barrier", accountId, reply }), deadlineMs, valueOf<"durable">)
+  barrier(accountId?: string, deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
+    const ask = asked<"durable">()
+    return Promise.resolve(this.#actor.askOf(ask, { type: "barrier", accountId, reply: ask.reply }, deadlineMs))
   }
   /** As it is for an account, or as it is for most. */
   view(accountId?: string): Soon<LedgerView | Failure> {
-    return this.#actor.ask((reply) => ({ type: "view", accountId, reply }), this.#deadlineMs, valueOf<LedgerView>)
+    const ask = asked<LedgerView>()
+    return this.#actor.askOf(ask, { type: "view", accountId, reply: ask.reply }, this.#deadlineMs)
   }
 }
 
@@ -281,18 +289,4 @@ export interface Actors {
   mailboxes(): readonly Mailboxes[]
   /** Writes what was sent to the ledger, and gives the leases back. Nothing may be asked or told after it. */
   stop(): Promise<void>
-}
-
-/** What an ask came to: a value, or a failure. */
-function valueOf<T>(outcome: Outcome<T>): T | Failure {
-  if (outcome.kind === "ok") return outcome.value
-  if (outcome.kind === "unknown") {
-    // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.
-    return new Failure(outcome.reason === "deadline" ? "dependency.database_unavailable" : "internal.error")
-  }
-  if (outcome.reason === "full" || outcome.reason === "late") return new Failure("gateway.capacity", { retryAfterS: 1 })
-  // An actor that cannot start, or not in time, waits for the database.
-  const waits = outcome.reason === "unavailable" && outcome.cause === undefined
-  if (waits || outcome.cause instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
-  return new Failure("internal.error")
 }
