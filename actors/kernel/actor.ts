@@ -5,13 +5,13 @@
  * An ask is refused when the mailbox is full. A tell never is, nor an insistent ask: they are the ends of what an admitted
  * ask began (releases, settlements) and news, and losing one would lose money. What bounds them is what was admitted.
  */
-import { Ask, type Outcome, type Pending, type Read, type Reply } from "./ask.ts"
+import { Ask, type Outcome, type Pending, type Reply } from "./ask.ts"
 import type { Clock } from "./clock.ts"
 import { Mailbox } from "./mailbox.ts"
 import type { Random } from "./random.ts"
 import type { Scheduler } from "./scheduler.ts"
 
-export type { Outcome, Read, Reply } from "./ask.ts"
+export type { Outcome, Reply } from "./ask.ts"
 
 export interface Runtime {
   readonly clock: Clock

@@ -13,7 +13,7 @@ import type { PeriodStarts } from "../../actors/period.ts"
 import type { Share } from "../../actors/share.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsView } from "../../actors/slots.ts"
 import type { HoldTerms } from "../../actors/waiting-holds.ts"
-import { Failure } from "../failure/failure.ts"
+import type { Failure } from "../failure/failure.ts"
 import { asked } from "./asked.ts"
 
 /** How long whoever has changed a key waits until the change is in force here. */

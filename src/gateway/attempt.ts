@@ -76,10 +76,18 @@ export interface Turn {
   readonly answerLimit: number
 }
 
-/** Tries with back-off until there is an answer, something of it was committed, or more tries are of no use. */
-export async function retried(once: () => Promise<End>, call: RetriedCall): Promise<End> {
+/**
+ * Tries with back-off until there is an answer, something of it was committed, or more tries are of no use. `onFailed` hears of
+ * each try that failed.
+ */
+export async function retried(
+  once: () => Promise<End>,
+  call: RetriedCall,
+  onFailed?: (end: Failed) => void,
+): Promise<End> {
   for (let tries = 1; ; tries++) {
     const end = await once()
+    if (end.kind === "failed") onFailed?.(end)
     if (end.kind === "answered" || end.committed || tries === MAX_ATTEMPTS) return end
     const { retryAfterMs } = end.fault
     if (retryAfterMs === undefined || !call.isWanted) return end

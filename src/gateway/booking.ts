@@ -71,8 +71,8 @@ export class Booking {
   }
 
   /** Resolves when the ledger has said whether the opening is durable. */
-  async open(): Promise<boolean> {
-    return (await this.#call.ports.actors.ledger.open(this.#opening)) === "durable"
+  open(): Promise<"durable" | Failure> {
+    return this.#call.ports.actors.ledger.open(this.#opening)
   }
 
   /** A call that was rerouted is charged, and its charge taken back, under the lease and in the periods of its last admission. */

@@ -51,21 +51,20 @@ export async function route(call: RoutedCall, chain: Chain): Promise<End> {
 }
 
 /** One model: its backend alone, or with the gateway's own tools in between. */
-async function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
+function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
   const { search } = call.ports
   const { request } = call.asked
-  const once = async () => {
+  const { webSearch } = request
+  const once = () => {
     const turn = { request, candidate, answerLimit: call.admission.answerLimit }
-    const { webSearch } = request
-    const end =
-      webSearch === undefined || search === undefined
-        ? await attempt(call, turn)
-        : await toolLoop(call, { first: turn, webSearch, search })
-    // At once: a retry or another model of the chain may hide it from everyone else.
-    if (end.kind === "failed" && end.fault.alert) call.alert(candidate.offer, end.fault.status)
-    return end
+    return webSearch === undefined || search === undefined
+      ? attempt(call, turn)
+      : toolLoop(call, { first: turn, webSearch, search })
   }
-  return await retried(once, call)
+  // At once: a retry or another model of the chain may hide it from everyone else.
+  return retried(once, call, ({ fault: { alert, status } }) => {
+    if (alert) call.alert(candidate.offer, status)
+  })
 }
 
 const noSlot = (failure: Failure): Failed => ({

@@ -190,7 +190,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     const { clock, limits, underWay } = this.ports
     underWay.add(this)
     this.#booking = new Booking(this, admission, this.#openedAt)
-    void this.#booking.open().then((opened) => this.#onOpening(opened))
+    void this.#booking.open().then((opened) => this.#onOpening(opened === "durable"))
     this.#timeouts = new Timeouts(clock, limits, (reason) => this.receive({ type: "timed-out", reason }))
     if (this.#answering.heartbeat !== undefined) this.outbox.watchSilence()
     route(this, this.#parts.chain).then(

@@ -68,26 +68,25 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     const request = withHost(received)
     const requestId = newRequestId(options.now())
     contexts.set(request, new Context(requestId, findAddress, connection))
-    const response = await answer(request, requestId)
+    let response: Response
+    try {
+      const asked = judged(request)
+      response = asked instanceof Failure ? failureResponse(asked, requestId) : await app.fetch(request)
+    } catch (error) {
+      response = failureResponse(failureOf(error, requestId, options.log), requestId)
+    }
     const whole = response.status >= 400 && isMuchUnread(request) ? await discardingBody(request, response) : response
     return named(whole, requestId)
   }
 
-  async function answer(request: Request, requestId: string): Promise<Response> {
+  /** What there is no route for is refused before it is routed. */
+  function judged(request: Request): Failure | undefined {
     const path = pathOf(request)
-    if (path === undefined)
-      return failureResponse(new Failure("request.invalid", { message: "The Host header is not valid." }), requestId)
+    if (path === undefined) return new Failure("request.invalid", { message: "The Host header is not valid." })
     const methods = allowedMethods(path)
-    if (methods === undefined) return failureResponse(new Failure("route.not_found"), requestId)
-    if (!methods.includes(request.method)) {
-      const failure = new Failure("request.method_not_allowed", { headers: { Allow: methods.join(", ") } })
-      return failureResponse(failure, requestId)
-    }
-    try {
-      return await app.fetch(request)
-    } catch (error) {
-      return failureResponse(failureOf(error, requestId, options.log), requestId)
-    }
+    if (methods === undefined) return new Failure("route.not_found")
+    if (methods.includes(request.method)) return undefined
+    return new Failure("request.method_not_allowed", { headers: { Allow: methods.join(", ") } })
   }
 }
 
