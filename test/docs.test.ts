@@ -8,6 +8,7 @@ import manifest from "../package.json" with { type: "json" }
 import { providers } from "../seeds/providers.json" with { type: "json" }
 import { readConfig } from "../src/config.ts"
 import { faultNames } from "./crash/torture/faults.ts"
+import { pairFaultNames } from "./crash/torture/pair.ts"
 
 const root = join(import.meta.dir, "..")
 const read = (path: string) => Bun.file(join(root, path)).text()
@@ -104,7 +105,7 @@ test("every test that is named on the page on reliability is there, under that n
 
 test("every fault that torture strikes with is on the page on reliability", async () => {
   const page = await read("docs/reliability.md")
-  expect(faultNames.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+  expect([...faultNames, ...pairFaultNames].filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })
 
 /** Headings by name, each with its numbered points; a section of the decisions goes by its number too. */

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test"
 import { onPostgres } from "../store/harness.ts"
 import { tortureEmbedded } from "./torture/embedded.ts"
 import { faultNames } from "./torture/faults.ts"
+import { pairFaultNames, torturePair } from "./torture/pair.ts"
 import { torturePostgres } from "./torture/postgres.ts"
 
 const seed = Number(Bun.env["LOKET_TEST_SEED"] ?? 1)
@@ -37,6 +38,22 @@ test.skipIf(!onPostgres)(
     expect(figures.kills).toBeGreaterThanOrEqual(8)
     expect(figures.answers).toBeGreaterThan(0)
     expect(figures.faults.size).toBeGreaterThan(faults / 2)
+  },
+  LIMIT_MS,
+)
+
+test.skipIf(!onPostgres)(
+  "two gateways on servers that change places, one behind poolers on a machine of its own, leave books that agree with what clients were told",
+  async () => {
+    await using stack = new AsyncDisposableStack()
+    const faults = pairFaultNames.length
+    const figures = await torturePair({ seed, rounds: 1, kills: 2, faults, longestMs: 1_000, say, stack })
+    tellWhatIsLeftOut()
+    if (figures === undefined) return
+    expect(figures.violations).toEqual([])
+    expect(figures.answers).toBeGreaterThan(0)
+    // What a machine or a pooler is needed for may be left out.
+    expect(figures.faults.size).toBeGreaterThanOrEqual(faults - 2)
   },
   LIMIT_MS,
 )

@@ -1,10 +1,12 @@
 /**
- * `bun run torture [--seed n] [--kills n] [--faults n]`: kills and database faults by the hundred, on the embedded
- * database and on a PostgreSQL server of its own. Ends with 1 if anything that must hold did not.
+ * `bun run torture [--seed n] [--kills n] [--faults n] [--only embedded|postgres|pair]`: kills and database faults by the
+ * hundred, on the embedded database, on a PostgreSQL server of its own, and on two that change places. Ends with 1 if
+ * anything that must hold did not.
  */
 import { parseArgs } from "node:util"
 import type { Figures } from "./campaign.ts"
 import { tortureEmbedded } from "./embedded.ts"
+import { torturePair } from "./pair.ts"
 import { torturePostgres } from "./postgres.ts"
 
 const { values } = parseArgs({
@@ -31,20 +33,26 @@ const stack = new AsyncDisposableStack()
 for (const signal of ["SIGINT", "SIGTERM"])
   process.on(signal, () => void stack.disposeAsync().then(() => process.exit(1)))
 
-/** Of the kills and faults, how many are for the embedded database. */
+/** Of the kills and faults, how many are for the embedded database and for two servers. */
 const embedded = { kills: Math.round(kills * 0.3), faults: Math.round(faults * 0.1) }
-const server = { kills: kills - embedded.kills, faults: faults - embedded.faults }
+const pair = { kills: Math.round(kills * 0.1), faults: Math.round(faults * 0.3) }
+const server = { kills: kills - embedded.kills - pair.kills, faults: faults - embedded.faults - pair.faults }
 const rounds = (each: { kills: number; faults: number }) => Math.max(1, Math.ceil(each.kills / 6))
 
 const all: [string, Figures][] = []
-if (values.only !== "postgres") {
+if (values.only === undefined || values.only === "embedded") {
   say("\nembedded database, one process")
   all.push(["embedded", await tortureEmbedded({ seed, ...embedded, rounds: rounds(embedded), longestMs, say, stack })])
 }
-if (values.only !== "embedded") {
+if (values.only === undefined || values.only === "postgres") {
   say("\nPostgreSQL server, two processes")
   const figures = await torturePostgres({ seed, ...server, rounds: rounds(server), longestMs, say, stack })
   if (figures !== undefined) all.push(["PostgreSQL", figures])
+}
+if (values.only === undefined || values.only === "pair") {
+  say("\ntwo PostgreSQL servers that change places, two processes, one behind poolers on a machine of its own")
+  const figures = await torturePair({ seed, ...pair, rounds: rounds(pair), longestMs, say, stack })
+  if (figures !== undefined) all.push(["primary and standby", figures])
 }
 
 await stack.disposeAsync()

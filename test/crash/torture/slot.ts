@@ -12,14 +12,17 @@ export class Slot {
   kills = 0
   readonly #house: House
   readonly #env: Readonly<Record<string, string>>
+  readonly #inside: readonly string[]
   #gateway: ChildGateway | undefined
   #up: ChildGateway | undefined
   #wanted = false
   #running: Promise<void> = Promise.resolve()
 
-  constructor(house: House, env: Readonly<Record<string, string>> = {}) {
+  /** `inside` is a command that becomes the gateway, as one that puts it onto another machine. */
+  constructor(house: House, env: Readonly<Record<string, string>> = {}, inside: readonly string[] = []) {
     this.#house = house
     this.#env = env
+    this.#inside = inside
   }
 
   start(): void {
@@ -61,7 +64,7 @@ export class Slot {
 
   async #run(): Promise<void> {
     while (this.#wanted) {
-      const gateway = this.#house.spawn(this.#env)
+      const gateway = this.#house.spawn(this.#env, this.#inside)
       this.#gateway = gateway
       gateway.listening.then(
         () => (this.#up = gateway),
