@@ -224,4 +224,56 @@ export const claims: readonly Claim[] = [
       full join fees f using (idempotency_key)
       where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
   },
+  {
+    // Amounts of calls and top-ups are compared above; here it is who gives and who takes, and that nothing else moves money.
+    name: "a transfer is of a known kind, and an adjustment is an operator's",
+    of: "transfers",
+    contradictions: `
+      with wrong as materialized (
+        select t.*, null as audited from transfers t
+        where t.idempotency_key not like 'adjustment:%' and case split_part(t.idempotency_key, ':', 1)
+          when 'charge' then t.reason = 'charge' and t.credit_account = 'house:revenue' and t.debit_account not like 'house:%'
+          when 'absorb' then t.reason = 'absorbed' and t.debit_account = 'house:absorbed' and t.credit_account = 'house:revenue'
+          when 'void' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account not like 'house:%'
+          when 'void-absorb' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account = 'house:absorbed'
+          when 'topup' then t.debit_account = 'house:cash_clearing' and case t.reason
+            when 'service_fee' then t.credit_account = 'house:revenue' and t.idempotency_key like '%:service_fee'
+            else t.reason = 'top_up' and t.credit_account not like 'house:%' end
+          else false end is not true
+        union all
+        select t.*, a.request_id from transfers t
+        left join audit_log a on a.action = 'account.adjusted' and a.after ->> 'transfer' = t.idempotency_key
+        where t.idempotency_key like 'adjustment:%'
+          and (t.reason = 'adjustment' and case (a.after ->> 'amount_micro')::numeric
+            when t.amount_micro then t.debit_account = 'house:adjustments' and t.credit_account = a.subject
+            when -t.amount_micro then t.debit_account = a.subject and t.credit_account = 'house:adjustments'
+            else false end) is not true
+      )
+      select s.account_id, t.idempotency_key, t.reason, t.debit_account, t.credit_account, t.amount_micro, t.audited
+      from wrong t
+      cross join lateral (
+        select account_id from (values (t.debit_account), (t.credit_account)) sides(account_id)
+        where account_id not like 'house:%'
+        union all select null where t.debit_account like 'house:%' and t.credit_account like 'house:%'
+      ) s`,
+  },
+  {
+    name: "a record is of its key's account",
+    of: "usage",
+    contradictions: `
+      select u.account_id, u.request_id, u.part, u.key_id, k.account_id as of_key
+      from usage u join api_keys k on k.id = u.key_id where k.account_id <> u.account_id`,
+  },
+  {
+    // It is the price that is wrong, and not the account of whoever called: none is frozen. A gateway's clock may be off by an hour.
+    name: "a price had begun when a call was opened at it",
+    of: "usage",
+    contradictions: `
+      with opened as (
+        select price_id, count(*) as calls, min(opened_at) as first_opened_at from usage group by 1
+      )
+      select null::text as account_id, p.id as price_id, p.model, p.effective_at, o.first_opened_at, o.calls
+      from opened o join prices p on p.id = o.price_id
+      where p.effective_at > o.first_opened_at + interval '2 hours'`,
+  },
 ]

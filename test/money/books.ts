@@ -59,7 +59,7 @@ export class Books {
         returning model
       )
       insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
-      select model, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, now() from model
+      select model, ${rates.input}, ${rates.output}, ${rates.cacheRead}, ${rates.cacheWrite}, '2026-01-01' from model
       returning id`
     return new Books(target, row!.id)
   }
@@ -77,11 +77,16 @@ export class Books {
     return { accountId, keyId }
   }
 
+  /** As an operator gives it. */
   async credit(accountId: string, amount: bigint): Promise<void> {
+    const transfer = `adjustment:${accountId}:${++serial}`
     await this.#target.sql`
       with moved as (
         insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
-        values (${`gift:${++serial}`}, 'house:adjustments', ${accountId}, ${amount}, 'gift')
+        values (${transfer}, 'house:adjustments', ${accountId}, ${amount}, 'adjustment')
+      ), logged as (
+        insert into audit_log (request_id, action, subject, after) values (${`req_${transfer}`}, 'account.adjusted', ${accountId},
+          jsonb_build_object('amount_micro', ${amount}::bigint, 'transfer', ${transfer}::text))
       )
       update balances set posted_micro = posted_micro + ${amount} where account_id = ${accountId}`
   }

@@ -1,6 +1,7 @@
 /** Each claim, broken in exactly its way: it is told, with the account that it is about, and that account is frozen. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { claims } from "../../src/reconciliation/claims.ts"
+import type { Sql } from "../../src/store/database.ts"
 import { type BrokenBooks, openBooks } from "./world.ts"
 
 let world: BrokenBooks
@@ -134,7 +135,47 @@ const breaks: readonly Break[] = [
     about: "nobody",
     figures: { service_fee_micro: "0", booked_micro: "500000000" },
   },
+  {
+    claim: "a transfer is of a known kind, and an adjustment is an operator's",
+    by: ({ sql, victim: { accountId } }) =>
+      moveBetween(sql, {
+        key: `adjustment:${accountId}:mine`,
+        from: "house:adjustments",
+        to: accountId,
+        reason: "adjustment",
+      }),
+    about: "victim",
+    figures: { debit_account: "house:adjustments", amount_micro: "7", audited: null },
+  },
+  {
+    claim: "a record is of its key's account",
+    by: ({ sql, victim, bystander }) =>
+      sql`update usage set account_id = ${victim.accountId} where request_id = ${bystander.requestId} and part = 1`,
+    about: "victim",
+    figures: { part: "1" },
+  },
+  {
+    claim: "a price had begun when a call was opened at it",
+    by: ({ sql }) => sql`update prices set effective_at = now() + interval '3 hours'`,
+    about: "nobody",
+    figures: { model: "m", calls: "4" },
+  },
 ]
+
+interface Movement {
+  readonly key: string
+  readonly from: string
+  readonly to: string
+  readonly reason: string
+}
+
+/** As somebody does who knows the tables: the balances move too. */
+async function moveBetween(sql: Sql, { key, from, to, reason }: Movement): Promise<void> {
+  await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values (${key}, ${from}, ${to}, 7, ${reason})`
+  await sql`update balances set posted_micro = posted_micro - 7 where account_id = ${from}`
+  await sql`update balances set posted_micro = posted_micro + 7 where account_id = ${to}`
+}
 
 test("every claim is broken here", () => {
   expect(breaks.map(({ claim }) => claim)).toEqual(claims.map(({ name }) => name))
@@ -163,8 +204,8 @@ describe("broken is", () => {
       expect(found?.shown).toEqual([expect.objectContaining({ account_id: accountId, mended: false, ...figures })])
 
       const others = alsoFrozen === undefined ? [] : [world[alsoFrozen].accountId]
-      // The house's own figures move with a balance; its service fees, and sums that are no money, are nobody's.
-      const frozen = /^the (service fee|sums)/.test(claim) ? [] : [victim.accountId, ...others]
+      // The house's own figures move with a balance; its service fees, its prices, and sums that are no money, are nobody's.
+      const frozen = /^(the (service fee|sums)|a price had)/.test(claim) ? [] : [victim.accountId, ...others]
       expect(await world.frozen()).toEqual(frozen.sort())
       const rows = await sql`
         select claim, account_id, figures, mended from reconciliation_differences
@@ -190,6 +231,88 @@ test("a top-up that is credited and not paid, or paid and not credited, or credi
   expect(await differences()).toEqual([bystander.accountId])
   await sql`update top_ups set reference = 'another' where id = ${victim.topUpId}`
   expect((await differences())?.sort()).toEqual([victim.accountId, bystander.accountId].sort())
+})
+
+describe("money that is moved by hand, with the balances, is seen:", () => {
+  const claim = "a transfer is of a known kind, and an adjustment is an operator's"
+  const moves: readonly (readonly [
+    what: string,
+    (world: BrokenBooks) => Movement,
+    about: readonly ("victim" | "bystander")[],
+  ])[] = [
+    [
+      "from one customer to another",
+      ({ victim, bystander }) => ({ key: "mine", from: bystander.accountId, to: victim.accountId, reason: "by hand" }),
+      ["victim", "bystander"],
+    ],
+    [
+      "as a charge that goes to a customer",
+      ({ victim, bystander }) => ({
+        key: "charge:x",
+        from: bystander.accountId,
+        to: victim.accountId,
+        reason: "charge",
+      }),
+      ["victim", "bystander"],
+    ],
+    [
+      "as what the house absorbed, from a customer",
+      ({ victim }) => ({ key: "absorb:x", from: victim.accountId, to: "house:revenue", reason: "absorbed" }),
+      ["victim"],
+    ],
+    [
+      "as a void out of another pot",
+      ({ victim }) => ({ key: "void:x", from: "house:adjustments", to: victim.accountId, reason: "void" }),
+      ["victim"],
+    ],
+    [
+      "as a top-up out of revenue",
+      ({ victim }) => ({ key: "topup:x", from: "house:revenue", to: victim.accountId, reason: "top_up" }),
+      ["victim"],
+    ],
+    [
+      "as an adjustment under another key's name",
+      ({ victim }) => ({ key: "adjusted:x", from: "house:adjustments", to: victim.accountId, reason: "adjustment" }),
+      ["victim"],
+    ],
+  ]
+  test.each(moves)("%s", async (_, move, about) => {
+    await moveBetween(world.sql, move(world))
+    const { report } = await world.command()
+    const found = report.claims.find((one) => one.claim === claim)
+    expect(found?.shown.map((row) => row["account_id"]).sort()).toEqual(about.map((who) => world[who].accountId).sort())
+    expect(await world.frozen()).toEqual(expect.arrayContaining(about.map((who) => world[who].accountId)))
+  })
+
+  test("as an operator's adjustment of another amount, another account or another sign", async () => {
+    const { sql, victim, bystander } = world
+    const differs = async () => (await world.command()).report.claims.find((one) => one.claim === claim)?.differences
+    await sql`alter table audit_log disable trigger audit_log_is_final`
+    const audit = (amount: number, subject: string) => sql`
+      update audit_log set after = after || jsonb_build_object('amount_micro', ${amount}::bigint), subject = ${subject}
+      where action = 'account.adjusted' and subject in (${victim.accountId}, 'nobody')`
+    expect(await differs()).toBe(0)
+    await audit(999_999, victim.accountId)
+    expect(await differs()).toBe(1)
+    await audit(-1_000_000, victim.accountId)
+    expect(await differs()).toBe(1)
+    await audit(1_000_000, "nobody")
+    expect(await differs()).toBe(1)
+    await audit(1_000_000, victim.accountId)
+    expect(await differs()).toBe(0)
+    await sql`delete from audit_log where subject = ${bystander.accountId}`
+    expect(await differs()).toBe(1)
+  })
+})
+
+test("a key that is moved to another account takes its records along in no book", async () => {
+  const { sql, victim, bystander } = world
+  await sql`update api_keys set account_id = ${bystander.accountId} where id = ${victim.keyId}`
+  const { report } = await world.command()
+  const found = report.claims.find((one) => one.claim === "a record is of its key's account")
+  expect(found?.shown).toEqual(
+    [0, 1].map(() => expect.objectContaining({ account_id: victim.accountId, of_key: bystander.accountId })),
+  )
 })
 
 test("of many differences all are counted and frozen, and some are shown", async () => {

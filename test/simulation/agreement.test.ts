@@ -36,6 +36,13 @@ const hands = {
     streamed, 1, price_id, opened_at from usage where part = 0 on conflict do nothing`,
   "a top-up was not paid": "update top_ups set status = 'pending' where status = 'paid'",
   "a top-up was larger": "update top_ups set balance_purchased_micro = balance_purchased_micro + 1",
+  "somebody was given something": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values ('adjustment:acc_0:1', 'house:adjustments', 'acc_0', 5, 'adjustment')`,
+  "somebody gave another something": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values ('gift', 'acc_0', 'acc_1', 5, 'gift')`,
+  "a charge is called another thing": "update transfers set reason = 'void' where reason = 'charge'",
+  "a key is another account's": "update api_keys set account_id = (select max(id) from accounts)",
+  "a price begins later": "update prices set effective_at = effective_at + interval '100 years'",
   "a fee was larger": "update top_ups set service_fee_micro = service_fee_micro + 1",
 } as const
 

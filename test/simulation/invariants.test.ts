@@ -159,6 +159,30 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ],
   ["a paid top-up was credited once, in full, and no other was", { ...sound, topUps: [] }],
   ["the service fee of a paid top-up is revenue, once", changed("topUps", { serviceFee: 8n })],
+  ...[
+    { idempotencyKey: "by-hand", reason: "gift", debit: "house:adjustments", credit: "acc_1" },
+    { idempotencyKey: "adjustment:acc_1:1", reason: "adjustment", debit: "house:adjustments", credit: "acc_1" },
+    { idempotencyKey: "charge:req_1", reason: "charge", debit: "acc_1", credit: "acc_2" },
+    { idempotencyKey: "absorb:req_1", reason: "absorbed", debit: "acc_1", credit: "house:revenue" },
+    { idempotencyKey: "void:req_1", reason: "void", debit: "house:absorbed", credit: "acc_1" },
+    { idempotencyKey: "void-absorb:req_1", reason: "void", debit: "house:revenue", credit: "acc_1" },
+    {
+      idempotencyKey: "topup:simulated:top_1",
+      reason: "top_up",
+      debit: "house:cash_clearing",
+      credit: "house:revenue",
+    },
+    {
+      idempotencyKey: "topup:simulated:top_1:service_fee",
+      reason: "service_fee",
+      debit: "acc_1",
+      credit: "house:revenue",
+    },
+  ].map(
+    (row) => ["a transfer is of a known kind, and an adjustment is an operator's", changed("transfers", row)] as const,
+  ),
+  ["a record is of its key's account", changed("keys", { accountId: "acc_2" })],
+  ["a price had begun when a call was opened at it", changed("prices", { effectiveAt: 2 * 3_600_000 + 1 })],
 ]
 
 const circumstances = { quiet: true, limitsStay: true, clockGoesOn: true }

@@ -77,6 +77,9 @@ const claims = new Map<string, Claim>([
   ["no call is left open", noCallIsLeft],
   ["a paid top-up was credited once, in full, and no other was", topUpsAreCredited],
   ["the service fee of a paid top-up is revenue, once", feesAreRevenue],
+  ["a transfer is of a known kind, and an adjustment is an operator's", transfersAreKnown],
+  ["a record is of its key's account", recordsAreOfKeys],
+  ["a price had begun when a call was opened at it", pricesHadBegun],
 ])
 
 function* balancesAreSums({ balances, transfers }: Dump): Iterable<Row> {
@@ -346,5 +349,54 @@ function* feesAreRevenue({ topUps, transfers }: Dump): Iterable<Row> {
   for (const { topUpId, serviceFee, paid } of topUps) {
     const due = paid ? serviceFee : 0n
     if (booked.of(topUpId) !== due) yield { topUpId, paid, serviceFee, booked: booked.of(topUpId) }
+  }
+}
+
+/** No operator is at work in these worlds, so an adjustment is nobody's. */
+function* transfersAreKnown({ transfers }: Dump): Iterable<Row> {
+  for (const row of transfers) if (!isKnown(row)) yield { ...row }
+}
+
+function isKnown({ idempotencyKey, reason, debit, credit }: TransferRow): boolean {
+  const is = (named: string, from: string, to: string): boolean =>
+    reason === named &&
+    [
+      [from, debit],
+      [to, credit],
+    ].every(([side, account = ""]) => (side === "customer" ? !isHouse(account) : side === account))
+  const [kind = ""] = idempotencyKey.split(":")
+  switch (kind) {
+    case "charge":
+      return is("charge", "customer", "house:revenue")
+    case "absorb":
+      return is("absorbed", "house:absorbed", "house:revenue")
+    case "void":
+      return is("void", "house:revenue", "customer")
+    case "void-absorb":
+      return is("void", "house:revenue", "house:absorbed")
+    case "topup":
+      return idempotencyKey.endsWith(":service_fee")
+        ? is("service_fee", "house:cash_clearing", "house:revenue")
+        : is("top_up", "house:cash_clearing", "customer")
+    default:
+      return false
+  }
+}
+
+function* recordsAreOfKeys({ keys, usage }: Dump): Iterable<Row> {
+  const accounts = new Map(keys.map(({ keyId, accountId }) => [keyId, accountId]))
+  for (const { requestId, part, keyId, accountId } of usage) {
+    const ofKey = accounts.get(keyId)
+    if (ofKey !== undefined && ofKey !== accountId) yield { requestId, part, accountId, ofKey }
+  }
+}
+
+/** By how much clocks may be off. */
+const CLOCKS_MS = 2 * 3_600_000
+
+function* pricesHadBegun({ prices, usage }: Dump): Iterable<Row> {
+  for (const { priceId, effectiveAt } of prices) {
+    const early = usage.filter((row) => row.priceId === priceId && effectiveAt > row.openedAt + CLOCKS_MS)
+    if (early.length > 0) yield { priceId, effectiveAt, calls: early.length }
   }
 }
