@@ -5,9 +5,11 @@
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { ModelEvent } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
+import type { Endpoint } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import type {
   BackendStream,
+  ClientView,
   EventEncoder,
   EventMeaning,
   Gatherer,
@@ -16,7 +18,7 @@ import type {
   StreamReader,
   StreamStep,
 } from "./format.ts"
-import { EventTemplate } from "./shared/event-template.ts"
+import { EventShape, type EventTemplate } from "./shared/event-template.ts"
 import { encodeSse, eventObject, type SseEvent, type WaitingEvents } from "./sse.ts"
 
 const broken = (): Failure => new Failure("dependency.upstream_unavailable")
@@ -32,15 +34,34 @@ const MOST_TEMPLATES = 4
 /** After so many templates that no event matched, a stream is not of the kind that has them. */
 const MOST_IN_VAIN = 16
 
+/** So many kinds of streams, and then it is learned anew. */
+const MOST_KINDS = 1_000
+/** By what is the same of all streams of a kind: their format, and what of it the client is to see. */
+const shapes = new Map<string, EventShape[]>()
+
+/** What streams like this one have had in common. */
+export function shapesFor(endpoint: Endpoint, { model, includeUsage }: ClientView): EventShape[] {
+  const kind = `${endpoint} ${String(includeUsage)} ${model}`
+  const known = shapes.get(kind)
+  if (known !== undefined) return known
+  if (shapes.size === MOST_KINDS) shapes.clear()
+  const none: EventShape[] = []
+  shapes.set(kind, none)
+  return none
+}
+
 /** For a client of the backend's own format. */
 export class RelayedStream implements StreamReader {
   readonly #stream: BackendStream
   readonly #steps = new Steps()
   readonly #templates: EventTemplate[] = []
+  /** Of all streams like this one. */
+  readonly #shapes: EventShape[]
   #inVain = 0
 
-  constructor(stream: BackendStream) {
+  constructor(stream: BackendStream, shapes: EventShape[] = []) {
     this.#stream = stream
+    this.#shapes = shapes
   }
 
   pass(events: WaitingEvents, out: string[]): void {
@@ -73,7 +94,7 @@ export class RelayedStream implements StreamReader {
     const sent = body === undefined ? { event: "", data: event.data } : stream.sent(event, body)
     const bytes = sent === undefined ? "" : encodeSse(sent.event, sent.data)
     if (meaning === "terminal") return this.#steps.terminal(bytes)
-    if (meaning === "content" && sent !== undefined) this.#learn(event, sent)
+    if (meaning === "content" && sent !== undefined) this.#learn(event, sent, bytes)
     return this.#steps.step(meaning === "content", bytes)
   }
 
@@ -104,13 +125,26 @@ export class RelayedStream implements StreamReader {
     return -1
   }
 
-  #learn(came: SseEvent, sent: SseEvent): void {
+  #learn(came: SseEvent, sent: SseEvent, bytes: string): void {
     if (this.#inVain === MOST_IN_VAIN) return
-    const template = EventTemplate.of(came, sent, this.#stream.open)
+    const template = this.#templateFor(came, sent, bytes)
     if (template === undefined) return
     this.#inVain++
     this.#templates.unshift(template)
     if (this.#templates.length > MOST_TEMPLATES) this.#templates.pop()
+  }
+
+  #templateFor(came: SseEvent, sent: SseEvent, bytes: string): EventTemplate | undefined {
+    const text = encodeSse(came.event, came.data)
+    for (const shape of this.#shapes) {
+      const template = shape.templateFor(text, bytes)
+      if (template !== undefined) return template
+    }
+    const shape = EventShape.of(came, sent, this.#stream.open)
+    if (shape === undefined) return undefined
+    this.#shapes.unshift(shape)
+    if (this.#shapes.length > MOST_TEMPLATES) this.#shapes.pop()
+    return shape.templateFor(text, bytes)
   }
 }
 

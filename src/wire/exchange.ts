@@ -7,7 +7,7 @@ import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { GatheredStream, RelayedStream, TranslatedStream } from "./backend-stream.ts"
+import { GatheredStream, RelayedStream, shapesFor, TranslatedStream } from "./backend-stream.ts"
 import { converseFormat } from "./bedrock/format.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath } from "./bedrock/model.ts"
@@ -201,7 +201,7 @@ const reading = (
   },
   streamReader: (view) =>
     prompt === undefined
-      ? new RelayedStream(backend.stream(view))
+      ? new RelayedStream(backend.stream(view), shapesFor(client.endpoint, view))
       : new TranslatedStream(backend.stream({ ...view, includeUsage: true }, prompt), client.eventEncoder(view)),
   gather: (mostLength) => gathered(backend, mostLength),
 })

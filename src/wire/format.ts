@@ -10,7 +10,7 @@ import type { Prompt } from "../language/prompt.ts"
 import type { ModelRequest, Endpoint, Forwarding, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
-import type { OpenPlaces } from "./shared/event-template.ts"
+import type { OpenPlaces } from "./shared/json-gaps.ts"
 import type { SseEvent, WaitingEvents } from "./sse.ts"
 
 export interface Format {

@@ -2,12 +2,13 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
 import type { JsonObject } from "../../src/language/json.ts"
-import { RelayedStream, TranslatedStream } from "../../src/wire/backend-stream.ts"
+import { RelayedStream, shapesFor, TranslatedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream as chat } from "../../src/wire/chat/events-in.ts"
 import type { BackendStream, ClientView } from "../../src/wire/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { backendStream as messages } from "../../src/wire/messages/events-in.ts"
 import { backendStream as responses } from "../../src/wire/responses/events-in.ts"
+import type { EventShape } from "../../src/wire/shared/event-template.ts"
 import { encodeSse, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 import { emptyPrompt } from "./chat/ask.ts"
 import { fixture, kinds, parse, sent } from "./replay.ts"
@@ -75,7 +76,7 @@ const view: ClientView = { model: "catalogue/model", includeUsage: false }
 /** The same reader without its fast way. */
 function slow(format: Format, view: ClientView): RelayedStream {
   const events = formats[format](view)
-  Object.defineProperty(events, "open", { value: { texts: new Set() } })
+  Object.defineProperty(events, "open", { value: { texts: new Set(), ofStream: new Set() } })
   return new RelayedStream(events)
 }
 
@@ -137,8 +138,10 @@ const odd = fc.constantFrom(
 )
 
 describe.each(Object.entries(shapes))("%s", (_, [format, shape]) => {
+  // Kept from stream to stream, of clients with different views, which are kept apart where it matters for speed.
+  const shapes: EventShape[] = []
   const both = (views: ClientView, events: readonly SseEvent[]) => {
-    const fast = new RelayedStream(formats[format](views))
+    const fast = new RelayedStream(formats[format](views), shapes)
     const sure = slow(format, views)
     for (const one of events) {
       expect(fast.read(one)).toEqual(sure.read(one))
@@ -216,7 +219,7 @@ describe.each(Object.entries(shapes))("%s", (_, [format, shape]) => {
         const bytes = new TextEncoder().encode(
           events.map((one, place) => (framings[texts[place]?.[1] ?? 0] ?? framings[0]!)(one)).join(""),
         )
-        const fast = new RelayedStream(formats[format]({ ...view, includeUsage }))
+        const fast = new RelayedStream(formats[format]({ ...view, includeUsage }), shapes)
         const sure = slow(format, { ...view, includeUsage })
         const out: string[] = []
         const parser = new SseParser()
@@ -267,6 +270,76 @@ describe.each(Object.entries(shapes))("%s", (_, [format, shape]) => {
 })
 
 const choice = (index: number, text: string) => event(`{"choices":[{"index":${index},"delta":{"content":"${text}"}}]}`)
+
+const OTHER_STREAMS: Readonly<Record<Format, (text: string, stream: number) => SseEvent>> = {
+  chat: (text, stream) =>
+    event(
+      `{"id":"chatcmpl-${stream}","created":${17 + stream},"model":"backend-model","system_fingerprint":"fp_${stream}",` +
+        `"choices":[{"index":0,"delta":{"content":"${text}"}}],"usage":null}`,
+    ),
+  messages: (text, stream) =>
+    event(
+      `{"type":"content_block_delta","index":${stream},"delta":{"type":"text_delta","text":"${text}"}}`,
+      "content_block_delta",
+    ),
+  responses: (text, stream) =>
+    event(
+      `{"type":"response.output_text.delta","sequence_number":${stream},"item_id":"msg_${stream}","output_index":0,"content_index":0,"delta":"${text}"}`,
+      "response.output_text.delta",
+    ),
+}
+
+describe.each(["chat", "messages", "responses"] as const)("what a %s stream taught", (format) => {
+  const make = OTHER_STREAMS[format]
+
+  test("serves the next, whose id and time are others, and nothing of one goes into another", () => {
+    const shapes: EventShape[] = []
+    for (let stream = 0; stream < 5; stream++) {
+      const fast = new RelayedStream(formats[format](view), shapes)
+      const sure = slow(format, view)
+      for (const text of ["a", "b\\u0041", "c"]) {
+        const one = make(text, stream)
+        expect(fast.read(one)).toEqual(sure.read(one))
+      }
+      expect(fast.position()).toEqual(sure.position())
+    }
+    expect(shapes).toHaveLength(1)
+  })
+
+  test("is of no use where something else is different, and says nothing false there", () => {
+    const shapes: EventShape[] = []
+    fc.assert(
+      fc.property(
+        fc.nat(),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        fc.string({ maxLength: 3 }),
+        (stream, where, put) => {
+          const { event: name, data } = make("a", stream)
+          const at = Math.floor(where * data.length)
+          const fast = new RelayedStream(formats[format](view), shapes)
+          const sure = slow(format, view)
+          for (const one of [
+            event(data.slice(0, at) + put + data.slice(at), name),
+            make("b", stream),
+            make("c", stream),
+          ])
+            expect(fast.read(one)).toEqual(sure.read(one))
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+})
+
+test("streams of one model and view share what they learned, and others do not", () => {
+  const shapes = shapesFor("chat", view)
+  expect(shapesFor("chat", { ...view })).toBe(shapes)
+  expect(shapesFor("messages", view)).not.toBe(shapes)
+  expect(shapesFor("chat", { ...view, includeUsage: true })).not.toBe(shapes)
+  expect(shapesFor("chat", { ...view, model: "another" })).not.toBe(shapes)
+  for (let n = 0; n < 1_000; n++) shapesFor("chat", { ...view, model: `model-${n}` })
+  expect(shapesFor("chat", view)).not.toBe(shapes)
+})
 
 test("shapes that take turns are all remembered, and one that is never seen again costs nothing for ever", () => {
   const { events, read } = counted("chat")

@@ -19,7 +19,7 @@ export const backendStream = (_: ClientView, prompt?: Prompt): BackendStream => 
 
 /** No client speaks it, so nothing of it is sent as it is. */
 class ConverseStream implements BackendStream {
-  readonly open = { texts: new Set<string>() }
+  readonly open = { texts: new Set<string>(), ofStream: new Set<string>() }
   readonly #decoder: EventDecoder | undefined
   #usage: Json | undefined
 

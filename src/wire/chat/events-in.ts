@@ -29,6 +29,7 @@ const OPEN = {
     "choices.delta.tool_calls.custom.input",
     "obfuscation",
   ]),
+  ofStream: new Set(["id", "created", "system_fingerprint"]),
 }
 
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ChatStream(view, prompt)

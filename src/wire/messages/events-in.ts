@@ -18,7 +18,10 @@ import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 
 /** What a model writes. */
-const OPEN = { texts: new Set(["delta.text", "delta.thinking", "delta.partial_json"]) }
+const OPEN = {
+  texts: new Set(["delta.text", "delta.thinking", "delta.partial_json"]),
+  ofStream: new Set(["index"]),
+}
 
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new MessagesStream(view, prompt)
 

@@ -19,7 +19,11 @@ import { answerParts, backendSide, type Side } from "./items-in.ts"
 import { nameOf } from "./tools.ts"
 
 /** What a model writes, and what a vendor pads events with. */
-const OPEN = { texts: new Set(["delta", "obfuscation"]), number: "sequence_number" }
+const OPEN = {
+  texts: new Set(["delta", "obfuscation"]),
+  ofStream: new Set(["item_id", "output_index", "content_index"]),
+  number: "sequence_number",
+}
 
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ResponseStream(view, prompt)
 
