@@ -273,7 +273,9 @@ test(
   "a charge that was booked, unknown to the gateway, is taken back from who was told 503",
   async () => {
     const before = await ask("chat", fast.chat, false)
-    const calls = [true, false].map((stream) => ask("messages", fast.messages, stream))
+    // Slow enough for the stream's opening to be written, and so for its head to go, before the settlement.
+    const paced = await models("pace=40")
+    const calls = [true, false].map((stream) => ask("messages", paced.messages, stream))
     await proxy.dropReplyTo(SETTLING)
     proxy.refuse()
     proxy.cut()
