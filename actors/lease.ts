@@ -13,8 +13,8 @@ export interface VersionedLease extends Lease {
 }
 
 /** A lease that has grown. */
-export interface Growth {
-  readonly lease: VersionedLease
+export interface Growth<L extends VersionedLease = VersionedLease> {
+  readonly lease: L
   /** There is more, free or with other processes, which were asked for it if this was not enough. */
   readonly more: boolean
   /** Of a budget: what was spent of it, and not under this lease. */

@@ -20,7 +20,7 @@ export function networkOf(address: string): string {
 }
 
 /** This machine's own: nobody else can call from there. */
-export const isLoopback = (network: string): boolean =>
+export const isLoopbackNetwork = (network: string): boolean =>
   network === "0:0:0:0::/64" || (isIPv4(network) && network.startsWith("127."))
 
 const numbers = (text: string) => (text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16)))

@@ -6,7 +6,7 @@
  */
 import { Failure } from "../failure/failure.ts"
 import type { SignUpLimits, SignUpStore } from "../store/sign-ups.ts"
-import { isLoopback, networkOf } from "./network.ts"
+import { isLoopbackNetwork, networkOf } from "./network.ts"
 import { Pace } from "./pace.ts"
 
 const PACE = { free: 10, everyMs: 1_000, remembered: 10_000 }
@@ -35,7 +35,7 @@ export class SignUps {
   /** Counts one from this address, when its time has come. */
   async admit(address: string): Promise<void | Failure> {
     const network = networkOf(address)
-    if (isLoopback(network)) return undefined
+    if (isLoopbackNetwork(network)) return undefined
     const now = this.#now()
     const waitMs = this.#pace.waitMs(network, now)
     if (waitMs > LONGEST_WAIT_MS) return tooMany(waitMs / 1_000)

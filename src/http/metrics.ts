@@ -127,7 +127,8 @@ export class Metrics {
       set({ kind: "external" }, external)
     })
     this.#gauge("process_descriptors", "File descriptors: a connection takes one.", ["state"], async (set) => {
-      const seen = await descriptors.look()
+      // Where that fails, it fails as a chore too, which is logged.
+      const seen = await descriptors.look().catch(() => undefined)
       if (seen === undefined) return
       set({ state: "open" }, seen.open)
       set({ state: "limit" }, seen.limit)

@@ -1,11 +1,11 @@
 /** What the actors of one process read and lease of the store; each is repeated within its deadline, or fails. */
 import type { AccountLease } from "../../actors/account.ts"
 import type { LoadedKey } from "../../actors/key.ts"
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { type BudgetPeriod, budgetStatements, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
 import type { Database } from "./database.ts"
-import { type Grown, growLease, returnLease } from "./leases.ts"
+import { growLease, returnLease } from "./leases.ts"
 import { keyStatements, loadKey } from "./live-keys.ts"
 
 /** Everything throws `DatabaseUnavailable` when Postgres did not answer: then it is unknown whether it was done. */
@@ -20,7 +20,7 @@ export interface ActorStore {
     written?: (accountId: string) => Promise<void>,
   ): Promise<LoadedKey | undefined>
   /** `version` as it is known, 0 at first. Undefined when there is no such account, or this process was closed by another. */
-  growLease(accountId: string, short: Micro, version: number): Promise<Grown<AccountLease> | undefined>
+  growLease(accountId: string, short: Micro, version: number): Promise<Growth<AccountLease> | undefined>
   /** `returned` is cumulative. Undefined when the lease is not open any more. */
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
   /** Undefined when this process was closed by another. */

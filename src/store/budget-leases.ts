@@ -2,11 +2,10 @@
  * Leases of a key's budget of one period: like those of an account (leases.ts), with the limit less what was spent in
  * place of the balance. Micro-rupiah, cumulative. A limit that was lowered under what is leased leaves nothing free.
  */
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
-import type { Grown } from "./leases.ts"
 
 export interface BudgetPeriod {
   readonly keyId: string
@@ -15,10 +14,7 @@ export interface BudgetPeriod {
   readonly start: number
 }
 
-export interface GrownBudget extends Grown<VersionedLease> {
-  /** Spent of the budget, and not under this lease. */
-  readonly elsewhere: Micro
-}
+export type GrownBudget = Required<Growth>
 
 interface Row {
   readonly granted_micro: bigint

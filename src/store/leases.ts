@@ -3,15 +3,9 @@
  * process that is alone leases all there is; where others live it takes half of what is free, so that they do not fight.
  */
 import type { AccountLease } from "../../actors/account.ts"
+import type { Growth } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
-
-/** A lease that was asked to grow. */
-export interface Grown<L> {
-  readonly lease: L
-  /** There is more, free or with other processes. */
-  readonly more: boolean
-}
 
 interface Row {
   readonly id: bigint
@@ -45,7 +39,7 @@ export async function growLease(
   accountId: string,
   short: Micro,
   version: number,
-): Promise<Grown<AccountLease> | undefined> {
+): Promise<Growth<AccountLease> | undefined> {
   const grow = () => database.run((sql) => grown(sql, processId, accountId, short, version), again)
   // A lease that was opened while the statement waited is one that it could not see.
   const row = (await grow())[0] ?? (await grow())[0]

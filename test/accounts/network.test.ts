@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isLoopback, networkOf } from "../../src/accounts/network.ts"
+import { isLoopbackNetwork, networkOf } from "../../src/accounts/network.ts"
 
 test.each([
   ["192.0.2.1", "192.0.2.1"],
@@ -18,7 +18,7 @@ test.each([
 
 test("loopback is this machine's own, and nothing else is", () => {
   for (const address of ["127.0.0.1", "127.255.0.3", "::1", "::ffff:127.0.0.1"])
-    expect([address, isLoopback(networkOf(address))]).toEqual([address, true])
+    expect([address, isLoopbackNetwork(networkOf(address))]).toEqual([address, true])
   for (const address of ["128.0.0.1", "10.0.0.1", "192.168.1.1", "", "127.example", "2001:db8::1"])
-    expect([address, isLoopback(networkOf(address))]).toEqual([address, false])
+    expect([address, isLoopbackNetwork(networkOf(address))]).toEqual([address, false])
 })

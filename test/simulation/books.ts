@@ -5,12 +5,11 @@
  */
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { BudgetPeriod, BudgetStatements } from "../../src/store/budget-leases.ts"
-import type { Grown } from "../../src/store/leases.ts"
 import type { KeyStatements } from "../../src/store/live-keys.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type { ProcessStatements } from "../../src/store/process-statements.ts"
@@ -34,7 +33,7 @@ export interface Books extends ProcessStatements, BudgetStatements, KeyStatement
     accountId: string,
     short: Micro,
     version: number,
-  ): Promise<Grown<AccountLease> | undefined>
+  ): Promise<Growth<AccountLease> | undefined>
   /** Undefined when the lease is not open any more. */
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
   returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined>

@@ -7,11 +7,10 @@ import type { KeyRecord, Spent } from "../../actors/key.ts"
 import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { CalendarPeriod, PeriodStarts } from "../../actors/period.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
-import type { Grown } from "../../src/store/leases.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type { Books, KeyBudget, NewKey, NewTopUp } from "./books.ts"
 import type { Dump } from "./dump.ts"
@@ -146,7 +145,7 @@ export class ModelBooks implements Books {
     accountId: string,
     short: Micro,
     version: number,
-  ): Promise<Grown<AccountLease> | undefined> {
+  ): Promise<Growth<AccountLease> | undefined> {
     return growLease(this.#tables, processId, accountId, short, version)
   }
 

@@ -1,9 +1,8 @@
 /** Leases of the books in memory, as the statements of `src/store/leases.ts` and `budget-leases.ts` move them. Micro-rupiah. */
 import type { AccountLease } from "../../actors/account.ts"
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
-import type { Grown } from "../../src/store/leases.ts"
 import { type ModelKey, type ModelLease, put, spendId, type Tables } from "./model-tables.ts"
 
 type Sums = Record<"granted" | "returned" | "settled", bigint> & { version: number }
@@ -14,7 +13,7 @@ export function growLease(
   accountId: string,
   short: Micro,
   version: number,
-): Grown<AccountLease> | undefined {
+): Growth<AccountLease> | undefined {
   const balance = tables.balances.get(accountId)
   if (balance === undefined || !tables.lives(processId)) return undefined
   const free = balance.posted - balance.leased

@@ -2,7 +2,7 @@
  * Books in a real database, kept by the product's own functions: what `model-books.ts` is held against. On the embedded
  * database, whose sessions are one, session locks are only remembered here, and nobody listens to notices.
  */
-import type { VersionedLease } from "../../actors/lease.ts"
+import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { KeyRecord, Spent } from "../../actors/key.ts"
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
@@ -20,7 +20,7 @@ import {
   returnBudget,
 } from "../../src/store/budget-leases.ts"
 import { Connection } from "../../src/store/connection.ts"
-import { type Grown, growLease, returnLease } from "../../src/store/leases.ts"
+import { growLease, returnLease } from "../../src/store/leases.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import { type KeyStatements, keyStatements } from "../../src/store/live-keys.ts"
 import { type Notice, parseNotice } from "../../src/store/notices.ts"
@@ -142,7 +142,7 @@ export class SqlBooks implements Books, AsyncDisposable {
     accountId: string,
     short: Micro,
     version: number,
-  ): Promise<Grown<AccountLease> | undefined> {
+  ): Promise<Growth<AccountLease> | undefined> {
     return growLease(this.#target.db, processId, accountId, short, version)
   }
 

@@ -13,6 +13,7 @@ import {
   renameSync,
   rmSync,
   statfsSync,
+  statSync,
 } from "node:fs"
 import { hostname, tmpdir } from "node:os"
 import { join } from "node:path"
@@ -33,6 +34,12 @@ const fingerprint = new Bun.CryptoHasher("sha256")
   .update(migrations.map(({ name, sql }) => `${name}\0${sql}\0`).join(""))
   .digest("hex")
   .slice(0, 16)
+
+/**
+ * A canary changes the product while it is loaded, migrations too. What is made of a changed one is of no use to anybody else,
+ * so it is kept where what this process leaves behind is removed.
+ */
+const isChanged = Bun.env["LOKET_CANARY"] !== undefined
 
 /** An address to test against, and how to be rid of what is there. */
 export interface Place {
@@ -173,23 +180,41 @@ function isAlive(pid: string): boolean {
   }
 }
 
-/** Made aside and renamed into place, so that test processes that start together do not meet a half-made one. */
+let changedTemplate: Promise<string> | undefined
+
 async function embeddedTemplate(): Promise<string> {
   const cache = join(import.meta.dir, "../../node_modules/.cache/loket")
   const made = join(cache, `database-${fingerprint}`)
   if (existsSync(made)) return made
+  if (isChanged) return await (changedTemplate ??= makeTemplate(scratchDirectory()))
   mkdirSync(cache, { recursive: true })
-  const aside = mkdtempSync(join(cache, "unfinished-"))
-  const embedded = await openEmbedded({ dataDir: aside })
-  await migrate(embedded.url)
-  await embedded.close()
+  // Made aside and renamed into place, so that test processes that start together do not meet a half-made one.
+  const aside = await makeTemplate(mkdtempSync(join(cache, "unfinished-")))
   try {
     renameSync(aside, made)
   } catch (error) {
     rmSync(aside, { recursive: true, force: true })
     if (!existsSync(made)) throw error
   }
+  removeOld(cache)
   return made
+}
+
+async function makeTemplate(dataDir: string): Promise<string> {
+  const embedded = await openEmbedded({ dataDir })
+  await migrate(embedded.url)
+  await embedded.close()
+  return dataDir
+}
+
+/** Other versions' templates, and what was never finished: 40 MB each. One that is needed after all is made again. */
+function removeOld(cache: string): void {
+  const aDayAgo = Date.now() - 24 * 60 * 60 * 1_000
+  for (const name of readdirSync(cache)) {
+    const path = join(cache, name)
+    const stat = statSync(path, { throwIfNoEntry: false })
+    if (stat !== undefined && stat.mtimeMs < aDayAgo) rmSync(path, { recursive: true, force: true })
+  }
 }
 
 // ---- A server -------------------------------------------------------------------------------------------------------
@@ -226,17 +251,29 @@ async function dropAbandoned(sql: Sql): Promise<void> {
 
 async function serverTemplate(): Promise<string> {
   const name = `loket_template_${fingerprint}`
+  let there = false
   await administer(async (sql) => {
     // One process makes it; the others wait for it here.
     await sql`select pg_advisory_lock(hashtextextended(${name}, 0))`
-    const existing = await sql`select from pg_database where datname = ${name}`
-    if (existing.length > 0) return
+    there = (await sql`select from pg_database where datname = ${name}`).length > 0
+    if (there || isChanged) return
     const aside = `${name}_unfinished`
     await sql.unsafe(`drop database if exists ${aside} with (force)`)
-    await sql.unsafe(`create database ${aside}`)
-    await migrate(urlOf(aside))
+    await makeServerTemplate(sql, aside)
     await sql.unsafe(`alter database ${aside} rename to ${name}`)
+    there = true
   })
+  return there ? name : await (changedTemplate ??= ownServerTemplate())
+}
+
+async function makeServerTemplate(sql: Sql, name: string): Promise<void> {
+  await sql.unsafe(`create database ${name}`)
+  await migrate(urlOf(name))
+}
+
+async function ownServerTemplate(): Promise<string> {
+  const name = databaseName()
+  await administer((sql) => makeServerTemplate(sql, name))
   return name
 }
 
