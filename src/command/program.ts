@@ -9,7 +9,7 @@ const WIDTH = 100
 /** Runs one command to its end, and returns the exit code. What is wrong goes to standard error. */
 export async function runProgram(args: readonly string[]): Promise<number> {
   try {
-    await program().parseAsync([...args], { from: "user" })
+    await program().parseAsync(helpLast(args), { from: "user" })
     return Number(process.exitCode ?? 0)
   } catch (error) {
     // It has been told already; help that was asked for is no error, and help that was not is a wrong use.
@@ -18,6 +18,10 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     return error instanceof CommandFailure ? error.exitCode : 1
   }
 }
+
+/** `loket help seed` is `loket seed --help`. */
+const helpLast = ([first, ...others]: readonly string[]): string[] =>
+  first === "help" ? [...others, "--help"] : first === undefined ? [] : [first, ...others]
 
 export function program(): CommandUnknownOpts {
   const loket = new Command("loket")

@@ -56,7 +56,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   if (isOpenDev)
     log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
-  const server = await startServer({
+  const starting = startServer({
     config,
     log,
     catalogueFile,
@@ -65,6 +65,10 @@ async function serve(mode: "dev" | "start"): Promise<void> {
       log.error("fatal", { reason })
       process.exit(1)
     },
+  })
+  const server = await starting.catch((error: unknown) => {
+    console.error("it does not start; `loket doctor` looks for the cause, and says what to do about it:")
+    throw error
   })
 
   const { promise: stopped, resolve, reject } = Promise.withResolvers<void>()

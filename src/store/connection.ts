@@ -57,6 +57,11 @@ export class Connection {
     return this.#closed
   }
 
+  /** On this machine, as the server sees it too unless something stands between; undefined of a unix socket. */
+  get localPort(): number | undefined {
+    return this.#overNetwork ? this.#socket?.localPort : undefined
+  }
+
   /** Tells the server what it has to know, and asks what it is. Before anything else; rejects when the connection is lost. */
   async prepare(): Promise<ServerState> {
     const { promise: lost, reject } = Promise.withResolvers<never>()

@@ -116,6 +116,13 @@ const rows: readonly Row[] = [
     remedy: /set DATABASE_URL/,
   },
   {
+    seeded: "commits that are not synced",
+    env: () => ({ EMBEDDED_SYNC: "false" }),
+    state: "look",
+    what: /EMBEDDED_SYNC is false/,
+    remedy: /money to lose/,
+  },
+  {
     seeded: "plain HTTP for others",
     env: () => ({ HOST: "0.0.0.0" }),
     state: "look",

@@ -80,6 +80,13 @@ test("what is not understood exits with 2, names what was likely meant, and wher
   }
 })
 
+test("help is a word too", async () => {
+  const flag = await loket("account", "adjust", "--help")
+  expect(flag).toMatchObject({ code: 0, said: expect.stringContaining("Usage: loket account adjust") })
+  expect(await loket("help", "account", "adjust")).toEqual(flag)
+  expect((await loket("help")).said).toStartWith("Usage: loket <command>")
+})
+
 test("what fails exits with 1 and one sentence, without a stack", async () => {
   const { code, said, complaint } = await loket("start")
   expect({ code, said }).toEqual({ code: 1, said: "" })

@@ -100,7 +100,7 @@ async function ofPrimary(address: string, url: string, ownConnections: number): 
     if (found === undefined) throw new Error("no answer")
     return [
       ...server(found, performance.now() - began),
-      ...(await pooling(url)),
+      ...((await pooling(url)) ?? between(found, connection)),
       ...connections(found, ownConnections),
       ...encryption(found, address),
       clockFinding("the database", found.now.getTime() / 1_000 - Date.now() / 1_000),
@@ -143,6 +143,7 @@ interface Settings {
   readonly version: number
   readonly encoding: string
   readonly encrypted: boolean | null
+  readonly client_port: number | null
   readonly now: Date
   readonly most: number
   readonly role_most: number
@@ -153,7 +154,7 @@ interface Settings {
 const readSettings = (sql: Sql) => sql<Settings[]>`
   select current_user::text as user, current_setting('server_version_num')::int as version,
     pg_encoding_to_char(encoding) as encoding,
-    (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as encrypted, clock_timestamp() as now,
+    (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as encrypted, inet_client_port() as client_port, clock_timestamp() as now,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as most,
     (select rolconnlimit from pg_roles where rolname = current_user) as role_most,
     (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
@@ -199,11 +200,11 @@ function server({ version, encoding, set }: Settings, tookMs: number): Finding[]
   return found.length > 0 ? found : [ok(`PostgreSQL ${major}, with settings that keep what is acknowledged`)]
 }
 
-async function pooling(url: string): Promise<Finding[]> {
+async function pooling(url: string): Promise<Finding[] | undefined> {
   const servers = new Servers(url)
   try {
     await proveSessions(servers)
-    return []
+    return undefined
   } catch (error) {
     if (!(error instanceof SessionsShared)) throw error
     const remedy = "set pool_mode = session for this database in the pooler, or connect past it"
@@ -212,6 +213,17 @@ async function pooling(url: string): Promise<Finding[]> {
     await servers.close()
   }
 }
+
+/** What stands between has another port at the server than we have here. */
+const between = ({ client_port: seen }: Settings, { localPort }: Connection): Finding[] =>
+  localPort === undefined || seen === null || seen <= 0 || seen === localPort
+    ? []
+    : [
+        look(
+          "a pooler, a proxy or address translation stands between: the server's keepalives watch that, and not this machine",
+          "in a pooler set tcp_keepidle=4, tcp_keepintvl=2, tcp_keepcnt=2 and tcp_user_timeout=8000 (docs/operating/poolers.md); else a machine that vanishes keeps its money for two hours",
+        ),
+      ]
 
 function connections({ most, role_most: ofRole, used }: Settings, own: number): Finding[] {
   const wanted = own + OTHER_CONNECTIONS

@@ -58,6 +58,13 @@ function listening(config: Config): Finding[] {
         "set DATABASE_URL to a PostgreSQL server, or unset REUSE_PORT",
       ),
     )
+  if (DATABASE_URL === undefined && !config.EMBEDDED_SYNC)
+    found.push(
+      look(
+        "EMBEDDED_SYNC is false: a power cut loses calls and payments that were confirmed",
+        "unset it where there is money to lose",
+      ),
+    )
   if (!isLoopback(HOST)) {
     found.push(
       look(

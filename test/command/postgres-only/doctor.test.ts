@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Connection } from "../../../src/store/connection.ts"
 import { directConnection, openPlace, type Place } from "../../store/scratch.ts"
+import { openFaultProxy } from "../../store/fault-proxy.ts"
 import { loket } from "../loket.ts"
 
 const dataDir = mkdtempSync(join(tmpdir(), "loket-doctor-"))
@@ -106,4 +107,11 @@ test("of several servers one has to take writes; a standby or one that is away b
   expect(await said("postgres://a@one,,two/db")).toMatch(
     /WRONG +DATABASE_URL names the host "".* → write DATABASE_URL as/,
   )
+})
+
+test("what stands between this machine and the server is named, with what keepalives mean there", async () => {
+  expect(await said()).not.toContain("stands between")
+  const proxy = await openFaultProxy(place.url)
+  expect(await said(proxy.url)).toMatch(/look +a pooler, a proxy .* stands between.* → .*tcp_user_timeout=8000/)
+  await proxy.close()
 })
