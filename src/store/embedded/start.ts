@@ -109,14 +109,25 @@ async function create(directory: string, assets: PGliteOptions): Promise<void> {
   sync(dirname(directory))
 }
 
+/** As PGlite calls the directory of its files. */
+const ITS_DIRECTORY = "/pglite/data"
+
 /** What Postgres says when it cannot start is on its log alone. */
 async function open(files: SyncedFiles, assets: PGliteOptions): Promise<PGlite> {
-  const lastWords: string[] = []
-  const onStderr = (line: string) => /\b(?:FATAL|PANIC|ERROR): /.test(line) && lastWords.push(line.trim()) > 0
+  const reasons: string[] = []
+  let lastLine: string | undefined
+  const onStderr = (line: string) => {
+    lastLine = line.trim() || lastLine
+    // Without its time and process.
+    const reason = /\b(?:FATAL|PANIC|ERROR): .*/.exec(line)?.[0]
+    if (reason !== undefined) reasons.push(reason.replace(/\s+/g, " ").trim())
+    return true
+  }
   try {
     return await PGlite.create({ ...assets, fs: files, startParams: syncedStart, onStderr })
   } catch (error) {
-    throw lastWords.length > 0 ? new Error(lastWords.join("; "), { cause: error }) : error
+    const said = reasons.length > 0 ? reasons.join("; ") : lastLine
+    throw said === undefined ? error : new Error(said.replaceAll(ITS_DIRECTORY, files.directory), { cause: error })
   }
 }
 

@@ -46,14 +46,14 @@ const isDirectory = ({ mode }: Node): boolean => (mode & 0o170000) === 0o040000
 const isOfTheLog = (path: string): boolean => path.includes("/pg_wal/")
 
 export class SyncedFiles extends NodeFS {
-  readonly #directory: string
+  readonly directory: string
   readonly #syncsCommits: boolean
   #syncsLog = true
 
   /** Without `syncsCommits` the log is left to the operating system between a start, a checkpoint and a stop. */
   constructor(directory: string, syncsCommits: boolean) {
     super(directory)
-    this.#directory = directory
+    this.directory = directory
     this.#syncsCommits = syncsCommits
   }
 
@@ -68,7 +68,7 @@ export class SyncedFiles extends NodeFS {
    */
   beforeTables(): void {
     if (this.#syncsLog) return
-    const log = join(this.#directory, "pg_wal")
+    const log = join(this.directory, "pg_wal")
     for (const name of readdirSync(log)) if (/^[0-9A-F]{24}$/.test(name)) sync(join(log, name))
     sync(log)
     this.#syncsLog = true

@@ -132,6 +132,29 @@ test("what Postgres itself cannot start is told in Postgres' words, with the dir
   await (await openEmbedded({ dataDir })).close()
 })
 
+const unstartable: readonly { readonly name: string; readonly says: RegExp; readonly damage: () => void }[] = [
+  { name: "settings", says: /start: .*postgresql\.conf/, damage: () => rmSync(file("postgresql.conf")) },
+  {
+    name: "map of files",
+    says: /start: FATAL: could not open file "global\/pg_filenode.map"/,
+    damage: () => rmSync(file("global/pg_filenode.map")),
+  },
+  { name: "tables", says: /start: FATAL: /, damage: () => rmSync(file("base"), { recursive: true }) },
+]
+
+for (const { name, says, damage } of unstartable) {
+  test(`a database without its ${name} is refused in one line that says what is missing and what to do`, async () => {
+    damage()
+    const error = await openEmbedded({ dataDir }).catch((thrown: unknown) => thrown)
+    const said = error instanceof Error ? error.message : ""
+    expect(said).toMatch(says)
+    expect(said).toMatch(/restore a backup.*another DATA_DIR/)
+    expect(said).not.toContain("/pglite/")
+    expect(said.split("\n").length).toBe(1)
+    expect(said.length).toBeLessThan(500)
+  })
+}
+
 test("a lock file that is none is explained, and left alone", async () => {
   writeFileSync(join(dataDir, "lock"), "not a lock, and longer than the header of one ".repeat(10))
   const error = await openEmbedded({ dataDir }).catch((thrown: unknown) => thrown)

@@ -47,16 +47,10 @@ interface RealFiles {
 const isDirectory = ({ mode }: Node): boolean => (mode & 0o170000) === 0o040000
 
 export class RecordedFiles extends SyncedFiles {
-  readonly #root: string
   readonly #changes: Change[] = []
   /** Which file a path is now; a path that is not here is itself. */
   readonly #now = new Map<string, string>()
   #realPath: (node: Node) => string = () => ""
-
-  constructor(directory: string, syncsCommits: boolean) {
-    super(directory, syncsCommits)
-    this.#root = directory
-  }
 
   /** How much was done so far. */
   get moment(): number {
@@ -122,7 +116,7 @@ export class RecordedFiles extends SyncedFiles {
   }
 
   #pathOf(node: Node): string {
-    return relative(this.#root, this.#realPath(node))
+    return relative(this.directory, this.#realPath(node))
   }
 
   #fileOf(node: Node): string {
