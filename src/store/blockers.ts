@@ -2,6 +2,7 @@
  * Who holds a lock that a statement waits for, so that the log names whom an operator has to end. Looked for on a connection of
  * its own, because those of a pool may all be waiting. Times in milliseconds unless a name says otherwise.
  */
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { within } from "./deadline.ts"
 import type { Servers } from "./servers.ts"
 
@@ -38,10 +39,10 @@ export class Blockers {
 
   /** Looks what the session waits for, if its statement takes long. Disposed of when it has ended. */
   watch(session: number | undefined): Disposable {
-    const timer = setTimeout(() => {
+    const timer = systemClock.after(LOOK_AFTER_MS, () => {
       if (session !== undefined && !this.#looking) void this.#look(session)
-    }, LOOK_AFTER_MS)
-    return { [Symbol.dispose]: () => clearTimeout(timer) }
+    })
+    return { [Symbol.dispose]: () => timer.cancel() }
   }
 
   /** Never throws: where nobody can be asked, nobody is named. */

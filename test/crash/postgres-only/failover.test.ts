@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Servers } from "../../../src/store/servers.ts"
 import { reconcile } from "../../money/reconcile.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 import { PostgresServer } from "../torture/server.ts"
@@ -130,6 +131,41 @@ test("a primary that was left is not written to: not by who runs, nor by who sta
   expect(await gateway.stop()).toBe(0)
   await two.admin(reconcile)
 }, 120_000)
+
+test("of two systems that have nothing in common none is chosen, and a process keeps to the one that it began on", async () => {
+  if (!ready) return
+  const other = stack.use((await PostgresServer.build())!)
+  const open = () => {
+    const servers = new Servers(bothOf(one, other))
+    stack.defer(() => servers.close())
+    return servers
+  }
+  const connect = (servers: Servers) => servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })
+  const why = (servers: Servers) => connect(servers).then(String, (error: Error) => error.message)
+  expect(await why(open())).toBe(`${hostOf(one)} and ${hostOf(other)} both take writes: stop one of them`)
+
+  await other.stop("fast")
+  const servers = open()
+  const connection = await connect(servers)
+  // It is not asked to choose any more: it has begun.
+  await other.start()
+  await Bun.sleep(3_000)
+  expect(connection.closed).toBeFalse()
+  connection.discard()
+  await one.stop("fast")
+  expect(await why(servers)).toContain(`${hostOf(other)} is another database system than before`)
+  await one.start()
+  await Bun.sleep(300)
+  ;(await connect(servers)).discard()
+}, 60_000)
+
+test("one server by two names is one server", async () => {
+  if (!ready) return
+  const url = new URL(one.url)
+  const servers = new Servers(`postgres://postgres@127.0.0.1:${url.port},localhost:${url.port}/postgres`)
+  stack.defer(() => servers.close())
+  ;(await servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })).discard()
+}, 60_000)
 
 test("a standby alone is refused with a sentence that names it", async () => {
   if (!ready) return
