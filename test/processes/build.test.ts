@@ -3,6 +3,7 @@ import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { pagesOf } from "../pdf/files.ts"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
+import { NotifySocket } from "./notify-socket.ts"
 
 const root = join(import.meta.dir, "../..")
 
@@ -27,8 +28,11 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   if (built.exitCode !== 0) throw new Error(built.stderr.toString())
 
   using elsewhere = scratchDirectory()
-  await using dev = await DevProcess.start([binary], elsewhere.path, join(elsewhere.path, "data"))
+  using systemd = new NotifySocket()
+  const watched = { NOTIFY_SOCKET: systemd.address, WATCHDOG_USEC: "300000" }
+  await using dev = await DevProcess.start([binary], elsewhere.path, join(elsewhere.path, "data"), watched)
   expect((await dev.tryIt()).trimEnd()).toEndWith("data: [DONE]")
+  expect(new Set(systemd.heard())).toEqual(new Set(["READY=1", "WATCHDOG=1"]))
   // Large bodies are worked on by a worker that is inside too.
   const story = { model: "claude-haiku-4-5", messages: [{ role: "user", content: "x ".repeat(150_000) }] }
   const headers = { Authorization: `Bearer ${dev.banner.key}` }

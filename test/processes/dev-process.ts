@@ -28,10 +28,15 @@ export class DevProcess implements AsyncDisposable {
   }
 
   /** Starts `command dev` on a free port, with nothing of our own environment but the path, and waits for its banner. */
-  static async start(command: readonly string[], cwd: string, dataDir: string): Promise<DevProcess> {
+  static async start(
+    command: readonly string[],
+    cwd: string,
+    dataDir: string,
+    further: Readonly<Record<string, string>> = {},
+  ): Promise<DevProcess> {
     const child = Bun.spawn([...command, "dev"], {
       cwd,
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], PORT: "0", DATA_DIR: dataDir },
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], PORT: "0", DATA_DIR: dataDir, ...further },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
