@@ -28,6 +28,7 @@ export const detectors = {
   chains: ["test", "test/gateway/candidates.test.ts"],
   ledger: ["test", "test/actors/ledger.test.ts"],
   leases: ["test", "test/actors/leased-purse.test.ts"],
+  servers: ["test", "test/store/servers.test.ts"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const
 

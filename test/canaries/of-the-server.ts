@@ -31,4 +31,13 @@ export const serverCanaries: readonly Canary[] = [
     replace: "'short lock'",
     reason: /key prc_\d short/,
   },
+  {
+    detector: "servers",
+    name: "an old primary is written to",
+    means: "After a fail-over two servers take charges, and those of one are lost.",
+    file: "src/store/servers.ts",
+    find: "if (timeline < highest)",
+    replace: "if (timeline < highest - 100)",
+    reason: /makes a server an old primary/,
+  },
 ]

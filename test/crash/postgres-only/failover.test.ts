@@ -132,6 +132,8 @@ test("a primary that was left is not written to: not by who runs, nor by who sta
   await two.admin(reconcile)
 }, 120_000)
 
+const connect = (servers: Servers) => servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })
+
 test("of two systems that have nothing in common none is chosen, and a process keeps to the one that it began on", async () => {
   if (!ready) return
   const other = stack.use((await PostgresServer.build())!)
@@ -140,7 +142,6 @@ test("of two systems that have nothing in common none is chosen, and a process k
     stack.defer(() => servers.close())
     return servers
   }
-  const connect = (servers: Servers) => servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })
   const why = (servers: Servers) => connect(servers).then(String, (error: Error) => error.message)
   expect(await why(open())).toBe(`${hostOf(one)} and ${hostOf(other)} both take writes: stop one of them`)
 
@@ -164,7 +165,7 @@ test("one server by two names is one server", async () => {
   const url = new URL(one.url)
   const servers = new Servers(`postgres://postgres@127.0.0.1:${url.port},localhost:${url.port}/postgres`)
   stack.defer(() => servers.close())
-  ;(await servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })).discard()
+  ;(await connect(servers)).discard()
 }, 60_000)
 
 test("a standby alone is refused with a sentence that names it", async () => {
