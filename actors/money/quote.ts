@@ -6,7 +6,7 @@
  */
 import { larger, type Micro, micro, minus } from "./micro.ts"
 import { holdingRates, price, type Rates } from "./price.ts"
-import { noTokens, type Tokens } from "./tokens.ts"
+import type { Tokens } from "./tokens.ts"
 
 /** Tokens of a minimal answer (decisions §3). */
 const MINIMAL_ANSWER_TOKENS = 16
@@ -49,21 +49,22 @@ export interface Quote {
 export function quote(terms: QuoteTerms): Quote {
   const answerLimit = Math.min(terms.clientLimit ?? terms.modelLimit, terms.modelLimit)
   const minimal = Math.min(MINIMAL_ANSWER_TOKENS, answerLimit)
-  const rates = holdingRates(terms.rates)
-  const most = { ...terms, inputTokens: Math.max(terms.inputTokens, terms.mostInputTokens ?? 0) }
-  const cost = (output: number) => price({ input: terms.inputTokens, cacheRead: 0, cacheWrite: 0, output }, rates)
+  const { input: perInput, output: perOutput } = holdingRates(terms.rates)
+  const most = inputOfAll(Math.max(terms.inputTokens, terms.mostInputTokens ?? 0), terms.loop, answerLimit)
+  const input = BigInt(terms.inputTokens) * perInput
+  const perAnswerToken = BigInt(terms.choices) * perOutput
   return {
-    input: cost(0),
-    least: cost(minimal * terms.choices),
-    worst: price({ ...noTokens, input: inputOfAll(most, answerLimit), output: answerLimit * terms.choices }, rates),
-    perAnswerToken: micro(rates.output * BigInt(terms.choices)),
+    input: micro(input),
+    least: micro(input + BigInt(minimal) * perAnswerToken),
+    worst: micro(BigInt(most) * perInput + BigInt(answerLimit) * perAnswerToken),
+    perAnswerToken: micro(perAnswerToken),
     answerLimit,
     minimalTokens: minimal * terms.choices,
   }
 }
 
 /** The answer limit is for all turns together, so no turn reads more of it than that. */
-function inputOfAll({ inputTokens, loop }: QuoteTerms, answerLimit: number): number {
+function inputOfAll(inputTokens: number, loop: Loop | undefined, answerLimit: number): number {
   if (loop === undefined) return inputTokens
   const { turns, addedTokens } = loop
   return turns * inputTokens + (turns - 1) * answerLimit + ((turns * (turns - 1)) / 2) * addedTokens

@@ -29,6 +29,9 @@ export const hashApiKey = (text: string): Uint8Array<ArrayBuffer> => {
   return hash
 }
 
+/** The same as its actor is named by: in hexadecimal digits. */
+export const apiKeyId = (text: string): string => Bun.SHA256.hash(text, "hex")
+
 /** What may be shown of a key after its creation. */
 export const apiKeyHints = (text: string): { prefix: string; last4: string } => ({
   prefix: text.slice(0, API_KEY_PREFIX.length + 4),

@@ -5,7 +5,7 @@ import type { KeyRecord, KeyView } from "../../actors/key.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
-import { checkApiKey, hashApiKey } from "../accounts/api-key.ts"
+import { apiKeyId, checkApiKey } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
 
@@ -15,9 +15,15 @@ export interface Caller {
   readonly record: KeyRecord
 }
 
+/** As nearly everybody writes it. */
+const PLAIN = /^Bearer \S+$/
+const BEARER_LENGTH = "Bearer ".length
+
 /** The key that a request carries, whichever header it is in; an empty one counts as absent (decisions §8). */
 function keyFrom(headers: Headers): string | undefined {
-  const bearer = /^bearer\s+(.*\S)/i.exec(headers.get("authorization") ?? "")?.[1]
+  const authorization = headers.get("authorization") ?? ""
+  if (PLAIN.test(authorization)) return authorization.slice(BEARER_LENGTH)
+  const bearer = /^bearer\s+(.*\S)/i.exec(authorization)?.[1]
   return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
 }
 
@@ -25,7 +31,7 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
-  const secret = Buffer.from(hashApiKey(key)).toString("hex")
+  const secret = apiKeyId(key)
   const first = await actors.keys.count(secret, secret, counted)
   if (first instanceof Failure) return first
   // A rotated key has several secrets and one actor: one window and one budget.

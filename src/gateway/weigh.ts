@@ -79,15 +79,15 @@ function weighed(
   read: readonly SentDocument[],
 ): InputWeight {
   const { media, inputTokens } = request
-  const texts = inputTokens - Math.ceil(sum(sent.map(({ likely }) => likely)))
-  const documents = sum(read.map(({ likely }) => likely))
+  const texts = inputTokens - Math.ceil(sum(sent, likelyOf))
+  const documents = sum(read, likelyOf)
   const corrected = texts * ports.calibration.factor(model.id) * factors.texts
   const estimate = Math.ceil(corrected + documents * factors.documents)
   // Neither a factor nor a guess says that an input is too large; what was counted does.
-  const counted = texts + sum(read.filter(({ known }) => known).map(({ likely }) => likely))
+  const counted = texts + sum(read, (one) => (one.known ? one.likely : 0))
   const { contextWindow } = model
   const likely = contextWindow !== null && counted <= contextWindow ? Math.min(estimate, contextWindow) : estimate
-  const most = Math.ceil(corrected + (media?.spareTokens ?? 0) + sum(read.map((one) => one.most)))
+  const most = Math.ceil(corrected + (media?.spareTokens ?? 0) + sum(read, (one) => one.most))
   const least = sent.some(({ remote }) => remote === true) ? Infinity : likely
   return { likely, most: Math.max(likely, most), least, texts, documents }
 }
@@ -104,4 +104,10 @@ async function readDocument(sent: SentDocument, pdfs: PdfReader, accountId: stri
   return { likely: Math.max(pages * PAGE_TOKENS, asShown), most: pages * MOST_OF_PAGE_TOKENS + textBytes, known: true }
 }
 
-const sum = (counts: readonly number[]): number => counts.reduce((all, one) => all + one, 0)
+const likelyOf = ({ likely }: SentDocument): number => likely
+
+function sum(documents: readonly SentDocument[], count: (document: SentDocument) => number): number {
+  let all = 0
+  for (const document of documents) all += count(document)
+  return all
+}

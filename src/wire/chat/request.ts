@@ -67,13 +67,12 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   if (includeUsage instanceof Failure) return includeUsage
   const format = readObject(body["response_format"], "response_format")
   if (format instanceof Failure) return format
-  const toolFeatures = checkTools(body)
-  if (toolFeatures instanceof Failure) return toolFeatures
+  const features = checkTools(body)
+  if (features instanceof Failure) return features
   const refusal = refuseNotServed(body, parts)
   if (refusal) return refusal
 
-  const features = toolFeatures
-  if (parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
+  if (parts.some(isImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
   const known = knownFields(body, CHAT_FIELDS, allowance)
@@ -120,18 +119,12 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   return body
 }
 
-const estimatePrompt = (body: JsonObject): InputEstimate =>
-  estimateInput({
-    messages: body["messages"],
-    tools: [body["tools"], body["functions"]],
-    schemas: [body["response_format"], ...passedValues(body)],
-  })
-
-/** A template may put what it is passed into the prompt. */
-const passedValues = (body: JsonObject): (Json | undefined)[] =>
-  Object.keys(body)
-    .filter((name) => !CHAT_FIELDS.fields.has(name))
-    .map((name) => body[name])
+function estimatePrompt(body: JsonObject): InputEstimate {
+  const schemas = [body["response_format"]]
+  // A template may put what it is passed into the prompt.
+  for (const name of Object.keys(body)) if (!CHAT_FIELDS.fields.has(name)) schemas.push(body[name])
+  return estimateInput({ messages: body["messages"], tools: [body["tools"], body["functions"]], schemas })
+}
 
 /** Checks every message, and hands back the parts of all of them. */
 function readMessages(value: Json | undefined): readonly JsonObject[] | Failure {
@@ -149,17 +142,21 @@ function readMessages(value: Json | undefined): readonly JsonObject[] | Failure 
 }
 
 function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failure | undefined {
-  const media = parts.find((part) => MEDIA_NOT_SERVED.includes(part["type"]))
-  if (media) return notServed("Audio and video parts are not served; send text, images or files.")
+  if (parts.some(isMediaNotServed))
+    return notServed("Audio and video parts are not served; send text, images or files.")
   const { messages } = body
-  if (Array.isArray(messages) && messages.some((message) => isObject(message) && present(message["audio"])))
+  if (Array.isArray(messages) && messages.some(namesAudio))
     return notServed("Audio ids name state kept at the backend; send the transcript as 'content' instead.")
   if (present(body["audio"]) || !saysText(body["modalities"]))
     return notServed("Answers other than text are not served; leave out 'audio' and use the modality text.")
-  if (parts.some((part) => isObject(part["file"]) && present(part["file"]["file_id"])))
-    return notServed("File ids name state kept at the backend; send the file's data instead.")
+  if (parts.some(namesFile)) return notServed("File ids name state kept at the backend; send the file's data instead.")
   return refuseTier(body)
 }
+
+const isMediaNotServed = (part: JsonObject): boolean => MEDIA_NOT_SERVED.includes(part["type"])
+const namesAudio = (message: Json): boolean => isObject(message) && present(message["audio"])
+const namesFile = (part: JsonObject): boolean => isObject(part["file"]) && present(part["file"]["file_id"])
+const isImage = (part: JsonObject): boolean => IMAGES.includes(part["type"])
 
 const saysText = (modalities: Json | undefined): boolean =>
   !present(modalities) || (Array.isArray(modalities) && modalities.every((modality) => modality === "text"))
