@@ -66,6 +66,32 @@ interface Backend {
   lastFailure: BackendView["lastFailure"]
 }
 
+class Watched implements Watch {
+  readonly #health: BackendHealth
+  readonly #clock: Clock
+  readonly #provider: string
+  readonly #model: string
+  readonly #startedAt: number
+  #firstMs: number | undefined
+
+  constructor(health: BackendHealth, clock: Clock, provider: string, model: string) {
+    this.#health = health
+    this.#clock = clock
+    this.#provider = provider
+    this.#model = model
+    this.#startedAt = clock.monotonic()
+  }
+
+  content(): void {
+    this.#firstMs ??= this.#clock.monotonic() - this.#startedAt
+  }
+
+  ended(end: End, givenUp: boolean): void {
+    if (givenUp && end.kind === "failed") return
+    this.#health.ended(this.#provider, this.#model, end, this.#firstMs)
+  }
+}
+
 export class BackendHealth {
   readonly #clock: Clock
   /** As many as the catalogue has models. */
@@ -76,22 +102,19 @@ export class BackendHealth {
   }
 
   watch(provider: string, model: string): Watch {
-    const startedAt = this.#clock.monotonic()
-    let firstMs: number | undefined
-    return {
-      content: () => (firstMs ??= this.#clock.monotonic() - startedAt),
-      ended: (end, givenUp) => {
-        if (givenUp && end.kind === "failed") return
-        const backend = this.#backend(provider, model)
-        const slot = this.#slot(backend)
-        if (firstMs !== undefined) add(slot.firstContent, bucketOf(firstMs), 1)
-        if (end.kind === "answered") slot.answered += 1
-        else {
-          const found = classOf(end.fault)
-          slot.failures[found] += 1
-          backend.lastFailure = { at: this.#clock.now(), class: found, status: end.fault.status }
-        }
-      },
+    return new Watched(this, this.#clock, provider, model)
+  }
+
+  /** A try has ended. `firstMs`: when its first content came; undefined where none did. */
+  ended(provider: string, model: string, end: End, firstMs: number | undefined): void {
+    const backend = this.#backend(provider, model)
+    const slot = this.#slot(backend)
+    if (firstMs !== undefined) add(slot.firstContent, bucketOf(firstMs), 1)
+    if (end.kind === "answered") slot.answered += 1
+    else {
+      const found = classOf(end.fault)
+      slot.failures[found] += 1
+      backend.lastFailure = { at: this.#clock.now(), class: found, status: end.fault.status }
     }
   }
 

@@ -111,8 +111,15 @@ class ToolLoop {
     const { blocksTold } = this.#answer
     const exchange = this.#asking
     const reading = { blocksTold, clientSources: this.#loop.webSearch.clientSources }
+    const { backend, path, leastAnswerTokens } = exchange
     return {
-      ...exchange,
+      backend,
+      path,
+      leastAnswerTokens,
+      encodeRequest: (maxOutputTokens, anthropicBeta) => exchange.encodeRequest(maxOutputTokens, anthropicBeta),
+      continued: (said) => exchange.continued(said),
+      asStream: () => exchange.asStream(),
+      gather: (mostLength) => exchange.gather(mostLength),
       readReply(body, view) {
         const reply = exchange.readReply(body, view)
         if (!(reply instanceof Failure)) onRead(() => turnOfReply(reply.body, reading))

@@ -12,7 +12,7 @@ import { converseFormat } from "./bedrock/format.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath } from "./bedrock/model.ts"
 import { chatFormat } from "./chat/format.ts"
-import type { AnswerView, BackendSide, ClientFormat, ClientSide, Format, Reply, StreamReader } from "./format.ts"
+import type { AnswerView, ClientFormat, EncodedPrompt, ClientSide, Format, Reply, StreamReader } from "./format.ts"
 import { messagesFormat } from "./messages/format.ts"
 import { continuedBody } from "./messages/server-tools.ts"
 import { responsesFormat } from "./responses/format.ts"
@@ -93,30 +93,14 @@ export function exchange(
   const target = { model: backend.model, ...takes }
   if (speaks(protocol, client)) {
     const refusal = protocol.refuse?.(request.body)
-    if (refusal) return refusal
-    const direct = (asked: ModelRequest, stream: boolean): DirectExchange => ({
-      ...reading(protocol, client, undefined, stream),
-      prompt: undefined,
-      encodeRequest: (maxOutputTokens) => client.encodeRequest(asked, { ...target, maxOutputTokens, stream }),
-      continued: (said) => direct({ ...asked, body: continuedBody(request.body, said) }, stream),
-      asStream: () => direct(asked, true),
-    })
-    return direct(request, request.stream)
+    return refusal ?? new SameFormat(protocol, client, target, request, { stream: request.stream, said: undefined })
   }
   const prompt = client.decodePrompt(request)
   if (prompt instanceof Failure) return prompt
   const encode = protocol.format.backend.encodePrompt(prompt, request, target)
   if (encode instanceof Failure) return encode
   const refusal = protocol.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
-  if (refusal) return refusal
-  const direct = (stream: boolean): DirectExchange => ({
-    ...reading(protocol, client, prompt, stream),
-    prompt,
-    encodeRequest: (maxOutputTokens) => encode({ maxOutputTokens, stream }),
-    continued: notContinued,
-    asStream: () => direct(true),
-  })
-  return direct(request.stream)
+  return refusal ?? new Translated(protocol, client, prompt, encode, request.stream)
 }
 
 /**
@@ -132,13 +116,7 @@ export function distantExchange(
   const protocol = protocolOf(backend)
   const { client } = formats[request.endpoint]
   if (prompt === undefined && !speaks(protocol, client)) throw new Error("a backend of another format needs a prompt")
-  const distant = (stream: boolean, said?: JsonObject): Exchange => ({
-    ...reading(protocol, client, prompt, stream),
-    encodeRequest: (maxOutputTokens, anthropicBeta) => encode({ maxOutputTokens, anthropicBeta, stream, said }),
-    continued: (next) => (prompt === undefined ? distant(stream, next) : notContinued()),
-    asStream: () => distant(true, said),
-  })
-  return distant(request.stream)
+  return new Distant(protocol, client, prompt, encode, { stream: request.stream, said: undefined })
 }
 
 /** What a body that is worked on elsewhere is written with. */
@@ -148,10 +126,6 @@ export interface EncodingTerms {
   readonly stream: boolean
   /** What the assistant said since. */
   readonly said: JsonObject | undefined
-}
-
-function notContinued(): never {
-  throw new Error("only a call in its own format is gone on with")
 }
 
 /** Whether a model's backend takes the vendor family's own format, in whatever envelope. */
@@ -165,46 +139,154 @@ export function backendSpeaks(backend: BackendModel): Endpoint | undefined {
 }
 
 function protocolOf(backend: BackendModel): Protocol {
-  if (backend.format !== "bedrock") {
-    const format = formats[backend.format]
-    return { manner: backend.format, path: () => format.client.path, format }
-  }
+  if (backend.format !== "bedrock") return plain[backend.format]
   const path = (operation: BedrockOperation) => (stream: boolean) => bedrockPath(backend.model, operation, stream)
   return speaksMessages(backend)
     ? { manner: "bedrock-invoke", path: path("invoke"), format: messagesFormat, refuse: refuseInvoke }
     : { manner: "bedrock-converse", path: path("converse"), format: converseFormat }
 }
 
-const speaks = ({ format }: Protocol, { endpoint }: ClientSide): boolean => format.client?.endpoint === endpoint
-
-/** Where a backend is, and how its answers are read: all of an exchange that does not need the whole request. */
-type Reading = Pick<Exchange, "backend" | "path" | "leastAnswerTokens" | "readReply" | "streamReader" | "gather">
-
-/**
- * With a prompt, which is what was translated, the answer is too. The backend's side comes first all the same: it knows what
- * was used, what failed and where the end is. What it lets through is said again in the client's format.
- */
-const reading = (
-  { manner, path, format: { backend } }: Protocol,
-  client: ClientSide,
-  prompt: Prompt | undefined,
-  stream: boolean,
-): Reading => ({
-  backend: manner,
-  path: path(stream),
-  leastAnswerTokens: prompt === undefined ? 1 : (backend.leastAnswerTokens ?? 1),
-  readReply(body, view) {
-    const reply = backend.readReply(body, view)
-    if (reply instanceof Failure || prompt === undefined) return reply
-    const answer = backend.decodeReply(reply, prompt)
-    return answer instanceof Failure ? answer : { body: client.encodeReply(answer, view), tokens: reply.tokens }
-  },
-  streamReader: (view) =>
-    prompt === undefined
-      ? new RelayedStream(backend.stream(view), shapesFor(client.endpoint, view))
-      : new TranslatedStream(backend.stream({ ...view, includeUsage: true }, prompt), client.eventEncoder(view)),
-  gather: (mostLength) => gathered(backend, mostLength),
+const plainProtocol = (format: ClientFormat): Protocol => ({
+  manner: format.client.endpoint,
+  path: () => format.client.path,
+  format,
 })
 
-const gathered = (backend: BackendSide, mostLength: number): GatheredStream =>
-  new GatheredStream(backend.stream({ model: "", includeUsage: true }), backend.gatherer(), mostLength)
+const plain: Readonly<Record<Endpoint, Protocol>> = {
+  chat: plainProtocol(chatFormat),
+  messages: plainProtocol(messagesFormat),
+  responses: plainProtocol(responsesFormat),
+}
+
+const speaks = ({ format }: Protocol, { endpoint }: ClientSide): boolean => format.client?.endpoint === endpoint
+
+/**
+ * Where a backend is, and how its answers are read: all of an exchange that does not need the whole request. With a prompt,
+ * which is what was translated, the answer is too. The backend's side comes first all the same: it knows what was used, what
+ * failed and where the end is. What it lets through is said again in the client's format.
+ */
+abstract class Reading {
+  readonly backend: Manner
+  readonly path: string
+  readonly leastAnswerTokens: number
+  readonly prompt: Prompt | undefined
+  protected readonly protocol: Protocol
+  protected readonly client: ClientSide
+
+  constructor(protocol: Protocol, client: ClientSide, prompt: Prompt | undefined, stream: boolean) {
+    this.backend = protocol.manner
+    this.path = protocol.path(stream)
+    this.leastAnswerTokens = prompt === undefined ? 1 : (protocol.format.backend.leastAnswerTokens ?? 1)
+    this.prompt = prompt
+    this.protocol = protocol
+    this.client = client
+  }
+
+  readReply(body: JsonObject, view: AnswerView): Reply | Failure {
+    const { backend } = this.protocol.format
+    const reply = backend.readReply(body, view)
+    if (reply instanceof Failure || this.prompt === undefined) return reply
+    const answer = backend.decodeReply(reply, this.prompt)
+    return answer instanceof Failure ? answer : { body: this.client.encodeReply(answer, view), tokens: reply.tokens }
+  }
+
+  streamReader(view: AnswerView): StreamReader {
+    const { backend } = this.protocol.format
+    if (this.prompt === undefined) return new RelayedStream(backend.stream(view), shapesFor(this.client.endpoint, view))
+    const stream = backend.stream({ ...view, includeUsage: true }, this.prompt)
+    return new TranslatedStream(stream, this.client.eventEncoder(view))
+  }
+
+  gather(mostLength: number): GatheredStream {
+    const { backend } = this.protocol.format
+    return new GatheredStream(backend.stream({ model: "", includeUsage: true }), backend.gatherer(), mostLength)
+  }
+}
+
+/** How the same call is asked: as a stream or not, and after what the assistant said since. */
+type Asked = Pick<EncodingTerms, "stream" | "said">
+
+/** The backend speaks what the client does. */
+class SameFormat extends Reading implements DirectExchange {
+  readonly #target: Target
+  readonly #request: ModelRequest
+  readonly #asked: Asked
+
+  constructor(protocol: Protocol, client: ClientSide, target: Target, request: ModelRequest, asked: Asked) {
+    super(protocol, client, undefined, asked.stream)
+    this.#target = target
+    this.#request = request
+    this.#asked = asked
+  }
+
+  encodeRequest(maxOutputTokens: number): JsonObject {
+    const { stream, said } = this.#asked
+    const request =
+      said === undefined ? this.#request : { ...this.#request, body: continuedBody(this.#request.body, said) }
+    return this.client.encodeRequest(request, { ...this.#target, maxOutputTokens, stream })
+  }
+  continued(said: JsonObject): DirectExchange {
+    return this.#with({ ...this.#asked, said })
+  }
+  asStream(): DirectExchange {
+    return this.#with({ ...this.#asked, stream: true })
+  }
+
+  #with(asked: Asked): SameFormat {
+    return new SameFormat(this.protocol, this.client, this.#target, this.#request, asked)
+  }
+}
+
+class Translated extends Reading implements DirectExchange {
+  override readonly prompt: Prompt
+  readonly #encode: EncodedPrompt
+  readonly #stream: boolean
+
+  constructor(protocol: Protocol, client: ClientSide, prompt: Prompt, encode: EncodedPrompt, stream: boolean) {
+    super(protocol, client, prompt, stream)
+    this.prompt = prompt
+    this.#encode = encode
+    this.#stream = stream
+  }
+
+  encodeRequest(maxOutputTokens: number): JsonObject {
+    return this.#encode({ maxOutputTokens, stream: this.#stream })
+  }
+  continued(): never {
+    throw notContinued()
+  }
+  asStream(): DirectExchange {
+    return new Translated(this.protocol, this.client, this.prompt, this.#encode, true)
+  }
+}
+
+/** The body is written by somebody else. */
+class Distant extends Reading implements Exchange {
+  readonly #encode: (terms: EncodingTerms) => Promise<WrittenBody | Failure>
+  readonly #asked: Asked
+
+  constructor(
+    protocol: Protocol,
+    client: ClientSide,
+    prompt: Prompt | undefined,
+    encode: (terms: EncodingTerms) => Promise<WrittenBody | Failure>,
+    asked: Asked,
+  ) {
+    super(protocol, client, prompt, asked.stream)
+    this.#encode = encode
+    this.#asked = asked
+  }
+
+  encodeRequest(maxOutputTokens: number, anthropicBeta: string | null): Promise<WrittenBody | Failure> {
+    return this.#encode({ maxOutputTokens, anthropicBeta, ...this.#asked })
+  }
+  continued(said: JsonObject): Exchange {
+    if (this.prompt !== undefined) throw notContinued()
+    return new Distant(this.protocol, this.client, undefined, this.#encode, { ...this.#asked, said })
+  }
+  asStream(): Exchange {
+    return new Distant(this.protocol, this.client, this.prompt, this.#encode, { ...this.#asked, stream: true })
+  }
+}
+
+const notContinued = () => new Error("only a call in its own format is gone on with")
