@@ -126,12 +126,21 @@ describe("with state that should not be", () => {
     expect(gateway.complaints.filter((line) => line.includes(id) && line.includes("relation"))).toHaveLength(1)
   })
 
-  test(`${covers("error.internal.error")} an account that no lease can be had on`, async () => {
+  test(`${covers("error.internal.error")} an account whose actor cannot start for a bug`, async () => {
+    const person = await gateway.person(10_000)
+    const { key } = await gateway.key(person)
+    await gateway.sql`alter table leases rename to mislaid`
+    const response = await gateway.post("/v1/chat/completions", key, { model: "plain", messages: hello })
+    await gateway.sql`alter table mislaid rename to leases`
+    await expectFailure(response, 500, "internal.error")
+  })
+
+  test("a process that another one has closed sends its clients on", async () => {
     const person = await gateway.person(10_000)
     const { key } = await gateway.key(person)
     await gateway.sql`update processes set closed_at = now() where closed_at is null`
     const response = await gateway.post("/v1/chat/completions", key, { model: "plain", messages: hello })
     await gateway.sql`update processes set closed_at = null`
-    await expectFailure(response, 500, "internal.error")
+    await expectFailure(response, 503, "dependency.database_unavailable")
   })
 })
