@@ -1,46 +1,19 @@
 /**
- * A key: its windows of requests and tokens per minute, its state, and its budget of the calendar period (decisions
- * §4.3–4, §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for
- * as long as someone asks for it.
+ * A key: its windows of requests and tokens per minute, its state, and its budget of the calendar period (decisions §4.3–4,
+ * §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for as long as someone asks for it.
  */
 import { Budget, type BudgetPorts } from "./budget.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import { type KeyLimits, KeyWindows, type WindowViews } from "./key-windows.ts"
+import { KeyCalendar } from "./key-calendar.ts"
+import type { KeyRecord, LoadedKey } from "./key-record.ts"
+import { KeyWindows, type WindowViews } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
-import { type Calendar, calendarAt, type PeriodStarts, type RunningPeriods, type SpendingPeriod } from "./period.ts"
+import type { PeriodStarts, SpendingPeriod } from "./period.ts"
+import { Reads } from "./reads.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-
-export interface KeyRecord extends KeyLimits {
-  readonly keyId: string
-  readonly accountId: string
-  readonly revoked: boolean
-  readonly accountDeleted: boolean
-  readonly accountFrozen: boolean
-  readonly timeZone: string
-  /** What was running when the time zone last changed. */
-  readonly running?: RunningPeriods | undefined
-  readonly budget: { readonly limit: Micro; readonly period: SpendingPeriod } | undefined
-  readonly fallback: Fallback
-  /** This is the hash of a later secret of a key that was rotated; the key's own actor is found by this one. */
-  readonly movedTo?: string | undefined
-  /** When secrets that were replaced stop to work, by their hash; wall clock. */
-  readonly secretEnds?: Readonly<Record<string, number>> | undefined
-}
-
-/** Which models of a chain may answer for the one that was asked for: any, those that cost no more, or none. */
-export type Fallback = "any" | "never_dearer" | "off"
-
-/** A key as it is in durable state: what it has spent is of the periods that begin at `starts`. */
-export interface LoadedKey {
-  readonly record: KeyRecord
-  readonly starts: PeriodStarts
-  readonly spent: Spent
-}
-
-export type Spent = Readonly<Record<SpendingPeriod, Micro>>
 
 /** The limits that a key has, as its rate headers tell them. */
 export interface KeyView extends WindowViews {
@@ -120,40 +93,36 @@ interface Reserved {
   readonly budget: Budget | undefined
 }
 
-/** A change that could not be read is tried again after so long: a revoked key must not live on. */
-const LOAD_AGAIN_MS = 500
-
 export class Key implements Behaviour<KeyCommand> {
   readonly #ports: KeyPorts
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
   #record: KeyRecord | undefined
   readonly #windows: KeyWindows
-  #calendar: Calendar | undefined
+  readonly #calendar: KeyCalendar
+  readonly #reads: Reads
   #loaded: LoadedKey | undefined
   /** By period and start: the current one, and those that calls under way were admitted in. */
   readonly #budgets = new Map<string, Budget>()
   #budget: Budget | undefined
   #draining = false
 
-  /** Reads one at a time, so that an older answer never overtakes a newer one. */
-  #loading = false
-  #loadAgain = false
-  /** Who waits for the read under way, and for the one after it. */
-  #heard: Reply<"in force">[] = []
-  #heardNext: Reply<"in force">[] = []
-
   constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
     this.#ports = ports
     this.#windows = new KeyWindows(share)
     this.#clock = ports.clock
+    this.#calendar = new KeyCalendar(ports.clock)
+    this.#reads = new Reads({
+      clock: ports.clock,
+      read: ports.load,
+      again: () => ports.self({ type: "changed" }),
+    })
     if (loaded !== undefined) this.#load(loaded)
   }
 
   idle(): boolean {
     const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
-    const unread = this.#loading || this.#heardNext.length > 0
-    return this.#reserved.size === 0 && !unread && shared && this.#windows.isEmpty(this.#clock.monotonic())
+    return this.#reserved.size === 0 && this.#reads.isIdle && shared && this.#windows.isEmpty(this.#clock.monotonic())
   }
 
   receive(command: KeyCommand): void {
@@ -179,11 +148,11 @@ export class Key implements Behaviour<KeyCommand> {
       case "share":
         return this.#windows.share(command.share)
       case "changed":
-        return this.#onChanged(command.reply)
+        return this.#reads.changed(command.reply)
       case "loaded":
         return this.#onLoaded(command.loaded)
       case "not-loaded":
-        return this.#onNotLoaded()
+        return this.#reads.failed()
       default:
         return unreachable(command)
     }
@@ -208,8 +177,7 @@ export class Key implements Behaviour<KeyCommand> {
     return { kind: "active", record }
   }
 
-  #onReserve(wanted: Reservation, reply: Reply<ReserveReply>): void {
-    const { requestId, tokens, least, worst } = wanted
+  #onReserve({ requestId, tokens, least, worst }: Reservation, reply: Reply<ReserveReply>): void {
     if (this.#reserved.has(requestId)) throw new Error(`${requestId} reserved twice`)
     const now = this.#clock.monotonic()
     const { tokens: window } = this.#windows
@@ -217,7 +185,7 @@ export class Key implements Behaviour<KeyCommand> {
       return reply({ kind: "tokens-exceeded", retryAfterS: window.waitS(tokens, now) })
     }
     window?.add(tokens, now)
-    const { starts } = this.#currentCalendar()
+    const starts = this.#calendar.starts()
     const budget = this.#currentBudget()
     this.#reserved.set(requestId, { atMs: now, tokens, budget })
     if (budget === undefined) return reply({ kind: "reserved", hold: undefined, starts })
@@ -225,7 +193,7 @@ export class Key implements Behaviour<KeyCommand> {
       if (typeof outcome === "bigint") return reply({ kind: "reserved", hold: outcome, starts })
       this.#end(requestId, 0)
       if (outcome === "unavailable") reply({ kind: "unavailable" })
-      else reply({ kind: "budget-exceeded", retryAfterS: this.#rollsOverInS(budget.period) })
+      else reply({ kind: "budget-exceeded", retryAfterS: this.#calendar.endsInS(budget.period) })
     })
   }
 
@@ -266,13 +234,13 @@ export class Key implements Behaviour<KeyCommand> {
 
   /** The budget in force. One that no longer is keeps only what calls under way hold. */
   #currentBudget(): Budget | undefined {
-    const { starts } = this.#currentCalendar()
-    const wanted = this.#record?.budget?.period
+    const starts = this.#calendar.starts()
+    const period = this.#record?.budget?.period
     const known = this.#budget
-    if (known?.period === wanted && (known === undefined || known.start === starts[known.period])) return known
+    if (known?.period === period && (known === undefined || known.start === starts[known.period])) return known
     known?.purse.drain(true)
     for (const [name, { purse }] of this.#budgets) if (purse.isIdle) this.#budgets.delete(name)
-    this.#budget = wanted && this.#openBudget(wanted, starts[wanted])
+    this.#budget = period && this.#openBudget(period, starts[period])
     return this.#budget
   }
 
@@ -304,37 +272,11 @@ export class Key implements Behaviour<KeyCommand> {
     return past
   }
 
-  #onChanged(reply?: Reply<"in force">): void {
-    if (reply !== undefined) this.#heardNext.push(reply)
-    if (this.#loading) {
-      // The read under way may be older than the change.
-      this.#loadAgain = true
-      return
-    }
-    this.#loading = true
-    this.#heard = this.#heardNext.splice(0)
-    this.#ports.load()
-  }
-
-  #onNotLoaded(): void {
-    this.#clock.after(LOAD_AGAIN_MS, () => this.#ports.self({ type: "changed" }))
-    this.#heardNext.unshift(...this.#heard.splice(0))
-    this.#onLoadEnded()
-  }
-
-  #onLoadEnded(): void {
-    this.#loading = false
-    if (!this.#loadAgain) return
-    this.#loadAgain = false
-    this.#onChanged()
-  }
-
   /** New limits act at once; what was counted and spent under the old ones stays. */
   #onLoaded(loaded: LoadedKey | undefined): void {
     if (loaded === undefined) this.#record = undefined
     else this.#load(loaded)
-    for (const reply of this.#heard.splice(0)) reply("in force")
-    this.#onLoadEnded()
+    this.#reads.ended()
   }
 
   #load(loaded: LoadedKey): void {
@@ -342,27 +284,9 @@ export class Key implements Behaviour<KeyCommand> {
     this.#loaded = loaded
     this.#record = loaded.record
     this.#windows.limit(loaded.record)
-    if (!sameCalendar(before, loaded.record)) this.#calendar = undefined
+    this.#calendar.follow(loaded.record)
     const budget = this.#currentBudget()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
-  }
-
-  #currentCalendar(): Calendar {
-    const now = this.#clock.now()
-    const known = this.#calendar
-    if (known !== undefined && now >= known.starts.daily && now < Math.min(known.dayEnds, known.monthEnds)) return known
-    const next = calendarAt(now, this.#record?.timeZone ?? "UTC", this.#record?.running)
-    // A wall clock that is set back an hour over midnight must not open a fresh budget.
-    if (known !== undefined && isBefore(next.starts, known.starts)) return known
-    this.#calendar = next
-    return next
-  }
-
-  #rollsOverInS(period: SpendingPeriod): number | undefined {
-    const calendar = this.#currentCalendar()
-    if (period === "total") return undefined
-    const ends = period === "daily" ? calendar.dayEnds : calendar.monthEnds
-    return Math.max(1, Math.ceil((ends - this.#clock.now()) / 1_000))
   }
 
   #view(): KeyView {
@@ -374,10 +298,3 @@ export class Key implements Behaviour<KeyCommand> {
     }
   }
 }
-
-const isBefore = (a: PeriodStarts, b: PeriodStarts): boolean => a.daily < b.daily || a.monthly < b.monthly
-
-const sameCalendar = (a: KeyRecord | undefined, b: KeyRecord): boolean =>
-  a?.timeZone === b.timeZone &&
-  a.running?.daily?.end === b.running?.daily?.end &&
-  a.running?.monthly?.end === b.running?.monthly?.end

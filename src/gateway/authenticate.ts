@@ -1,7 +1,8 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import type { KeyRecord, KeyView } from "../../actors/key.ts"
+import type { KeyView } from "../../actors/key.ts"
+import type { KeyRecord } from "../../actors/key-record.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"

@@ -4,7 +4,7 @@
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
 import type { Soon } from "../../actors/kernel/actor.ts"
-import type { Fallback } from "../../actors/key.ts"
+import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"

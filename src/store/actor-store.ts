@@ -1,6 +1,6 @@
 /** What the actors of one process read and lease of the store; each is repeated within its deadline, or fails. */
 import type { AccountLease } from "../../actors/account.ts"
-import type { LoadedKey } from "../../actors/key.ts"
+import type { LoadedKey } from "../../actors/key-record.ts"
 import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { type BudgetPeriod, budgetStatements, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"

@@ -2,7 +2,7 @@
  * API keys as their owner sees them. The key itself is never here, only its hash and what may be shown of it.
  * What a key has spent in its current period is read along: `key_spend` is keyed by the period's start.
  */
-import type { Fallback } from "../../actors/key.ts"
+import type { Fallback } from "../../actors/key-record.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"

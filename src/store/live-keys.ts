@@ -1,5 +1,5 @@
 /** A key as its actor needs it: found by its hash, with its account's state and what it has spent. */
-import type { Fallback, KeyRecord, LoadedKey, Spent } from "../../actors/key.ts"
+import type { Fallback, KeyRecord, LoadedKey, Spent } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database } from "./database.ts"

@@ -1,14 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import {
-  type CountReply,
-  Key,
-  type KeyCommand,
-  type KeyRecord,
-  type KeyView,
-  type LoadedKey,
-  type ReserveReply,
-} from "../../actors/key.ts"
+import { type CountReply, Key, type KeyCommand, type KeyView, type ReserveReply } from "../../actors/key.ts"
+import type { KeyRecord, LoadedKey } from "../../actors/key-record.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"

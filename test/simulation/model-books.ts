@@ -3,7 +3,7 @@
  * (`differential.test.ts` holds the two against each other), at once and whole; nothing is ever lost.
  */
 import type { AccountLease } from "../../actors/account.ts"
-import type { KeyRecord, Spent } from "../../actors/key.ts"
+import type { KeyRecord, Spent } from "../../actors/key-record.ts"
 import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"

@@ -3,7 +3,7 @@
  * database, whose sessions are one, session locks are only remembered here, and nobody listens to notices.
  */
 import type { Growth, VersionedLease } from "../../actors/lease.ts"
-import type { KeyRecord, Spent } from "../../actors/key.ts"
+import type { KeyRecord, Spent } from "../../actors/key-record.ts"
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
