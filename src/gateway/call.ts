@@ -15,7 +15,7 @@ import type { GatewayPorts } from "./ports.ts"
 import { readBody } from "./read-body.ts"
 import { Call } from "./under-way.ts"
 import { type Understood, understand } from "./understand.ts"
-import { type Weighed, weigh } from "./weigh.ts"
+import { type InputWeight, type Weighed, weigh } from "./weigh.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_LAG_MS = 2_000
@@ -73,7 +73,7 @@ async function answered(received: Received): Promise<Answer | Failure> {
     const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: price.rates })
     const weighing = weigh({ request: understood.request, model, accountId, paysFor }, ports)
     const weight = weighing instanceof Promise ? await weighing : weighing
-    const asked = { ...understood, request: { ...understood.request, inputTokens: weight.likely }, weight }
+    const asked = weighed(understood, weight)
     const chain = await chainOf(received, asked)
     if (chain instanceof Failure) return withDropped(chain, asked)
     isUnderWay = true
@@ -81,6 +81,14 @@ async function answered(received: Received): Promise<Answer | Failure> {
   } finally {
     if (!isUnderWay) release()
   }
+}
+
+/** From here on the request's input tokens are what it likely comes to. */
+function weighed(understood: Understood, weight: InputWeight): Weighed {
+  const { offer, exchange, large, requestBytes, release } = understood
+  const isAsEstimated = understood.request.inputTokens === weight.likely
+  const request = isAsEstimated ? understood.request : { ...understood.request, inputTokens: weight.likely }
+  return { request, offer, exchange, large, requestBytes, release, weight }
 }
 
 /** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */
