@@ -5,8 +5,11 @@
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 
-/** The most that is handed over at once, and then lies in the connection's own buffers. */
-const PIECE_BYTES = 65_536
+/**
+ * The most that is handed over at once, and then lies in the connection's own buffers. Bun gathers up to 16 KiB of a
+ * connection, the head too, and what is more in one piece costs as much as a whole call (docs/performance.md).
+ */
+const PIECE_BYTES = 13_312
 /** What a piece that is kept takes beside its bytes. */
 const KEEPING_BYTES = 128
 
@@ -39,7 +42,7 @@ const encoder = new TextEncoder()
 
 export class Outbox {
   readonly #options: OutboxOptions
-  #pieces: string[] = []
+  #pieces: (string | Uint8Array)[] = []
   /** Of the pieces, those before this one have been taken. */
   #taken = 0
   #unread = 0
@@ -83,17 +86,17 @@ export class Outbox {
     const { clock, unread } = this.#options
     this.#lastWriteAt = clock.monotonic()
     this.#hasBegun = true
-    if (this.#asking !== undefined) {
-      const controller = this.#asking
-      this.#asking = undefined
-      controller.enqueue(encoder.encode(text))
-      return
-    }
-    const bytes = Buffer.byteLength(text) + KEEPING_BYTES
-    this.#pieces.push(text)
-    this.#unread += bytes
-    unread.add(this, bytes)
+    const size = Buffer.byteLength(text)
+    const asking = this.#asking
+    this.#asking = undefined
+    if (asking !== undefined && size <= PIECE_BYTES) return asking.enqueue(encoder.encode(text))
+    const pieces = size <= PIECE_BYTES ? [text] : cut(encoder.encode(text))
+    this.#pieces.push(...pieces)
+    const kept = size + pieces.length * KEEPING_BYTES
+    this.#unread += kept
+    unread.add(this, kept)
     if (this.#isTaking) this.#watchReader()
+    if (asking !== undefined) this.#pull(asking)
   }
 
   /** A sign of life. A client that does not read needs none, and must not be sent an unbounded number of them. */
@@ -127,11 +130,15 @@ export class Outbox {
   /** What is to be sent, in one piece, where it has come to its end and is small; undefined otherwise. */
   whole(): string | undefined {
     if (!this.#ended || this.#hasLeft || this.#unread > PIECE_BYTES) return undefined
-    const pieces = this.#pieces
     this.#options.connection?.takeEnd().ends()
+    let text = ""
+    for (const piece of this.#pieces) {
+      if (typeof piece !== "string") throw new Error("what was cut is not small")
+      text += piece
+    }
     this.#pieces = []
     this.#isTaken(this.#unread)
-    return pieces.join("")
+    return text
   }
 
   /** What is to be sent, as it comes. */
@@ -164,9 +171,9 @@ export class Outbox {
     let bytes = 0
     let taken = 0
     while (bytes < PIECE_BYTES) {
-      const text = this.#pieces[this.#taken]
-      if (text === undefined) break
-      const piece = encoder.encode(text)
+      const next = this.#pieces[this.#taken]
+      if (next === undefined) break
+      const piece = typeof next === "string" ? encoder.encode(next) : next
       this.#taken++
       bytes += piece.length
       taken += piece.length + KEEPING_BYTES
@@ -215,6 +222,12 @@ export class Outbox {
       if (!this.#ended && !this.#hasLeft) this.#watch(Math.max(1, again))
     })
   }
+}
+
+function cut(bytes: Uint8Array): Uint8Array[] {
+  const pieces: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) pieces.push(bytes.subarray(at, at + PIECE_BYTES))
+  return pieces
 }
 
 const tookNothing = () => new Error("the client took nothing for too long")

@@ -131,6 +131,24 @@ describe("an outbox", () => {
     expect((await last).done).toBeTrue()
   })
 
+  test("hands over what is large in pieces that a connection gathers, whoever asked first", async () => {
+    const large = "aé😀\n".repeat(20_000)
+    for (const isAsked of [false, true]) {
+      const { unread, open } = outboxes(10_000_000)
+      const outbox = open()
+      const reader = outbox.stream().getReader()
+      const first = isAsked ? reader.read() : undefined
+      await Promise.resolve()
+      outbox.write(large)
+      outbox.end()
+      const pieces: Uint8Array[] = []
+      for (let read = await (first ?? reader.read()); !read.done; read = await reader.read()) pieces.push(read.value)
+      expect(Buffer.concat(pieces).toString()).toBe(large)
+      expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(15_000)
+      expect(unread.total).toBe(0)
+    }
+  })
+
   test("hands over in one piece what has come to its end before its head has gone, and keeps nothing of it", () => {
     const { unread, open } = outboxes(10_000_000)
     const ends: string[] = []
