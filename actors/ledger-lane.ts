@@ -28,7 +28,7 @@ export interface LanePorts {
 const BATCH_LIMIT = 1_000
 /** After a commit of so many entries the next one begins so long after it began: half of what a commit costs is not for its entries. */
 const MANY = 8
-const BETWEEN_MANY_MS = 5
+const BETWEEN_MANY_MS = 8
 const RETRY_FIRST_MS = 20
 const RETRY_LAST_MS = 500
 
