@@ -1,6 +1,6 @@
 /**
  * An account's purse: holds, settlements and releases under this process's lease, one at a time (decisions §3). Money in
- * micro-rupiah. When the purse is short, the lease is asked to grow before anyone is told 402: money may have come in
+ * micro-rupiah. When the purse is short, the lease is asked to grow before anyone is refused with 402: money may have come in
  * elsewhere, or a neighbour may have some to spare.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"

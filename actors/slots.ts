@@ -21,7 +21,7 @@ export interface SlotsView {
   readonly waiting: number
 }
 
-/** Whose call wants a slot. */
+/** Whose call asks for a slot. */
 export interface SlotCaller {
   readonly requestId: string
   readonly accountId: string

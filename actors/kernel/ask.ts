@@ -1,6 +1,6 @@
 /**
  * One ask on its way, and how it ended: exactly once, by whoever ends it first (its reply, its deadline, or the actor's
- * crash or stop). What is certain is told as certain: an ask whose turn had not begun is refused, and never handled later.
+ * crash or stop). What is certain is said as certain: an ask whose turn had not begun is refused, and never handled later.
  */
 import type { Clock, Timer } from "./clock.ts"
 

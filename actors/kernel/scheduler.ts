@@ -34,7 +34,7 @@ export class InlineScheduler implements Scheduler {
   }
 }
 
-/** Takes turns only when told to, in an order drawn from a seed: the simulation's scheduler. */
+/** Takes turns only on `step`, in an order drawn from a seed: the simulation's scheduler. */
 export class SeededScheduler implements Scheduler {
   readonly #random: Random
   readonly #waiting: Runnable[] = []

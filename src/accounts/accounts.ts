@@ -4,15 +4,8 @@
  */
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
-import type {
-  Account,
-  AccountChange,
-  AccountStore,
-  FirstSteps,
-  OwnedKey,
-  StoredCredentials,
-  Whereabouts,
-} from "../store/accounts.ts"
+import type { AccountChange, OwnedKey } from "../store/account-settings.ts"
+import type { Account, AccountStore, FirstSteps, StoredCredentials, Whereabouts } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
 import type { SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"

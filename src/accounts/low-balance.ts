@@ -6,7 +6,7 @@ import type { Micro } from "../../actors/money/micro.ts"
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import type { Log } from "../log.ts"
 import { type Mail, type Mailer, smtpMailer } from "../mail/mailer.ts"
-import type { Language } from "../store/accounts.ts"
+import type { Language } from "../store/account-settings.ts"
 import type { Database } from "../store/database.ts"
 import { type LowBalance, lowBalanceStore, type LowBalanceStore } from "../store/low-balance.ts"
 

@@ -3,9 +3,16 @@
  * connection that dies leaves nobody knowing whether its last statement was committed.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
+import {
+  type Language,
+  type OwnedKey,
+  type OwnedKeyRow,
+  type SettingsStore,
+  settingsStore,
+  toOwnedKey,
+} from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { carryOver } from "./running-periods.ts"
 import { rememberNetwork } from "./account-networks.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
@@ -25,16 +32,6 @@ export interface Account {
   readonly createdAt: Date
 }
 
-export type Language = "id" | "en"
-
-/** Undefined leaves as it is, null removes. */
-export interface AccountChange {
-  readonly timeZone?: string | undefined
-  readonly language?: Language | undefined
-  readonly lowBalanceEmail?: string | null | undefined
-  readonly lowBalanceThresholdMicro?: Micro | null | undefined
-}
-
 export interface StoredCredentials {
   readonly id: string
   readonly email: string
@@ -47,11 +44,6 @@ export interface FirstSteps {
   readonly toppedUp: boolean
   readonly keyMade: boolean
   readonly callMade: boolean
-}
-
-export interface OwnedKey {
-  readonly id: string
-  readonly keyHash: Uint8Array
 }
 
 /** From where a session is used: a network address, and what the browser calls itself. */
@@ -78,7 +70,7 @@ export interface PasswordChange {
   readonly network: string
 }
 
-export interface AccountStore {
+export interface AccountStore extends SettingsStore {
   /** Undefined when the address is taken. */
   create(account: NewAccount): Promise<Account | undefined>
   read(id: string): Promise<Account | undefined>
@@ -88,8 +80,6 @@ export interface AccountStore {
   credentialsById(id: string, network: string): Promise<StoredCredentials | undefined>
   /** False when the password is no longer the one that was confirmed. Ends all sessions, and forgets all other networks. */
   changePassword(id: string, change: PasswordChange): Promise<boolean>
-  /** Returns the account's keys that work, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
-  change(id: string, change: AccountChange): Promise<readonly OwnedKey[] | undefined>
   /** Ends all sessions, and returns the keys that die with the account. */
   delete(id: string): Promise<readonly OwnedKey[]>
   /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
@@ -113,20 +103,8 @@ export function accountStore(database: Database, now: () => number = Date.now): 
     return row === undefined ? undefined : toAccount(row)
   }
 
-  /** The server reads a file for each zone that it lists, so it is asked once. */
-  let zones: Promise<ReadonlySet<string>> | undefined
-  const isZone = async (name: string): Promise<boolean> => {
-    zones ??= database
-      .run((sql) => sql<{ name: string }[]>`select lower(name) as name from pg_timezone_names`, once)
-      .then((rows) => new Set(rows.map((row) => row.name)))
-    const known = await zones.catch((error: unknown) => {
-      zones = undefined
-      throw error
-    })
-    return known.has(name.toLowerCase())
-  }
-
   return {
+    ...settingsStore(database, now),
     read,
 
     async create({ id, email, passwordHash, sessionHash, from, network }) {
@@ -200,52 +178,9 @@ export function accountStore(database: Database, now: () => number = Date.now): 
       return rows.length === 1
     },
 
-    async change(id, { timeZone, language, lowBalanceEmail: email, lowBalanceThresholdMicro: threshold }) {
-      // Postgres has to know it too: days of usage are counted there.
-      if (timeZone !== undefined && !(await isZone(timeZone))) return undefined
-      for (;;) {
-        const carried = timeZone === undefined ? undefined : await carryOver(database, id, timeZone, now())
-        // A mail that was sent is forgotten with the wish that it was sent for.
-        const rows = await database.run(
-          (sql) => sql<({ found: boolean } & (KeyRow | { id: null; key_hash: null }))[]>`
-            with wanted as (
-              select id, case when ${email !== undefined} then ${email ?? null}::text else low_balance_email end as email,
-                case when ${threshold !== undefined} then ${threshold ?? null}::bigint
-                  else low_balance_threshold_micro end as threshold
-              from accounts
-              where id = ${id} and deleted_at is null
-                and (${timeZone === undefined} or time_zone = ${carried?.from ?? null})
-              for update
-            ), changed as (
-              update accounts a set time_zone = coalesce(${timeZone ?? null}, time_zone),
-                language = coalesce(${language ?? null}, language),
-                low_balance_email = w.email, low_balance_threshold_micro = w.threshold,
-                low_balance_told_at = case when a.low_balance_email is distinct from w.email
-                  or a.low_balance_threshold_micro is distinct from w.threshold then null else low_balance_told_at end
-              from wanted w where a.id = w.id returning a.id
-            ), carried as (
-              insert into running_periods (key_id, period, started_at, own_end, ends_at)
-              select r."keyId", r.period, to_timestamp(r.start / 1000), to_timestamp(r."ownEnd" / 1000), to_timestamp(r."end" / 1000)
-              from changed, jsonb_to_recordset(${JSON.stringify(carried?.periods ?? [])}::text::jsonb)
-                as r("keyId" text, period text, start float8, "ownEnd" float8, "end" float8)
-              order by 1, 2
-              on conflict (key_id, period) do update
-                set started_at = excluded.started_at, own_end = excluded.own_end, ends_at = excluded.ends_at
-            )
-            select changed.id is not null as found, k.id, k.key_hash
-            from (select) as always left join changed on true left join api_keys k
-              on k.account_id = changed.id and k.revoked_at is null`,
-          once,
-        )
-        // Another change of the time zone came between.
-        if (carried !== undefined && rows[0]?.found !== true) continue
-        return rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
-      }
-    },
-
     async delete(id) {
       const rows = await database.run(
-        (sql) => sql<KeyRow[]>`
+        (sql) => sql<OwnedKeyRow[]>`
           with deleted as (
             update accounts set deleted_at = coalesce(deleted_at, now()) where id = ${id} returning id
           ), ended as (
@@ -261,7 +196,7 @@ export function accountStore(database: Database, now: () => number = Date.now): 
 
     async freeze(id, reason, act) {
       const rows = await database.run(
-        (sql) => sql<KeyRow[]>`
+        (sql) => sql<OwnedKeyRow[]>`
           with frozen as (
             update accounts set frozen_at = now(), frozen_reason = ${reason} where id = ${id} and frozen_at is null
             returning id
@@ -281,7 +216,7 @@ export function accountStore(database: Database, now: () => number = Date.now): 
 
     async unfreeze(id, by) {
       const rows = await database.run(
-        (sql) => sql<KeyRow[]>`
+        (sql) => sql<OwnedKeyRow[]>`
           with unfrozen as (
             update accounts set frozen_at = null, frozen_reason = null where id = ${id} and frozen_at is not null
             returning id
@@ -307,10 +242,6 @@ interface CredentialsRow {
   email: string
   password_hash: string
   is_known_network: boolean
-}
-interface KeyRow {
-  id: string
-  key_hash: Uint8Array
 }
 interface AccountRow {
   id: string
@@ -338,8 +269,6 @@ const toCredentials = (row: CredentialsRow): StoredCredentials => ({
   passwordHash: row.password_hash,
   isKnownNetwork: row.is_known_network,
 })
-
-const toOwnedKey = (row: KeyRow): OwnedKey => ({ id: row.id, keyHash: row.key_hash })
 
 const toAccount = (row: AccountRow): Account => ({
   id: row.id,

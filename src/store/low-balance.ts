@@ -4,7 +4,7 @@
  * few times a day: the address may be anybody's.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Language } from "./accounts.ts"
+import type { Language } from "./account-settings.ts"
 import type { Database } from "./database.ts"
 
 export interface LowBalance {

@@ -1,7 +1,7 @@
 /** The components, all on one page that is served in the gateway's name and under the dashboard's own policy. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
-import { type BrowserWorld, openBrowser, type Visit, type VisitWish } from "./harness.ts"
+import { type BrowserWorld, openBrowser, type Visit, type VisitOptions } from "./harness.ts"
 
 let world: BrowserWorld
 const files = new Map<string, { readonly body: Buffer; readonly contentType: string }>()
@@ -23,8 +23,8 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 /** The gallery in the place of the page. */
-async function openGallery(wish: VisitWish): Promise<Visit> {
-  const visit = await world.visit(wish)
+async function openGallery(options: VisitOptions): Promise<Visit> {
+  const visit = await world.visit(options)
   const policy = (await fetch(`${world.gateway.url}/dashboard`)).headers.get("content-security-policy") ?? ""
   await visit.page.route("**/dashboard**", async (route) => {
     const name = new URL(route.request().url()).pathname.split("/").at(-1) ?? ""

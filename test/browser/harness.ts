@@ -1,6 +1,6 @@
 /**
- * A whole gateway with a browser before it. A test opens visits: a person's own context, of a size, a language and a
- * theme; whatever the page complains about (console errors, violations of its policy, exceptions) fails the test.
+ * A whole gateway with a browser before it. A test opens visits: browser contexts of their own, with a size, a
+ * language and a theme. Console errors, violations of the page's policy and exceptions fail the test.
  */
 import { expect } from "bun:test"
 import { mkdir } from "node:fs/promises"
@@ -21,10 +21,10 @@ const ARGUMENTS = [
 
 const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
 const IMAGES = join(import.meta.dir, "../../docs/img")
-/** What a browser says of an answer that is an error: the API's own business. */
-const TOLD_OUTCOME = /^Failed to load resource: the server responded with a status of 4\d\d/
+/** What a browser logs of an answer with a 4xx status: the tests of the API judge those. */
+const EXPECTED_FAILURE = /^Failed to load resource: the server responded with a status of 4\d\d/
 
-export interface VisitWish {
+export interface VisitOptions {
   readonly size?: keyof typeof SIZES
   readonly language?: "id" | "en"
   readonly theme?: "light" | "dark"
@@ -34,7 +34,7 @@ export interface VisitWish {
   readonly person?: Person
 }
 
-type Look = Required<Pick<VisitWish, "size" | "language" | "theme">>
+type Look = Required<Pick<VisitOptions, "size" | "language" | "theme">>
 
 const allLooks: readonly Look[] = (["desktop", "phone"] as const).flatMap((size) =>
   (["id", "en"] as const).flatMap((language) =>
@@ -42,7 +42,7 @@ const allLooks: readonly Look[] = (["desktop", "phone"] as const).flatMap((size)
   ),
 )
 
-/** Half of all looks, so chosen that each two of size, language and theme come together; all of them for pictures. */
+/** Half of all looks, in which each pair of size, language and theme occurs; all of them when screenshots are taken. */
 export const everyLook: readonly Look[] =
   process.env["LOKET_SCREENSHOTS"] === "1"
     ? allLooks
@@ -53,7 +53,7 @@ export const everyLook: readonly Look[] =
 
 export interface BrowserWorld extends AsyncDisposable {
   readonly gateway: TestGateway
-  visit(wish?: VisitWish): Promise<Visit>
+  visit(options?: VisitOptions): Promise<Visit>
 }
 
 export async function openBrowser(options: GatewayOptions = {}): Promise<BrowserWorld> {
@@ -61,7 +61,7 @@ export async function openBrowser(options: GatewayOptions = {}): Promise<Browser
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ARGUMENTS })
   return {
     gateway,
-    visit: (wish = {}) => Visit.begin(gateway, browser, wish),
+    visit: (visitOptions = {}) => Visit.begin(gateway, browser, visitOptions),
     async [Symbol.asyncDispose]() {
       await browser.close()
       await gateway[Symbol.asyncDispose]()
@@ -74,21 +74,21 @@ export class Visit implements AsyncDisposable {
   readonly complaints: string[] = []
   readonly #gateway: TestGateway
   readonly #context: BrowserContext
-  readonly #wish: VisitWish
+  readonly #options: VisitOptions
 
-  private constructor(gateway: TestGateway, context: BrowserContext, page: Page, wish: VisitWish) {
+  private constructor(gateway: TestGateway, context: BrowserContext, page: Page, options: VisitOptions) {
     this.#gateway = gateway
     this.#context = context
-    this.#wish = wish
+    this.#options = options
     this.page = page
     page.on("console", (message) => {
-      if (message.type() === "error" && !TOLD_OUTCOME.test(message.text())) this.complaints.push(message.text())
+      if (message.type() === "error" && !EXPECTED_FAILURE.test(message.text())) this.complaints.push(message.text())
     })
     page.on("pageerror", (error) => this.complaints.push(String(error)))
   }
 
-  static async begin(gateway: TestGateway, browser: Browser, wish: VisitWish): Promise<Visit> {
-    const { size = "desktop", language = "en", theme = "light", timeZone = "Asia/Jakarta", person } = wish
+  static async begin(gateway: TestGateway, browser: Browser, options: VisitOptions): Promise<Visit> {
+    const { size = "desktop", language = "en", theme = "light", timeZone = "Asia/Jakarta", person } = options
     const context = await browser.newContext({
       viewport: SIZES[size],
       locale: language === "id" ? "id-ID" : "en-GB",
@@ -98,14 +98,14 @@ export class Visit implements AsyncDisposable {
       isMobile: size === "phone",
       reducedMotion: "reduce",
     })
-    // Sooner than the test's own, so that what was waited for is told.
+    // Shorter than the test's own timeout, so that the error names what was waited for.
     context.setDefaultTimeout(60_000)
     await context.grantPermissions(["clipboard-read", "clipboard-write"])
     if (person !== undefined) {
       await gateway.dashboard(person, "/account", { method: "PATCH", body: JSON.stringify({ language }) })
       await context.addCookies([{ name: "session", value: person.token, url: gateway.url, httpOnly: true }])
     }
-    return new Visit(gateway, context, await context.newPage(), wish)
+    return new Visit(gateway, context, await context.newPage(), options)
   }
 
   /** Goes to a page of the dashboard, such as `/keys`, and waits until it stands. */
@@ -121,7 +121,7 @@ export class Visit implements AsyncDisposable {
     await this.page.evaluate(() => document.fonts.ready.then(() => true))
   }
 
-  /** No finding of axe that is serious or worse; each is told with the elements that it is about. */
+  /** Axe finds nothing serious or critical. A failure names each finding and its elements. */
   async expectAccessible(): Promise<void> {
     await this.page.evaluate(axe.source)
     const findings = await this.page.evaluate(async () => {
@@ -145,7 +145,7 @@ export class Visit implements AsyncDisposable {
   /** A picture for the documents, only when they are asked for (`LOKET_SCREENSHOTS=1`). */
   async screenshot(name: string): Promise<void> {
     if (process.env["LOKET_SCREENSHOTS"] !== "1") return
-    const { size = "desktop", language = "en", theme = "light" } = this.#wish
+    const { size = "desktop", language = "en", theme = "light" } = this.#options
     await mkdir(IMAGES, { recursive: true })
     await this.page.screenshot({ path: join(IMAGES, `${name}-${size}-${language}-${theme}.png`) })
   }
