@@ -2,7 +2,7 @@
  * A PostgreSQL of the bench's own, from the binaries of Debian's package: autovacuum is off, so statistics are never
  * gathered unless the bench does it. It has the load's core.
  */
-import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import postgres from "postgres"
@@ -17,6 +17,9 @@ export interface Postgres extends ReturnType<typeof usageOf> {
 }
 
 const BINARIES = "/usr/lib/postgresql"
+
+/** Its input ends when the bench does, however that ends: the server is no child of it, and would be left running. */
+const STOP_AT_THE_END = `trap "" INT TERM HUP; cat > /dev/null; "$@"; rm -rf "$0"`
 
 /** `undefined` where there are no binaries. */
 export async function startPostgres(): Promise<Postgres | undefined> {
@@ -33,6 +36,15 @@ export async function startPostgres(): Promise<Postgres | undefined> {
   const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c autovacuum=off`
   const control = [...user, join(binaries, "pg_ctl"), "-D", data]
   await command(pinned(LOAD_CORE, [...control, "-w", "-l", join(directory, "log"), "-o", options, "start"]))
+  const keeper = Bun.spawn(["sh", "-c", STOP_AT_THE_END, directory, ...control, "-m", "immediate", "stop"], {
+    stdin: "pipe",
+    stdout: "ignore",
+    stderr: "ignore",
+    cwd: tmpdir(),
+    // A signal to the bench's process group is not for it.
+    detached: true,
+  })
+  keeper.unref()
   const pid = Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0])
   const address = (database: string) => `postgres://bench@127.0.0.1:${port}/${database}`
   let databases = 0
@@ -45,8 +57,8 @@ export async function startPostgres(): Promise<Postgres | undefined> {
       return address(name)
     },
     async stop() {
-      await command([...control, "-m", "immediate", "stop"])
-      rmSync(directory, { recursive: true, force: true })
+      await keeper.stdin.end()
+      await keeper.exited
     },
   }
 }
