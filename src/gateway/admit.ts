@@ -169,8 +169,8 @@ export function refusalWaitMs({ refusals }: GatewayPorts, accountId: string, { c
 const BYTES_PER_TOKEN = 64n
 
 /**
- * Whether an account can pay for anything of a large body, or of many small ones at once, asked before it is read: nobody
- * without money makes the gateway work on megabytes, or hold them (decisions §13.10).
+ * Whether an account can pay for anything of a large body, or of many small ones at once or one after the other, asked before it
+ * is read: nobody without money makes the gateway work on megabytes, or hold them (decisions §13.10).
  */
 export function affordsBody(
   ports: Pick<Ports, "actors" | "catalogue" | "clock">,

@@ -14,7 +14,7 @@ import type { StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { readBody } from "./read-body.ts"
 import { Call } from "./under-way.ts"
-import { type Understood, understand } from "./understand.ts"
+import { type Understood, understand, usesMuchTime } from "./understand.ts"
 import { type InputWeight, type Weighed, weigh } from "./weigh.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
@@ -64,7 +64,10 @@ async function answered(received: Received): Promise<Answer | Failure> {
       idleMs: limits.bodyIdleMs,
       clock,
       share,
-      admit: (size, much) => affordsBody(ports, caller, requestId, { bytes: size, much }),
+      admit: (size, holdsMuch) => {
+        const much = holdsMuch || usesMuchTime(ports, accountId)
+        return affordsBody(ports, caller, requestId, { bytes: size, much })
+      },
     })
     if (bytes instanceof Failure) return bytes
     understood = await understand(bytes, format, { accountId, headers: request.headers }, ports)

@@ -96,10 +96,16 @@ export interface ReadRequest {
   release(): void
 }
 
-/** Smaller ones are always worked on here, for they cost no more than any request. */
-const SMALL_BODY_BYTES = 16_384
+/** What smaller ones cost is not counted, for that is no more than any request. */
+const COUNTED_BODY_BYTES = 16_384
+/** Smaller ones are always worked on here: handing one of 32 KB to another thread and back costs this one more than the work. */
+const SMALL_BODY_BYTES = 65_536
 /** A twentieth of the thread for as long as it is remembered (src/bodies/recent-use.ts). */
 const MUCH_TIME_MS = 700
+
+/** Whether an account has used so much of the thread lately that others would notice. */
+export const usesMuchTime = ({ threadTime }: Pick<GatewayPorts, "threadTime">, accountId: string): boolean =>
+  threadTime.by(accountId) > MUCH_TIME_MS
 
 /**
  * Here, or where nobody waits for the thread, as the body's size asks for, or the account that has used much of the thread
@@ -112,18 +118,18 @@ export function readRequest(
   accountId: string,
 ): Soon<ReadRequest | Failure> {
   const { largeBodies, threadTime, clock } = ports
-  const isSmall = bytes.length <= SMALL_BODY_BYTES
-  const uses = !isSmall && threadTime.by(accountId) > MUCH_TIME_MS
-  const extent = uses || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
+  const isCounted = bytes.length > COUNTED_BODY_BYTES
+  const goesAway = bytes.length > SMALL_BODY_BYTES && usesMuchTime(ports, accountId)
+  const extent = goesAway || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
   if (extent === undefined || extent.values > MANY_VALUES) return readElsewhere(largeBodies, bytes, accountId, endpoint)
-  const begunAt = isSmall ? 0 : clock.monotonic()
+  const begunAt = isCounted ? clock.monotonic() : 0
   const body = parseBody(bytes, extent)
-  if (!isSmall) threadTime.add(accountId, clock.monotonic() - begunAt)
+  if (isCounted) threadTime.add(accountId, clock.monotonic() - begunAt)
   if (body instanceof Failure) return body
   const model = readModel(body)
   return model instanceof Failure
     ? model
-    : new ReadHere(model, endpoint, body, isSmall ? undefined : { ports, accountId })
+    : new ReadHere(model, endpoint, body, isCounted ? { ports, accountId } : undefined)
 }
 
 async function readElsewhere(

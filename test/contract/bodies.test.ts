@@ -52,6 +52,24 @@ describe("who is refused before the body is read gets the answer:", () => {
     })
   })
 
+  test("an account without money that has used much of the thread, whatever it sends", async () => {
+    const poor = (await gateway.key(await gateway.person())).key
+    const codeOf = async (body: string) => {
+      const response = await gateway.post("/v1/chat/completions", poor, body)
+      return ((await response.json()) as { readonly code: string }).code
+    }
+    expect(await codeOf("{")).toBe("request.invalid")
+    const messages = Array.from({ length: 1_600 }, () => ({ role: "user", content: "b".repeat(100) }))
+    const costly = JSON.stringify({ model: await gateway.model({ format: "chat" }), messages })
+    let heard: string
+    let rounds = 0
+    do {
+      await Promise.all(Array.from({ length: 32 }, () => codeOf(costly)))
+      heard = await codeOf("{")
+    } while (heard === "request.invalid" && ++rounds < 200)
+    expect(heard).toBe("billing.insufficient_balance")
+  }, 30_000)
+
   test.concurrent("a body without a length that grows too large", async () => {
     const piece = Buffer.alloc(MB, "a")
     const chunk = Buffer.concat([Buffer.from(`${MB.toString(16)}\r\n`), piece, Buffer.from("\r\n")])

@@ -31,15 +31,16 @@ async function isSentAway(bytes: number, usedMs: number): Promise<boolean> {
 test("a body goes elsewhere for its size, or where its account has used much of the thread lately and it is not small", async () => {
   expect(await isSentAway(262_144, 700)).toBeFalse()
   expect(await isSentAway(262_145, 0)).toBeTrue()
-  expect(await isSentAway(16_385, 701)).toBeTrue()
-  expect(await isSentAway(16_384, 701)).toBeFalse()
+  expect(await isSentAway(65_537, 701)).toBeTrue()
+  expect(await isSentAway(65_537, 700)).toBeFalse()
+  expect(await isSentAway(65_536, 701)).toBeFalse()
 })
 
 test("what a body that is not small costs here counts for its account", async () => {
   const threadTime = new RecentUse(systemClock)
   const ports = { largeBodies: new LargeBodies(new DirectClerk()), threadTime, clock: systemClock }
   for (let n = 0; n < 20; n++) {
-    const read = await readRequest(bodyOf(250_000), "chat", ports, "acc_1")
+    const read = await readRequest(bodyOf(16_385), "chat", ports, "acc_1")
     if (read instanceof Failure) throw new Error(read.message)
     await read.decode({})
     await readRequest(bodyOf(16_384), "chat", ports, "acc_2")
