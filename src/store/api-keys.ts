@@ -6,6 +6,7 @@ import type { Fallback } from "../../actors/key-record.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
+import { type KeyName, type NewSecret, replaceSecret } from "./key-secrets.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
 
@@ -60,11 +61,6 @@ export interface KeyChange {
   readonly fallback?: Fallback | undefined
 }
 
-export interface KeyName {
-  readonly accountId: string
-  readonly keyId: string
-}
-
 export interface KeyPage {
   /** The last key that was seen before, and whether it was revoked then. */
   readonly after: { readonly id: string; readonly revoked: boolean } | undefined
@@ -92,15 +88,6 @@ export interface ApiKeyStore {
   rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | "too often" | undefined>
 }
 
-export interface NewSecret {
-  readonly keyHash: Uint8Array
-  readonly prefix: string
-  readonly last4: string
-  readonly overlapS: number
-}
-
-/** A key's record has all its secrets, and is read with each change. */
-export const SECRETS_A_DAY = 100
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
@@ -219,42 +206,9 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       return row?.account_id
     },
 
-    async rotate(key, { keyHash, prefix, last4, overlapS }) {
-      // What is not inserted for the first time was there before this was sent.
-      const [row] = await database.run(
-        (sql) => sql<{ revoked: boolean; frozen: boolean; too_often: boolean }[]>`
-          with found as (
-            select k.id, k.key_hash, k.revoked_at is not null as revoked, a.frozen_at is not null as frozen,
-              (select count(*) from key_secrets s where s.key_id = k.id and s.secret_hash <> ${keyHash}
-                and s.created_at > now() - interval '1 day') >= ${SECRETS_A_DAY} as too_often
-            from api_keys k join accounts a on a.id = k.account_id
-            where k.id = ${key.keyId} and k.account_id = ${key.accountId} for update of k
-          ), fresh as (
-            insert into key_secrets (secret_hash, key_id)
-            select ${keyHash}, id from found where not revoked and not frozen and not too_often
-            on conflict do nothing returning key_id
-          ), first as (
-            insert into key_secrets (secret_hash, key_id, expires_at)
-            select key_hash, id, now() + make_interval(secs => ${overlapS}) from found
-            where exists (select from fresh)
-            on conflict do nothing
-          ), ending as (
-            update key_secrets s set expires_at = least(coalesce(s.expires_at, 'infinity'), now() + make_interval(secs => ${overlapS}))
-            from fresh f where s.key_id = f.key_id and s.secret_hash <> ${keyHash}
-          ), forgotten as (
-            -- The first one stays: without its row it would be one that was never replaced.
-            delete from key_secrets s using found f
-            where s.key_id = f.id and s.secret_hash <> f.key_hash and s.expires_at < now() - interval '7 days'
-          ), shown as (
-            update api_keys k set prefix = ${prefix}, last4 = ${last4} from fresh f where k.id = f.key_id
-          )
-          select revoked, frozen, too_often from found`,
-        once,
-      )
-      if (row === undefined) return undefined
-      if (row.revoked) return "revoked"
-      if (row.frozen) return "frozen"
-      return row.too_often ? "too often" : await read(key)
+    async rotate(key, secret) {
+      const outcome = await replaceSecret(database, key, secret)
+      return outcome === "replaced" ? await read(key) : outcome
     },
   }
 }
