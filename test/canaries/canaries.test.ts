@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { planted } from "./canary.ts"
 import { watch } from "./detect.ts"
 import { attackCanaries } from "./of-attacks.ts"
+import { backupCanaries } from "./of-backups.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
 import { canaries } from "./table.ts"
@@ -19,4 +20,4 @@ test("every canary has its own name, and is one change of one file", async () =>
   }
 })
 
-watch([...callCanaries, ...attackCanaries, ...booksCanaries])
+watch([...callCanaries, ...attackCanaries, ...booksCanaries, ...backupCanaries])

@@ -104,8 +104,10 @@ test("a slow copy of a database that is written to: what was acknowledged before
   expect(pausedMs).toBeGreaterThan(0)
   const end = seen.at(-1)?.at ?? 0
   const alone = seen.filter(({ at }) => at > end - pausedMs / 2)
+  // It looks at all of the files once more, and meanwhile nobody writes.
+  expect(alone.length).toBeGreaterThan(100)
   expect(new Set(alone.map(({ acknowledged }) => acknowledged)).size).toBe(1)
-  expect(after).toBeGreaterThan(before + 20)
+  expect(after).toBeGreaterThan(before + 5)
   await eventually(
     "it does not go on",
     async () => writer.acknowledged(),
@@ -114,7 +116,7 @@ test("a slow copy of a database that is written to: what was acknowledged before
   await writer.end()
   await database.close()
   const last = await lastIn(target)
-  expect(last).toBeGreaterThanOrEqual(before)
+  expect(last).toBeGreaterThanOrEqual(alone[0]?.acknowledged ?? after)
   expect(last).toBeLessThanOrEqual(after + 1)
 })
 

@@ -53,5 +53,16 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   })
   // By its size it would be one page.
   expect(((await counted.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(9_000)
+  // Commands reach its database, and need nothing but the binary either.
+  const run = (...args: string[]) => {
+    const env = { PATH: process.env["PATH"], DATA_DIR: join(elsewhere.path, "data") }
+    const { exitCode, stdout, stderr } = Bun.spawnSync([binary, ...args], { cwd: elsewhere.path, env })
+    return { exitCode, said: stdout.toString(), complaint: stderr.toString() }
+  }
+  expect(run("account", "list")).toMatchObject({ exitCode: 0, said: expect.stringContaining(dev.banner.email) })
+  expect(run("backup", "monday")).toMatchObject({ exitCode: 0, complaint: "" })
+  expect(run("restore", "monday", "--check").said).toStartWith("whole: ")
+  expect(run("doctor").said).toContain("ok     the embedded database, through its gateway")
+  expect(run("doktor")).toMatchObject({ exitCode: 2, complaint: expect.stringContaining("Did you mean doctor?") })
   expect(await dev.stop()).toBe(0)
 })

@@ -1,0 +1,45 @@
+/** `migrate`, `seed` and `operator` on a database that begins without tables. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { migrations } from "../../src/store/migrations/index.ts"
+import { directConnection, openEmptyDatabase } from "../store/harness.ts"
+import { loket } from "./loket.ts"
+
+let place: Awaited<ReturnType<typeof openEmptyDatabase>>
+beforeAll(async () => {
+  place = await openEmptyDatabase()
+})
+afterAll(() => place[Symbol.asyncDispose]())
+
+const run = (...args: string[]) => loket({ DATABASE_URL: place.url }, ...args)
+
+async function change(statement: string): Promise<void> {
+  const connection = directConnection(place.url)
+  await connection.sql.unsafe(statement)
+  await connection.end()
+}
+
+test("migrate applies what is missing once, and refuses what another version has made", async () => {
+  const applied = await run("migrate")
+  expect(applied).toMatchObject({ code: 0, complaint: "" })
+  expect(applied.said.split("\n").length).toBe(migrations.length + 1)
+  for (const args of [["migrate"], ["migrate", "--plan"]])
+    expect(await run(...args)).toEqual({ code: 0, said: "the schema is up to date", complaint: "" })
+  await change("insert into schema_migrations (name, sha256) values ('9999_future.sql', '')")
+  for (const args of [["migrate"], ["migrate", "--plan"]])
+    expect(await run(...args)).toMatchObject({
+      code: 1,
+      said: "",
+      complaint: "the schema is of another version (9999_future.sql): run that version, or a newer one",
+    })
+  await change("delete from schema_migrations where name = '9999_future.sql'")
+})
+
+test("seed fills the catalogue once, and says what operators have set", async () => {
+  expect((await run("seed")).said).toMatch(/^[1-9]\d* models added, 0 changed, [1-9]\d* price versions added$/)
+  expect((await run("seed")).said).toBe("0 models added, 0 changed, 0 price versions added")
+  expect(await run("seed", "twice")).toMatchObject({ code: 2, said: "" })
+  expect(await run("operator", "nobody@mail.id")).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("loket account list"),
+  })
+})
