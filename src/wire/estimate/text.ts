@@ -46,14 +46,22 @@ export function textTokens(text: string): number {
   let run = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
-    const kind = code < 128 ? (kinds[code] ?? PUNCT) : BEYOND
+    let kind = code < 128 ? (kinds[code] ?? PUNCT) : BEYOND
     run = kind === before ? run + 1 : 1
     if (kind === LOWER || kind === UPPER) {
-      const letter = (code | 32) - 97
-      if (before === kind || before === UPPER)
-        tokens += CUT_IN_WORD * (cutBetween[letterBefore * LETTERS + letter] ?? 0)
+      const letter = (code | 32) - SMALL_A
+      if (before === kind || before === UPPER) tokens += cutBetween[letterBefore * LETTERS + letter] ?? 0
       else tokens += wordAfter(before)
       letterBefore = letter
+      // The rest of a word, which is most of a text.
+      while (at + 1 < text.length) {
+        const next = text.charCodeAt(at + 1) - SMALL_A
+        if (next < 0 || next >= LETTERS) break
+        tokens += cutBetween[letterBefore * LETTERS + next] ?? 0
+        letterBefore = next
+        kind = LOWER
+        at++
+      }
     } else if (kind === PUNCT) {
       tokens += run === 1 ? PUNCTUATION : code === codeBefore ? SAME_PUNCTUATION : OTHER_PUNCTUATION
     } else if (kind === DIGIT) {
@@ -122,6 +130,7 @@ const rows = [
 ]
 
 const LETTERS = 26
+const SMALL_A = 97
 
 /** Indexed by `first * LETTERS + second`, letters counted from 0, upper and lower case alike. */
-const cutBetween = Float64Array.from(rows.join(""), (digit) => Number.parseInt(digit, 36) / 35)
+const cutBetween = Float64Array.from(rows.join(""), (digit) => CUT_IN_WORD * (Number.parseInt(digit, 36) / 35))
