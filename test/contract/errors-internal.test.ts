@@ -55,7 +55,7 @@ describe("with a database that is away", () => {
       comeBack()
       for (const response of responses) await expectFailure(response, 503, "dependency.database_unavailable")
     },
-    20_000,
+    60_000,
   )
 })
 
