@@ -3,7 +3,7 @@
  *
  * A connection is handed out when its server has said that it is no standby, and that its timeline is not older than the
  * highest that was seen of this database: a primary that comes back after another was promoted still takes writes, which
- * would be lost. Of several servers all are asked, at the start, when a connection is lost, and every two seconds; when a
+ * would be lost. Of several servers all are asked, at the start, when a connection is lost, and every second; when a
  * higher timeline shows up, what is connected to an older one is cut at once.
  */
 import { systemClock } from "../../actors/kernel/clock.ts"
@@ -36,10 +36,15 @@ interface Primary {
   readonly identity: ServerIdentity | undefined
 }
 
+interface Answer {
+  readonly address: string
+  readonly state: ServerState
+}
+
 /** How long all servers together have to say what they are. */
 const ASK_MS = 1_500
 /** With the time to ask and to connect, a promotion is found within five seconds. */
-const ASK_AGAIN_MS = 2_000
+const ASK_AGAIN_MS = 1_000
 /** Whoever asks while there is no primary is not asked for more often. */
 const REFUSED_FOR_MS = 250
 
@@ -133,7 +138,8 @@ export class Servers {
   }
 
   async #find(): Promise<Primary> {
-    const answers = await Promise.all(this.#addresses.map((address) => this.#question(address)))
+    const asked = this.#addresses.map((address) => this.#question(address))
+    const answers = await Promise.race([Promise.all(asked), this.#newer(asked)])
     for (const answer of answers) if (!(answer instanceof Error)) await this.#note(answer.state)
     const primaries: Primary[] = []
     const refused: string[] = []
@@ -156,8 +162,22 @@ export class Servers {
     return found
   }
 
+  /** One that was promoted since is enough: nobody waits for the one that it was promoted for. Pending where there is none. */
+  #newer(asked: readonly Promise<Answer | Error>[]): Promise<[Answer]> {
+    const known = this.#chosen?.identity
+    const { promise, resolve } = Promise.withResolvers<[Answer]>()
+    const look = async (each: Promise<Answer | Error>) => {
+      const answer = await each
+      if (answer instanceof Error || answer.state.writes !== "taken" || known === undefined) return
+      const { identity } = answer.state
+      if (identity?.system === known.system && identity.timeline > known.timeline) resolve([answer])
+    }
+    for (const each of asked) void look(each)
+    return promise
+  }
+
   /** What one server is; an error that names it where it does not say so in time. */
-  async #question(address: string): Promise<{ address: string; state: ServerState } | Error> {
+  async #question(address: string): Promise<Answer | Error> {
     const connection = new Connection({ url: address, connectTimeoutMs: ASK_MS, statementTimeoutMs: ASK_MS })
     try {
       const state = await within(ASK_MS, connection.prepare())
