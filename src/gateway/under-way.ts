@@ -4,7 +4,7 @@
  * the client before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
  */
 import { sleep, type Timer } from "../../actors/kernel/clock.ts"
-import { unreachable } from "../../actors/unreachable.ts"
+import { there, unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Admission, admit, type AdmittedCall, noRoom, refusalWaitMs } from "./admit.ts"
@@ -105,7 +105,6 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   leave(): void {
     this.outbox.leave()
   }
-
   /** Ends it soon: breaks off the backend that is waited for. */
   stop(): void {
     this.receive({ type: "timed-out", reason: "stopped" })
@@ -118,10 +117,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   /** At first, too. */
   #readmitted(admitted: Admission | Failure): Admission | Failure {
     if (admitted instanceof Failure) return admitted
-    const isOver = this.state === "withdrawing" || this.state === "done"
-    if (isOver) admitted.release()
-    else this.#booking?.readmitted(admitted)
-    return isOver ? noRoom() : admitted
+    if (this.state === "withdrawing" || this.state === "done") {
+      admitted.release()
+      return noRoom()
+    }
+    this.#booking?.readmitted(admitted)
+    return admitted
   }
 
   heard(): void {
@@ -295,9 +296,4 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     else this.#answering.sayInBand(last, this.requestId, offer, this.relay)
     this.#sayHead()
   }
-}
-
-function there<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error("the call has not come so far")
-  return value
 }
