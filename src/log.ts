@@ -23,6 +23,15 @@ export function createLog(least: Level, write: (line: string, level: Level) => v
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
 }
 
+/** The same log, whose warnings and errors are counted too, whatever of them is written. */
+export function counting(log: Log, count: (level: "warn" | "error", event: string) => void): Log {
+  const counted = (level: "warn" | "error") => (event: string, fields?: Fields) => {
+    count(level, event)
+    log[level](event, fields)
+  }
+  return { ...log, warn: counted("warn"), error: counted("error") }
+}
+
 /** How long lines are gathered, in milliseconds, and how many characters of them at most. */
 const GATHER_MS = 10
 const GATHERED_CHARACTERS = 64 * 1024

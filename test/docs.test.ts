@@ -28,19 +28,6 @@ test("every variable is documented with its default, and no other is", () => {
   expect(documented).toEqual(wanted)
 })
 
-test("every metric is documented, and no other is", async () => {
-  const source = (await read("src/http/metrics.ts")) + (await read("src/http/call-metrics.ts"))
-  const served = [...source.matchAll(/(?:#(counter|gauge|times)\(\s*|name: )"(?:loket_)?(\w+)"/g)].map(
-    ([, kind, name]) => (kind === "counter" ? `${name}_total` : (name ?? "")),
-  )
-  const section = operating.slice(operating.indexOf("**Metrics**"), operating.indexOf("**The books.**"))
-  const documented = [...section.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, names]) =>
-    [...(names ?? "").matchAll(/`(\w+)`/g)].map(([, name]) => name ?? ""),
-  )
-  expect(served.length).toBeGreaterThan(10)
-  expect(documented.sort()).toEqual(served.sort())
-})
-
 test("every event of the log is documented, and no other is", async () => {
   const logged = new Set<string>()
   for (const path of new Glob("src/**/*.ts").scanSync(root)) {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Batches, createLog } from "../src/log.ts"
+import { Batches, counting, createLog } from "../src/log.ts"
 
 const batches = () => {
   const written: string[] = []
@@ -36,6 +36,21 @@ test("no more than 64 KiB of lines are gathered", () => {
   info("\n")
   expect(written).toHaveLength(2)
   expect(written[1]).toHaveLength(64 * 1024)
+})
+
+test("warnings and errors are counted, also those under the level, and nothing else is", () => {
+  const lines: string[] = []
+  const counted: string[] = []
+  const log = counting(
+    createLog("error", (line) => lines.push(line)),
+    (level, event) => counted.push(`${level} ${event}`),
+  )
+  log.debug("a")
+  log.info("b")
+  log.warn("c", { n: 1 })
+  log.error("d", { n: 2 })
+  expect(counted).toEqual(["warn c", "error d"])
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ level: "error", event: "d", n: 2 }])
 })
 
 test("a line under the level is not made", () => {

@@ -49,7 +49,7 @@ export async function openGateway(
   store: Store,
   catalogue: LiveCatalogue,
   told: Pick<GatewayPorts, "finished" | "alerted">,
-): Promise<{ readonly gateway: Gateway; readonly stop: () => Promise<void> }> {
+): Promise<{ readonly gateway: Gateway; readonly withdrawals: WithdrawalFiles; readonly stop: () => Promise<void> }> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
   const pdfs = new PdfWorker(systemClock)
@@ -66,6 +66,7 @@ export async function openGateway(
     crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
   }
   const secret = await endUserSecret(database)
+  const withdrawals = new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log)
   const gateway = new Gateway({
     largeBodies: new LargeBodies(bodyWorkers),
     runtime,
@@ -78,7 +79,7 @@ export async function openGateway(
       processId: process.id,
       fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
     }),
-    withdrawals: new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log),
+    withdrawals,
     catalogue,
     backends,
     fetch: inGroups(fetch),
@@ -98,6 +99,7 @@ export async function openGateway(
   if (withdrawn > 0) log.warn("took back calls of a dead process", { calls: withdrawn })
   return {
     gateway,
+    withdrawals,
     async stop() {
       await gateway.stop()
       pdfs[Symbol.dispose]()

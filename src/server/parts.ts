@@ -12,7 +12,7 @@ import type { Gateway } from "../gateway/gateway.ts"
 import { Descriptors } from "../http/descriptors.ts"
 import { Events } from "../http/events.ts"
 import { Metrics } from "../http/metrics.ts"
-import type { Log } from "../log.ts"
+import { counting, type Log } from "../log.ts"
 import { openPayments, type Payments } from "../payments/open.ts"
 import { dailyReconciliation } from "../reconcile.ts"
 import type { Daily } from "../reconciliation/daily.ts"
@@ -21,6 +21,7 @@ import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import { loadCatalogue } from "../store/catalogue.ts"
 import type { Database } from "../store/database.ts"
+import { redoBytes } from "../store/embedded/checkpoints.ts"
 import { Notices } from "../store/notices.ts"
 import { processSigns } from "../store/process-signs.ts"
 import { openStore, type Store } from "../store/open.ts"
@@ -46,14 +47,20 @@ export interface Parts {
   close(): Promise<void>
 }
 
-export async function openParts(options: ServerOptions): Promise<Parts> {
-  const { config, log } = options
+export async function openParts(given: ServerOptions): Promise<Parts> {
+  const metrics = new Metrics()
+  const log = counting(given.log, (level, event) => metrics.logged(level, event))
+  const options = { ...given, log }
+  const { config } = options
   const store = await openStore(options)
   const { database } = store
   const catalogue = new LiveCatalogue(await storedCatalogue(database, options.catalogueFile))
   const events = new Events()
-  const metrics = new Metrics()
-  const { gateway, stop: stopGateway } = await openGateway(options, store, catalogue, {
+  const {
+    gateway,
+    withdrawals,
+    stop: stopGateway,
+  } = await openGateway(options, store, catalogue, {
     finished(call) {
       log.info("call", callFields(call))
       metrics.finished(call)
@@ -82,6 +89,7 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
     log,
   })
   const descriptors = new Descriptors()
+  const embedded = config.DATABASE_URL === undefined
   metrics.watch({
     actors,
     models: () => catalogue.offers(systemClock.now()).map(({ model }) => model.id),
@@ -89,7 +97,10 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
     reconciled: () => daily.last,
     descriptors,
     bodies,
-    processes: config.DATABASE_URL === undefined ? undefined : () => processSigns(database),
+    withdrawalsKept: () => withdrawals.waiting,
+    pools: { shared: database, ledger: store.ledgerDatabase },
+    processes: embedded ? undefined : () => processSigns(database),
+    redoBytes: embedded ? () => redoBytes(database) : undefined,
   })
   return {
     config,
@@ -105,6 +116,7 @@ export async function openParts(options: ServerOptions): Promise<Parts> {
     descriptors,
     refreshCatalogue,
     async close() {
+      metrics.stop()
       await stopGateway()
       await notices?.stop()
     },

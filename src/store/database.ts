@@ -8,7 +8,7 @@ import { systemClock } from "../../actors/kernel/clock.ts"
 import { type Blocker, Blockers } from "./blockers.ts"
 import type { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
-import { Gate } from "./gate.ts"
+import { Gate, type GateLoad } from "./gate.ts"
 import { ServerRefused, Servers } from "./servers.ts"
 import type { Sql } from "./sql.ts"
 
@@ -36,6 +36,8 @@ export interface Database {
   run<T>(statement: (sql: Sql) => PromiseLike<T>, options?: RunOptions): Promise<T>
   /** Whether Postgres answers. Never throws. */
   ping(): Promise<boolean>
+  /** The statements under way, and those that wait for a connection. */
+  readonly load: GateLoad
   /** Refuses new statements, waits for those under way (each has its deadline), and disconnects. */
   close(): Promise<void>
 }
@@ -92,6 +94,10 @@ class Pool implements Database {
         throw new DatabaseUnavailable(lost.why, { cause: lost.cause })
       await Bun.sleep(pauseMs * (0.5 + Math.random() / 2))
     }
+  }
+
+  get load(): GateLoad {
+    return this.#gate.load
   }
 
   async ping(): Promise<boolean> {

@@ -11,6 +11,17 @@ export type Pass = Disposable
 /** Why a caller was not let in: the line is `full`, the wait was `late`, or the gate has `closed` for good. */
 export type Refusal = "full" | "late" | "closed"
 
+/** How full it is now, and since it was made: how many have waited, how long together, and how many were refused. */
+export interface GateLoad {
+  readonly size: number
+  readonly inside: number
+  readonly waiting: number
+  readonly waits: number
+  /** Of those who wait no more. */
+  readonly waitedMs: number
+  readonly refused: number
+}
+
 interface Waiter {
   readonly admit: () => void
   readonly refuse: (why: Refusal) => void
@@ -24,6 +35,9 @@ export class Gate {
   #inside = 0
   #closed = false
   #whenEmpty: (() => void) | undefined
+  #waits = 0
+  #waitedMs = 0
+  #refused = 0
 
   constructor(options: { size: number; maxWaiting: number }) {
     this.#size = options.size
@@ -37,16 +51,30 @@ export class Gate {
     return this.#waiting.size
   }
 
+  get load(): GateLoad {
+    return {
+      size: this.#size,
+      inside: this.inside,
+      waiting: this.waiting,
+      waits: this.#waits,
+      waitedMs: this.#waitedMs,
+      refused: this.#refused,
+    }
+  }
+
   /** Waits for a place, at most `timeoutMs`. */
   async enter(timeoutMs: number): Promise<Pass | Refusal> {
     if (this.#closed) return "closed"
     if (this.#inside < this.#size) return this.#admit()
-    if (this.#waiting.size >= this.#maxWaiting) return "full"
-    if (timeoutMs <= 0) return "late"
+    if (this.#waiting.size >= this.#maxWaiting) return this.#refuse("full")
+    if (timeoutMs <= 0) return this.#refuse("late")
+    this.#waits++
+    const since = systemClock.running()
     return new Promise((resolve) => {
       const leaveLine = () => {
         timer.cancel()
         this.#waiting.delete(waiter)
+        this.#waitedMs += systemClock.running() - since
       }
       const waiter: Waiter = {
         admit: () => {
@@ -55,7 +83,7 @@ export class Gate {
         },
         refuse: (why) => {
           leaveLine()
-          resolve(why)
+          resolve(this.#refuse(why))
         },
       }
       const timer = systemClock.after(timeoutMs, () => waiter.refuse("late"))
@@ -71,6 +99,11 @@ export class Gate {
     await new Promise<void>((resolve) => {
       this.#whenEmpty = resolve
     })
+  }
+
+  #refuse(why: Refusal): Refusal {
+    this.#refused++
+    return why
   }
 
   #admit(): Pass {

@@ -67,6 +67,7 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
     db: database,
     lockOn: embedded ? undefined : servers,
     onFenced: fatal,
+    onLost: () => log.warn("session lock lost"),
   })
 
   const closeDeadProcesses = async () => {

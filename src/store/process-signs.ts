@@ -12,6 +12,8 @@ export interface ProcessSign {
   readonly leases: number
   /** What is left of that money. */
   readonly leased: Micro
+  /** Whether its session lock is held; false of one that died and is not closed yet. */
+  readonly lockHeld: boolean
   /** Since its last sign; undefined of one whose lock is not held, or where the server does not tell. */
   readonly silentS: number | undefined
 }
@@ -20,6 +22,7 @@ interface Row {
   readonly id: string
   readonly leases: number
   readonly leased: bigint
+  readonly held: boolean
   readonly silent: number | null
 }
 
@@ -36,7 +39,7 @@ export async function processSigns(database: Database): Promise<readonly Process
         from leases where closed_at is null group by process_id
       )
       select p.id, coalesce(l.leases, 0) as leases, coalesce(l.micro, 0)::bigint as leased,
-        greatest(0, extract(epoch from clock_timestamp() - a.state_change))::float8 as silent
+        h.pid is not null as held, greatest(0, extract(epoch from clock_timestamp() - a.state_change))::float8 as silent
       from processes p
       left join leased l on l.process_id = p.id
       left join held h on h.key = ${lockKey(sql, sql`p.id`)}
@@ -44,10 +47,11 @@ export async function processSigns(database: Database): Promise<readonly Process
       where p.closed_at is null`,
     { deadlineMs: 2_000, attemptMs: 2_000 },
   )
-  return rows.map(({ id, leases, leased, silent }) => ({
+  return rows.map(({ id, leases, leased, held, silent }) => ({
     processId: id,
     leases,
     leased: micro(leased),
+    lockHeld: held,
     silentS: silent ?? undefined,
   }))
 }

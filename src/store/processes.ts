@@ -20,6 +20,8 @@ export interface ProcessOptions {
   readonly lockOn: Servers | undefined
   /** Another process took this one for dead and closed it. Nothing it leased is its own any more; it should end. */
   readonly onFenced: (why: string) => void
+  /** The session lock was lost, and is taken again unless this process is closed by then. */
+  readonly onLost?: () => void
 }
 
 export interface RegisteredProcess {
@@ -47,11 +49,12 @@ interface Closed {
 /** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
 const REPRIEVE_MS = 5000
 
-export async function registerProcess({ db, lockOn, onFenced }: ProcessOptions): Promise<RegisteredProcess> {
+export async function registerProcess({ db, lockOn, onFenced, onLost }: ProcessOptions): Promise<RegisteredProcess> {
   const id = `prc_${nanoid()}`
   const statements = processStatements(db)
   // The lock before the row, so that nobody ever sees the row of a living process with its lock free.
-  const lock = lockOn && (await SessionLock.take({ servers: lockOn, processId: id, onFenced }))
+  const lock =
+    lockOn && (await SessionLock.take({ servers: lockOn, processId: id, onFenced, ...(onLost && { onLost }) }))
   const exclusive = lock !== undefined
   await statements.registerProcess(id)
   lock?.registered()

@@ -24,6 +24,8 @@ interface Options {
   readonly processId: string
   /** Called once: this process has no place in the database any more, and why. The lock is given up then. */
   readonly onFenced: (why: string) => void
+  /** The lock's connection was lost; another one is sought at once. */
+  readonly onLost?: () => void
 }
 
 export class SessionLock {
@@ -72,6 +74,7 @@ export class SessionLock {
       connection?.discard()
       if (this.#over) return
       this.lostAt = performance.now()
+      if (connection) this.#options.onLost?.()
       connection = await this.#acquire()
       if (!connection) await pause(RETAKE_PAUSE_MS, this.#released.promise)
     }

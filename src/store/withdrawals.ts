@@ -43,6 +43,11 @@ export class WithdrawalFiles implements Withdrawals {
     this.#log = log
   }
 
+  /** How many calls are on disk that the database does not have yet. */
+  get waiting(): number {
+    return [...this.#files.values()].reduce((sum, calls) => sum + calls.size, 0)
+  }
+
   async kept(): Promise<readonly Settlement[]> {
     const all: Settlement[] = []
     for (const name of (await this.#names()).filter((file) => this.#isOurs(file)).sort()) {

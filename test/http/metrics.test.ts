@@ -75,6 +75,7 @@ test("a backend that refuses our own credentials raises an alert", async () => {
   const model = await gateway.model({ format: "chat", script: "fault=status&status=401" })
   expect((await ask(model)).status).toBe(502)
   expect(await value("loket_upstream_alerts_total", { model })).toBe(1)
+  expect(await value("loket_log_events_total", { level: "error", event: "backend needs attention" })).toBe(1)
 })
 
 test("refused calls are counted by the code of their error", async () => {
@@ -108,6 +109,30 @@ test("the ledger, the mailboxes and the process tell of themselves", async () =>
   }
   expect(await value("loket_actors", { kind: "account" })).toBe(1)
   expect(await value("loket_process_memory_bytes", { kind: "resident" })).toBeGreaterThan(1e6)
+})
+
+/** How many timers were later than 0.25 s. */
+async function late(): Promise<number> {
+  const inTime = await value("loket_event_loop_delay_seconds_bucket", { le: "0.25" })
+  return ((await value("loket_event_loop_delay_seconds_count")) ?? 0) - (inTime ?? 0)
+}
+
+test("what holds the event loop up shows", async () => {
+  const before = await late()
+  const until = performance.now() + 600
+  while (performance.now() < until);
+  await Bun.sleep(150)
+  expect(await late()).toBeGreaterThan(before)
+})
+
+test("the pools tell of their connections, and of nobody who waited where nobody did", async () => {
+  expect(await value("loket_database_pool", { pool: "shared", state: "limit" })).toBe(10)
+  expect(await value("loket_database_pool", { pool: "ledger", state: "waiting" })).toBe(0)
+  for (const pool of ["shared", "ledger"]) {
+    expect(await value("loket_database_pool_wait_seconds_total", { pool })).toBeNumber()
+    expect(await value("loket_database_pool_refusals_total", { pool })).toBe(0)
+  }
+  expect(await value("loket_withdrawals_kept")).toBe(0)
 })
 
 test("nothing is told by key or account", async () => {

@@ -23,6 +23,21 @@ test("the gate never holds more than its size, and lets the rest in by order of 
   expect(gate.inside).toBe(0)
 })
 
+test("who waits and who is refused is counted, and who is let in at once is not", async () => {
+  const gate = new Gate({ size: 1, maxWaiting: 1 })
+  const first = inside(await gate.enter(5000))
+  const second = gate.enter(5000)
+  expect(gate.load).toEqual({ size: 1, inside: 1, waiting: 1, waits: 1, waitedMs: 0, refused: 0 })
+  expect(await gate.enter(5000)).toBe("full")
+  await Bun.sleep(20)
+  first[Symbol.dispose]()
+  inside(await second)
+  expect(gate.load).toMatchObject({ inside: 1, waiting: 0, waits: 1, refused: 1 })
+  expect(gate.load.waitedMs).toBeGreaterThan(10)
+  expect(await gate.enter(1)).toBe("late")
+  expect(gate.load).toMatchObject({ waiting: 0, waits: 2, refused: 2 })
+})
+
 test("one more than the line holds is refused at once", async () => {
   const gate = new Gate({ size: 1, maxWaiting: 1 })
   const first = inside(await gate.enter(0))

@@ -67,6 +67,7 @@ test("what was kept is there for the next process, whole, and gone when the data
   await Promise.all(["a", "b", "c"].map((id) => first.keep(withdrawn(id))))
   await first.keep(withdrawn("d"))
   expect(there.files()).toHaveLength(2)
+  expect(first.waiting).toBe(4)
 
   const second = there.open()
   const kept = await second.kept()
@@ -77,8 +78,10 @@ test("what was kept is there for the next process, whole, and gone when the data
   second.forget("b")
   await Bun.sleep(20)
   expect(there.files()).toHaveLength(2)
+  expect(second.waiting).toBe(2)
   for (const id of ["c", "d"]) second.forget(id)
   await emptied(there.files)
+  expect(second.waiting).toBe(0)
   expect(await there.open().kept()).toEqual([])
 })
 

@@ -4,6 +4,7 @@
  */
 import { statfsSync } from "node:fs"
 import type { PGlite } from "@electric-sql/pglite"
+import type { Database } from "../database.ts"
 import type { SyncedFiles } from "./synced-files.ts"
 
 /** When one is made. */
@@ -23,6 +24,19 @@ export const usualTerms: CheckpointTerms = { lookMs: 1_000, logBytes: 16 * 1024 
 const AGAIN_MS = 10_000
 /** For its small files. Where Postgres cannot write these, it gives up for good. */
 const ROOM_BYTES = 1024 * 1024
+
+/** The log since the last checkpoint began. */
+const REDO =
+  "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), redo_lsn)::float8 as bytes from pg_control_checkpoint()"
+
+/** How much of its log a start would have to read again, in bytes. Throws `DatabaseUnavailable`. */
+export async function redoBytes(database: Database): Promise<number> {
+  const [row] = await database.run((sql) => sql.unsafe<{ bytes: number }[]>(REDO), {
+    deadlineMs: 2_000,
+    attemptMs: 2_000,
+  })
+  return row?.bytes ?? 0
+}
 
 export interface CheckpointOptions {
   readonly database: PGlite
@@ -100,9 +114,7 @@ export class Checkpoints {
 
   /** Since the last checkpoint. */
   async #logBytes(): Promise<number> {
-    const { rows } = await this.#options.database.query<{ bytes: number }>(
-      "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), redo_lsn)::float8 as bytes from pg_control_checkpoint()",
-    )
+    const { rows } = await this.#options.database.query<{ bytes: number }>(REDO)
     return rows[0]?.bytes ?? 0
   }
 

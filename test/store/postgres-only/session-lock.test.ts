@@ -1,6 +1,7 @@
 /** A living process keeps its lock whatever happens to its connections, and one that has lost its place is told so. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { type RegisteredProcess, registerProcess } from "../../../src/store/processes.ts"
+import { processSigns } from "../../../src/store/process-signs.ts"
 import { Servers } from "../../../src/store/servers.ts"
 import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
 import { openTestDatabase, type TestDatabase } from "../harness.ts"
@@ -10,6 +11,8 @@ let proxy: FaultProxy
 let own: RegisteredProcess
 let other: RegisteredProcess
 let fenced: Promise<void>
+/** How often the other one was told that its lock is lost. */
+let losses: number
 
 beforeEach(async () => {
   target = await openTestDatabase()
@@ -18,7 +21,13 @@ beforeEach(async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   fenced = promise
   // Its lock alone goes through the proxy.
-  other = await registerProcess({ db: target.db, lockOn: new Servers(proxy.url), onFenced: () => resolve() })
+  losses = 0
+  other = await registerProcess({
+    db: target.db,
+    lockOn: new Servers(proxy.url),
+    onFenced: () => resolve(),
+    onLost: () => losses++,
+  })
 })
 afterEach(async () => {
   await other.close()
@@ -33,6 +42,10 @@ const locks = async () =>
   and database = (select oid from pg_database where datname = current_database())`
   ).length
 
+/** The processes that every gateway's metrics tell of as living. */
+const locked = async () =>
+  (await processSigns(target.db)).filter(({ lockHeld }) => lockHeld).map(({ processId }) => processId)
+
 async function eventually(condition: () => Promise<boolean>): Promise<void> {
   while (!(await condition())) await Bun.sleep(20)
 }
@@ -46,9 +59,14 @@ test("a living process is neither reported dead nor closed, however often others
 })
 
 test("a process whose connections are gone is dead", async () => {
+  expect((await locked()).toSorted()).toEqual([own.id, other.id].toSorted())
   proxy.refuse()
   proxy.cut()
   await eventually(async () => (await own.deadProcesses()).includes(other.id))
+  expect(await locked()).toEqual([own.id])
+  // However often it is sought again in vain.
+  await Bun.sleep(500)
+  expect(losses).toBe(1)
 })
 
 test("a lock that was lost is taken again, and until then its owner judges nobody", async () => {
@@ -58,6 +76,7 @@ test("a lock that was lost is taken again, and until then its owner judges nobod
   await eventually(async () => (await other.deadProcesses()).length === 0)
   await eventually(async () => (await locks()) === 2)
   expect(await own.deadProcesses()).toEqual(["prc_dead"])
+  expect(losses).toBe(1)
 })
 
 test("a process that was closed while its connections were gone is told, and stays without the lock", async () => {
