@@ -164,7 +164,7 @@ export const callCanaries: readonly Canary[] = [
     find: "    this.#queue.push(...entries)\n",
     replace:
       "    for (const entry of entries)\n      if (entry.kind === 'settle') this.#queue.unshift(entry)\n      else this.#queue.push(entry)\n",
-    reason: /\(fail\) .*commits the first entry at once/,
+    reason: /\(fail\) .*commits the first settlement at once/,
   },
   {
     ...purse,

@@ -40,7 +40,7 @@ test("what a body that is not small costs here counts for its account", async ()
   const threadTime = new RecentUse(systemClock)
   const ports = { largeBodies: new LargeBodies(new DirectClerk()), threadTime, clock: systemClock }
   for (let n = 0; n < 20; n++) {
-    const read = await readRequest(bodyOf(16_385), "chat", ports, "acc_1")
+    const read = await readRequest(bodyOf(250_000), "chat", ports, "acc_1")
     if (read instanceof Failure) throw new Error(read.message)
     await read.decode({})
     await readRequest(bodyOf(16_384), "chat", ports, "acc_2")

@@ -262,7 +262,7 @@ export class ModelBooks implements Books {
 
   async revokeKey(keyId: string): Promise<void> {
     const key = this.#tables.keys.get(keyId)
-    if (key === undefined) return
+    if (key === undefined || key.revoked) return
     key.revoked = true
     this.#tables.tellKey(keyId, "changed")
   }
