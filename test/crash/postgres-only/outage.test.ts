@@ -274,7 +274,7 @@ test(
   async () => {
     const before = await ask("chat", fast.chat, false)
     // Slow enough for the stream's opening to be written, and so for its head to go, before the settlement.
-    const paced = await models("pace=40")
+    const paced = await models("pace=200")
     const calls = [true, false].map((stream) => ask("messages", paced.messages, stream))
     await proxy.dropReplyTo(SETTLING)
     proxy.refuse()
