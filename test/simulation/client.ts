@@ -9,6 +9,7 @@ import type { ClientSide } from "../../src/wire/format.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
+import { TROUBLE_LASTS_MS } from "./faults.ts"
 import type { PlannedCall } from "./plan.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { keys } from "./shop.ts"
@@ -16,9 +17,6 @@ import type { Stage } from "./stage.ts"
 
 /** Within which a process crashes that is to crash just after it answered. */
 export const CRASH_AFTER_MS = 30
-
-/** How long after the database, or an actor, is well again its absence may be felt. */
-const TROUBLE_LASTS_MS = 10_000
 
 export type Told =
   /** An answer to its end. The cost is what a header said. */

@@ -168,3 +168,6 @@ export function drawFault<F extends Fault>(random: Random, faults: readonly F[],
   }
   return undefined
 }
+
+/** How long after the database, or an actor, is well again its absence may be felt, while the process runs. */
+export const TROUBLE_LASTS_MS = 10_000

@@ -21,7 +21,7 @@ import type { ClientSide } from "../../src/wire/format.ts"
 import { fetchFor } from "./backend.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { SimulatedDisk } from "./disk.ts"
-import { standstill } from "./faults.ts"
+import { standstill, TROUBLE_LASTS_MS } from "./faults.ts"
 import { limits } from "./limits.ts"
 import { arrival, ProcessClock } from "./process-clock.ts"
 import { type RemoteBooks, remoteBooks } from "./remote-books.ts"
@@ -129,6 +129,9 @@ export class SimulatedProcess {
   stand(forMs: number, losesLock: boolean): void {
     if (!this.serving || !this.clock.stand(forMs)) return
     this.#stage.trace(`${this.id} stands still for ${forMs} ms`)
+    // What was felt when it stood still is felt when it goes on: it has not run since.
+    const now = this.clock.monotonic()
+    if (now - this.#statements.troubledAt < TROUBLE_LASTS_MS) this.#upsetAt = now + forMs
     if (losesLock) this.loseLock()
   }
 
