@@ -1,7 +1,8 @@
 /** The fenced blocks of the documents for operators. */
 import { join } from "node:path"
+import { Glob } from "bun"
 
-const root = join(import.meta.dir, "../..")
+export const root = join(import.meta.dir, "../..")
 
 export interface Block {
   /** From the root of the repository. */
@@ -13,6 +14,10 @@ export interface Block {
   readonly info: string
   readonly text: string
 }
+
+/** The documents for operators, the first page too. */
+export const operatingPages = (): string[] =>
+  ["docs/operating.md", ...new Glob("docs/operating/*.md").scanSync(root)].toSorted()
 
 export async function blocksOf(path: string): Promise<Block[]> {
   const blocks: Block[] = []
