@@ -12,6 +12,8 @@ import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 
 const SETTLING = ",ok,"
 
+const metricsPort = 20_000 + Math.floor(Math.random() * 10_000)
+
 let database: Place & AsyncDisposable
 let proxy: FaultProxy
 let house: House
@@ -25,7 +27,7 @@ beforeEach(async () => {
       modelSeed(format, format, COUNTS),
       modelSeed(`late-${format}`, format, `${COUNTS}&ttft=300`),
     ]),
-    { place: { DATABASE_URL: proxy.url }, env: { SETTLE_DEADLINE_MS: "500" } },
+    { place: { DATABASE_URL: proxy.url }, env: { SETTLE_DEADLINE_MS: "500", METRICS_PORT: String(metricsPort) } },
   )
   gateway = await house.start()
   customer = await gateway.customer(10_000)
@@ -48,6 +50,12 @@ async function ask(format: Format, model: string, stream: boolean) {
 }
 
 const keptFiles = () => (existsSync(house.withdrawals) ? readdirSync(house.withdrawals) : [])
+
+/** What Prometheus is told of them. */
+async function keptCalls(): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+  return Number(/^loket_withdrawals_kept (\d+)$/m.exec(text)?.[1])
+}
 
 /** Dies with the database away, and starts anew when it is back. */
 async function dieAndRestart(): Promise<void> {
@@ -92,12 +100,14 @@ test("a call that the database never heard of has its record after the process h
     expect(code).toBeOneOf(["billing.reconcile_failed", "dependency.database_unavailable", null])
   }
   expect(keptFiles().length).toBeGreaterThan(0)
+  expect(await keptCalls()).toBeGreaterThan(0)
 
   await dieAndRestart()
   for (const { requestId } of told) {
     expect(await record(requestId)).toMatchObject({ found: 200, status: "billing_error", charge_micro: 0 })
   }
   while (keptFiles().length > 0) await Bun.sleep(10)
+  expect(await keptCalls()).toBe(0)
   expect(await gateway.stop()).toBe(0)
   await house.books((sql) => reconcile(sql))
 }, 60_000)
