@@ -12,7 +12,7 @@ import { onPostgres, openTestDatabase, templateCopy } from "../store/harness.ts"
 import { type Block, blocksOf, operatingPages, root } from "./blocks.ts"
 
 const COMMANDS = ["sh", "sql"]
-const OTHERS = ["text", "ini", "json", "nginx", "haproxy", "caddyfile"]
+const OTHERS = ["text", "ini", "json", "yaml", "nginx", "haproxy", "caddyfile"]
 const untried = /^untried: \S+ \S+/
 
 const all = (await Promise.all(operatingPages().map(blocksOf))).flat()
