@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 
 test("virtual timers run in the order in which they fall due, then in which they were set, and not when cancelled", () => {
   const clock = new VirtualClock()
@@ -30,4 +30,15 @@ test("a wall clock that is set back leaves elapsed time alone", () => {
   clock.advance(500)
   clock.shiftWall(-3_600_000)
   expect([clock.now(), clock.monotonic()]).toEqual([1_000_500 - 3_600_000, 500])
+})
+
+test("the system's timer of a moment that is past runs soon, and nothing complains of it", async () => {
+  const warnings: string[] = []
+  const hear = (warning: Error) => warnings.push(warning.name)
+  process.on("warning", hear)
+  await new Promise<void>((resolve) => void systemClock.wait(-5, resolve))
+  await new Promise<void>((resolve) => void systemClock.after(-5, resolve))
+  await Bun.sleep(1)
+  process.off("warning", hear)
+  expect(warnings).toEqual([])
 })
