@@ -70,15 +70,16 @@ export class Lane {
     return this.#inFlight?.entries ?? []
   }
 
-  add(...entries: readonly Entry[]): void {
-    this.#queue.push(...entries)
-    for (const entry of entries) this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
+  add(entry: Entry): void {
+    this.#queue.push(entry)
+    this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
   }
 
+  /** Of any number: nothing spreads them. */
   #requeue(entries: Entry[]): void {
-    this.#queue = []
+    this.#queue = entries
     this.#dueAt = Number.POSITIVE_INFINITY
-    this.add(...entries)
+    for (const entry of entries) this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
   }
 
   /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */

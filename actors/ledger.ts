@@ -191,7 +191,8 @@ export class Ledger implements Behaviour<LedgerCommand> {
   /** What waits for the account waits for its own lane from now on, too. */
   #setApart(accountId: string, entries: readonly Entry[], barriers: readonly Barrier[]): void {
     const lane = this.#lane(accountId)
-    lane.add(...entries, ...this.#main.takeQueued(accountId))
+    for (const entry of entries) lane.add(entry)
+    for (const entry of this.#main.takeQueued(accountId)) lane.add(entry)
     for (const barrier of barriers) {
       if (barrier.accountId === undefined || barrier.accountId === accountId) lane.addBarrier(barrier)
     }

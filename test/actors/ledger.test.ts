@@ -230,6 +230,16 @@ describe("the ledger", () => {
     expect(view().backlog).toBe(500)
   })
 
+  test("holds any number of entries while the store is away", async () => {
+    const { settle, committed, commits, view } = ledger()
+    settle("first")
+    for (let n = 0; n < 400_000; n++) settle(`call ${n}`)
+    await committed()
+    expect(commits.at(-1)!.batch.settlements).toHaveLength(1_000)
+    await committed()
+    expect(view().backlog).toBe(399_000)
+  })
+
   test("sends a batch whose outcome is unknown again, the same and ever more slowly, and tells nobody until it is known", async () => {
     const { clock, open, settle, fails, committed, batches, durable, failures } = ledger()
     open("a")
