@@ -5,7 +5,7 @@ import { connectionFault, type Fault, overlongFault } from "../upstream/client.t
 import { SseParser, type WaitingEvents } from "../wire/sse.ts"
 
 /** How long a backend may take to close a stream after its last event, for the connection to be used again. */
-const CLOSE_MS = 2_000
+const CLOSE_MS = 1_000
 
 /**
  * `read` takes the events that came together; it is undefined where more have to come. A stream that ends before it has come
