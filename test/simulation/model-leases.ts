@@ -58,12 +58,13 @@ export function growBudget(
   const { keyId, period, start } = of
   const id = spendId(keyId, period, start)
   const spend = tables.keySpend.get(id)
+  // The statement forgets also where it grants nothing.
+  forgetOver(tables, processId, of)
   if (spend === undefined || !tables.lives(processId)) return undefined
   const key = tables.keys.get(keyId)
   const limit = key?.period === period ? key.limit : undefined
   const left = limit === undefined ? short : limit - spend.spent - spend.leased
   const free = left > 0n && !(limit !== undefined && runsOn(key, of)) ? left : 0n
-  forgetOver(tables, processId, of)
   const leases = tables.budgetLeases.get(id)
   const lease = leases?.get(processId) ?? { keyId, period, start, processId, ...nothing }
   const overtaken = lease.version++ !== version
