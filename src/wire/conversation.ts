@@ -1,0 +1,177 @@
+/**
+ * Which conversation a call belongs to: what its client calls it, or else how its prompt opens. Backends keep the beginning of
+ * a prompt for each credential, so the calls of one conversation go to one member of a pool (docs/operating/pools.md).
+ *
+ * Read from the client's own body, whatever format a backend speaks. The opening is what was said before the first answer, for
+ * that is the same in every turn. Its texts alone count: between two turns clients write a text as a string or as parts, and
+ * move their cache marks. Work is bounded, whatever was sent: the ends of a few texts.
+ */
+import { isObject, type Json, type JsonObject } from "../language/json.ts"
+
+/** A conversation as its client tells it, before it is anybody's. Short, whatever was sent. */
+export type Conversation = { readonly name: string } | { readonly opening: string }
+
+/** Where clients name a session: OpenRouter's and OpenCode's header, Codex's of all ages, Claude Code's. */
+const HEADERS = [
+  "x-session-id",
+  "session-id",
+  "session_id",
+  "conversation_id",
+  "x-session-affinity",
+  "x-claude-code-session-id",
+]
+
+export function nameInHeaders(headers: Headers): string | undefined {
+  for (const header of HEADERS) {
+    const name = named(headers.get(header))
+    if (name !== undefined) return name
+  }
+  return undefined
+}
+
+/** `inHeaders` is what the headers name. What the body says of caches goes before it, an end user's id after it. */
+export function conversationOf(body: JsonObject, inHeaders: string | undefined): Conversation {
+  const { prompt_cache_key, session_id, metadata, client_metadata } = body
+  const name =
+    named(prompt_cache_key) ??
+    named(session_id) ??
+    inHeaders ??
+    (isObject(metadata) ? (named(metadata["session_id"]) ?? sessionIn(metadata["user_id"])) : undefined) ??
+    (isObject(client_metadata) ? named(client_metadata["session_id"]) : undefined)
+  return name === undefined ? { opening: openingOf(body) } : { name }
+}
+
+/** UTF-16 units. Names are ids; a longer one is told apart by its beginning. */
+const LONGEST_NAME = 256
+
+const named = (value: Json | undefined): string | undefined =>
+  typeof value === "string" && value !== "" ? value.slice(0, LONGEST_NAME) : undefined
+
+const LONGEST_USER_ID = 1_024
+
+/**
+ * Claude Code's `metadata.user_id` tells device, account and session: as JSON since 2.1.78, as
+ * `user_…_account_…_session_…` before. Any other is of an end user, who has many conversations.
+ */
+function sessionIn(userId: Json | undefined): string | undefined {
+  if (typeof userId !== "string" || userId.length > LONGEST_USER_ID) return undefined
+  if (userId.startsWith("{")) return named(sessionField(userId))
+  const at = userId.startsWith("user_") ? userId.lastIndexOf("_session_") : -1
+  return at < 0 ? undefined : named(userId.slice(at + "_session_".length))
+}
+
+function sessionField(text: string): Json | undefined {
+  try {
+    const told = JSON.parse(text) as Json
+    return isObject(told) ? told["session_id"] : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const MOST_ITEMS = 32
+const MOST_TEXTS = 24
+const MOST_TOOLS = 32
+/** Parts of one message, at either end: agents put the same reminders before what the user says, or after it. */
+const PARTS_AT_AN_END = 8
+/** UTF-16 units of a text, at either end. */
+const EDGE = 256
+
+/** A line of the client's own accounts, and no part of the prompt: it may differ from call to call. */
+const BILLING = "x-anthropic-billing-header"
+
+/** The beginning of the instructions, the tools' names, and what the user said before the first answer; as digits. */
+function openingOf(body: JsonObject): string {
+  const { messages, input, system, instructions, tools } = body
+  const told = messages ?? input
+  const items: readonly Json[] = Array.isArray(told) ? told : [{ role: "user", content: told ?? "" }]
+  let leading = beginning(system ?? instructions)
+  const said: string[] = []
+  for (let place = 0; place < Math.min(items.length, MOST_ITEMS) && said.length < MOST_TEXTS; place++) {
+    const item = items[place]
+    if (!isObject(item)) continue
+    const { role, content } = item
+    if (isAnswer(item)) break
+    if (role === "user") addTexts(said, content)
+    else if (role === "system" || role === "developer") leading ||= beginning(content)
+  }
+  return Bun.hash.xxHash3(`${leading}\n${toolNames(tools)}\n${said.join("\n")}`).toString(36)
+}
+
+/** The items of the responses format have no role where a model thought or called. */
+const isAnswer = ({ role, type }: JsonObject): boolean =>
+  role === "assistant" || (typeof type === "string" && (type === "reasoning" || type.endsWith("_call")))
+
+/** What instructions begin with. Their end may be the time of day. */
+function beginning(texts: Json | undefined): string {
+  if (typeof texts === "string") return texts.slice(0, EDGE)
+  if (!Array.isArray(texts)) return ""
+  for (const part of texts.slice(0, PARTS_AT_AN_END)) {
+    const text = isObject(part) ? part["text"] : undefined
+    if (typeof text === "string" && text !== "" && !text.startsWith(BILLING)) return text.slice(0, EDGE)
+  }
+  return ""
+}
+
+function addTexts(said: string[], content: Json | undefined): void {
+  if (!Array.isArray(content)) {
+    if (typeof content === "string") said.push(edges(content))
+    return
+  }
+  const skipped = content.length - 2 * PARTS_AT_AN_END
+  for (let place = 0; place < content.length && said.length < MOST_TEXTS; place++) {
+    if (skipped > 0 && place === PARTS_AT_AN_END) place += skipped
+    const part = content[place]
+    if (isObject(part)) said.push(edges(dataOf(part)))
+  }
+}
+
+/** A text, or the data or the address of an image or a file, in any of the formats. */
+function dataOf(part: JsonObject): string {
+  const { text, source, image_url, file } = part
+  if (typeof text === "string") return text
+  const data = isObject(source) ? (source["data"] ?? source["url"]) : isObject(image_url) ? image_url["url"] : image_url
+  const found = data ?? (isObject(file) ? file["file_data"] : part["file_data"])
+  return typeof found === "string" ? found : ""
+}
+
+/** Both ends, for long texts of one agent often begin alike, and their length. */
+const edges = (text: string): string =>
+  text.length <= 2 * EDGE ? text : `${text.length} ${text.slice(0, EDGE)}${text.slice(-EDGE)}`
+
+/** Tools whose definition is deferred come and go in mid-conversation, and are no part of what is cached. */
+function toolNames(tools: Json | undefined): string {
+  let names = ""
+  if (!Array.isArray(tools)) return names
+  for (const tool of tools.slice(0, MOST_TOOLS)) {
+    if (!isObject(tool) || tool["defer_loading"] === true) continue
+    const { name, function: called } = tool
+    const told = name ?? (isObject(called) ? called["name"] : undefined)
+    if (typeof told === "string") names += ` ${told.slice(0, LONGEST_NAME)}`
+  }
+  return names
+}
+
+/** Whose conversation it is. Ids hold no line end. */
+export interface Owner {
+  readonly accountId: string
+  readonly keyId: string
+  readonly model: string
+}
+
+const digest = new Uint8Array(32)
+const view = new DataView(digest.buffer)
+
+/**
+ * The conversation's place among members, from 0 to 2³² − 1: the same in every process of an installation, and nobody else's.
+ * A client can neither find another account's conversation nor choose a member.
+ */
+export function conversationKey(
+  secret: Uint8Array,
+  { accountId, keyId, model }: Owner,
+  conversation: Conversation,
+): number {
+  const told = "name" in conversation ? `name\n${conversation.name}` : `${keyId}\n${conversation.opening}\n${model}`
+  Bun.SHA256.hash(`conversation\n${Buffer.from(secret).toString("hex")}\n${accountId}\n${told}`, digest)
+  return view.getUint32(0)
+}
