@@ -5,6 +5,7 @@
  */
 import type { JsonObject } from "../language/json.ts"
 import type { Ask } from "./ask.ts"
+import type { CacheUse } from "./prefix-cache.ts"
 import { sample } from "./sample.ts"
 import type { Script } from "./script.ts"
 import type { Usage } from "./usage.ts"
@@ -50,6 +51,8 @@ export interface Occasion {
   readonly model: string
   /** Nothing is to be said, whatever is scripted. */
   readonly mute: boolean
+  /** What a cache had a part in, where the prompt is cached. */
+  readonly cache: CacheUse | undefined
 }
 
 const nothing: Deltas = { count: 0, at: () => "" }
@@ -76,7 +79,8 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
   const kept = calls.filter((call) => call.pieces.length > 0)
   const callTokens = kept.reduce((sum, call) => sum + call.pieces.length, 0)
 
-  const { report, cached, written } = script.usage
+  const { report } = script.usage
+  const { cached, written } = occasion.cache ?? script.usage
   return {
     serial: occasion.serial,
     createdS: Math.floor(occasion.nowMs / 1000),

@@ -29,20 +29,20 @@ export interface Ask {
   readonly allToolResults: number
 }
 
-const imageTokens = 1000
-const charactersPerToken = 4
+export const IMAGE_TOKENS = 1_000
+export const CHARACTERS_PER_TOKEN = 4
+
+/** Whether a field's text is an image, or where one is. */
+export const isImage = (key: string): boolean => key === "data" || key === "url" || key === "image_url"
 
 export const countTokens = (...prompt: readonly (Json | undefined)[]): number => {
   let characters = 0
   for (const part of prompt) characters += countCharacters(part, "")
-  return Math.ceil(characters / charactersPerToken)
+  return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
 const countCharacters = (value: Json | undefined, key: string): number => {
-  if (typeof value === "string") {
-    const image = key === "data" || key === "url" || key === "image_url"
-    return image ? imageTokens * charactersPerToken : value.length
-  }
+  if (typeof value === "string") return isImage(key) ? IMAGE_TOKENS * CHARACTERS_PER_TOKEN : value.length
   if (typeof value !== "object" || value === null) return 0
   let characters = 0
   if (Array.isArray(value)) for (const item of value) characters += countCharacters(item, key)

@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type ToolCall, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat } from "./format.ts"
+import { blocksOf, saidBlocks } from "./prefix-cache.ts"
 import { told, usageField } from "./usage.ts"
 import { chatComplaints, openaiError, openaiStatus } from "./vendor-error.ts"
 
@@ -143,6 +144,8 @@ export const chat: SimulatedFormat = {
     "x-ratelimit-remaining-requests": "9999",
   }),
   readAsk,
+  caching: "automatic",
+  promptBlocks: ({ tools, messages }) => [...blocksOf(tools), ...saidBlocks(objects(messages))],
   stream: (answer, ask) => ({
     frames: frames(answer, ask),
     errorEvent: (error) => `data: ${JSON.stringify({ error: openaiError(error) })}\n\n`,

@@ -29,6 +29,9 @@ export type Fault =
 /** What can befall an answer on its way; the others come in its place. */
 export type AnswerFault = Exclude<Fault, { kind: "status" | "complaint" | "refuse" | "silent" }>
 
+export const comesInsteadOfAnswer = (fault: Fault): boolean =>
+  fault.kind === "status" || fault.kind === "complaint" || fault.kind === "refuse" || fault.kind === "silent"
+
 export interface StatusFault {
   readonly kind: "status"
   readonly status: number

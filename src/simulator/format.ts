@@ -7,6 +7,7 @@ import type { JsonObject } from "../language/json.ts"
 import type { Answer } from "./answer.ts"
 import type { Ask } from "./ask.ts"
 import type { Complaint } from "./fault.ts"
+import type { Caching, PromptBlock } from "./prefix-cache.ts"
 
 /** An answer as an error: the status that a vendor sends with it, and what it says. */
 export interface VendorError {
@@ -40,6 +41,9 @@ export interface SimulatedFormat {
   headers(serial: string): Record<string, string>
   /** A text is what is wrong with the request. */
   readAsk(body: JsonObject): Ask | string
+  readonly caching: Caching
+  /** What of a body a cache of prompts knows it by. */
+  promptBlocks(body: JsonObject): PromptBlock[]
   stream(answer: Answer, ask: Ask): AnswerStream
   reply(answer: Answer, ask: Ask): JsonObject
   /** The failed object under HTTP 200, in the one format that has it. */

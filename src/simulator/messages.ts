@@ -7,6 +7,7 @@ import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type Deltas, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
 import type { Frame, SimulatedFormat, VendorError } from "./format.ts"
+import { blocksOf, type PromptBlock, saidBlocks } from "./prefix-cache.ts"
 import { told, usageField } from "./usage.ts"
 import { anthropicStatus, messagesComplaints } from "./vendor-error.ts"
 
@@ -32,6 +33,13 @@ const readAsk = (body: JsonObject): Ask | string => {
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
     })),
   }
+}
+
+/** A mark on the request itself stands at the prompt's end. */
+const promptBlocks = ({ tools, system, messages: said, cache_control }: JsonObject): PromptBlock[] => {
+  const blocks = [...blocksOf(tools, system), ...saidBlocks(objects(said))]
+  const last = blocks.pop()
+  return last === undefined ? [] : [...blocks, { ...last, isMarked: last.isMarked || isObject(cache_control) }]
 }
 
 const stopReason = (answer: Answer): string => {
@@ -132,6 +140,8 @@ export const messages: SimulatedFormat = {
     "anthropic-ratelimit-requests-remaining": "9999",
   }),
   readAsk,
+  caching: "marked",
+  promptBlocks,
   stream: (answer) => ({
     frames: frames(answer),
     errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorBody(error, answer.serial))}\n\n`,

@@ -6,6 +6,7 @@ import type { Json, JsonObject } from "../language/json.ts"
 import { type Answer, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
+import { blocksOf } from "./prefix-cache.ts"
 import { callItem, messageItem, reasoningItem, saidPart } from "./response-items.ts"
 import { told } from "./usage.ts"
 import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
@@ -191,6 +192,8 @@ export const responses: SimulatedFormat = {
     "x-ratelimit-remaining-requests": "9999",
   }),
   readAsk,
+  caching: "automatic",
+  promptBlocks: ({ tools, instructions, input }) => blocksOf(tools, instructions, input),
   stream,
   reply,
   failedReply: (answer, error) => response(answer, "failed", [], error),

@@ -28,6 +28,8 @@ export interface Script {
   /** Tool calls in a row, one an answer: as many as results have come back are behind it. Then comes the text. */
   readonly steps: readonly StepScript[] | undefined
   readonly usage: UsageScript
+  /** Prompts are cached for the credential that asks, and counted so. */
+  readonly caches: boolean
   readonly fault: Fault | undefined
   /** How many calls of this very script the fault hits. */
   readonly times: number
@@ -89,9 +91,12 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
       reasoning: parameters.integer("reasoning"),
       counted: parameters.integer("counted"),
     },
+    caches: parameters.oneOf("cache", ["prefix"]) !== undefined,
     fault: readFault(parameters),
     times: parameters.integer("times", 1) ?? Infinity,
   }
+  if (script.caches && script.usage.cached + script.usage.written > 0)
+    parameters.complain("cached and written are counted by the cache, where there is one")
   const problem = parameters.problem()
   return problem === undefined ? script : new ScriptProblem(problem)
 }

@@ -8,10 +8,12 @@ import { isObject, type JsonObject } from "../language/json.ts"
 import { missingTool, planAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
 import { Client } from "./client.ts"
+import { comesInsteadOfAnswer } from "./fault.ts"
 import type { SimulatedFormat } from "./format.ts"
 import { type Call, Journal, type OpenCall } from "./journal.ts"
 import { messages } from "./messages.ts"
 import { play } from "./play.ts"
+import { PrefixCaches } from "./prefix-cache.ts"
 import { responses } from "./responses.ts"
 import { parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
 import { sendBody, sendError } from "./send.ts"
@@ -33,7 +35,7 @@ export interface Simulator {
   /** The last 10,000 calls, oldest first. */
   readonly calls: readonly Call[]
   stop(): Promise<void>
-  /** Forgets the calls, and whom `times` has hit. */
+  /** Forgets the calls, whom `times` has hit, and cached prompts. */
   reset(): void
 }
 
@@ -45,6 +47,7 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
   const journal = new Journal()
   const scripts = new Map<string, Script | ScriptProblem>()
   const hits = new Map<string, number>()
+  const caches = new PrefixCaches()
   let served = 0
 
   const scriptOf = (query: string, override: string): Script | ScriptProblem => {
@@ -116,7 +119,11 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     if (problem !== undefined) return refuse(`simulator: ${problem}`)
     const fault = stillHits(script, `${call.model}\n${override}`) ? script.fault : undefined
     const mute = fault?.kind === "empty"
-    const plan = planAnswer(ask, script, { serial, seed, nowMs: startedAt, model: name, mute })
+    const isCached = script.caches && (fault === undefined || !comesInsteadOfAnswer(fault))
+    const { authorization, "x-api-key": key } = request.headers
+    const owner = JSON.stringify([authorization ?? key ?? "", name])
+    const cache = isCached ? caches.use(owner, format.promptBlocks(body), format.caching, startedAt) : undefined
+    const plan = planAnswer(ask, script, { serial, seed, nowMs: startedAt, model: name, mute, cache })
     return play({ client, format, ask, script, fault, answer: plan })
   }
 
@@ -152,6 +159,7 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     reset: () => {
       journal.clear()
       hits.clear()
+      caches.clear()
     },
   }
 }
