@@ -22,6 +22,8 @@ export interface Format {
   /** November 2026. */
   readonly month: (time: string | number | Date) => string
   readonly dateTime: (time: string | number | Date) => string
+  /** A date and a time with seconds. */
+  readonly moment: (time: string | number | Date) => string
   /** A clock time with seconds. */
   readonly time: (time: string | number | Date) => string
   /** 850 ms, 2,4 s, 3 min. */
@@ -53,6 +55,7 @@ export function formatIn(language: Language, timeZone: string): Format {
   // A calendar day is the same in every time zone.
   const shortDay = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", timeZone: "UTC" })
   const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short", timeZone })
+  const moment = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium", timeZone })
   const time = new Intl.DateTimeFormat(locale, { timeStyle: "medium", timeZone })
   const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" })
   return {
@@ -65,6 +68,7 @@ export function formatIn(language: Language, timeZone: string): Format {
     day: (at) => day.format(new Date(at)),
     month: (at) => month.format(new Date(at)),
     dateTime: (at) => dateTime.format(new Date(at)),
+    moment: (at) => moment.format(new Date(at)),
     time: (at) => time.format(new Date(at)),
     duration: (ms) => {
       if (ms < 1_000) return `${number.format(Math.round(ms))} ms`
@@ -86,12 +90,14 @@ export function useFormat(): Format {
 }
 
 /**
- * `plain`: two decimals from Rp 1 up, below that as many as are needed. `exact`: every digit there is.
- * `whole`: no decimals. Digits are cut off and never rounded up, so that no balance looks larger than it is.
+ * `plain`: two decimals from Rp 1 up, below that as many as are needed. `column`: always two decimals, so that amounts stand comma
+ * under comma; what is less than half of the last one is "< Rp 0,01". `exact`: every digit there is. `whole`: no decimals. Where
+ * digits are left out the last one is rounded to the nearest, so that what was spent and what is left add up.
  */
-export type RupiahForm = "plain" | "exact" | "whole"
+export type RupiahForm = "plain" | "column" | "exact" | "whole"
 
 const MICRO_DIGITS = 6
+const DECIMALS = 2
 
 /**
  * Rupiah from micro-rupiah (1 Rp = 1,000,000 micro), digit by digit and never through a float: `Rp 12.345,67` in Indonesian,
@@ -99,20 +105,30 @@ const MICRO_DIGITS = 6
  */
 export function formatRupiah(micro: number | bigint, language: Language, form: RupiahForm = "plain"): string {
   const amount = BigInt(micro)
-  const digits = (amount < 0n ? -amount : amount).toString().padStart(MICRO_DIGITS + 1, "0")
-  const whole = digits.slice(0, -MICRO_DIGITS)
-  const fraction = digits.slice(-MICRO_DIGITS)
+  const size = amount < 0n ? -amount : amount
+  const places = placesOf(size, form)
+  const rounded = roundedTo(size, places)
+  const isTiny = form === "column" && rounded === 0n && size > 0n
+  const digits = (isTiny ? 10n ** BigInt(MICRO_DIGITS - DECIMALS) : rounded).toString().padStart(MICRO_DIGITS + 1, "0")
   const [group, point] = language === "id" ? [".", ","] : [",", "."]
-  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, group)
-  const shown = decimals(whole, fraction, form)
-  // A real minus sign, and a space that does not break.
-  return `${amount < 0n ? "\u2212" : ""}Rp\u00A0${grouped}${shown === "" ? "" : point + shown}`
+  const grouped = digits.slice(0, -MICRO_DIGITS).replace(/\B(?=(?:\d{3})+$)/g, group)
+  const shown = digits.slice(-MICRO_DIGITS).slice(0, places)
+  // A real minus sign, and spaces that do not break.
+  const sign = amount < 0n && (rounded > 0n || isTiny) ? "\u2212" : ""
+  return `${isTiny ? "<\u00A0" : ""}${sign}Rp\u00A0${grouped}${shown === "" ? "" : point + shown}`
 }
 
-function decimals(whole: string, fraction: string, form: RupiahForm): string {
-  if (form === "whole") return ""
-  const exact = fraction.replace(/0+$/, "")
-  if (form === "exact") return exact
-  if (exact === "") return ""
-  return whole === "0" ? exact : fraction.slice(0, 2)
+/** How many decimals an amount is shown with. */
+function placesOf(size: bigint, form: RupiahForm): number {
+  if (form === "whole") return 0
+  if (form === "column") return DECIMALS
+  const needed = size.toString().padStart(MICRO_DIGITS, "0").slice(-MICRO_DIGITS).replace(/0+$/, "").length
+  const isSmall = size < 10n ** BigInt(MICRO_DIGITS)
+  return form === "exact" || isSmall || needed === 0 ? needed : DECIMALS
+}
+
+/** To the nearest; halves go up. Still in micro-rupiah. */
+function roundedTo(size: bigint, places: number): bigint {
+  const unit = 10n ** BigInt(MICRO_DIGITS - places)
+  return ((size + unit / 2n) / unit) * unit
 }
