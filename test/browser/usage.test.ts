@@ -311,8 +311,49 @@ describe("the chart", () => {
   })
 })
 
+/** Answers of sums wait until they are let go. */
+async function slow(visit: Visit) {
+  const gate = Promise.withResolvers<void>()
+  await visit.page.route("**/usage/summary?*", async (route) => {
+    await gate.promise
+    await route.continue()
+  })
+  return gate
+}
+
+describe("figures of another range than was asked for", () => {
+  test("are dimmed and say of which they are, until those come", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    const gate = await slow(visit)
+    await visit.page.getByRole("radio", { name: "90 days" }).check()
+    const numbers = visit.page.locator(".usage-numbers")
+    await numbers.getByText("What is shown is still 7 days.").waitFor()
+    expect(await numbers.getAttribute("aria-busy")).toBe("true")
+    expect(Number(await numbers.locator(".stale-content").evaluate((e) => getComputedStyle(e).opacity))).toBeLessThan(1)
+    // The axis is that of the figures.
+    expect(await visit.page.getByRole("table", { name: "Spend", exact: true }).getByRole("row").count()).toBe(8)
+    gate.resolve()
+    await numbers.getByText("What is shown is still").waitFor({ state: "detached" })
+    expect(await visit.page.getByRole("table", { name: "Spend", exact: true }).getByRole("row").count()).toBe(91)
+    await visit.expectAccessible()
+  })
+
+  test("say so by their filters too, and offline", async () => {
+    await using visit = await world.visit({ person, language: "id" })
+    await visit.open("/usage")
+    await visit.page.getByRole("search").getByLabel("Format").selectOption("messages")
+    await visit.settled()
+    await visit.page.context().setOffline(true)
+    await visit.page.getByRole("radio", { name: "30 hari" }).check()
+    await visit.page.locator(".usage-numbers").getByText("Yang tampil masih 7 hari, Messages.").waitFor()
+    await visit.page.context().setOffline(false)
+    await visit.page.locator(".usage-numbers").getByText("Yang tampil masih").waitFor({ state: "detached" })
+  })
+})
+
 describe("the list", () => {
-  test("goes on a page at a time, and a call that ends meanwhile comes on top of it", async () => {
+  test("follows calls as they end, goes on a page at a time, and then counts the newer ones", async () => {
     const { gateway } = world
     const busy = await gateway.person(100_000)
     const { key } = await gateway.key(busy)
@@ -322,12 +363,19 @@ describe("the list", () => {
     await visit.open("/usage")
     const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
     expect(await rows.count()).toBe(50)
-    await visit.page.getByRole("button", { name: "Load more" }).click()
-    await visit.page.getByRole("button", { name: "Load more" }).waitFor({ state: "hidden" })
-    expect(await rows.count()).toBe(60)
     await call(key, BIG)
     await rows.first().getByText(BIG).waitFor()
+    expect(await rows.count()).toBe(50)
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await visit.page.getByRole("button", { name: "Load more" }).waitFor({ state: "hidden" })
     expect(await rows.count()).toBe(61)
+    await call(key, SMALL)
+    await visit.page.getByRole("button", { name: "1 new call" }).waitFor()
+    expect(await rows.count()).toBe(61)
+    expect(await rows.first().innerText()).toContain(BIG)
+    await visit.page.getByRole("button", { name: "1 new call" }).click()
+    await rows.first().getByText(SMALL).waitFor()
+    expect(await rows.count()).toBe(50)
   })
 
   test("of a new account says where to begin", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { readView, writeView } from "../../src/dashboard/pages/usage/address.ts"
-import { type CallList, callName, joined } from "../../src/dashboard/pages/usage/call-list.ts"
+import { type CallList, callName, joined, longer, toTheNewest } from "../../src/dashboard/pages/usage/call-list.ts"
 import type { Call, Sum } from "../../src/dashboard/pages/usage/data.ts"
 import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "../../src/dashboard/pages/usage/series.ts"
 
@@ -51,32 +51,43 @@ describe("the address", () => {
 
 const call = (n: number): Call => ({ request_id: `req_${n}`, status: "ok", model: "m" }) as Call
 const calls = (...numbers: number[]) => numbers.map(call)
-const list = (numbers: number[], nextCursor: string | null): CallList<Call> => ({
-  calls: calls(...numbers),
-  nextCursor,
-  arrived: new Set(),
+const page = (numbers: number[], nextCursor: string | null = null) => ({
+  data: calls(...numbers),
+  next_cursor: nextCursor,
 })
+const list = (numbers: number[], nextCursor: string | null = null) => joined<Call>(undefined, page(numbers, nextCursor))
 const numbers = ({ calls: rows }: CallList<Call>) => rows.map(({ request_id: id }) => Number(id.slice(4)))
 
 describe("the list", () => {
-  test("keeps older pages below a first page that has moved on", () => {
-    const after = joined(list([6, 5, 4, 3, 2, 1], "older"), { data: calls(8, 7, 6), next_cursor: "after 6" })
-    expect(numbers(after)).toEqual([8, 7, 6, 5, 4, 3, 2, 1])
-    expect(after.nextCursor).toBe("older")
-    expect([...after.arrived]).toEqual(calls(8, 7).map(callName))
+  test("is the newest page, however many calls end", () => {
+    let now = list([3, 2, 1], "after 1")
+    for (let n = 4; n < 1_000; n++) now = joined(now, page([n, n - 1, n - 2], `after ${n - 2}`))
+    expect([numbers(now), now.nextCursor]).toEqual([[999, 998, 997], "after 997"])
+    expect([...now.arrived]).toEqual(calls(999, 998, 997).map(callName))
   })
 
   test("takes in a long call that ended after those which began later", () => {
-    expect(numbers(joined(list([6, 4, 3], "older"), { data: calls(6, 5, 4), next_cursor: "x" }))).toEqual([6, 5, 4, 3])
+    expect(numbers(joined(list([6, 4, 3]), page([6, 5, 4])))).toEqual([6, 5, 4])
   })
 
-  test("begins anew when the first page does not meet what is known", () => {
-    const after = joined(list([3, 2, 1], null), { data: calls(9, 8, 7), next_cursor: "after 7" })
-    expect([numbers(after), after.nextCursor]).toEqual([[9, 8, 7], "after 7"])
+  test("stays as it is once older calls were added, and counts the newer ones", () => {
+    const long = longer(list([6, 5, 4], "after 4"), page([3, 2, 1], "after 1"))
+    expect([numbers(long), long.nextCursor, long.newest?.unseen]).toEqual([[6, 5, 4, 3, 2, 1], "after 1", 0])
+    const one = joined(long, page([7, 6, 5], "after 5"))
+    expect([numbers(one), one.newest?.unseen]).toEqual([[6, 5, 4, 3, 2, 1], 1])
+    const many = joined(one, page([99, 98, 97], "after 97"))
+    expect([numbers(many), many.newest?.unseen]).toEqual([[6, 5, 4, 3, 2, 1], 3])
+  })
+
+  test("goes back to the newest calls when it is told to, and follows them again", () => {
+    const long = longer(list([6, 5, 4], "after 4"), page([3, 2, 1]))
+    const back = toTheNewest(joined(long, page([9, 8, 7], "after 7")))
+    expect([numbers(back), back.nextCursor, back.newest]).toEqual([[9, 8, 7], "after 7", undefined])
+    expect(numbers(joined(back, page([10, 9, 8])))).toEqual([10, 9, 8])
   })
 
   test("that was empty is what comes", () => {
-    const after = joined(list([], null), { data: calls(1), next_cursor: null })
+    const after = joined(list([]), page([1]))
     expect([numbers(after), [...after.arrived]]).toEqual([[1], calls(1).map(callName)])
   })
 

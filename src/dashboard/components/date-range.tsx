@@ -3,7 +3,8 @@
  * such as 2026-11-21.
  */
 import { useId } from "react"
-import { type Days, lastDays } from "../i18n/time.ts"
+import { useFormat, useTimeZone } from "../i18n/format.ts"
+import { dayIn, type Days, lastDays } from "../i18n/time.ts"
 import { Choice } from "./choice.tsx"
 import { useComponentText } from "./text.ts"
 
@@ -19,7 +20,7 @@ const SPANS = [1, 7, 30, 90] as const
 
 export function DateRange({ value, today, onChange }: DateRangeProps) {
   const text = useComponentText()
-  const span = SPANS.find((count) => value.to === today && lastDays(today, count).from === value.from)
+  const span = spanOf(value, today)
   return (
     <div className="date-range">
       <Choice
@@ -41,6 +42,23 @@ export function DateRange({ value, today, onChange }: DateRangeProps) {
       </div>
     </div>
   )
+}
+
+const spanOf = ({ from, to }: Days, today: string) =>
+  SPANS.find((count) => to === today && lastDays(today, count).from === from)
+
+/** A range in words: "7 days", or its first and its last day. */
+export function useRangeName(): (days: Days) => string {
+  const text = useComponentText()
+  const format = useFormat()
+  const timeZone = useTimeZone()
+  return (days) => {
+    const span = spanOf(days, dayIn(timeZone, Date.now()))
+    if (span !== undefined) return span === 1 ? text.today : text.days(span)
+    return days.from === days.to
+      ? format.shortDay(days.from)
+      : `${format.shortDay(days.from)} – ${format.shortDay(days.to)}`
+  }
 }
 
 interface DayProps {

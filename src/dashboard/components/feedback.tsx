@@ -4,7 +4,7 @@ import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef
 import { ApiFailure } from "../api/client.ts"
 import { useFormat } from "../i18n/format.ts"
 import { useLanguage } from "../i18n/language.tsx"
-import { Button, CopyButton, IconButton } from "./button.tsx"
+import { Button, CopyButton, IconButton, Spinner } from "./button.tsx"
 import { indonesianFor } from "./failure-words.ts"
 import { useComponentText } from "./text.ts"
 
@@ -16,6 +16,29 @@ export function Skeleton({ lines = 1 }: { readonly lines?: number }) {
       {Array.from({ length: lines }, (_, line) => (
         <span key={line} className="skeleton-line" />
       ))}
+    </div>
+  )
+}
+
+interface StaleProps {
+  /** What the content is of, in words, while what was asked for is loading; undefined when the content is that. */
+  readonly of: string | undefined
+  readonly className?: string
+  readonly children: ReactNode
+}
+
+/** Content that may still be the answer to the question before. Then it is dimmed, and says so. */
+export function Stale({ of, className = "", children }: StaleProps) {
+  const text = useComponentText()
+  return (
+    <div className={`stale ${className}`.trimEnd()} aria-busy={of !== undefined || undefined}>
+      {of !== undefined && (
+        <p className="stale-note" role="status">
+          <Spinner />
+          {text.stillOf(of)}
+        </p>
+      )}
+      <div className="stale-content">{children}</div>
     </div>
   )
 }

@@ -3,13 +3,13 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { CircleCheck } from "lucide-react"
 import { useMemo, useState } from "react"
 import { type Column, DataTable, type Sorting } from "../../components/data-table.tsx"
-import { EmptyState } from "../../components/feedback.tsx"
+import { EmptyState, Stale } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tabs } from "../../components/tabs.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { type AddressedView, formats, type Split } from "./address.ts"
-import { breakdownQuery, errorsQuery, type Sum, useGroupName } from "./data.ts"
+import { breakdownQuery, errorsQuery, type Sum, useGroupName, useViewName } from "./data.ts"
 import { cacheShare, inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
@@ -36,7 +36,11 @@ export function Breakdown(props: BreakdownProps) {
 
 function Groups({ view, change, by }: BreakdownProps & { readonly by: Split }) {
   const text = useUsageText()
-  const { data, error, refetch } = useQuery({ ...breakdownQuery(view, by), placeholderData: keepPreviousData })
+  const viewName = useViewName()
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...breakdownQuery(view, by),
+    placeholderData: keepPreviousData,
+  })
   const [sorting, setSorting] = useState<Sorting>({ by: "spend", down: true })
   const rows = useMemo(() => data && sorted(data.data, sorting), [data, sorting])
   const columns = useColumns(by, data?.total.charge_micro ?? 0)
@@ -45,18 +49,20 @@ function Groups({ view, change, by }: BreakdownProps & { readonly by: Split }) {
     else change({ [by]: group })
   }
   return (
-    <DataTable
-      caption={text.columns[by]}
-      columns={columns}
-      rows={rows}
-      rowKey={({ group }) => group}
-      error={error}
-      retry={refetch}
-      sorting={sorting}
-      onSort={setSorting}
-      onOpen={narrowTo}
-      empty={text.nothing}
-    />
+    <Stale of={isPlaceholderData && data ? viewName(data.of) : undefined}>
+      <DataTable
+        caption={text.columns[by]}
+        columns={columns}
+        rows={rows}
+        rowKey={({ group }) => group}
+        error={error}
+        retry={refetch}
+        sorting={sorting}
+        onSort={setSorting}
+        onOpen={narrowTo}
+        empty={text.nothing}
+      />
+    </Stale>
   )
 }
 
@@ -98,7 +104,7 @@ function useColumns(by: Split, totalMicro: number): readonly Column<Sum>[] {
       names: true,
       cell: ({ group }) => (by === "model" ? <code>{group}</code> : nameOf(group)),
     },
-    number("spend", columns.spend, (sum) => <Money micro={sum.charge_micro} />),
+    number("spend", columns.spend, (sum) => <Money micro={sum.charge_micro} form="column" />),
     {
       id: "share",
       head: columns.share,
@@ -127,25 +133,31 @@ function useColumns(by: Split, totalMicro: number): readonly Column<Sum>[] {
 function Errors({ view, change }: BreakdownProps) {
   const text = useUsageText()
   const format = useFormat()
-  const { data, error, refetch } = useQuery({ ...errorsQuery(view), placeholderData: keepPreviousData })
+  const viewName = useViewName()
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...errorsQuery(view),
+    placeholderData: keepPreviousData,
+  })
   return (
-    <DataTable
-      caption={text.errors}
-      columns={[
-        { id: "code", head: text.columns.code, names: true, cell: ({ code }) => <code>{code}</code> },
-        { id: "calls", head: text.columns.calls, numeric: true, cell: (row) => format.number(row.requests) },
-        { id: "last", head: text.columns.last, numeric: true, cell: (row) => format.dateTime(row.last_at) },
-      ]}
-      rows={data}
-      rowKey={({ code }) => code}
-      error={error}
-      retry={refetch}
-      onOpen={({ code }) => change({ error: code })}
-      empty={
-        <EmptyState icon={<CircleCheck />} title={text.noErrors}>
-          {text.noErrorsHint}
-        </EmptyState>
-      }
-    />
+    <Stale of={isPlaceholderData && data ? viewName(data.of) : undefined}>
+      <DataTable
+        caption={text.errors}
+        columns={[
+          { id: "code", head: text.columns.code, names: true, cell: ({ code }) => <code>{code}</code> },
+          { id: "calls", head: text.columns.calls, numeric: true, cell: (row) => format.number(row.requests) },
+          { id: "last", head: text.columns.last, numeric: true, cell: (row) => format.dateTime(row.last_at) },
+        ]}
+        rows={data?.data}
+        rowKey={({ code }) => code}
+        error={error}
+        retry={refetch}
+        onOpen={({ code }) => change({ error: code })}
+        empty={
+          <EmptyState icon={<CircleCheck />} title={text.noErrors}>
+            {text.noErrorsHint}
+          </EmptyState>
+        }
+      />
+    </Stale>
   )
 }

@@ -1,32 +1,44 @@
 /** The calls themselves, the newest first; each opens its receipt. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { SearchX, Zap } from "lucide-react"
+import { ArrowUp, SearchX, Zap } from "lucide-react"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState } from "../../components/feedback.tsx"
+import { EmptyState, Stale } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { StatusTag } from "../../components/status-tag.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { type AddressedView, isFiltered, nothingFiltered } from "./address.ts"
-import { callName } from "./call-list.ts"
-import { type Call, callsQuery, listFilterOf, useKeyName, useOlderCalls } from "./data.ts"
+import { callName, LONGEST } from "./call-list.ts"
+import { type Call, callsQuery, PAGE, useCallPages, useKeyName, useViewName } from "./data.ts"
 import { inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
 export function Calls({ view, change, open }: AddressedView) {
   const text = useUsageText()
-  const filter = listFilterOf(view)
+  const format = useFormat()
+  const viewName = useViewName()
   const { data, error, refetch, isPlaceholderData } = useQuery({
-    ...callsQuery(filter),
+    ...callsQuery(view),
     placeholderData: keepPreviousData,
   })
-  const older = useOlderCalls(filter)
+  const { older, toNewest } = useCallPages(view)
   const columns = useColumns(data?.arrived)
   const cursor = data?.nextCursor
+  const unseen = data?.newest?.unseen ?? 0
+  const isLong = data !== undefined && data.calls.length >= LONGEST
   return (
     <Card title={text.list} flush action={<span className="usage-hint">{text.listHint}</span>}>
-      <div aria-busy={isPlaceholderData || undefined} className="usage-calls">
+      <Stale of={isPlaceholderData && data ? viewName(data.of) : undefined} className="usage-calls">
+        {data?.newest !== undefined && (
+          <div className="usage-newest" role="status">
+            {unseen > 0 && (
+              <Button size="small" icon={<ArrowUp />} onClick={toNewest}>
+                {text.unseen(format.number(unseen) + (unseen === PAGE ? "+" : ""), unseen === 1)}
+              </Button>
+            )}
+          </div>
+        )}
         <DataTable
           caption={text.list}
           columns={columns}
@@ -35,7 +47,7 @@ export function Calls({ view, change, open }: AddressedView) {
           error={older.error ?? error}
           retry={older.error && cursor ? () => older.mutate(cursor) : refetch}
           onOpen={(call) => open(call.request_id)}
-          more={cursor ? { load: () => older.mutate(cursor), busy: older.isPending } : undefined}
+          more={cursor && !isLong ? { load: () => older.mutate(cursor), busy: older.isPending } : undefined}
           empty={
             isFiltered(view) ? (
               <EmptyState
@@ -56,7 +68,8 @@ export function Calls({ view, change, open }: AddressedView) {
             )
           }
         />
-      </div>
+        {isLong && cursor !== null && <p className="usage-longest">{text.longest(format.number(LONGEST))}</p>}
+      </Stale>
     </Card>
   )
 }
@@ -77,7 +90,7 @@ function useColumns(arrived: ReadonlySet<string> | undefined): readonly Column<C
         </span>
       ),
     },
-    { id: "time", head: columns.time, cell: (call) => format.dateTime(call.created_at) },
+    { id: "time", head: columns.time, cell: (call) => format.moment(call.created_at) },
     { id: "status", head: columns.status, cell: ({ status }) => <StatusTag status={status} /> },
     {
       id: "tokens",
@@ -100,6 +113,11 @@ function useColumns(arrived: ReadonlySet<string> | undefined): readonly Column<C
       wide: true,
       cell: (call) => format.duration(call.duration_ms),
     },
-    { id: "charge", head: columns.charge, numeric: true, cell: (call) => <Money micro={call.charge_micro} /> },
+    {
+      id: "charge",
+      head: columns.charge,
+      numeric: true,
+      cell: (call) => <Money micro={call.charge_micro} form="column" />,
+    },
   ]
 }

@@ -2,20 +2,24 @@
 import { Activity } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
 import { Choice } from "../../components/choice.tsx"
-import { EmptyState, Skeleton } from "../../components/feedback.tsx"
+import { EmptyState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { type Format, useFormat } from "../../i18n/format.ts"
-import { type AddressedView, mayShowHours, type Show, shows, splits } from "./address.ts"
+import { type AddressedView, mayShowHours, type Show, shows, type Split, splits } from "./address.ts"
 import { type Series, useGroupName } from "./data.ts"
 import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
 
-type ChartCardProps = Pick<AddressedView, "view" | "change"> & { readonly series: Series | undefined }
+type ChartCardProps = Pick<AddressedView, "view" | "change"> & {
+  readonly series: Series | undefined
+  /** What the series is of, while another one is loading. */
+  readonly staleOf: string | undefined
+}
 
-export function ChartCard({ view, change, series }: ChartCardProps) {
+export function ChartCard({ view, change, series, staleOf }: ChartCardProps) {
   const text = useUsageText()
   return (
     <Card>
@@ -46,27 +50,28 @@ export function ChartCard({ view, change, series }: ChartCardProps) {
           />
         )}
       </div>
-      {series === undefined ? <Skeleton lines={6} /> : <Drawn view={view} series={series} />}
+      <Stale of={staleOf}>
+        {series === undefined ? <Skeleton lines={6} /> : <Drawn show={view.show} series={series} />}
+      </Stale>
     </Card>
   )
 }
 
 const BARS: readonly Show[] = ["spend", "tokens", "calls"]
 
-function Drawn({ view, series }: Pick<AddressedView, "view"> & { readonly series: Series }) {
+/** The axis is that of the data, which may still be of the view before. */
+function Drawn({ show, series }: { readonly show: Show; readonly series: Series }) {
   const text = useUsageText()
   const format = useFormat()
-  const names = useSeriesNames(view)
-  const { show } = view
-  // The data that is shown may still have the steps of the previous view.
-  const { data, group_by: groupedBy, split_by: split } = series
+  const { data, of, split_by: split } = series
+  const names = useSeriesNames(show, of.split)
   const { labels, drawn } = useMemo(() => {
-    const steps = stepsOf({ ...view, step: groupedBy === "hour" ? "hour" : "day" })
+    const steps = stepsOf(of)
     return {
       labels: steps.map((step) => stepLabel(step, format)),
       drawn: (split === null ? wholeSeries : splitSeries)(data, steps, show, names),
     }
-  }, [view, data, groupedBy, split, show, names, format])
+  }, [of, data, split, show, names, format])
   const unit = useMemo(() => unitOf(show, format), [show, format])
   if (drawn.every(({ values }) => values.every((value) => value === null || value === 0))) {
     return <EmptyState icon={<Activity />} title={show === "latency" ? text.noTimes : text.nothing} />
@@ -101,7 +106,7 @@ function unitOf(show: Show, format: Format): (value: number) => string {
   }[show]
 }
 
-function useSeriesNames({ show, split }: AddressedView["view"]): SeriesNames {
+function useSeriesNames(show: Show, split: Split | undefined): SeriesNames {
   const text = useUsageText()
   const format = useFormat()
   const group = useGroupName(split)

@@ -3,8 +3,10 @@ import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/r
 import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { namedKeysQuery } from "../../api/queries.ts"
+import { useRangeName } from "../../components/date-range.tsx"
+import { useStatusText } from "../../components/status-tag.tsx"
 import { formats, type Split, type View } from "./address.ts"
-import { type CallList, joined } from "./call-list.ts"
+import { type CallList, joined, longer, toTheNewest } from "./call-list.ts"
 import { useUsageText } from "./text.ts"
 
 /** The filters as the API takes them. */
@@ -22,7 +24,8 @@ export const listFilterOf = (view: View) => ({
 })
 type ListFilter = ReturnType<typeof listFilterOf>
 
-const PAGE = 50
+/** Rows that the list asks for at once, and has while nobody goes on to older ones. */
+export const PAGE = 50
 
 /** The newest calls, or the calls after a cursor. */
 export const callsPage = (filter: ListFilter, cursor?: string) =>
@@ -31,13 +34,16 @@ export type Call = Awaited<ReturnType<typeof callsPage>>["data"][number]
 
 export const exportAddress = (view: View): string => `/usage/export.csv?${new URLSearchParams(listFilterOf(view))}`
 
+/** Answers say what they are of, because the page may have moved on before the next ones come. */
+const of = async <Answer extends object>(view: View, answer: Promise<Answer>) => ({ ...(await answer), of: view })
+
 /** Sums over time with their total: for the figures and the chart. */
 export const seriesQuery = (view: View) => {
   const { step, split } = view
   const query = { ...filterOf(view), group_by: step, ...(split !== undefined && { split_by: split }) }
   return queryOptions({
     queryKey: ["sums", query],
-    queryFn: () => unwrap(api.usage.summary.get({ query })),
+    queryFn: () => of(view, unwrap(api.usage.summary.get({ query }))),
   })
 }
 export type Series = Awaited<ReturnType<NonNullable<ReturnType<typeof seriesQuery>["queryFn"]>>>
@@ -47,7 +53,7 @@ export const breakdownQuery = (view: View, by: Split) => {
   const query = { ...filterOf(view), group_by: by }
   return queryOptions({
     queryKey: ["sums", query],
-    queryFn: () => unwrap(api.usage.summary.get({ query })),
+    queryFn: () => of(view, unwrap(api.usage.summary.get({ query }))),
   })
 }
 
@@ -55,7 +61,7 @@ export const errorsQuery = (view: View) => {
   const query = filterOf(view)
   return queryOptions({
     queryKey: ["sums", "errors", query],
-    queryFn: async () => (await unwrap(api.usage.errors.get({ query }))).data,
+    queryFn: () => of(view, unwrap(api.usage.errors.get({ query }))),
   })
 }
 
@@ -69,33 +75,45 @@ export const callQuery = (requestId: string) =>
 export type CallDetail = Awaited<ReturnType<NonNullable<ReturnType<typeof callQuery>["queryFn"]>>>
 
 /**
- * The list of calls, the newest first. Only its first page is refetched when a call has ended; older pages are kept as they
- * came. So a long list follows live calls with one small query.
+ * The list of calls, the newest first. Only its first page is refetched when a call has ended, and older pages are kept as they
+ * came. So a list follows live calls with one small query.
  */
-export const callsQuery = (filter: ListFilter) => {
+export const callsQuery = (view: View) => {
+  const filter = listFilterOf(view)
   const queryKey = ["calls", filter]
   return queryOptions({
     queryKey,
-    queryFn: async ({ client }): Promise<CallList<Call>> => {
+    queryFn: async ({ client }): Promise<CallList<Call> & { readonly of: View }> => {
       const page = await callsPage(filter)
       // Read after the request, because older calls may have been added meanwhile.
-      return joined(client.getQueryData<CallList<Call>>(queryKey), page)
+      return { ...joined(client.getQueryData<CallList<Call>>(queryKey), page), of: view }
     },
   })
 }
 
-/** Loads the page after the known ones. */
-export function useOlderCalls(filter: ListFilter) {
+/** Loads the page after the known ones, and returns to the newest ones. */
+export function useCallPages(view: View) {
   const client = useQueryClient()
-  return useMutation({
-    mutationFn: (cursor: string) => callsPage(filter, cursor),
+  const { queryKey } = callsQuery(view)
+  const older = useMutation({
+    mutationFn: (cursor: string) => callsPage(listFilterOf(view), cursor),
     onSuccess: (page, cursor) =>
-      client.setQueryData(callsQuery(filter).queryKey, (known) =>
-        known?.nextCursor === cursor
-          ? { ...known, calls: [...known.calls, ...page.data], nextCursor: page.next_cursor }
-          : known,
-      ),
+      client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
   })
+  const toNewest = () => client.setQueryData(queryKey, (known) => known && toTheNewest(known))
+  return { older, toNewest }
+}
+
+/** What figures are of, in words: the range of days, and what it is narrowed to. */
+export function useViewName(): (view: View) => string {
+  const rangeName = useRangeName()
+  const statusText = useStatusText()
+  const keyName = useKeyName()
+  const formatName = useFormatName()
+  return ({ days, model, key, format, status, error }) =>
+    [rangeName(days), model, key && keyName(key), format && formatName(format), status && statusText[status], error]
+      .filter((part) => part !== undefined)
+      .join(", ")
 }
 
 /** A key's name; its id while the names are loading. */

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Download, X } from "lucide-react"
 import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
 import { Button, DownloadLink } from "../../components/button.tsx"
-import { ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { DateRange } from "../../components/date-range.tsx"
 import { Page, Stat, Stats } from "../../components/layout.tsx"
@@ -15,7 +15,7 @@ import { Breakdown } from "./breakdown.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
 import { Calls } from "./calls.tsx"
 import { ChartCard } from "./chart-card.tsx"
-import { exportAddress, type Series, seriesQuery } from "./data.ts"
+import { exportAddress, type Series, seriesQuery, useViewName } from "./data.ts"
 import { cacheShare, inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
@@ -44,12 +44,17 @@ export default function UsagePage() {
 }
 
 function Sums({ view, change }: ReturnType<typeof useView>) {
-  const { data, error, refetch } = useQuery({ ...seriesQuery(view), placeholderData: keepPreviousData })
+  const viewName = useViewName()
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...seriesQuery(view),
+    placeholderData: keepPreviousData,
+  })
   if (data === undefined && error) return <ErrorState error={error} retry={refetch} />
+  const staleOf = isPlaceholderData && data ? viewName(data.of) : undefined
   return (
     <>
-      <Numbers series={data} />
-      <ChartCard view={view} change={change} series={data} />
+      <Numbers series={data} staleOf={staleOf} />
+      <ChartCard view={view} change={change} series={data} staleOf={staleOf} />
       <Breakdown view={view} change={change} />
     </>
   )
@@ -139,11 +144,11 @@ const choice = (any: string, known: readonly Option[], chosen: string | undefine
 const LARGE_MICRO = 100_000_000_000
 
 /** The range in five figures. */
-function Numbers({ series }: { readonly series: Series | undefined }) {
+function Numbers({ series, staleOf }: { readonly series: Series | undefined; readonly staleOf: string | undefined }) {
   const text = useUsageText()
   const labels = [text.spend, text.calls, text.tokens, text.cache, text.latency]
   return (
-    <div className="usage-numbers">
+    <Stale of={staleOf} className="usage-numbers">
       <Stats>
         {series === undefined ? (
           labels.map((label) => (
@@ -155,7 +160,7 @@ function Numbers({ series }: { readonly series: Series | undefined }) {
           <Known series={series} />
         )}
       </Stats>
-    </div>
+    </Stale>
   )
 }
 
@@ -163,14 +168,13 @@ function Known({ series: { total, first_token_of: newest } }: { readonly series:
   const text = useUsageText()
   const format = useFormat()
   const { requests, errors, charge_micro: charge, first_token_p50_ms: median, first_token_p95_ms: slow } = total
-  const charged = requests - errors
   const share = cacheShare(total)
   const [input, output] = [inputOf(total), total.output_tokens]
   return (
     <>
       <Stat
         label={text.spend}
-        note={charged === 0 ? undefined : text.perCall(format.rupiah(BigInt(charge) / BigInt(charged)))}
+        note={requests === 0 ? undefined : text.perCall(format.rupiah(BigInt(charge) / BigInt(requests)))}
       >
         <Money micro={charge} form={charge < LARGE_MICRO ? "plain" : "whole"} />
       </Stat>

@@ -81,6 +81,9 @@ export const useUsageText = texts({
     noErrorsHint: "Yang ditolak sebelum diteruskan ke model, misalnya karena saldo kurang, tidak tercatat di sini.",
     list: "Panggilan",
     listHint: "Panggilan yang selesai muncul dengan sendirinya.",
+    unseen: (count: string, _one: boolean) => `${count} panggilan baru`,
+    longest: (count: string) =>
+      `Daftar ini berhenti di ${count} panggilan. Persempit rentangnya, atau unduh CSV untuk semuanya.`,
     noCallsHint: "Panggilan pertama Anda muncul di sini begitu selesai.",
     start: "Mulai cepat",
     noMatch: "Tidak ada panggilan yang cocok",
@@ -166,6 +169,9 @@ export const useUsageText = texts({
     noErrorsHint: "What was refused before it reached a model, for want of balance for instance, is not recorded here.",
     list: "Calls",
     listHint: "Calls show up by themselves as they end.",
+    unseen: (count: string, one: boolean) => `${count} new ${one ? "call" : "calls"}`,
+    longest: (count: string) =>
+      `This list ends at ${count} calls. Narrow the range, or download the CSV for all of them.`,
     noCallsHint: "Your first call shows up here as soon as it has ended.",
     start: "Quick start",
     noMatch: "No call matches",
