@@ -14,6 +14,7 @@ import {
   Wallet,
 } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
+import { NotLoaded } from "./shell/notices.tsx"
 import type { ShellText } from "./shell/text.ts"
 
 export interface DashboardPage {
@@ -29,6 +30,14 @@ export interface DashboardPage {
     readonly phone?: boolean
   }
 }
+
+/** Code that is fetched when the page is first opened. */
+const page = (load: () => Promise<{ readonly default: ComponentType }>) =>
+  lazy(() =>
+    load().catch((cause: unknown) => {
+      throw new NotLoaded("the page's code", { cause })
+    }),
+  )
 
 /** Reached from the operator's overview, and shown under its place in the navigation. */
 const operatorPages = [
@@ -47,60 +56,60 @@ export const pages: readonly DashboardPage[] = [
   {
     path: "/",
     access: "customer",
-    component: lazy(() => import("./pages/home/page.tsx")),
+    component: page(() => import("./pages/home/page.tsx")),
     navigation: { label: "home", icon: <House />, phone: true },
   },
   {
     path: "/quick-start",
     access: "customer",
-    component: lazy(() => import("./pages/quick-start/page.tsx")),
+    component: page(() => import("./pages/quick-start/page.tsx")),
     navigation: { label: "quickStart", icon: <BookOpen /> },
   },
   {
     path: "/keys",
     access: "customer",
-    component: lazy(() => import("./pages/keys/page.tsx")),
+    component: page(() => import("./pages/keys/page.tsx")),
     navigation: { label: "keys", icon: <KeyRound />, phone: true },
   },
   {
     path: "/usage",
     access: "customer",
-    component: lazy(() => import("./pages/usage/page.tsx")),
+    component: page(() => import("./pages/usage/page.tsx")),
     navigation: { label: "usage", icon: <ChartColumn />, phone: true },
   },
   {
     path: "/wallet",
     access: "customer",
-    component: lazy(() => import("./pages/wallet/page.tsx")),
+    component: page(() => import("./pages/wallet/page.tsx")),
     navigation: { label: "wallet", icon: <Wallet />, phone: true },
   },
-  { path: "/wallet/:id", access: "customer", component: lazy(() => import("./pages/wallet/payment-page.tsx")) },
-  { path: "/wallet/:id/receipt", access: "customer", component: lazy(() => import("./pages/wallet/receipt-page.tsx")) },
+  { path: "/wallet/:id", access: "customer", component: page(() => import("./pages/wallet/payment-page.tsx")) },
+  { path: "/wallet/:id/receipt", access: "customer", component: page(() => import("./pages/wallet/receipt-page.tsx")) },
   {
     path: "/playground",
     access: "customer",
-    component: lazy(() => import("./pages/playground/page.tsx")),
+    component: page(() => import("./pages/playground/page.tsx")),
     navigation: { label: "playground", icon: <MessageSquare /> },
   },
   {
     path: "/models",
     access: "anyone",
-    component: lazy(() => import("./pages/models/page.tsx")),
+    component: page(() => import("./pages/models/page.tsx")),
     navigation: { label: "models", icon: <Boxes />, phone: true },
   },
   {
     path: "/settings",
     access: "customer",
-    component: lazy(() => import("./pages/settings/page.tsx")),
+    component: page(() => import("./pages/settings/page.tsx")),
     navigation: { label: "settings", icon: <Settings /> },
   },
   {
     path: "/operator",
     access: "operator",
-    component: lazy(() => import("./pages/operator/overview.tsx")),
+    component: page(() => import("./pages/operator/overview.tsx")),
     navigation: { label: "operator", icon: <ShieldCheck /> },
   },
-  ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: lazy(load) })),
-  { path: "/sign-in", access: "visitor", component: lazy(() => import("./pages/auth/sign-in.tsx")) },
-  { path: "/sign-up", access: "visitor", component: lazy(() => import("./pages/auth/sign-up.tsx")) },
+  ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: page(load) })),
+  { path: "/sign-in", access: "visitor", component: page(() => import("./pages/auth/sign-in.tsx")) },
+  { path: "/sign-up", access: "visitor", component: page(() => import("./pages/auth/sign-up.tsx")) },
 ]

@@ -145,3 +145,31 @@ test("a server that is away is told as such, and tried again", async () => {
   // The browser's own words about the requests that were cut.
   visit.complaints.length = 0
 })
+
+test("a session that ends says so, and signing in leads back to where it was", async () => {
+  await using visit = await world.visit()
+  const email = newEmail()
+  await signUp(visit, email)
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  await world.gateway.sql`delete from sessions where account_id = (select id from accounts where email = ${email})`
+  await visit.page.getByRole("link", { name: "Wallet" }).click()
+  await visit.page.getByText("Your session has ended.").waitFor()
+  await visit.expectAccessible()
+  // Also when the page is opened anew.
+  await visit.page.reload()
+  await visit.page.getByText("Your session has ended.").waitFor()
+  await signIn(visit, email)
+  await visit.page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor()
+})
+
+test("signing out in one tab takes the figures from the others, and is no session that was lost", async () => {
+  await using visit = await world.visit()
+  await signUp(visit, newEmail())
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  const second = await visit.page.context().newPage()
+  await second.goto(`${world.gateway.url}/dashboard/wallet`)
+  await second.getByRole("heading", { name: "Wallet", level: 1 }).waitFor()
+  await signOut(visit)
+  await second.getByRole("heading", { name: "Sign in" }).waitFor()
+  expect(await second.getByText("Your session has ended.").count()).toBe(0)
+})

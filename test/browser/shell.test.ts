@@ -122,16 +122,69 @@ test("a frozen account and a low balance are told on every page", async () => {
   await visit.expectAccessible()
 })
 
-test("a page whose code cannot be had leaves the frame standing, and can be tried again", async () => {
+test("a page whose code cannot be had leaves the frame standing, and loads by itself when it can be had", async () => {
   await using visit = await world.visit({ person })
   await visit.open("/")
   // As after a new version, whose files have other names.
   await visit.page.route("**/dashboard/assets/*.js", (route) => route.fulfill({ status: 404 }))
   await visit.page.getByRole("link", { name: "Quick start" }).click()
-  await visit.page.getByText("This page ran into an error").waitFor()
+  await visit.page.getByText("This page is not loaded yet").waitFor()
   await visit.page.unroute("**/dashboard/assets/*.js")
-  await visit.page.getByRole("button", { name: "Reload" }).click()
   await visit.page.getByRole("heading", { name: "Quick start" }).waitFor()
+  visit.complaints.length = 0
+})
+
+test("a page that cannot be loaded is not reloaded again and again", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  let loads = 0
+  visit.page.on("load", () => loads++)
+  await visit.page.route("**/dashboard/assets/*.js", (route) =>
+    route.request().resourceType() === "script" && loads > 0 && route.request().url().includes("main")
+      ? route.continue()
+      : route.fulfill({ status: 404 }),
+  )
+  await visit.page.evaluate(() => sessionStorage.setItem("loket-reloaded", String(Date.now())))
+  await visit.page.getByRole("link", { name: "Quick start" }).click()
+  await visit.page.getByText("This page is not loaded yet").waitFor()
+  await Bun.sleep(5_000)
+  expect(loads).toBe(0)
+  visit.complaints.length = 0
+})
+
+test("a lost connection is shown, with the time of the figures, and what was missed is there when it is back", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  const sign = visit.page.getByRole("complementary").getByText("Live", { exact: true })
+  await sign.waitFor()
+  const context = visit.page.context()
+  await context.setOffline(true)
+  await visit.page.getByRole("complementary").getByText("Offline", { exact: true }).waitFor()
+  await visit.page
+    .getByText(/^You are offline\. Figures on this page may be as they were at \d\d:\d\d:\d\d\.$/)
+    .waitFor()
+  await visit.expectAccessible()
+  // Not opened before: neither its code nor its figures are there.
+  await visit.page.getByRole("link", { name: "Wallet" }).click()
+  await visit.page.getByText("This page is not loaded yet").waitFor()
+  await context.setOffline(false)
+  await visit.page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor()
+  await sign.waitFor()
+  await visit.page.getByText("You are offline.").waitFor({ state: "detached" })
+  visit.complaints.length = 0
+})
+
+test("a gateway that is away for a while is connected to again, and figures that could not be had come", async () => {
+  await using visit = await world.visit({ person, language: "id" })
+  let isAway = true
+  for (const path of ["**/events", "**/account/summary"])
+    await visit.page.route(path, (route) => (isAway ? route.fulfill({ status: 502 }) : route.continue()))
+  await visit.page.goto(`${world.gateway.url}/dashboard/`)
+  await visit.page.getByText("Sambungan ke Loket terputus").waitFor()
+  isAway = false
+  await visit.page.getByRole("complementary").getByText("Langsung", { exact: true }).waitFor()
+  await visit.page.getByText("Hari ini", { exact: true }).waitFor()
+  await visit.page.getByText("Sambungan ke Loket terputus").waitFor({ state: "detached" })
   visit.complaints.length = 0
 })
 

@@ -1,10 +1,10 @@
 /**
  * Live updates of the account while the page is open (`GET /events`). A new balance is shown at once; lists are refetched, but
- * not too often. The browser reconnects by itself. A tab in the background has no connection: a browser opens at most six to
- * a host, and a seventh tab would wait for ever.
+ * not too often. A tab in the background has no connection: a browser opens at most six to a host, and a seventh tab would wait for
+ * ever. Whether there is a connection is shown on every page.
  */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query"
-import { useEffect } from "react"
+import { useEffect, useSyncExternalStore } from "react"
 import type { LiveBalance } from "../../http/events.ts"
 import { accountQuery } from "./queries.ts"
 
@@ -19,58 +19,140 @@ const OF_A_TOP_UP = ["account", "summary", "top-ups"]
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
 
+/** Whether the page follows its account: `connecting` is at first, and after a connection was lost. */
+export type Connection = "live" | "connecting" | "offline"
+
+interface ConnectionState {
+  readonly connection: Connection
+  /** When it came to be so; milliseconds since the epoch. */
+  readonly since: number
+}
+
+let state: ConnectionState = { connection: "connecting", since: Date.now() }
+const watchers = new Set<() => void>()
+
+function become(connection: Connection): void {
+  if (connection === state.connection) return
+  // From offline to connecting nothing has come back yet.
+  const isStillLost = state.connection !== "live" && connection !== "live"
+  state = { connection, since: isStillLost ? state.since : Date.now() }
+  for (const watcher of watchers) watcher()
+}
+
+const watch = (watcher: () => void) => {
+  watchers.add(watcher)
+  return () => void watchers.delete(watcher)
+}
+
+export const useConnection = (): ConnectionState => useSyncExternalStore(watch, () => state)
+
 /** Renders nothing. Keeps queries fresh while somebody is signed in. */
 export function Live() {
   const client = useQueryClient()
   useEffect(() => {
-    const outdate = outdater(client)
-    let source: EventSource | undefined
-    let connected = false
-    const follow = () => {
-      if (document.hidden) {
-        source?.close()
-        source = undefined
-        return
-      }
-      source ??= listen(client, {
-        outdate,
-        opened: () => {
-          // Events before the connection are lost. The first connection usually opens before the first queries are answered.
-          const missed = [...OF_A_CALL, ...OF_A_TOP_UP]
-          outdate(connected ? missed : missed.filter((key) => hasAnswers(client, key)))
-          connected = true
-        },
-      })
-    }
-    follow()
-    document.addEventListener("visibilitychange", follow)
-    return () => {
-      document.removeEventListener("visibilitychange", follow)
-      source?.close()
-    }
+    const following = new Following(client)
+    return () => following.end()
   }, [client])
   return null
 }
 
-interface Listener {
-  readonly outdate: (keys: readonly string[]) => void
-  readonly opened: () => void
-}
+/** The gateway says something every ten seconds; after so long a connection is dead, whatever the browser thinks. */
+const SILENCE_MS = 25_000
+const LOOK_MS = 5_000
+/** The browser connects again by itself where the network failed; after an answer that is no stream, we do. */
+const AGAIN_FIRST_MS = 1_000
+const AGAIN_LAST_MS = 30_000
 
-function listen(client: QueryClient, { outdate, opened }: Listener): EventSource {
-  const source = new EventSource("/events")
-  source.addEventListener("open", opened)
-  source.addEventListener("balance", ({ data }: MessageEvent<string>) => {
-    const balance = JSON.parse(data) as LiveBalance
-    client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...balance })
-  })
-  source.addEventListener("call", () => outdate(OF_A_CALL))
-  source.addEventListener("top-up", () => outdate(OF_A_TOP_UP))
-  // The browser does not reconnect after this: the session has ended.
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) void client.invalidateQueries(accountQuery)
-  })
-  return source
+class Following {
+  readonly #client: QueryClient
+  readonly #outdate: (keys: readonly string[]) => void
+  readonly #ended = new AbortController()
+  #source: EventSource | undefined
+  #again: ReturnType<typeof setTimeout> | undefined
+  #failures = 0
+  #heardAt = 0
+  #wasConnected = false
+
+  constructor(client: QueryClient) {
+    this.#client = client
+    this.#outdate = outdater(client)
+    const { signal } = this.#ended
+    document.addEventListener("visibilitychange", () => this.#follow(), { signal })
+    window.addEventListener("offline", () => this.#close("offline"), { signal })
+    window.addEventListener("online", () => this.#follow(), { signal })
+    const looking = setInterval(() => this.#look(), LOOK_MS)
+    signal.addEventListener("abort", () => clearInterval(looking))
+    this.#follow()
+  }
+
+  end(): void {
+    this.#ended.abort()
+    this.#close("connecting")
+  }
+
+  #follow(): void {
+    if (document.hidden) return this.#close(undefined)
+    if (!navigator.onLine) return this.#close("offline")
+    if (this.#source === undefined) this.#open()
+  }
+
+  /** A tab that is hidden on purpose has lost nothing that it does not get again: it keeps what it says. */
+  #close(connection: Connection | undefined): void {
+    clearTimeout(this.#again)
+    this.#source?.close()
+    this.#source = undefined
+    if (connection !== undefined) become(connection)
+  }
+
+  #open(): void {
+    const source = new EventSource("/events")
+    this.#source = source
+    this.#heardAt = Date.now()
+    source.addEventListener("open", () => this.#opened())
+    source.addEventListener("error", () => this.#failed(source))
+    this.#listen(source, "balance", (data) => {
+      const change = JSON.parse(data) as LiveBalance
+      this.#client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...change })
+    })
+    this.#listen(source, "call", () => this.#outdate(OF_A_CALL))
+    this.#listen(source, "top-up", () => this.#outdate(OF_A_TOP_UP))
+  }
+
+  #listen(source: EventSource, event: string, heard: (data: string) => void): void {
+    source.addEventListener(event, ({ data }: MessageEvent<string>) => {
+      this.#heardAt = Date.now()
+      heard(data)
+    })
+  }
+
+  #opened(): void {
+    this.#failures = 0
+    this.#heardAt = Date.now()
+    become("live")
+    // Events before the connection are lost. The first connection usually opens before the first queries are answered.
+    const missed = [...OF_A_CALL, ...OF_A_TOP_UP]
+    this.#outdate(this.#wasConnected ? missed : missed.filter((key) => hasAnswers(this.#client, key)))
+    this.#wasConnected = true
+    // What could not be had while the gateway was away.
+    void this.#client.refetchQueries({ type: "active", predicate: (query) => query.state.status === "error" })
+  }
+
+  #failed(source: EventSource): void {
+    if (source !== this.#source) return
+    become(navigator.onLine ? "connecting" : "offline")
+    if (source.readyState !== EventSource.CLOSED) return
+    // The session may have ended, or something before the gateway answers in its place.
+    this.#close(undefined)
+    void this.#client.invalidateQueries(accountQuery)
+    const waitMs = Math.min(AGAIN_LAST_MS, AGAIN_FIRST_MS * 2 ** this.#failures++)
+    this.#again = setTimeout(() => this.#follow(), waitMs * (0.5 + Math.random() / 2))
+  }
+
+  #look(): void {
+    if (this.#source === undefined || document.hidden || Date.now() - this.#heardAt < SILENCE_MS) return
+    this.#close("connecting")
+    this.#follow()
+  }
 }
 
 /** Marks queries as stale, each at its pace. */

@@ -1,6 +1,6 @@
 /** What is shown when something is loading, missing or wrong, and the short notices when something is done. */
 import { CircleAlert, CircleCheck, X } from "lucide-react"
-import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from "react"
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react"
 import { ApiFailure } from "../api/client.ts"
 import { useFormat } from "../i18n/format.ts"
 import { useLanguage } from "../i18n/language.tsx"
@@ -41,6 +41,17 @@ export function Stale({ of, className = "", children }: StaleProps) {
       <div className="stale-content">{children}</div>
     </div>
   )
+}
+
+/** Whether something has been going on for so long. */
+export function useLate(goesOn: boolean, afterMs: number): boolean {
+  const [late, setLate] = useState(false)
+  useEffect(() => {
+    if (!goesOn) return setLate(false)
+    const timer = setTimeout(() => setLate(true), afterMs)
+    return () => clearTimeout(timer)
+  }, [goesOn, afterMs])
+  return late
 }
 
 interface EmptyStateProps {

@@ -1,12 +1,14 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
-import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react"
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo } from "react"
 import { api, isSignedOut, unwrap } from "../api/client.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
 interface Session {
   /** Undefined for a visitor. */
   readonly account: Account | undefined
+  /** Somebody was signed in here, and did not sign out. */
+  readonly isLost: boolean
   /** After a sign-in or sign-up. */
   readonly signedIn: (account: Account) => void
   readonly signOut: () => Promise<void>
@@ -33,6 +35,16 @@ export function useAccount(): Account {
 const forget = (client: QueryClient): void =>
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== accountQuery.queryKey[0] })
 
+/** Kept by the browser, because the cookie cannot be seen: whether there ought to be a session. */
+const SIGNED_IN = "loket-signed-in"
+
+function remember(signedIn: boolean): void {
+  if (signedIn) localStorage.setItem(SIGNED_IN, "1")
+  else localStorage.removeItem(SIGNED_IN)
+}
+
+const wasSignedIn = () => localStorage.getItem(SIGNED_IN) !== null
+
 interface SessionProviderProps {
   readonly children: ReactNode
   /** Shown while the session is being checked, and when that fails. */
@@ -51,6 +63,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     [client],
   )
   const ended = useCallback(async () => {
+    remember(false)
     forget(client)
     await client.refetchQueries(accountQuery)
   }, [client])
@@ -62,7 +75,23 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   }, [ended])
   const signedOut = isSignedOut(error)
   const account = signedOut ? undefined : data
-  const session = useMemo<Session>(() => ({ account, signedIn, signOut, ended }), [account, signedIn, signOut, ended])
+  const isHere = account !== undefined
+  useEffect(() => {
+    if (isHere) remember(true)
+  }, [isHere])
+  // Somebody has signed out in another tab.
+  useEffect(() => {
+    const heard = ({ key, newValue }: StorageEvent) => {
+      if (key === SIGNED_IN && newValue === null) void ended()
+    }
+    window.addEventListener("storage", heard)
+    return () => window.removeEventListener("storage", heard)
+  }, [ended])
+  const isLost = signedOut && wasSignedIn()
+  const session = useMemo<Session>(
+    () => ({ account, isLost, signedIn, signOut, ended }),
+    [account, isLost, signedIn, signOut, ended],
+  )
   if (isPending) return waiting
   if (account === undefined && !signedOut && error) return failed(error, () => void refetch())
   return <Context value={session}>{children}</Context>

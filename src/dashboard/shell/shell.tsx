@@ -6,7 +6,7 @@ import { ButtonLink, Menu } from "../components/button.tsx"
 import { Logo } from "../appearance.tsx"
 import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
-import { Notices } from "./notices.tsx"
+import { ConnectionSign, Notices } from "./notices.tsx"
 import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
 import { useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
@@ -76,6 +76,7 @@ function SideBar() {
         </ul>
       </nav>
       <div className="side-bar-foot">
+        {account !== undefined && <ConnectionSign />}
         {account === undefined ? <VisitorButtons /> : <Balance />}
         <AccountMenu />
       </div>
@@ -105,6 +106,7 @@ function TopBar() {
         <Logo />
         {text.product}
       </Link>
+      {account !== undefined && <ConnectionSign />}
       {account === undefined ? <VisitorButtons /> : <Balance />}
     </header>
   )

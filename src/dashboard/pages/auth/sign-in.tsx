@@ -1,9 +1,8 @@
 /** Signing in. The server slows down guessing: it answers late, and later refuses for a while. */
 import { useMutation } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
 import { Link } from "wouter"
 import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
-import { ErrorState } from "../../components/feedback.tsx"
+import { ErrorState, useLate } from "../../components/feedback.tsx"
 import { Refusal } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
@@ -15,12 +14,12 @@ const LATE_MS = 1_500
 
 export default function SignInPage() {
   const text = useSignInText()
-  const { signedIn } = useSession()
+  const { signedIn, isLost } = useSession()
   const signIn = useMutation({
     mutationFn: (credentials: Credentials) => unwrap(api.auth["sign-in"].post(credentials)),
     onSuccess: ({ account }) => signedIn(account),
   })
-  const late = useLate(signIn.isPending)
+  const late = useLate(signIn.isPending, LATE_MS)
   return (
     <AuthForm
       text={text}
@@ -34,7 +33,7 @@ export default function SignInPage() {
       }
     >
       <p className="auth-note" role="status">
-        {late ? text.slow : ""}
+        {late ? text.slow : isLost ? text.lost : ""}
       </p>
     </AuthForm>
   )
@@ -48,16 +47,6 @@ function SignInError({ error }: { readonly error: Error }) {
   return <Refusal>{wait === undefined ? text.wrong : text.tooMany(format.number(wait))}</Refusal>
 }
 
-function useLate(pending: boolean): boolean {
-  const [late, setLate] = useState(false)
-  useEffect(() => {
-    if (!pending) return setLate(false)
-    const timer = setTimeout(() => setLate(true), LATE_MS)
-    return () => clearTimeout(timer)
-  }, [pending])
-  return late
-}
-
 const useSignInText = texts({
   id: {
     title: "Masuk",
@@ -69,6 +58,7 @@ const useSignInText = texts({
     signUp: "Daftar",
     wrong: "Alamat e-mail atau kata sandi salah.",
     tooMany: (seconds: string) => `Terlalu banyak percobaan yang gagal. Coba lagi dalam ${seconds} detik.`,
+    lost: "Sesi Anda telah berakhir. Masuk lagi untuk kembali ke halaman tadi.",
     slow: "Karena ada percobaan yang gagal sebelumnya, ini memerlukan beberapa detik.",
   },
   en: {
@@ -81,6 +71,7 @@ const useSignInText = texts({
     signUp: "Sign up",
     wrong: "The e-mail address or the password is wrong.",
     tooMany: (seconds: string) => `Too many failed attempts. Try again in ${seconds} seconds.`,
+    lost: "Your session has ended. Sign in to return to where you were.",
     slow: "Because of failed attempts before, this takes a few seconds.",
   },
 })
