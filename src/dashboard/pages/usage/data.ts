@@ -18,7 +18,7 @@ const filterOf = ({ days, model, key, format, status }: View) => ({
   ...(status !== undefined && { status }),
 })
 
-export const listFilterOf = (view: View) => ({
+const listFilterOf = (view: View) => ({
   ...filterOf(view),
   ...(view.error !== undefined && { error_code: view.error }),
 })
