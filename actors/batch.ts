@@ -50,6 +50,10 @@ export interface UsageRecord {
   readonly flagged: boolean
   readonly firstTokenMs: number | undefined
   readonly durationMs: number
+  /** Of the pool of the model: who was asked last; undefined where nobody was. Not for customers. */
+  readonly member: string | undefined
+  /** What the backends charge the house for it; undefined where that is not known. Not for customers. */
+  readonly cost: Micro | undefined
 }
 
 export interface Settlement {

@@ -22,8 +22,8 @@ async function serve(): Promise<void> {
   const { key } = await gateway.key(person)
   const models: Record<string, string> = {}
   for (const [client, format] of pairs) {
-    const upstream = { provider: "simulated", format, model: "there" } as const
-    const more = { upstream, endpoints: [client], supports_vision: true }
+    const upstreams = [{ provider: "simulated", format, model: "there" } as const]
+    const more = { upstreams, endpoints: [client], supports_vision: true }
     models[`${client} ${format}`] = await gateway.model({ format: client, model: `${client}-${format}`, ...more })
   }
   let longest = 0

@@ -96,6 +96,8 @@ const settlementOf = (opening: Opening): Settlement => ({
       flagged: false,
       firstTokenMs: 3,
       durationMs: 8,
+      member: undefined,
+      cost: undefined,
     },
   ],
   voided: false,

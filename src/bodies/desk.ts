@@ -33,7 +33,8 @@ export interface DecodeTerms {
     /** Whom backends are told of. */
     readonly secret: Uint8Array
     readonly accountId: string
-    readonly backend: BackendModel
+    /** Those that may be asked. */
+    readonly backends: readonly BackendModel[]
     /** What does not travel beside the body. */
     readonly dropped: readonly string[]
   }
@@ -47,10 +48,11 @@ export function decode(
 ): ModelRequest | Failure {
   const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
   if (decoded instanceof Failure || call === undefined) return decoded
-  const { secret, accountId, backend, dropped } = call
+  const { secret, accountId, backends, dropped } = call
+  const unsaid = new Set(backends.flatMap((backend) => untold(decoded, backend, allowance ?? NOTHING_MORE)))
   return {
     ...decoded,
-    dropped: withNames(decoded.dropped, [...dropped, ...untold(decoded, backend, allowance ?? NOTHING_MORE)]),
+    dropped: withNames(decoded.dropped, [...dropped, ...unsaid]),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
   }
 }

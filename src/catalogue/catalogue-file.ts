@@ -9,7 +9,8 @@ import builtInCatalogue from "../../seeds/catalogue.json" with { type: "json" }
 import builtInProviders from "../../seeds/providers.json" with { type: "json" }
 import type { Provider } from "./model.ts"
 import { type CatalogueProblem, shapeProblems, shown } from "./problem.ts"
-import { referenceProblems } from "./references.ts"
+import { providersOf } from "./providers-file.ts"
+import { referenceProblems, upstreamField } from "./references.ts"
 import { type CatalogueFile, CatalogueSchema, ProvidersSchema } from "./schema.ts"
 
 export interface ProvidersFile {
@@ -31,22 +32,26 @@ export async function readProvidersFile(path?: string): Promise<Read<ProvidersFi
   return "problem" in json ? [json.problem] : parseProviders(path, json.value)
 }
 
-/** Models whose `upstream.provider` the providers file does not have. Apart, because it takes both files to see. */
+/** Backends whose provider the providers file does not have. Apart, because it takes both files to see. */
 export function providerProblems(
   file: string,
   catalogue: CatalogueFile,
   { providers }: ProvidersFile,
 ): CatalogueProblem[] {
   const ids = providers.map((provider) => provider.id)
-  return catalogue.models
-    .filter((model) => !ids.includes(model.upstream.provider))
-    .map((model) => ({
-      file,
-      entry: `model ${shown(model.model)}`,
-      field: "upstream.provider",
-      found: shown(model.upstream.provider),
-      allowed: `a provider of the providers file: ${ids.join(", ")}`,
-    }))
+  return catalogue.models.flatMap((model) =>
+    model.upstreams.flatMap(({ provider }, index) =>
+      ids.includes(provider)
+        ? []
+        : {
+            file,
+            entry: `model ${shown(model.model)}`,
+            field: `${upstreamField(model, index)}.provider`,
+            found: shown(provider),
+            allowed: `a provider of the providers file: ${ids.join(", ")}`,
+          },
+    ),
+  )
 }
 
 /** The same for JSON that is at hand; `file` is the name that problems give. */
@@ -56,6 +61,7 @@ export function parseCatalogue(file: string, json: unknown): Read<CatalogueFile>
   const catalogue: Read<CatalogueFile> = {
     models: known.value.models.map((model) => ({
       ...model,
+      upstreams: model.upstreams ?? (model.upstream === undefined ? [] : [model.upstream]),
       fallback: model.fallback ?? [],
       strip: model.strip ?? [],
       pass: model.pass ?? [],
@@ -66,50 +72,31 @@ export function parseCatalogue(file: string, json: unknown): Read<CatalogueFile>
     aliases: known.value.aliases ?? [],
     passedOver: known.passedOver,
   }
-  const problems = referenceProblems(file, catalogue)
+  const problems = [...doublyWritten(file, known.value.models), ...referenceProblems(file, catalogue)]
   return problems.length > 0 ? problems : catalogue
 }
+
+/** Models that name both one backend and a list of them. Of those that name none, what is wrong is said of their pool. */
+const doublyWritten = (file: string, models: Static<typeof CatalogueSchema>["models"]): CatalogueProblem[] =>
+  models
+    .filter(({ upstream, upstreams }) => upstream !== undefined && upstreams !== undefined)
+    .map(({ model }) => ({
+      file,
+      entry: `model ${shown(model)}`,
+      field: "upstreams",
+      found: "upstreams beside upstream",
+      allowed: "either of them",
+    }))
 
 export function parseProviders(file: string, json: unknown): Read<ProvidersFile> | CatalogueProblem[] {
   const known = knownFields(file, ProvidersSchema, json)
   if (Array.isArray(known)) return known
-  const problems: CatalogueProblem[] = []
-  const providers = new Map<string, Provider>()
-  for (const entry of known.value.providers) {
-    const { id, label, base_url, api_key_env, headers } = entry
-    const at = { file, entry: `provider ${shown(id)}` }
-    if (providers.has(id)) {
-      problems.push({
-        ...at,
-        field: "id",
-        found: "this id more than once",
-        allowed: "an id that no other provider has",
-      })
-    }
-    const baseUrl = base_url.replace(/\/+$/, "")
-    if (!URL.canParse(baseUrl) || baseUrl.endsWith("/v1")) {
-      const { description } = ProvidersSchema.properties.providers.items.properties.base_url
-      problems.push({ ...at, field: "base_url", found: shown(base_url), allowed: description ?? "an address" })
-    }
-    const signing = providerSigning(entry)
-    if (signing !== undefined && "missing" in signing)
-      problems.push({ ...at, field: signing.missing, found: "nothing", allowed: 'what "auth": "sigv4" signs with' })
-    else providers.set(id, { id, label, baseUrl, apiKeyEnv: api_key_env, signing, headers: headers ?? {} })
-  }
-  return problems.length > 0 ? problems : { providers: [...providers.values()], passedOver: known.passedOver }
+  const providers = providersOf(file, known.value.providers)
+  return isProblems(providers) ? providers : { providers, passedOver: known.passedOver }
 }
 
-/** Calls are signed only where the entry says so; the fields that this takes mean nothing otherwise. */
-function providerSigning({
-  auth,
-  region,
-  secret_key_env: secretKeyEnv,
-  session_token_env: sessionTokenEnv,
-}: Static<typeof ProvidersSchema>["providers"][number]): Provider["signing"] | { readonly missing: string } {
-  if (auth !== "sigv4") return undefined
-  if (region === undefined) return { missing: "region" }
-  return secretKeyEnv === undefined ? { missing: "secret_key_env" } : { region, secretKeyEnv, sessionTokenEnv }
-}
+const isProblems = (read: readonly Provider[] | CatalogueProblem[]): read is CatalogueProblem[] =>
+  read.some((one) => "found" in one)
 
 /** What the schema knows of a file, apart from what it does not know, or what is wrong with it. */
 function knownFields<S extends TSchema>(

@@ -11,7 +11,7 @@ export interface Model {
   readonly id: string
   readonly displayName: string
   readonly tier: string
-  /** The label that is shown; `upstream.provider` is the id that routes. */
+  /** The label that is shown; `Upstream.provider` is the id that routes. */
   readonly provider: string
   readonly modality: string
   readonly supportsVision: boolean
@@ -20,7 +20,8 @@ export interface Model {
   readonly contextWindow: number | null
   readonly maxOutputTokens: number
   readonly endpoints: ReadonlySet<Endpoint>
-  readonly upstream: Upstream
+  /** Its pool, in the order of the file. */
+  readonly upstreams: Upstreams
   /** Concurrent requests, over all customers. */
   readonly maxConcurrency: number
   /** The whole chain, in order; ids of live models. */
@@ -38,13 +39,27 @@ export interface Model {
   readonly createdAt: Date
 }
 
-interface Upstream {
+/** How much may be asked at once and in any minute; what is absent is not bounded. */
+export interface BackendLimits {
+  readonly maxConcurrency?: number | undefined
+  readonly requestsPerMinute?: number | undefined
+  readonly tokensPerMinute?: number | undefined
+}
+
+/** One of the backends of a model: with each credential of its provider it is a member of the model's pool. */
+export interface Upstream extends BackendLimits {
   /** Id of a provider in the providers file. */
   readonly provider: string
   readonly format: BackendFormat
   /** The backend's own name of the model. */
   readonly model: string
+  /** Higher first: one of a lower priority is asked while none of a higher one is well and has room. */
+  readonly priority: number
+  /** Its part of the calls, beside the others of its priority; 0 gets none that another one can take. */
+  readonly weight: number
 }
+
+export type Upstreams = readonly [Upstream, ...Upstream[]]
 
 /** What a model sells only where the catalogue lists it. */
 export type SoldFeature = "structured_outputs" | "web_search"
@@ -75,23 +90,33 @@ export interface Catalogue {
   readonly aliases: readonly Alias[]
 }
 
-/** A place to forward to. It is unconfigured while the variable that holds its key is unset. */
+/** A place to forward to. It is unconfigured while none of its credentials has a value. */
 export interface Provider {
   readonly id: string
   readonly label: string
   /** Without `/v1` and without a trailing slash. */
   readonly baseUrl: string
-  readonly apiKeyEnv: string
-  /** Where calls are signed (AWS SigV4) and carry no key: `apiKeyEnv` then holds the access key's id. */
-  readonly signing?: ProviderSigning | undefined
+  /** In the order of the file; their names differ. */
+  readonly credentials: readonly [Credential, ...Credential[]]
+  /** Where calls are signed (AWS SigV4) and carry no key. */
+  readonly signing?: { readonly region: string } | undefined
   /** Sent with every call; they override the credentials that the gateway would send. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-interface ProviderSigning {
-  readonly region: string
-  /** The variable of the secret access key. */
-  readonly secretKeyEnv: string
-  /** The variable of the session token, for temporary credentials. */
-  readonly sessionTokenEnv: string | undefined
+/** What the operator is known by at a provider. Its limits hold over all models that are asked with it. */
+export interface Credential extends BackendLimits {
+  readonly name: string
+  /** Of a provider whose calls are signed: the access key's id. */
+  readonly key: SecretSource
+  /** Beside the other credentials of its provider. */
+  readonly weight: number
+  /** Of a provider whose calls are signed. */
+  readonly signing?: { readonly secretKey: SecretSource; readonly sessionToken: SecretSource | undefined } | undefined
 }
+
+/** Where a secret is: in a variable, or in a file by its absolute path. */
+export type SecretSource = { readonly env: string } | { readonly file: string }
+
+/** The one credential of a provider that names a variable alone. */
+export const soleCredential = (env: string): Credential => ({ name: "default", key: { env }, weight: 1 })

@@ -2,9 +2,10 @@
  * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
  * each other: a call follows only the chain of the model that it asked for.
  */
+import type { BackendFormat } from "../language/backend-format.ts"
 import { isRouting } from "../language/routing.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
-import type { AliasSeed, CatalogueFile, ModelSeed } from "./schema.ts"
+import type { AliasSeed, CatalogueFile, ModelSeed, UpstreamSeed } from "./schema.ts"
 
 export function referenceProblems(file: string, catalogue: CatalogueFile): CatalogueProblem[] {
   const models = new Map(catalogue.models.map((model) => [model.model, model]))
@@ -54,8 +55,52 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
         found: shown(name),
         allowed: "a field that routes nothing",
       })
+  const ofPool = [...poolProblems(model), ...featureProblems(model)]
+  problems.push(...ofPool.map((problem) => ({ file, entry, ...problem })))
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))
   return problems
+}
+
+/** Where in the file a backend of a model stands. */
+export const upstreamField = ({ upstream }: ModelSeed, index: number): string =>
+  upstream === undefined ? `upstreams[${index}]` : "upstream"
+
+function poolProblems(model: ModelSeed): Pick<CatalogueProblem, "field" | "found" | "allowed">[] {
+  const { upstreams } = model
+  if (upstreams.length === 0)
+    return [{ field: "upstream", found: "nothing", allowed: "a backend, or a list of them in upstreams" }]
+  const names = upstreams.map(({ provider, format, model: id }: UpstreamSeed) => JSON.stringify([provider, format, id]))
+  const problems = names.flatMap((one, index) =>
+    names.indexOf(one) === index
+      ? []
+      : {
+          field: upstreamField(model, index),
+          found: `the same backend as upstreams[${names.indexOf(one)}]`,
+          allowed: "a backend that no other entry is",
+        },
+  )
+  if (upstreams.every(({ weight }) => weight === 0)) {
+    const field = upstreams.length === 1 ? `${upstreamField(model, 0)}.weight` : "upstreams"
+    return [...problems, { field, found: "no weight but 0", allowed: "a backend with a weight of 1 or more" }]
+  }
+  return problems
+}
+
+/** Any backend's answer is told in any client's format. A web search is made by backends of some alone. */
+function featureProblems({
+  features,
+  endpoints,
+  upstreams,
+}: ModelSeed): Pick<CatalogueProblem, "field" | "found" | "allowed">[] {
+  const index = features.indexOf("web_search")
+  const speaks = (...formats: readonly BackendFormat[]) => upstreams.some(({ format }) => formats.includes(format))
+  const isServed =
+    (endpoints.includes("responses") && speaks("responses")) ||
+    (endpoints.includes("messages") && speaks("messages", "bedrock"))
+  if (index < 0 || isServed) return []
+  const allowed =
+    "a feature that a backend of the model serves: this one needs responses on responses, or messages on messages"
+  return [{ field: `features[${index}]`, found: shown("web_search"), allowed }]
 }
 
 function aliasProblems(file: string, alias: AliasSeed, models: Models): CatalogueProblem[] {

@@ -54,6 +54,24 @@ const object = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields
 const format = oneOf(ENDPOINTS)
 const backendFormat = oneOf(BACKEND_FORMATS)
 
+const weight = Type.Integer({ minimum: 0, maximum: 10_000, description: "a whole number from 0 to 10000" })
+const limits = {
+  max_concurrency: Type.Optional(count),
+  requests_per_minute: Type.Optional(count),
+  tokens_per_minute: Type.Optional(count),
+}
+const MOST_IN_A_POOL = 64
+const poolText = `a list of 1 to ${MOST_IN_A_POOL} backends, each an object with provider, format, model`
+
+const UpstreamEntry = object({
+  provider: text,
+  format: backendFormat,
+  model: text,
+  priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: "a whole number from 0 to 100" })),
+  weight: Type.Optional(weight),
+  ...limits,
+})
+
 const ModelEntry = object({
   model: modelId,
   display_name: text,
@@ -69,7 +87,8 @@ const ModelEntry = object({
   context_window: Type.Union([count, Type.Null()], { description: `null, or ${count.description}` }),
   max_output_tokens: count,
   endpoints: list(format, 1),
-  upstream: object({ provider: text, format: backendFormat, model: text }),
+  upstream: Type.Optional(UpstreamEntry),
+  upstreams: Type.Optional(Type.Array(UpstreamEntry, { minItems: 1, maxItems: MOST_IN_A_POOL, description: poolText })),
   max_concurrency: count,
   fallback: Type.Optional(list(modelId)),
   strip: Type.Optional(list(text)),
@@ -92,6 +111,26 @@ const variable = Type.String({
   description: "the name of an environment variable",
 })
 
+const secretFile = Type.String({ pattern: "^/[^\\0]*$", description: "the absolute path of a file" })
+const signature = {
+  secret_key_env: Type.Optional(variable),
+  session_token_env: Type.Optional(variable),
+}
+
+const KeyEntry = object({
+  name: Type.String({
+    pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+    description: "a name of letters, digits, _ and -, at most 64",
+  }),
+  env: Type.Optional(variable),
+  file: Type.Optional(secretFile),
+  ...signature,
+  secret_key_file: Type.Optional(secretFile),
+  session_token_file: Type.Optional(secretFile),
+  weight: Type.Optional(weight),
+  ...limits,
+})
+
 const ProviderEntry = object({
   id: text,
   label: text,
@@ -99,13 +138,19 @@ const ProviderEntry = object({
     pattern: String.raw`^https?://[^/?#\s]+(/[^?#\s]*)?$`,
     description: "an http or https address without query, and without /v1 at its end",
   }),
-  api_key_env: variable,
+  api_key_env: Type.Optional(variable),
+  keys: Type.Optional(
+    Type.Array(KeyEntry, {
+      minItems: 1,
+      maxItems: MOST_IN_A_POOL,
+      description: `a list of 1 to ${MOST_IN_A_POOL} credentials, each an object with a name, and env or file`,
+    }),
+  ),
   auth: Type.Optional(oneOf(["bearer", "sigv4"])),
   region: Type.Optional(
     Type.String({ pattern: "^[a-z]{2}(-[a-z]+)+-[0-9]+$", description: "a region, such as ap-southeast-3" }),
   ),
-  secret_key_env: Type.Optional(variable),
-  session_token_env: Type.Optional(variable),
+  ...signature,
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ description: "a text" }), { description: "an object of texts" }),
   ),
@@ -116,10 +161,17 @@ export const ProvidersSchema = object({
 })
 
 type ModelRow = Static<typeof ModelEntry>
+export type UpstreamSeed = Static<typeof UpstreamEntry>
+export type ProviderSeed = Static<typeof ProviderEntry>
+export type KeySeed = Static<typeof KeyEntry>
 type Defaulted = "fallback" | "strip" | "pass" | "unsupported" | "features" | "gather"
 
-/** A model as the file has it, with the lists that it leaves out empty and `gather` true where it does not say. */
-export type ModelSeed = Omit<ModelRow, Defaulted> & Required<Pick<ModelRow, Defaulted>>
+/**
+ * A model as the file has it, with the lists that it leaves out empty and `gather` true where it does not say. Its backends are
+ * in `upstreams`; an `upstream` beside them says that the file names one alone.
+ */
+export type ModelSeed = Omit<ModelRow, Defaulted | "upstreams"> &
+  Required<Pick<ModelRow, Defaulted>> & { readonly upstreams: readonly UpstreamSeed[] }
 export type AliasSeed = Static<typeof AliasEntry>
 
 /** A catalogue file whose shape and references have been checked. */

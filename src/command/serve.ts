@@ -1,11 +1,12 @@
 /** `loket start` and `loket dev`: a gateway until it is told to stop. */
+import type { Provider } from "../catalogue/model.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
 import { ensureRequestLimit } from "../request-limit.ts"
 import { startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { serviceManager } from "../systemd.ts"
-import { type Backend, configuredBackends } from "../upstream/providers.ts"
+import { type Backend, configuredBackends, placeOf, placesOf } from "../upstream/providers.ts"
 import { command, CommandFailure } from "./command.ts"
 import { startDemo } from "./demo.ts"
 import { configuration, seedFiles } from "./settings.ts"
@@ -35,19 +36,27 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   const { catalogueFile, providers } = await seedFiles(config)
   let backends = configuredBackends(providers, config.secret)
   if (backends.size === 0 && mode === "start") {
-    const names = providers.map((provider) => provider.apiKeyEnv).join(", ")
+    const names = placesOf(providers).join(", ")
     throw new CommandFailure(
       `no provider is configured: set at least one of ${names}; \`loket dev\` runs without, on simulated models`,
     )
   }
   const isOpenDev = mode === "dev" && !isLoopback(config.HOST)
-  if (isOpenDev && backends.size > 0) throw new CommandFailure(openDevProblem(config.HOST, [...backends.values()]))
+  if (isOpenDev && backends.size > 0)
+    throw new CommandFailure(openDevProblem(config.HOST, [...backends.values()].flat()))
   const simulator = backends.size === 0 ? startSimulator({ journal: false }) : undefined
   if (simulator !== undefined) {
-    const simulated = (provider: (typeof providers)[number]): [string, Backend] => [
-      provider.id,
-      { provider: { ...provider, baseUrl: simulator.url }, apiKey: "simulated" },
-    ]
+    const simulated = (provider: Provider): [string, readonly Backend[]] => {
+      const known = { ...provider, baseUrl: simulator.url }
+      return [
+        provider.id,
+        known.credentials.map((credential) => ({
+          provider: known,
+          credential,
+          apiKey: `simulated-${credential.name}`,
+        })),
+      ]
+    }
     backends = new Map(providers.map(simulated))
   }
   const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
@@ -98,6 +107,6 @@ const openDevWarning = (host: string): string => `
 
 /** The demo's free top-ups would be spent at a provider that sends a bill. */
 function openDevProblem(host: string, backends: readonly Backend[]): string {
-  const keys = backends.map(({ provider }) => provider.apiKeyEnv).join(", ")
+  const keys = backends.map(({ credential }) => placeOf(credential.key)).join(", ")
   return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
 }

@@ -4,6 +4,7 @@ import type { Provider } from "../catalogue/model.ts"
 import { type CatalogueProblem, describeProblem } from "../catalogue/problem.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
 import { type Config, readConfig } from "../config.ts"
+import { unsetCredentials, unsetText } from "../upstream/providers.ts"
 import { CommandFailure } from "./command.ts"
 
 /** Throws `CommandFailure`. */
@@ -37,6 +38,7 @@ export async function seedFiles(config: Config): Promise<SeedFiles> {
   const files = await readSeedFiles(config)
   if (Array.isArray(files)) throw new CommandFailure(files.join("\n"))
   for (const problem of files.passedOver) console.error(`passed over: ${problem}`)
+  for (const unset of unsetCredentials(files.providers, config.secret)) console.error(`left out: ${unsetText(unset)}`)
   return files
 }
 

@@ -103,8 +103,8 @@ export async function retried(
 
 export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   const { timeouts, ports } = call
-  const { model } = turn.candidate.offer
-  const watch = ports.health.watch(model.upstream.provider, model.id)
+  const { offer, member } = turn.candidate
+  const watch = ports.health.watch(member.upstream.provider, offer.model.id)
   timeouts.wait()
   const end = await forward(call, turn, () => {
     watch.content()
@@ -117,7 +117,7 @@ export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
 
 async function forward(call: TriedCall, turn: Turn, onContent: () => void): Promise<End> {
   const { timeouts, clientHeaders, ports } = call
-  const { backend, exchange, offer } = turn.candidate
+  const { member, exchange, offer } = turn.candidate
   call.relay = undefined
   const gathers = isGathered(turn)
   const asked = gathers ? exchange.asStream() : exchange
@@ -126,7 +126,7 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = timeouts
   const response = await send(
-    { backend, format: exchange.backend, path: asked.path, body, clientHeaders, signal },
+    { backend: member.backend, format: exchange.backend, path: asked.path, body, clientHeaders, signal },
     ports,
   )
   if (!(response instanceof Response)) return failed(withNumbers(timeouts.explain(response), turn))

@@ -24,6 +24,7 @@ export interface BookedCall {
   readonly attempts: number
   readonly firstTokenMs: number | undefined
   readonly elapsedMs: number
+  readonly member: string | undefined
   readonly isAlerted: boolean
   readonly state: State
   receive(event: CallEvent): void
@@ -139,7 +140,7 @@ export class Booking {
   }
 
   #billed(): settling.BilledCall {
-    const { caller, markers, attempts, firstTokenMs, elapsedMs } = this.#call
+    const { caller, markers, attempts, firstTokenMs, elapsedMs, member } = this.#call
     return {
       keyHash: caller.keyHash,
       opening: this.#opening,
@@ -148,6 +149,7 @@ export class Booking {
       attempts,
       firstTokenMs,
       durationMs: elapsedMs,
+      member,
     }
   }
 

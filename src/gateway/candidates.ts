@@ -8,22 +8,25 @@ import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Backend } from "../upstream/providers.ts"
+import type { ModelRequest } from "../language/request.ts"
+import { type Member, membersOf } from "../upstream/providers.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import { tooLong } from "../wire/overflow.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { lacking, type Understood } from "./understand.ts"
 
-/** A model that a call may go to, and its backend. */
+/** A model that a call may go to, and the member of its pool that is asked. */
 export interface Candidate {
   readonly offer: Offer
-  readonly backend: Backend
+  readonly member: Member
   readonly exchange: Exchange
 }
 
 /** A model that the call was rerouted from. */
 export interface Marker {
   readonly offer: Offer
+  /** Who of its pool was asked last; undefined where nobody was. */
+  readonly member: string | undefined
   readonly status: "fallback_429" | "fallback_oversize"
   readonly attempts: number
   readonly durationMs: number
@@ -72,10 +75,10 @@ export class Chain {
  */
 export function candidates(understood: Understood, terms: CandidateTerms, ports: Ports): Soon<Chain | Failure> {
   const { offer } = understood
-  const backend = ports.backends.get(offer.model.upstream.provider)
-  if (backend === undefined) return unconfigured(understood)
+  const member = memberFor(offer, understood.request, ports)
+  if (member === undefined) return unconfigured(understood)
   const others = new Others(understood, terms, ports)
-  const asked = fitted(understood, offer, backend, terms)
+  const asked = fitted(understood, offer, member, terms)
   if (asked instanceof Promise || asked instanceof Failure || asked.exchange === undefined)
     return firstFit(understood, asked, others)
   return new Chain(asked, NO_MARKERS, others)
@@ -93,7 +96,7 @@ async function firstFit(
   for (; fit !== undefined; fit = await others.next()) {
     if (fit instanceof Failure) return fit
     if (fit.exchange !== undefined) return new Chain(fit, markers, others)
-    markers.push({ offer: fit.offer, status: "fallback_oversize", attempts: 0, durationMs: 0 })
+    markers.push({ offer: fit.offer, member: undefined, status: "fallback_oversize", attempts: 0, durationMs: 0 })
   }
   const message = tooLong({ count: request.inputTokens, limit: offer.model.contextWindow ?? 0 })
   return new Failure("upstream.context_length_exceeded", { message })
@@ -116,17 +119,18 @@ class Others {
   }
 
   async next(): Promise<Candidate | TooSmall | undefined> {
-    const { catalogue, backends, search } = this.#ports
+    const { catalogue, search } = this.#ports
     const { offer: asked, request } = this.#understood
     this.#known ??= new Set([asked.model.id])
     for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
       const offer = catalogue.find(id, this.#nowMs)
-      const backend = offer && backends.get(offer.model.upstream.provider)
-      if (offer === undefined || backend === undefined || this.#known.has(offer.model.id)) continue
+      if (offer === undefined || this.#known.has(offer.model.id)) continue
       if (!mayAnswer(this.#terms.fallback, asked, offer)) continue
       this.#known.add(offer.model.id)
       if (lacking(offer.model, request, search !== undefined)) continue
-      const fit = await fitted(this.#understood, offer, backend, this.#terms)
+      const member = memberFor(offer, request, this.#ports)
+      if (member === undefined) continue
+      const fit = await fitted(this.#understood, offer, member, this.#terms)
       if (!(fit instanceof Failure)) return fit
     }
     return undefined
@@ -137,6 +141,12 @@ class Others {
   }
 }
 
+/** The first of a model's pool that can do what is asked. */
+const memberFor = ({ model }: Offer, request: ModelRequest, { backends, search }: Ports): Member | undefined =>
+  membersOf(model, backends).find(
+    ({ upstream }) => lacking(model, request, search !== undefined, [upstream]) === undefined,
+  )
+
 /**
  * What the backend's format cannot say comes before the window (decisions §4.9, §4.11), but not of a large body (§13.10), which
  * is translated only where it fits and could be paid for.
@@ -144,7 +154,7 @@ class Others {
 function fitted(
   understood: Understood,
   offer: Offer,
-  backend: Backend,
+  member: Member,
   { affords }: CandidateTerms,
 ): Soon<Candidate | TooSmall | Failure> {
   const { request, exchange, large } = understood
@@ -152,20 +162,22 @@ function fitted(
   const fits = contextWindow === null || request.inputTokens <= contextWindow
   const judged = (met: Exchange | Failure) => {
     if (met instanceof Failure) return met
-    return fits ? { offer, backend, exchange: met } : { offer }
+    return fits ? { offer, member, exchange: met } : { offer }
   }
   const asLarge = async () => {
     if (!fits) return { offer }
-    return (await affords(offer)) ? judged(await exchange(offer.model)) : new Failure("billing.insufficient_balance")
+    return (await affords(offer))
+      ? judged(await exchange(offer.model, member.upstream))
+      : new Failure("billing.insufficient_balance")
   }
   if (large) return asLarge()
-  const met = exchange(offer.model)
+  const met = exchange(offer.model, member.upstream)
   return met instanceof Promise ? met.then(judged) : judged(met)
 }
 
 /** A small body that the format cannot say is refused as such also where no backend is. */
 async function unconfigured({ offer, exchange, large }: Understood): Promise<Failure> {
-  const met = large ? undefined : await exchange(offer.model)
+  const met = large ? undefined : await exchange(offer.model, offer.model.upstreams[0])
   return met instanceof Failure ? met : new Failure("dependency.upstream_unconfigured")
 }
 

@@ -10,7 +10,7 @@ import type { PdfReader } from "../pdf/reader.ts"
 import type { Search } from "../search/searx.ts"
 import type { Fetch } from "../upstream/client.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
-import type { Backend } from "../upstream/providers.ts"
+import type { Backends } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { BackendHealth } from "./backend-health.ts"
 import type { Calibration } from "./calibration.ts"
@@ -39,7 +39,7 @@ export interface CallLimits {
 export interface GatewayPorts {
   readonly actors: Actors
   readonly catalogue: LiveCatalogue
-  readonly backends: ReadonlyMap<string, Backend>
+  readonly backends: Backends
   readonly limits: CallLimits
   /** Where large bodies are worked on. */
   readonly largeBodies: LargeBodies
@@ -82,6 +82,7 @@ export interface BackendAlert {
   readonly requestId: string
   readonly model: string
   readonly provider: string
+  readonly member: string
   /** HTTP status, where one came. */
   readonly status: number | undefined
 }

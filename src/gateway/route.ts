@@ -2,7 +2,6 @@
  * Which backend answers: tries before the first content, then the chain of fallback models (decisions §7, §12.9). Each model
  * of the chain is admitted anew, because it has its own price and its own slots.
  */
-import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
 import type { Admission } from "./admit.ts"
@@ -17,10 +16,12 @@ export interface RoutedCall extends LoopedCall {
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "random" | "search">
   readonly asked: Weighed
   readonly markers: Marker[]
+  /** Who is asked, or was asked last. */
+  member: string | undefined
   /** Admits the call for another model. */
   admit(candidate: Candidate): Promise<Admission | Failure>
   /** A backend refused our credentials or our configuration. */
-  alert(offer: Offer, status: number | undefined): void
+  alert(candidate: Candidate, status: number | undefined): void
 }
 
 export async function route(call: RoutedCall, chain: Chain): Promise<End> {
@@ -42,7 +43,7 @@ export async function route(call: RoutedCall, chain: Chain): Promise<End> {
       continue
     }
     const durationMs = Math.round(clock.monotonic() - startedAt)
-    call.markers.push({ offer: admission.offer, status, attempts: call.attempts, durationMs })
+    call.markers.push({ offer: admission.offer, member: call.member, status, attempts: call.attempts, durationMs })
     startedAt = clock.monotonic()
     call.attempts = 1
     end = await ask(call, other)
@@ -55,6 +56,7 @@ function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
   const { search } = call.ports
   const { request } = call.asked
   const { webSearch } = request
+  call.member = candidate.member.id
   const once = () => {
     const turn = { request, candidate, answerLimit: call.admission.answerLimit }
     return webSearch === undefined || search === undefined
@@ -63,7 +65,7 @@ function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
   }
   // At once: a retry or another model of the chain may hide it from everyone else.
   return retried(once, call, ({ fault: { alert, status } }) => {
-    if (alert) call.alert(candidate.offer, status)
+    if (alert) call.alert(candidate, status)
   })
 }
 

@@ -29,6 +29,8 @@ export interface BilledCall {
   /** Usable output came at this time; undefined when none did. */
   readonly firstTokenMs: number | undefined
   readonly durationMs: number
+  /** Who of the model's pool was asked last. */
+  readonly member: string | undefined
 }
 
 /** What a call came to. */
@@ -70,6 +72,8 @@ export async function charge(actors: Actors, call: BilledCall, end: End, drained
     flagged: final === "usage_missing" || final === "billing_error" || excess > zero,
     firstTokenMs: call.firstTokenMs,
     durationMs: call.durationMs,
+    member: call.member,
+    cost: undefined,
   }
   return { record, tokens, charged: typeof charged === "object" ? charged : undefined }
 }
@@ -155,6 +159,8 @@ export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefin
   flagged: true,
   firstTokenMs: call.firstTokenMs,
   durationMs: call.durationMs,
+  member: call.member,
+  cost: undefined,
 })
 
 export const settlement = ({ opening, markers }: BilledCall, record: UsageRecord): Settlement => ({
@@ -178,6 +184,8 @@ const markerRecord = (marker: Marker, index: number): UsageRecord => ({
   flagged: false,
   firstTokenMs: undefined,
   durationMs: marker.durationMs,
+  member: marker.member,
+  cost: undefined,
 })
 
 /**
@@ -213,6 +221,7 @@ export const callFields = ({ record, tokens, ...call }: FinishedCall) => ({
   account_id: call.accountId,
   key_id: call.keyId,
   model: record.model,
+  member: record.member,
   endpoint: call.endpoint,
   status: record.status,
   error_code: record.errorCode,

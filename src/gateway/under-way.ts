@@ -5,7 +5,6 @@
  */
 import { sleep, type Timer } from "../../actors/kernel/clock.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"
-import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Admission, admit, type AdmittedCall, noRoom, refusalWaitMs } from "./admit.ts"
 import { type Answer, Answering, type AnsweringParts } from "./answering.ts"
@@ -46,6 +45,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   firstTokenMs: number | undefined
   isAlerted = false
   relay: Relay | undefined
+  member: string | undefined
   whenLeft: (() => void) | undefined
   readonly #parts: CallParts
   readonly #answering: Answering
@@ -139,9 +139,10 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.outbox.write(text)
     if (this.#answering.owesHead) this.#sayHead()
   }
-  alert({ model }: Offer, status: number | undefined): void {
+  alert({ offer: { model }, member }: Candidate, status: number | undefined): void {
     this.isAlerted = true
-    this.ports.alerted({ requestId: this.requestId, model: model.id, provider: model.upstream.provider, status })
+    const { provider } = member.upstream
+    this.ports.alerted({ requestId: this.requestId, model: model.id, provider, member: member.id, status })
   }
 
   receive(event: CallEvent): void {

@@ -19,8 +19,8 @@ import type { GatewayPorts } from "./ports.ts"
 export interface Understood {
   readonly request: ModelRequest
   readonly offer: Offer
-  /** How a model's backend is asked; a Failure says what its format cannot say. The model has what the request uses. */
-  readonly exchange: (model: Model) => Soon<Exchange | Failure>
+  /** How a backend of a model is asked; a Failure says what its format cannot say. The model has what the request uses. */
+  readonly exchange: (model: Model, backend: BackendModel) => Soon<Exchange | Failure>
   /** So large that it is judged against the window before it is translated (decisions §13.10). */
   readonly large: boolean
   /** The size of the client's body. */
@@ -57,16 +57,17 @@ export async function understand(
       const served = [...offer.model.endpoints].join(", ")
       return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
     }
-    const { pass, upstream } = offer.model
+    const { pass, upstreams } = offer.model
     const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
-    const inEnvelope = upstream.format === "bedrock" && speaksMessages(upstream)
+    // Any member of the pool may be asked, so what travels is what all of them take.
+    const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && speaksMessages(upstream))
     const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
     const decoding = read.decode({
       allowance: { pass, betas: betas.listed },
       call: {
         secret,
         accountId,
-        backend: { format: upstream.format, model: upstream.model },
+        backends: upstreams.map(({ format, model }) => ({ format, model })),
         dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
       },
     })
@@ -78,7 +79,7 @@ export async function understand(
     return {
       request,
       offer,
-      exchange: ({ upstream, strip, pass }) => read.exchange(request, upstream, { strip, pass }),
+      exchange: ({ strip, pass }, backend) => read.exchange(request, backend, { strip, pass }),
       large: requestBytes > LARGE_BODY_BYTES,
       requestBytes,
       release: () => read.release(),
@@ -184,13 +185,18 @@ class ReadHere implements ReadRequest {
 }
 
 /**
- * What a model has not of what a request uses. `searches` says whether the gateway has a search server to run web
- * searches with.
+ * What a model has not of what a request uses: none of its backends, or none of those given. `searches` says whether the gateway
+ * has a search server to run web searches with.
  */
-export function lacking(model: Model, request: ModelRequest, searches: boolean): Failure | undefined {
+export function lacking(
+  model: Model,
+  request: ModelRequest,
+  searches: boolean,
+  backends: readonly BackendModel[] = model.upstreams,
+): Failure | undefined {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
   for (const feature of request.features) {
-    if (serves(model, feature, request.endpoint, searches)) continue
+    if (backends.some((backend) => serves(model, backend, feature, { endpoint: request.endpoint, searches }))) continue
     const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
     return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
   }
@@ -211,7 +217,12 @@ const words: Record<Feature, string> = {
   web_search: "web search",
 }
 
-function serves(model: Model, feature: Feature, endpoint: Endpoint, searches: boolean): boolean {
+function serves(
+  model: Model,
+  backend: BackendModel,
+  feature: Feature,
+  { endpoint, searches }: { readonly endpoint: Endpoint; readonly searches: boolean },
+): boolean {
   if (model.unsupported.includes(feature)) return false
   switch (feature) {
     case "vision":
@@ -220,11 +231,11 @@ function serves(model: Model, feature: Feature, endpoint: Endpoint, searches: bo
       return model.supportsTools
     // The vendor family has these on its own format alone (gateway-api.md, "POST /v1/messages").
     case "structured_outputs":
-      return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(model.upstream))
+      return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(backend))
     // Forwarded on responses, where the backend searches itself. On messages the gateway does.
     case "web_search":
       if (!model.features.includes(feature)) return false
-      return endpoint === "responses" || (searches && endpoint === "messages" && speaksMessages(model.upstream))
+      return endpoint === "responses" || (searches && endpoint === "messages" && speaksMessages(backend))
     default:
       return unreachable(feature)
   }

@@ -21,14 +21,14 @@ import { ledgerStore } from "../store/ledger.ts"
 import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
 import { inGroups } from "../upstream/departures.ts"
-import type { Backend } from "../upstream/providers.ts"
+import type { Backends } from "../upstream/providers.ts"
 
 export interface ServerOptions {
   readonly config: Config
   readonly log: Log
   /** What an empty database is filled with. */
   readonly catalogueFile: CatalogueFile
-  readonly backends: ReadonlyMap<string, Backend>
+  readonly backends: Backends
   /** The process cannot go on: something that restarts do not mend. */
   readonly fatal: (reason: string) => void
   /** Waits that are nobody's to configure, shorter: for tests. */

@@ -3,8 +3,9 @@
  * It adds and changes, and never deletes a model or a price: usage records refer to both for as long as they are kept.
  */
 import { micro } from "../../actors/money/micro.ts"
-import type { Alias, Catalogue, Model, PriceVersion, SoldFeature } from "../catalogue/model.ts"
-import type { CatalogueFile } from "../catalogue/schema.ts"
+import type { Alias, Catalogue, Model, PriceVersion, SoldFeature, Upstream, Upstreams } from "../catalogue/model.ts"
+import { limitsOf } from "../catalogue/providers-file.ts"
+import type { CatalogueFile, UpstreamSeed } from "../catalogue/schema.ts"
 import type { BackendFormat } from "../language/backend-format.ts"
 import type { Endpoint } from "../language/request.ts"
 import type { Sql } from "./database.ts"
@@ -32,7 +33,7 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
         model text, position integer, display_name text, tier text, provider text, modality text,
         supports_vision boolean, supports_tools boolean,
         input_micro bigint, output_micro bigint, cache_read_micro bigint, cache_write_micro bigint,
-        context_window integer, max_output_tokens integer, endpoints text[], upstream jsonb, max_concurrency integer,
+        context_window integer, max_output_tokens integer, endpoints text[], upstreams jsonb, max_concurrency integer,
         fallback text[], strip text[], pass text[], unsupported text[], features text[], gather boolean, effective_at timestamptz
       )
     ), alias_seed as (
@@ -40,13 +41,13 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
     ), written_models as (
       insert into models as m (
         model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
-        max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model, max_concurrency, fallback,
-        strip, pass, unsupported, features, gather, created_at
+        max_output_tokens, endpoints, upstream_provider, upstream_format, upstream_model, upstreams, max_concurrency,
+        fallback, strip, pass, unsupported, features, gather, created_at
       )
       select
         model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
-        max_output_tokens, endpoints, upstream->>'provider', upstream->>'format', upstream->>'model', max_concurrency,
-        fallback, strip, pass, unsupported, features, gather, ${now}::timestamptz
+        max_output_tokens, endpoints, upstreams->0->>'provider', upstreams->0->>'format', upstreams->0->>'model', upstreams,
+        max_concurrency, fallback, strip, pass, unsupported, features, gather, ${now}::timestamptz
       from seed
       on conflict (model) do update set
         position = excluded.position, display_name = excluded.display_name, tier = excluded.tier,
@@ -54,16 +55,16 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
         supports_tools = excluded.supports_tools, context_window = excluded.context_window,
         max_output_tokens = excluded.max_output_tokens, endpoints = excluded.endpoints,
         upstream_provider = excluded.upstream_provider, upstream_format = excluded.upstream_format,
-        upstream_model = excluded.upstream_model, max_concurrency = excluded.max_concurrency,
+        upstream_model = excluded.upstream_model, upstreams = excluded.upstreams, max_concurrency = excluded.max_concurrency,
         fallback = excluded.fallback, strip = excluded.strip, pass = excluded.pass, unsupported = excluded.unsupported,
         features = excluded.features, gather = excluded.gather
       where (m.position, m.display_name, m.tier, m.provider, m.modality, m.supports_vision, m.supports_tools,
           m.context_window, m.max_output_tokens, m.endpoints, m.upstream_provider, m.upstream_format, m.upstream_model,
-          m.max_concurrency, m.fallback, m.strip, m.pass, m.unsupported, m.features, m.gather)
+          m.upstreams, m.max_concurrency, m.fallback, m.strip, m.pass, m.unsupported, m.features, m.gather)
         is distinct from (excluded.position, excluded.display_name, excluded.tier, excluded.provider, excluded.modality,
           excluded.supports_vision, excluded.supports_tools, excluded.context_window, excluded.max_output_tokens,
           excluded.endpoints, excluded.upstream_provider, excluded.upstream_format, excluded.upstream_model,
-          excluded.max_concurrency, excluded.fallback, excluded.strip, excluded.pass, excluded.unsupported,
+          excluded.upstreams, excluded.max_concurrency, excluded.fallback, excluded.strip, excluded.pass, excluded.unsupported,
           excluded.features, excluded.gather)
       -- A row that this statement inserted has no deleting transaction.
       returning xmax = 0 as added
@@ -141,6 +142,7 @@ export interface ModelRow {
   readonly upstream_provider: string
   readonly upstream_format: BackendFormat
   readonly upstream_model: string
+  readonly upstreams: UpstreamSeed[] | null
   readonly max_concurrency: number
   readonly fallback: string[]
   readonly strip: string[]
@@ -162,7 +164,7 @@ const modelOf = (row: ModelRow, live: ReadonlySet<string>): Model => ({
   contextWindow: row.context_window,
   maxOutputTokens: row.max_output_tokens,
   endpoints: new Set(row.endpoints),
-  upstream: { provider: row.upstream_provider, format: row.upstream_format, model: row.upstream_model },
+  upstreams: upstreamsOf(row),
   maxConcurrency: row.max_concurrency,
   // A model that an older file left behind may still name one that was retired since.
   fallback: row.fallback.filter((id) => live.has(id)),
@@ -172,6 +174,25 @@ const modelOf = (row: ModelRow, live: ReadonlySet<string>): Model => ({
   features: row.features,
   gather: row.gather,
   createdAt: row.created_at,
+})
+
+/** What the three columns of the first one alone say is what holds: a process of an earlier release writes nothing else. */
+export function upstreamsOf(
+  row: Pick<ModelRow, "upstream_provider" | "upstream_format" | "upstream_model" | "upstreams">,
+): Upstreams {
+  const { upstream_provider: provider, upstream_format: format, upstream_model: model } = row
+  const [first = { provider, format, model }, ...others] = row.upstreams ?? []
+  const isCurrent = first.provider === provider && first.format === format && first.model === model
+  return isCurrent ? [upstreamOf(first), ...others.map(upstreamOf)] : [upstreamOf({ provider, format, model })]
+}
+
+const upstreamOf = (seed: UpstreamSeed): Upstream => ({
+  provider: seed.provider,
+  format: seed.format,
+  model: seed.model,
+  priority: seed.priority ?? 0,
+  weight: seed.weight ?? 1,
+  ...limitsOf(seed),
 })
 
 export interface PriceRow {

@@ -114,8 +114,8 @@ const recordRow = (o: Opening, r: UsageRecord, voided: boolean, payer: number): 
   r.firstTokenMs,
   r.durationMs,
   voided,
-  undefined,
-  undefined,
+  r.cost,
+  r.member,
   undefined,
 ]
 

@@ -1,39 +1,111 @@
-/** The backends that calls can go to: a provider and the key that the operator has there. */
-import type { Provider } from "../catalogue/model.ts"
+/** The backends that calls can go to: a provider and a credential that the operator has there. */
+import { readFileSync } from "node:fs"
+import type { Credential, Model, Provider, SecretSource, Upstream } from "../catalogue/model.ts"
 import type { SigningKey } from "./bedrock-signature.ts"
 
 export interface Backend {
   readonly provider: Provider
+  readonly credential: Credential
   /** For a provider whose calls are signed: the access key's id. */
   readonly apiKey: string
   /** What its calls are signed with, where they are. */
   readonly signing?: SigningKey | undefined
 }
 
-/** Providers by id; those whose key is not set are left out, and so their models are unconfigured. */
-export function configuredBackends(
-  providers: readonly Provider[],
-  secret: (name: string) => string | undefined,
-): ReadonlyMap<string, Backend> {
-  const backends = new Map<string, Backend>()
+/** What may answer for a model: one of its backends, asked with one credential. */
+export interface Member {
+  /** `<provider>/<credential>/<backend model>`, and the format behind it where two of a pool differ in that alone. */
+  readonly id: string
+  readonly upstream: Upstream
+  readonly backend: Backend
+  /** Beside the others of its priority; 0 where it gets no calls that another one can take. */
+  readonly weight: number
+}
+
+/** By the provider's id; each has at least one. */
+export type Backends = ReadonlyMap<string, readonly Backend[]>
+
+export type Variables = (name: string) => string | undefined
+
+/** Providers none of whose credentials has a value are left out, and so their models are unconfigured. */
+export function configuredBackends(providers: readonly Provider[], variables: Variables): Backends {
+  const backends = new Map<string, readonly Backend[]>()
   for (const provider of providers) {
-    const apiKey = secret(provider.apiKeyEnv)
-    if (apiKey === undefined) continue
-    const signing = signingKey(provider, apiKey, secret)
-    if (signing !== "unset") backends.set(provider.id, { provider, apiKey, signing })
+    const configured = provider.credentials.flatMap((credential) => backendOf(provider, credential, variables) ?? [])
+    if (configured.length > 0) backends.set(provider.id, configured)
   }
   return backends
 }
 
+/** A credential that has no value, of a provider of which another one has. */
+export interface UnsetCredential {
+  readonly provider: Provider
+  readonly credential: Credential
+  readonly missing: SecretSource
+}
+
+/** What is left out although its provider is configured: a line of the operator's that does nothing. */
+export const unsetCredentials = (providers: readonly Provider[], variables: Variables): UnsetCredential[] =>
+  providers.flatMap((provider) => {
+    const unset = provider.credentials.flatMap((credential) => {
+      const missing = missingOf(credential, variables)
+      return missing === undefined ? [] : { provider, credential, missing }
+    })
+    return unset.length < provider.credentials.length ? unset : []
+  })
+
+export const unsetText = ({ provider, credential, missing }: UnsetCredential): string =>
+  `provider ${provider.id}: the key ${credential.name} has no value: ${placeOf(missing)} ${"env" in missing ? "is unset" : "holds none, or cannot be read"}`
+
+/** The first of a credential's secrets that has no value; undefined where it has all. A session token may be unset. */
+export const missingOf = ({ key, signing }: Credential, variables: Variables): SecretSource | undefined =>
+  [key, ...(signing === undefined ? [] : [signing.secretKey])].find((from) => valueOf(from, variables) === undefined)
+
+/** A secret's place, in a message. */
+export const placeOf = (source: SecretSource): string => ("env" in source ? source.env : source.file)
+
+/** The places of what one of would be enough. */
+export const placesOf = (providers: readonly Provider[]): string[] =>
+  providers.flatMap(({ credentials }) => credentials.map(({ key }) => placeOf(key)))
+
+/** The members that a model has with the credentials that are configured, in the order of the catalogue and of the providers file. */
+export function membersOf({ upstreams }: Pick<Model, "upstreams">, backends: Backends): readonly Member[] {
+  const members = upstreams.flatMap((upstream) =>
+    (backends.get(upstream.provider) ?? []).map((backend) => ({
+      id: `${backend.provider.id}/${backend.credential.name}/${upstream.model}`,
+      upstream,
+      backend,
+      weight: upstream.weight * backend.credential.weight,
+    })),
+  )
+  const isShared = (id: string) => members.filter((other) => other.id === id).length > 1
+  return members.map((member) =>
+    isShared(member.id) ? { ...member, id: `${member.id}/${member.upstream.format}` } : member,
+  )
+}
+
 /** A session token belongs to temporary credentials only, so it may be unset where it is named. */
-function signingKey(
-  { signing }: Provider,
-  accessKeyId: string,
-  secret: (name: string) => string | undefined,
-): SigningKey | undefined | "unset" {
-  if (signing === undefined) return undefined
-  const secretAccessKey = secret(signing.secretKeyEnv)
-  if (secretAccessKey === undefined) return "unset"
-  const sessionToken = signing.sessionTokenEnv === undefined ? undefined : secret(signing.sessionTokenEnv)
-  return { accessKeyId, secretAccessKey, sessionToken, region: signing.region }
+function backendOf(provider: Provider, credential: Credential, variables: Variables): Backend | undefined {
+  const apiKey = valueOf(credential.key, variables)
+  if (apiKey === undefined) return undefined
+  if (provider.signing === undefined || credential.signing === undefined) return { provider, credential, apiKey }
+  const { secretKey, sessionToken: token } = credential.signing
+  const secretAccessKey = valueOf(secretKey, variables)
+  if (secretAccessKey === undefined) return undefined
+  const sessionToken = token === undefined ? undefined : valueOf(token, variables)
+  const signing = { accessKeyId: apiKey, secretAccessKey, sessionToken, region: provider.signing.region }
+  return { provider, credential, apiKey, signing }
+}
+
+const LONGEST_SECRET = 65_536
+
+/** A file's last line end is not part of it. What is empty, cannot be read, or cannot stand in a header is no value. */
+function valueOf(source: SecretSource, variables: Variables): string | undefined {
+  if ("env" in source) return variables(source.env)
+  try {
+    const text = readFileSync(source.file, "utf8").replace(/\r?\n$/, "")
+    return text === "" || text.length > LONGEST_SECRET || /\p{Cc}/u.test(text) ? undefined : text
+  } catch {
+    return undefined
+  }
 }

@@ -48,6 +48,8 @@ const settlement = (requestId: string, charge = 5n): Settlement => ({
       flagged: false,
       firstTokenMs: undefined,
       durationMs: 1,
+      member: undefined,
+      cost: undefined,
     },
   ],
   voided: false,

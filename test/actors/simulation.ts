@@ -352,6 +352,8 @@ const settlementOf = (opening: Settlement["opening"], charge: Micro, absorbed: M
       flagged: false,
       firstTokenMs: undefined,
       durationMs: 1,
+      member: undefined,
+      cost: undefined,
     },
   ],
   voided: false,

@@ -17,7 +17,7 @@ const model: Model = {
   contextWindow: null,
   maxOutputTokens: 100,
   endpoints: new Set(["chat"]),
-  upstream: { provider: "p", format: "chat", model: "m" },
+  upstreams: [{ provider: "p", format: "chat", model: "m", priority: 0, weight: 1 }],
   maxConcurrency: 1,
   fallback: [],
   strip: [],

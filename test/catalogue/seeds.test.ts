@@ -1,23 +1,25 @@
 import { expect, test } from "bun:test"
 import { providerProblems, readCatalogueFile, readProvidersFile } from "../../src/catalogue/catalogue-file.ts"
+import { soleCredential } from "../../src/catalogue/model.ts"
 import { describeProblem } from "../../src/catalogue/problem.ts"
 
 const read = await readCatalogueFile()
 if (Array.isArray(read)) throw new Error(read.map(describeProblem).join("\n"))
 const { models, aliases } = read
 
-const onFirst = models.filter((model) => model.upstream.provider === "first")
-const onSecond = models.filter((model) => model.upstream.provider === "second")
-const vendor = models.filter((model) => model.upstream.format === "messages")
+const on = (provider: string) => models.filter(({ upstreams }) => upstreams[0]?.provider === provider)
+const onFirst = on("first")
+const onSecond = on("second")
+const vendor = models.filter(({ upstreams }) => upstreams[0]?.format === "messages")
 
 test("34 models are sold: 32 of the first provider on chat and messages, 2 of the second on chat and responses", () => {
   expect(models).toHaveLength(34)
   expect(onFirst).toHaveLength(32)
   expect(onSecond).toHaveLength(2)
   for (const { endpoints } of onFirst) expect(endpoints).toEqual(["chat", "messages"])
-  for (const { endpoints, upstream } of onSecond) {
+  for (const { endpoints, upstreams } of onSecond) {
     expect(endpoints).toEqual(["chat", "responses"])
-    expect(upstream.format).toBe("responses")
+    expect(upstreams).toMatchObject([{ format: "responses" }])
   }
   expect(aliases).toEqual([])
 })
@@ -27,7 +29,7 @@ test("the first provider hosts the vendor's own models and others", () => {
   for (const { model } of vendor) expect(model).toStartWith("claude-")
   const others = onFirst.filter((model) => !vendor.includes(model))
   expect(others.length).toBeGreaterThan(0)
-  for (const { upstream } of others) expect(upstream.format).toBe("chat")
+  for (const { upstreams } of others) expect(upstreams).toMatchObject([{ format: "chat" }])
 })
 
 test("the vendor's cache reads cost exactly 10 % of its input and its cache writes 125 %", () => {
@@ -94,9 +96,9 @@ test("every model's provider is in the shipped providers file, under the label t
   if (Array.isArray(file)) throw new Error(file.map(describeProblem).join("\n"))
   expect(providerProblems("seeds/catalogue.json", read, file)).toEqual([])
   const labels = new Map(file.providers.map((provider) => [provider.id, provider.label]))
-  for (const model of models) expect(labels.get(model.upstream.provider)).toBe(model.provider)
+  for (const model of models) expect(labels.get(model.upstreams[0]?.provider ?? "")).toBe(model.provider)
   expect(file.providers).toMatchObject([
-    { id: "first", apiKeyEnv: "FIRST_PROVIDER_API_KEY", headers: {} },
-    { id: "second", apiKeyEnv: "SECOND_PROVIDER_API_KEY", headers: {} },
+    { id: "first", credentials: [soleCredential("FIRST_PROVIDER_API_KEY")], headers: {} },
+    { id: "second", credentials: [soleCredential("SECOND_PROVIDER_API_KEY")], headers: {} },
   ])
 })

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
 import type { JsonObject } from "../../src/language/json.ts"
-import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf, type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { BEARER, type BedrockServer, SECRET, startBedrock } from "../upstream/bedrock-server.ts"
 import { chunk, event, exception } from "../upstream/frames.ts"
 
@@ -25,7 +26,7 @@ const hosted = (model: string, more: object = {}) =>
   gateway.model({
     format: "chat",
     model: `hosted-${crypto.randomUUID()}`,
-    upstream: { provider: "bedrock", format: "bedrock", model },
+    upstreams: [{ provider: "bedrock", format: "bedrock", model }],
     endpoints: ["chat", "messages", "responses"],
     supports_vision: true,
     features: ["structured_outputs"],
@@ -34,7 +35,13 @@ const hosted = (model: string, more: object = {}) =>
 
 beforeAll(async () => {
   bedrock = startBedrock()
-  const provider = (id: string) => ({ id, label: "Bedrock", baseUrl: bedrock.url, apiKeyEnv: "X", headers: {} })
+  const provider = (id: string): Provider => ({
+    id,
+    label: "Bedrock",
+    baseUrl: bedrock.url,
+    credentials: [soleCredential("X")],
+    headers: {},
+  })
   const signing = {
     accessKeyId: "AKIDEXAMPLE",
     secretAccessKey: SECRET,
@@ -43,9 +50,9 @@ beforeAll(async () => {
   }
   gateway = await startTestGateway({
     backends: [
-      { provider: provider("bedrock"), apiKey: BEARER },
-      { provider: provider("signed"), apiKey: "AKIDEXAMPLE", signing },
-      { provider: provider("wrong"), apiKey: "AKIDEXAMPLE", signing: { ...signing, secretAccessKey: "another" } },
+      backendOf(provider("bedrock"), BEARER),
+      backendOf(provider("signed"), "AKIDEXAMPLE", signing),
+      backendOf(provider("wrong"), "AKIDEXAMPLE", { ...signing, secretAccessKey: "another" }),
     ],
   })
   person = await gateway.person(10_000_000)
@@ -406,7 +413,7 @@ describe("credentials", () => {
   test.each([CLAUDE, NOVA])(
     "a signed call to %s carries a signature that Bedrock reckons too, and no key",
     async (model) => {
-      const signed = await hosted(model, { upstream: { provider: "signed", format: "bedrock", model } })
+      const signed = await hosted(model, { upstreams: [{ provider: "signed", format: "bedrock", model }] })
       bedrock.next(model === CLAUDE ? { reply: claudeReply } : { reply: converseReply([{ text: "Hi" }]) })
       expect((await chat(signed)).status).toBe(200)
       expect(asked().headers.get("Authorization")).toContain("/ap-southeast-3/bedrock/aws4_request")
@@ -415,7 +422,7 @@ describe("credentials", () => {
   )
 
   test("credentials that Bedrock refuses are the operator's to mend, and no fault of the customer's", async () => {
-    const wrong = await hosted(NOVA, { upstream: { provider: "wrong", format: "bedrock", model: NOVA } })
+    const wrong = await hosted(NOVA, { upstreams: [{ provider: "wrong", format: "bedrock", model: NOVA }] })
     const response = await chat(wrong)
     expect([response.status, response.headers.get("x-error-code")]).toEqual([502, "dependency.upstream_unavailable"])
     expect(gateway.complaints.some((line) => line.includes("backend needs attention"))).toBe(true)

@@ -1,7 +1,8 @@
 /** Backends that answer without end: in bytes, in time, or both (decisions §7, §13.1). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { gzipSync } from "node:zlib"
-import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, ending, eventually, failureIn, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 
@@ -29,10 +30,11 @@ let person: Person
 let key: string
 
 beforeAll(async () => {
-  const provider = { id: "hostile", label: "", baseUrl: backend.url.origin, apiKeyEnv: "X", headers: {} }
+  const credentials: Provider["credentials"] = [soleCredential("X")]
+  const provider = { id: "hostile", label: "", baseUrl: backend.url.origin, credentials, headers: {} }
   gateway = await startTestGateway({
     env: { UPSTREAM_IDLE_TIMEOUT_MS: "400", UPSTREAM_ANSWER_TIMEOUT_MS: "1500" },
-    backends: [{ provider, apiKey: "k" }],
+    backends: [backendOf(provider, "k")],
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key

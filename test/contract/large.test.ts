@@ -30,7 +30,7 @@ const model = (client: Endpoint, format: Endpoint, more: object = {}) =>
   gateway.model({
     format: client,
     model: `m${crypto.randomUUID()}`,
-    upstream: { provider: "simulated", format, model: "there" },
+    upstreams: [{ provider: "simulated", format, model: "there" }],
     context_window: null,
     ...more,
   })
@@ -85,7 +85,7 @@ test("a reroute writes it for the next model, and each retry sends it anew", asy
   const next = await model("chat", "messages")
   const first = await model("chat", "chat", {
     fallback: [next],
-    upstream: { provider: "simulated", format: "chat", model: "there?fault=status&status=429" },
+    upstreams: [{ provider: "simulated", format: "chat", model: "there?fault=status&status=429" }],
   })
   const before = gateway.simulator.calls.length
   const response = await ask(gateway, key, "chat", first, said("chat", LARGE))

@@ -67,8 +67,8 @@ describe(covers("4.6"), () => {
 })
 
 test("a large body is judged against the window before it is translated, a small one after", async () => {
-  const upstream = { provider: "simulated", format: "responses", model: "m" } as const
-  const model = await gateway.model({ format: "chat", context_window: 3, upstream })
+  const upstreams = [{ provider: "simulated", format: "responses", model: "m" } as const]
+  const model = await gateway.model({ format: "chat", context_window: 3, upstreams })
   // Stop sequences are nothing that a responses backend can be told.
   const body = (bytes: number) => {
     const around = JSON.stringify({ model, stop: ["."], messages: [{ role: "user", content: "" }] })

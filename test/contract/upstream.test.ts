@@ -1,7 +1,7 @@
 /** Backends over real HTTP: tries, classification, what travels, and the chain (decisions §7; gateway-api.md, "Errors"). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Provider } from "../../src/catalogue/model.ts"
-import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { startSimulator } from "../../src/simulator/simulator.ts"
 import { ask, beginning, callsOf, ending, failureIn, formats, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
@@ -15,7 +15,13 @@ let person: Person
 let key: string
 
 const withHeaders = startSimulator()
-const nobody: Provider = { id: "nobody", label: "", baseUrl: "http://127.0.0.1:9", apiKeyEnv: "X", headers: {} }
+const nobody: Provider = {
+  id: "nobody",
+  label: "",
+  baseUrl: "http://127.0.0.1:9",
+  credentials: [soleCredential("X")],
+  headers: {},
+}
 const overriding: Provider = {
   ...nobody,
   id: "overriding",
@@ -26,10 +32,7 @@ const overriding: Provider = {
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: { UPSTREAM_START_TIMEOUT_MS: "3000" },
-    backends: [
-      { provider: nobody, apiKey: "k" },
-      { provider: overriding, apiKey: "k" },
-    ],
+    backends: [backendOf(nobody, "k"), backendOf(overriding, "k")],
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key

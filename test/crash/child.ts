@@ -277,7 +277,7 @@ export const modelSeed = (
   context_window: null,
   max_output_tokens: 8_192,
   endpoints: [format],
-  upstream: { provider: "simulated", format, model: `${model}?${script}` },
+  upstreams: [{ provider: "simulated", format, model: `${model}?${script}` }],
   max_concurrency: 64,
   fallback: [],
   strip: [],

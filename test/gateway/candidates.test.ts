@@ -2,7 +2,8 @@ import { expect, test } from "bun:test"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { RecentUse } from "../../src/bodies/recent-use.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
-import type { Catalogue, Model } from "../../src/catalogue/model.ts"
+import { type Catalogue, type Model, type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf } from "./harness.ts"
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"
@@ -23,7 +24,7 @@ const model = (id: string, rest: Partial<Model> = {}): Model => ({
   contextWindow: null,
   maxOutputTokens: 100,
   endpoints: new Set(["chat"]),
-  upstream: { provider: "simulated", format: "chat", model: id },
+  upstreams: [{ provider: "simulated", format: "chat", model: id, priority: 0, weight: 1 }],
   maxConcurrency: 1,
   createdAt: new Date(0),
   fallback: [],
@@ -41,7 +42,13 @@ const catalogueOf = (models: readonly Model[]): Catalogue => ({
   prices: models.map(({ id }, index) => ({ id: BigInt(index), model: id, rates, effectiveAt: 0 })),
   aliases: [],
 })
-const provider = { id: "simulated", label: "Simulated", baseUrl: "http://127.0.0.1:1", apiKeyEnv: "X", headers: {} }
+const provider: Provider = {
+  id: "simulated",
+  label: "Simulated",
+  baseUrl: "http://127.0.0.1:1",
+  credentials: [soleCredential("X")],
+  headers: {},
+}
 
 /** The chain of a call of `asked`, which has some ten tokens. */
 async function chainOf(
@@ -50,7 +57,7 @@ async function chainOf(
   prices = catalogueOf(models).prices,
 ) {
   const catalogue = new LiveCatalogue({ ...catalogueOf(models), prices })
-  const backends = new Map([["simulated", { provider, apiKey: "x" }]])
+  const backends = new Map([["simulated", [backendOf(provider, "x")]]])
   const ports = {
     catalogue,
     backends,

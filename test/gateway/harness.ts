@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { readConfig } from "../../src/config.ts"
 import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
-import type { Provider } from "../../src/catalogue/model.ts"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
 import { createLog } from "../../src/log.ts"
 import type { ServerOptions } from "../../src/server/gateway.ts"
@@ -74,6 +74,14 @@ export interface TestGateway extends AsyncDisposable {
   balance(person: Person): Promise<{ readonly balance_micro: number; readonly held_micro: number }>
 }
 
+/** A provider as it is configured with the first of its credentials. */
+export const backendOf = (provider: Provider, apiKey: string, signing?: Backend["signing"]): Backend => ({
+  provider,
+  credential: provider.credentials[0],
+  apiKey,
+  signing,
+})
+
 let models = 0
 
 /** A body as it is posted; text is sent as it stands. */
@@ -102,15 +110,15 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
     id: "simulated",
     label: "Simulated",
     baseUrl: simulator.url,
-    apiKeyEnv: "X",
+    credentials: [soleCredential("X")],
     headers: {},
   }
-  const simulated: Backend = { provider, apiKey: "backend-secret" }
+  const simulated = backendOf(provider, "backend-secret")
   const server = await startServer({
     config,
     log: createLog("warn", (line) => complaints.push(line)),
     catalogueFile: { models: [plainModel({ format: "chat", model: "plain" })], aliases: [] },
-    backends: new Map([simulated, ...(options.backends ?? [])].map((backend) => [backend.provider.id, backend])),
+    backends: Map.groupBy([simulated, ...(options.backends ?? [])], (backend) => backend.provider.id),
     ownSessions: onPostgres,
     fatal: (reason) => complaints.push(`fatal: ${reason}`),
     ...(options.limits && { limits: options.limits }),
@@ -208,7 +216,7 @@ function plainModel({ format, script, provider = "simulated", ...wish }: ModelWi
     context_window: 200_000,
     max_output_tokens: 8_192,
     endpoints: [format],
-    upstream: { provider, format, model: script === undefined ? model : `${model}?${script}` },
+    upstreams: [{ provider, format, model: script === undefined ? model : `${model}?${script}` }],
     max_concurrency: 64,
     fallback: [],
     strip: [],

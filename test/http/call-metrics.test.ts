@@ -24,6 +24,8 @@ const finished = (model: string, durationMs: number, status: "ok" | "usage_missi
     flagged: status !== "ok",
     firstTokenMs: undefined,
     durationMs,
+    member: undefined,
+    cost: undefined,
   },
   tokens: undefined,
   durable: true,

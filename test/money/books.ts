@@ -166,6 +166,8 @@ export class Books {
       flagged: false,
       firstTokenMs: 3,
       durationMs: 8,
+      member: undefined,
+      cost: undefined,
     }
   }
 

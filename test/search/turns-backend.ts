@@ -2,7 +2,9 @@
  * A messages backend for tests whose answer to each call is written out: what the simulator's scripts, which are the same
  * for all turns of a call, cannot say.
  */
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
+import { backendOf } from "../gateway/harness.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -71,15 +73,15 @@ export function startTurnsBackend(): TurnsBackend {
       return new Response(bytes, { headers: { "Content-Type": "text/event-stream" } })
     },
   })
-  const provider = {
+  const provider: Provider = {
     id: "turns",
     label: "Turns",
     baseUrl: `http://127.0.0.1:${server.port}`,
-    apiKeyEnv: "X",
+    credentials: [soleCredential("X")],
     headers: {},
   }
   return Object.assign(state, {
-    backend: { provider, apiKey: "secret" },
+    backend: backendOf(provider, "secret"),
     asked,
     [Symbol.asyncDispose]: () => server.stop(true),
   })

@@ -142,7 +142,9 @@ function read(url: string, text: string): Asked {
     streams: body["stream"] === true,
     mostTokens: typeof most === "number" ? most : 256,
     choices: typeof body["n"] === "number" ? body["n"] : 1,
-    window: models.find(({ upstream }) => upstream.model === body["model"])?.contextWindow ?? undefined,
+    window:
+      models.find(({ upstreams }) => upstreams.some(({ model }) => model === body["model"]))?.contextWindow ??
+      undefined,
     text,
     canSearch: tools.some(({ name }) => name === "web_search"),
   }

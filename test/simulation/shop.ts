@@ -2,9 +2,9 @@
 import type { Rates } from "../../actors/money/price.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import type { Model } from "../../src/catalogue/model.ts"
+import { type Model, type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
-import type { Backend } from "../../src/upstream/providers.ts"
+import type { Backends } from "../../src/upstream/providers.ts"
 
 const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], more: Partial<Model> = {}): Model => ({
   id,
@@ -17,7 +17,7 @@ const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], mor
   contextWindow: 4_000,
   maxOutputTokens: 256,
   endpoints: new Set(endpoints),
-  upstream: { provider: "first", format, model: `${id}-backend` },
+  upstreams: [{ provider: "first", format, model: `${id}-backend`, priority: 0, weight: 1 }],
   maxConcurrency: 8,
   fallback: [],
   strip: [],
@@ -54,15 +54,16 @@ export const dearer = (of: Rates, version: number): Rates => {
   }
 }
 
-export const backends: ReadonlyMap<string, Backend> = new Map([
-  [
-    "first",
-    {
-      provider: { id: "first", label: "first", baseUrl: "http://backend.invalid", apiKeyEnv: "NONE", headers: {} },
-      apiKey: "secret",
-    },
-  ],
-])
+const credential = soleCredential("NONE")
+const provider: Provider = {
+  id: "first",
+  label: "first",
+  baseUrl: "http://backend.invalid",
+  credentials: [credential],
+  headers: {},
+}
+
+export const backends: Backends = new Map([["first", [{ provider, credential, apiKey: "secret" }]]])
 
 /** What each account starts with. */
 export const accounts = [

@@ -131,6 +131,8 @@ export class Side {
       errorCode: fields.status === "ok" ? undefined : "dependency.upstream_unavailable",
       firstTokenMs: 3,
       durationMs: 8,
+      member: undefined,
+      cost: undefined,
     }
   }
 }

@@ -1,3 +1,4 @@
+import { there } from "../../actors/unreachable.ts"
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { inForce } from "../../actors/money/price.ts"
 import { readCatalogueFile } from "../../src/catalogue/catalogue-file.ts"
@@ -39,7 +40,7 @@ const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed => ({
   context_window: null,
   max_output_tokens: 100,
   endpoints: ["chat", "messages"],
-  upstream: { provider: "first", format: "chat", model: `vendor.${id}` },
+  upstreams: [{ provider: "first", format: "chat", model: `vendor.${id}` }],
   max_concurrency: 4,
   fallback: [],
   strip: [],
@@ -52,6 +53,7 @@ const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed => ({
 const file = (models: ModelSeed[], aliases: AliasSeed[] = []): CatalogueFile => ({ models, aliases })
 const seed = (at: Date, ...args: Parameters<typeof file>) => run((sql) => seedCatalogue(sql, file(...args), at))
 const load = () => run(loadCatalogue)
+const pool = async () => (await load()).models[0]?.upstreams
 const inputRates = async (id: string): Promise<[effectiveAt: number, input: bigint][]> =>
   (await load()).prices.filter((price) => price.model === id).map((price) => [price.effectiveAt, price.rates.input])
 
@@ -78,7 +80,7 @@ test("the shipped catalogue fills an empty database, and comes back as it was wr
       contextWindow: wanted.context_window,
       maxOutputTokens: wanted.max_output_tokens,
       endpoints: new Set(wanted.endpoints),
-      upstream: wanted.upstream,
+      upstreams: [{ ...there(wanted.upstreams[0]), priority: 0, weight: 1 }],
       maxConcurrency: wanted.max_concurrency,
       fallback: wanted.fallback,
       strip: wanted.strip,
@@ -263,4 +265,30 @@ test("whether long answers are gathered follows the file", async () => {
   expect(await gather()).toEqual([true, false])
   await seed(later(1), [model("a", { gather: false }), model("b")])
   expect(await gather()).toEqual([false, true])
+})
+
+test("a pool comes back as it was written, and an older process's word on the first of it stands", async () => {
+  const chat = { provider: "first", format: "chat", model: "m" } as const
+  const upstreams = [
+    { ...chat, priority: 5, max_concurrency: 7 },
+    { ...chat, model: "n", weight: 0, requests_per_minute: 8, tokens_per_minute: 9 },
+  ]
+  await seed(noon, [model("a", { upstreams })])
+  expect(await seed(noon, [model("a", { upstreams })])).toMatchObject({ modelsChanged: 0 })
+  expect(await pool()).toEqual([
+    { ...chat, priority: 5, weight: 1, maxConcurrency: 7 },
+    { ...chat, model: "n", priority: 0, weight: 0, requestsPerMinute: 8, tokensPerMinute: 9 },
+  ])
+  const [, second] = upstreams
+  expect(
+    await seed(noon, [model("a", { upstreams: [there(upstreams[0]), { ...there(second), weight: 1 }] })]),
+  ).toMatchObject({
+    modelsChanged: 1,
+  })
+  await database.sql`update models set upstream_model = 'older'`
+  expect(await pool()).toEqual([{ ...chat, model: "older", priority: 0, weight: 1 }])
+  await database.sql`update models set upstreams = null`
+  expect(await pool()).toEqual([{ ...chat, model: "older", priority: 0, weight: 1 }])
+  await seed(noon, [model("a", { upstreams })])
+  expect(await pool()).toHaveLength(2)
 })

@@ -38,6 +38,8 @@ const withdrawn = (requestId: string): Settlement => ({
       flagged: true,
       firstTokenMs: undefined,
       durationMs: 3,
+      member: undefined,
+      cost: undefined,
     },
   ],
   voided: true,

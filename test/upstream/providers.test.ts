@@ -1,24 +1,28 @@
-import { expect, test } from "bun:test"
-import type { Provider } from "../../src/catalogue/model.ts"
-import { configuredBackends } from "../../src/upstream/providers.ts"
+import { describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { configuredBackends, membersOf, unsetCredentials, unsetText } from "../../src/upstream/providers.ts"
 
 const provider: Provider = {
   id: "first",
   label: "First",
   baseUrl: "https://first.example",
-  apiKeyEnv: "ID",
+  credentials: [soleCredential("ID")],
   headers: {},
 }
 const signed: Provider = {
   ...provider,
-  signing: { region: "us-east-1", secretKeyEnv: "SECRET", sessionTokenEnv: "TOKEN" },
+  credentials: [{ ...soleCredential("ID"), signing: { secretKey: { env: "SECRET" }, sessionToken: { env: "TOKEN" } } }],
+  signing: { region: "us-east-1" },
 }
 const configured = (from: Provider, variables: Readonly<Record<string, string>>) =>
-  configuredBackends([from], (name) => variables[name]).get("first")
+  configuredBackends([from], (name) => variables[name]).get("first")?.[0]
 
 test("a provider is configured once its key is set", () => {
   expect(configured(provider, {})).toBeUndefined()
-  expect(configured(provider, { ID: "key" })).toEqual({ provider, apiKey: "key", signing: undefined })
+  expect(configured(provider, { ID: "key" })).toEqual({ provider, credential: provider.credentials[0], apiKey: "key" })
 })
 
 test("a provider whose calls are signed needs its secret too, and its session token only where there is one", () => {
@@ -28,5 +32,63 @@ test("a provider whose calls are signed needs its secret too, and its session to
   expect(configured(signed, { ID: "id", SECRET: "secret", TOKEN: "token" })?.signing).toEqual({
     ...signing,
     sessionToken: "token",
+  })
+})
+
+const key = (name: string, weight = 1) => ({ ...soleCredential(name.toUpperCase()), name, weight })
+
+describe("several credentials", () => {
+  const several: Provider = { ...provider, credentials: [key("a"), key("b", 3)] }
+
+  test("one without a value is left out and told, unless none has one", () => {
+    const told = (variables: Readonly<Record<string, string>>) =>
+      unsetCredentials([several], (name) => variables[name]).map(unsetText)
+    const found = configuredBackends([several], (name) => (name === "B" ? "key" : undefined)).get("first")
+    expect(found?.map(({ credential, apiKey }) => [credential.name, apiKey])).toEqual([["b", "key"]])
+    expect(told({ B: "key" })).toEqual(["provider first: the key a has no value: A is unset"])
+    expect(told({ A: "key", B: "key" })).toEqual([])
+    expect(told({})).toEqual([])
+  })
+
+  test("a file's value is its text without the last line end; what is no header's value is none", () => {
+    const folder = mkdtempSync(join(tmpdir(), "loket-keys-"))
+    try {
+      const valueOf = (text: string | undefined) => {
+        const file = join(folder, "key")
+        rmSync(file, { force: true })
+        if (text !== undefined) writeFileSync(file, text)
+        const credentials: Provider["credentials"] = [{ ...key("a"), key: { file } }]
+        return configuredBackends([{ ...provider, credentials }], () => undefined).get("first")?.[0]?.apiKey
+      }
+      expect(valueOf("secret")).toBe("secret")
+      expect(valueOf("secret\n")).toBe("secret")
+      expect(valueOf("secret\r\n")).toBe("secret")
+      expect(valueOf("x".repeat(65_536))).toHaveLength(65_536)
+      for (const none of [undefined, "", "\n", "two\nlines", "x".repeat(65_537)]) expect(valueOf(none)).toBeUndefined()
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  test("a pool has a member for each backend and credential, under a name of its own and with both weights", () => {
+    const upstream = { provider: "first", format: "chat", model: "m", priority: 0, weight: 2 } as const
+    const upstreams = [
+      upstream,
+      { ...upstream, format: "messages" },
+      { ...upstream, model: "n" },
+      { ...upstream, provider: "away" },
+    ] as const
+    const members = membersOf(
+      { upstreams },
+      configuredBackends([several], () => "key"),
+    )
+    expect(members.map(({ id, weight }) => [id, weight])).toEqual([
+      ["first/a/m/chat", 2],
+      ["first/b/m/chat", 6],
+      ["first/a/m/messages", 2],
+      ["first/b/m/messages", 6],
+      ["first/a/n", 2],
+      ["first/b/n", 6],
+    ])
   })
 })

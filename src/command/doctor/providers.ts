@@ -2,7 +2,18 @@
 import type { Provider } from "../../catalogue/model.ts"
 import type { CatalogueFile } from "../../catalogue/schema.ts"
 import { isLoopback } from "../../http/dashboard/session.ts"
-import { type Backend, configuredBackends } from "../../upstream/providers.ts"
+import {
+  type Backend,
+  type Backends,
+  configuredBackends,
+  missingOf,
+  placeOf,
+  placesOf,
+  type UnsetCredential,
+  unsetCredentials,
+  unsetText,
+  type Variables,
+} from "../../upstream/providers.ts"
 import { clockFinding, codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 
 const ANSWER_MS = 8_000
@@ -12,40 +23,56 @@ export async function providerFindings(
   secret: (name: string) => string | undefined,
 ): Promise<readonly Finding[]> {
   const backends = configuredBackends(providers, secret)
-  const names = providers.map(({ apiKeyEnv }) => apiKeyEnv).join(", ")
+  const names = placesOf(providers).join(", ")
   if (backends.size === 0)
     return [wrong("no provider is configured: `loket start` refuses to run", `set at least one of ${names}`)]
   const found = await Promise.all(
     providers.map(async (provider) => {
-      const models = catalogueFile.models.filter(({ upstream }) => upstream.provider === provider.id)
-      const backend = backends.get(provider.id)
-      if (backend === undefined) return models.length === 0 ? [] : [withoutKey(provider, models.length, secret)]
-      const takesApiKeyHeader = models.some(({ upstream }) => upstream.format === "messages")
-      return [...written(backend), ...(await asked(backend, takesApiKeyHeader))]
+      const upstreams = catalogueFile.models.flatMap((model) => model.upstreams)
+      const usedBy = upstreams.filter((upstream) => upstream.provider === provider.id)
+      const configured = backends.get(provider.id)
+      if (configured === undefined) return withoutKey(provider, catalogueFile, { backends, secret })
+      const takesApiKeyHeader = usedBy.some(({ format }) => format === "messages")
+      const credentials = configured.map(async (backend) => [
+        ...written(backend),
+        ...(await asked(backend, takesApiKeyHeader)),
+      ])
+      return (await Promise.all(credentials)).flat()
     }),
   )
-  return found.flat()
+  return [...unsetCredentials(providers, secret).map(leftOut), ...found.flat()]
 }
 
+const leftOut = (unset: UnsetCredential): Finding =>
+  look(unsetText(unset), `give ${placeOf(unset.missing)} its value, or take the key out of the providers file`)
+
+/** Models that have other backends are sold all the same. */
 function withoutKey(
-  { id, apiKeyEnv, signing }: Provider,
-  models: number,
-  secret: (name: string) => string | undefined,
-) {
-  const missing = secret(apiKeyEnv) === undefined ? apiKeyEnv : (signing?.secretKeyEnv ?? apiKeyEnv)
-  return look(
-    `${missing} is unset: ${models} models of the provider ${id} answer 503`,
-    `set ${missing}, or retire the models`,
-  )
+  { id, credentials }: Provider,
+  { models }: CatalogueFile,
+  { backends, secret }: { readonly backends: Backends; readonly secret: Variables },
+): Finding[] {
+  const own = models.filter(({ upstreams }) => upstreams.some(({ provider }) => provider === id))
+  const unsold = own.filter(({ upstreams }) => !upstreams.some(({ provider }) => backends.has(provider)))
+  const missing = placeOf(missingOf(credentials[0], secret) ?? credentials[0].key)
+  if (own.length === 0) return []
+  return [
+    unsold.length === 0
+      ? look(`${missing} is unset: the provider ${id} is asked for none of its ${own.length} models`, `set ${missing}`)
+      : look(
+          `${missing} is unset: ${unsold.length} models of the provider ${id} answer 503`,
+          `set ${missing}, or retire the models`,
+        ),
+  ]
 }
 
 /** What can be seen of a key and an address without asking anybody. */
-function written({ provider, apiKey }: Backend): Finding[] {
+function written({ provider, credential, apiKey }: Backend): Finding[] {
   const found: Finding[] = []
   if (/^["'\s]|["'\s]$/.test(apiKey))
     found.push(
       wrong(
-        `${provider.apiKeyEnv} begins or ends with white space or a quote`,
+        `${placeOf(credential.key)} begins or ends with white space or a quote`,
         "write the key bare: a file for systemd or docker keeps quotes as part of the value",
       ),
     )
@@ -60,8 +87,12 @@ function written({ provider, apiKey }: Backend): Finding[] {
   return found
 }
 
-async function asked({ provider, apiKey, signing }: Backend, takesApiKeyHeader: boolean): Promise<Finding[]> {
-  const { id, baseUrl, apiKeyEnv, headers: own } = provider
+async function asked(
+  { provider, credential, apiKey, signing }: Backend,
+  takesApiKeyHeader: boolean,
+): Promise<Finding[]> {
+  const { baseUrl, headers: own } = provider
+  const id = provider.credentials.length === 1 ? provider.id : `${provider.id}/${credential.name}`
   const { host } = new URL(baseUrl)
   const key: Record<string, string> = takesApiKeyHeader
     ? { "x-api-key": apiKey, "anthropic-version": "2023-06-01" }
@@ -87,7 +118,10 @@ async function asked({ provider, apiKey, signing }: Backend, takesApiKeyHeader: 
     if (signing !== undefined)
       return ok(`${id}: ${host} is reached; a signed call that is free is not known, so its keys are not tried`)
     if (status === 401 || status === 403)
-      return wrong(`${id}: ${host} refuses the key (${status})`, `set ${apiKeyEnv} to a key that works there`)
+      return wrong(
+        `${id}: ${host} refuses the key (${status})`,
+        `set ${placeOf(credential.key)} to a key that works there`,
+      )
     if (status === 402) return wrong(`${id}: ${host} says that nothing is paid for (402)`, "top up at the provider")
     if (status === 429)
       return look(`${id}: ${host} throttles the key (429)`, "look at the key's limits at the provider")

@@ -24,8 +24,10 @@ export function misspelt(environment: Readonly<Record<string, string | undefined
   })
 }
 
-const secretNames = ({ apiKeyEnv, signing }: Provider): string[] =>
-  [apiKeyEnv, signing?.secretKeyEnv, signing?.sessionTokenEnv].filter((name) => name !== undefined)
+const secretNames = ({ credentials }: Provider): string[] =>
+  credentials
+    .flatMap(({ key, signing }) => [key, signing?.secretKey, signing?.sessionToken])
+    .flatMap((source) => (source !== undefined && "env" in source ? source.env : []))
 
 /** Levenshtein's. */
 function distance(a: string, b: string): number {

@@ -56,7 +56,7 @@ export const backendsController = ({ authenticate, health, models, isConfigured,
       },
       async () => {
         const views = health.views()
-        const sold = models().map(({ id, upstream }) => [upstream.provider, id] as const)
+        const sold = models().flatMap(({ id, upstreams }) => upstreams.map(({ provider }) => [provider, id] as const))
         const seen = views.map(({ provider, model }) => [provider, model] as const)
         const providers = [...new Set([...sold, ...seen].map(([provider]) => provider))].sort()
         return {

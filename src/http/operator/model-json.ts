@@ -2,12 +2,24 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { microToJson } from "../../../actors/money/micro.ts"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
-import type { PriceVersion } from "../../catalogue/model.ts"
+import type { PriceVersion, Upstream } from "../../catalogue/model.ts"
+import { upstreamsOf } from "../../store/catalogue.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import type { AnswerOf } from "../route.ts"
 import { described, flag, integer, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
 const PriceShape = Type.Object({ id: orNull(integer), ...rates, effective_at: time })
+
+const UpstreamShape = Type.Object({
+  provider: text,
+  format: text,
+  model: text,
+  priority: integer,
+  weight: integer,
+  max_concurrency: orNull(integer),
+  requests_per_minute: orNull(integer),
+  tokens_per_minute: orNull(integer),
+})
 
 export const modelShape = Type.Object(
   {
@@ -21,8 +33,8 @@ export const modelShape = Type.Object(
     context_window: orNull(integer),
     max_output_tokens: integer,
     endpoints: Type.Array(text),
-    upstream: Type.Object({ provider: text, format: text, model: text }),
-    configured: described(flag, "The provider has its key."),
+    upstreams: Type.Array(UpstreamShape, { description: "Its pool, in the order of the catalogue." }),
+    configured: described(flag, "A provider of its pool has a key."),
     max_concurrency: integer,
     fallback: Type.Array(text),
     pass: Type.Array(text, { description: "Names of request fields that travel to it beside those of its format." }),
@@ -35,6 +47,17 @@ export const modelShape = Type.Object(
   },
   { $id: "OperatorModel" },
 )
+
+const upstreamJson = (upstream: Upstream): Static<typeof UpstreamShape> => ({
+  provider: upstream.provider,
+  format: upstream.format,
+  model: upstream.model,
+  priority: upstream.priority,
+  weight: upstream.weight,
+  max_concurrency: upstream.maxConcurrency ?? null,
+  requests_per_minute: upstream.requestsPerMinute ?? null,
+  tokens_per_minute: upstream.tokensPerMinute ?? null,
+})
 
 interface Price {
   readonly id: bigint | undefined
@@ -73,7 +96,7 @@ export function modelJson(
     context_window: model.context_window,
     max_output_tokens: model.max_output_tokens,
     endpoints: model.endpoints,
-    upstream: { provider: model.upstream_provider, format: model.upstream_format, model: model.upstream_model },
+    upstreams: upstreamsOf(model).map(upstreamJson),
     configured,
     max_concurrency: model.max_concurrency,
     fallback: model.fallback,

@@ -7,6 +7,7 @@ import { Elysia } from "elysia"
 import { micro } from "../../../actors/money/micro.ts"
 import { FIELD_NAME } from "../../catalogue/schema.ts"
 import { Failure } from "../../failure/failure.ts"
+import { upstreamsOf } from "../../store/catalogue.ts"
 import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
 import { ID } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
@@ -19,7 +20,7 @@ export interface ModelsDeps {
   readonly models: ModelStore
   readonly authenticate: Authenticate
   readonly now: () => number
-  /** Whether a provider has its key. */
+  /** Whether a provider has a key. */
   readonly isConfigured: (provider: string) => boolean
   readonly refreshCatalogue: () => Promise<void>
 }
@@ -100,7 +101,7 @@ export const operatorModelsController = (deps: ModelsDeps) => {
               modelJson(
                 model,
                 prices.filter((price) => price.model === model.model),
-                { now: now(), configured: deps.isConfigured(model.upstream_provider) },
+                { now: now(), configured: upstreamsOf(model).some(({ provider }) => deps.isConfigured(provider)) },
               ),
             ),
           }

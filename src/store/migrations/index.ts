@@ -23,6 +23,7 @@ import estimateFactors from "./0019_estimate_factors.sql" with { type: "text" }
 import book from "./0020_book.sql" with { type: "text" }
 import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
 import usageFailures from "./0031_usage_failures.sql" with { type: "text" }
+import pools from "./0035_pools.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -62,4 +63,5 @@ export const migrations: readonly Migration[] = [
   { name: "0020_book.sql", sql: book },
   { name: "0030_gathered_answers.sql", sql: gatheredAnswers },
   { name: "0031_usage_failures.sql", sql: usageFailures },
+  { name: "0035_pools.sql", sql: pools },
 ]

@@ -178,7 +178,7 @@ export function Settings({ model }: { readonly model: OperatorModel }) {
   const { fields } = useOperatorText()
   const format = useFormat()
   const [editing, setEditing] = useState(false)
-  const { upstream, fallback, pass, edited, context_window: context } = model
+  const { upstreams, fallback, pass, edited, context_window: context } = model
   return (
     <Card
       title={text.settings}
@@ -195,7 +195,10 @@ export function Settings({ model }: { readonly model: OperatorModel }) {
           { name: fields.max_concurrency, value: format.number(model.max_concurrency) },
           { name: fields.fallback, value: fallback.length === 0 ? text.noFallback : fallback.join(" → ") },
           { name: fields.pass, value: pass.length === 0 ? text.noPass : pass.join(", ") },
-          { name: text.upstream, value: `${upstream.provider} · ${upstream.format} · ${upstream.model}` },
+          {
+            name: text.upstream,
+            value: upstreams.map((one) => `${one.provider} · ${one.format} · ${one.model}`).join(", "),
+          },
           { name: text.endpoints, value: model.endpoints.join(", ") },
           { name: text.context, value: context === null ? text.unpublished : text.tokens(format.number(context)) },
           { name: text.maxOutput, value: text.tokens(format.number(model.max_output_tokens)) },

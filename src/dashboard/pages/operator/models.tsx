@@ -61,8 +61,8 @@ export default function ModelsPage() {
 }
 
 function matches(model: OperatorModel, query: string): boolean {
-  const { provider, format, model: upstream } = model.upstream
-  const words = [model.model, model.display_name, model.tier, model.provider, provider, format, upstream]
+  const backends = model.upstreams.flatMap(({ provider, format, model: upstream }) => [provider, format, upstream])
+  const words = [model.model, model.display_name, model.tier, model.provider, ...backends]
   const haystack = words.join(" ").toLowerCase()
   return query
     .toLowerCase()
@@ -92,7 +92,7 @@ function useColumns(): readonly Column<OperatorModel>[] {
       id: "upstream",
       head: heads.upstream,
       wide: true,
-      cell: ({ upstream }) => `${upstream.provider} · ${upstream.format}`,
+      cell: ({ upstreams }) => upstreams.map(({ provider, format }) => `${provider} · ${format}`).join(", "),
     },
     { id: "input", head: heads.input, numeric: true, cell: rate("input_micro") },
     { id: "output", head: heads.output, numeric: true, cell: rate("output_micro") },
