@@ -15,6 +15,8 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs: number
   /** After this the server itself ends a statement that was abandoned here, so that it cannot hold locks for long. 0 is never. */
   readonly statementTimeoutMs: number
+  /** How long a statement waits for a lock that somebody else holds; then it fails with 55P03. 0 or unset is no limit of its own. */
+  readonly lockWaitMs?: number
   /** Told of what is notified on the channels that this connection listens on. */
   readonly onNotify?: (channel: string, payload: string) => void
 }
@@ -23,6 +25,7 @@ export class Connection {
   readonly sql: Sql
   readonly #overNetwork: boolean
   readonly #statementTimeoutMs: number
+  readonly #lockWaitMs: number
   readonly #onClosed: (() => void)[] = []
   #socket: Socket | undefined
   #closed = false
@@ -33,6 +36,7 @@ export class Connection {
     const { url, socketPath } = locate(options.url)
     this.#overNetwork = socketPath === undefined
     this.#statementTimeoutMs = options.statementTimeoutMs
+    this.#lockWaitMs = options.lockWaitMs ?? 0
     const settings = {
       max: 1,
       fetch_types: false,
@@ -66,7 +70,11 @@ export class Connection {
   async prepare(): Promise<ServerState> {
     const { promise: lost, reject } = Promise.withResolvers<never>()
     this.onClosed(() => reject(connectionLost()))
-    const options = { statementTimeoutMs: this.#statementTimeoutMs, overNetwork: this.#overNetwork }
+    const options = {
+      statementTimeoutMs: this.#statementTimeoutMs,
+      lockWaitMs: this.#lockWaitMs,
+      overNetwork: this.#overNetwork,
+    }
     const state = await Promise.race([prepareSession(this.sql, options), lost])
     this.session = state.pid
     return state

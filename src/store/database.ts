@@ -16,7 +16,12 @@ export type { Sql }
 
 /** Postgres could not be reached, or gave no answer in time. Whether a write happened is unknown. */
 export class DatabaseUnavailable extends Error {
-  override readonly name = "DatabaseUnavailable"
+  override readonly name: string = "DatabaseUnavailable"
+}
+
+/** Somebody else holds a lock that the statement has waited for as long as it may. Nothing was done. */
+export class RowsHeld extends DatabaseUnavailable {
+  override readonly name = "RowsHeld"
 }
 
 interface RunOptions {
@@ -30,7 +35,7 @@ interface RunOptions {
 
 export interface Database {
   /**
-   * Runs one statement. Throws `DatabaseUnavailable`, or the `PostgresError` of a statement that Postgres refused
+   * Runs one statement. Throws `DatabaseUnavailable`, of which `RowsHeld` is one, or the `PostgresError` of a statement that Postgres refused
    * (a constraint, a syntax error), which is never sent again.
    */
   run<T>(statement: (sql: Sql) => PromiseLike<T>, options?: RunOptions): Promise<T>
@@ -53,9 +58,17 @@ export interface DatabaseOptions {
   readonly onBlocked?: (blocker: Blocker) => void
   /** The longest that any one statement may take. The server ends it a second later. */
   readonly maxAttemptMs?: number
+  /** How long one statement waits for a lock. 0 is as long as it may take. */
+  readonly lockWaitMs?: number
 }
 
 const DEADLINE_MS = 5000
+/**
+ * Less than an attempt may take, so that it is the server that gives up: the connection is free for others then, and nothing is
+ * left behind that waits on.
+ */
+const LOCK_WAIT_MS = 1500
+const LOCK_NOT_AVAILABLE = "55P03"
 /** An attempt that may be repeated is given up sooner than one that may not. */
 const REPEATABLE_ATTEMPT_MS = 2000
 
@@ -66,15 +79,18 @@ export function openDatabase(options: DatabaseOptions): Database {
 class Pool implements Database {
   readonly #gate: Gate
   readonly #maxAttemptMs: number
+  readonly #lockWaitMs: number
   readonly #servers: Servers
   readonly #ownsServers: boolean
   readonly #blockers: Blockers | undefined
   /** The most recently used one is taken first, so that few stay open under little load. */
   readonly #idle: Connection[] = []
 
-  constructor({ url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS, onBlocked }: DatabaseOptions) {
+  constructor(options: DatabaseOptions) {
+    const { url, connections, maxWaiting = 10_000, maxAttemptMs = DEADLINE_MS, onBlocked } = options
     this.#gate = new Gate({ size: connections, maxWaiting })
     this.#maxAttemptMs = maxAttemptMs
+    this.#lockWaitMs = options.lockWaitMs ?? LOCK_WAIT_MS
     this.#ownsServers = typeof url === "string"
     this.#servers = typeof url === "string" ? new Servers(url) : url
     this.#blockers = onBlocked && new Blockers(this.#servers, onBlocked)
@@ -140,9 +156,10 @@ class Pool implements Database {
       this.#idle.push(connection)
       return { value }
     } catch (error) {
+      const isHeld = error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE
       if (connection && error instanceof postgres.PostgresError && !isLost(error)) {
         this.#idle.push(connection)
-        throw error
+        throw isHeld ? new RowsHeld(HELD, { cause: error }) : error
       }
       connection?.discard()
       if (isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
@@ -158,7 +175,8 @@ class Pool implements Database {
   }
 
   #connect(timeoutMs: number): Promise<Connection> {
-    return this.#servers.connect({ timeoutMs, statementTimeoutMs: this.#maxAttemptMs + 1000 })
+    const limits = { statementTimeoutMs: this.#maxAttemptMs + 1000, lockWaitMs: this.#lockWaitMs }
+    return this.#servers.connect({ timeoutMs, ...limits })
   }
 }
 
@@ -179,6 +197,7 @@ const refusals = {
   late: "No connection to Postgres became free in time",
   closed: "The database is closed",
 } as const
+const HELD = "Rows that are needed are locked by another session; the event `waits for a lock` names it"
 
 /** What the socket, the resolver and postgres.js say of a connection that failed. */
 const connectionCodes = new Set([

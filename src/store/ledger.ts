@@ -15,7 +15,7 @@ import {
   type UsageRecord,
 } from "../../actors/ledger.ts"
 import { arrayLiteral, rowLiteral } from "./arrays.ts"
-import type { Database, Sql } from "./database.ts"
+import { type Database, RowsHeld, type Sql } from "./database.ts"
 
 /** How long one batch may take before it is given up and sent again on a fresh connection. */
 const ATTEMPT_MS = 3_000
@@ -42,13 +42,11 @@ export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions)
 })
 
 /**
- * SQLSTATE classes 22 and 23 blame the values: out of range, a constraint violated. 55P03 is the function's own limit on how
- * long it waits for a lock. All else may pass.
+ * SQLSTATE classes 22 and 23 blame the values: out of range, a constraint violated. Rows are waited for as long as the function
+ * itself says. All else may pass.
  */
 function refusal(error: unknown): never {
-  if (error instanceof postgres.PostgresError && error.code === "55P03") {
-    throw new RowsLocked(error.message, { cause: error })
-  }
+  if (error instanceof RowsHeld) throw new RowsLocked(error.message, { cause: error })
   if (error instanceof postgres.PostgresError && /^2[23]/.test(error.code)) {
     throw new BatchRefused(error.message, { cause: error })
   }

@@ -5,7 +5,7 @@
  */
 import postgres from "postgres"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { openDatabase, type Database, type Sql } from "./database.ts"
+import { openDatabase, type Database, RowsHeld, type Sql } from "./database.ts"
 import { migrations, type Migration } from "./migrations/index.ts"
 import type { Servers } from "./servers.ts"
 
@@ -23,7 +23,6 @@ const REACH_MS = 15_000
  */
 const LOCK_TIMEOUT_MS = 1_000
 const AGAIN_MS = 500
-const LOCK_NOT_AVAILABLE = "55P03"
 
 /** Any number will do that nothing else in the database uses. */
 const takeLock = "select pg_advisory_xact_lock(hashtextextended('loket:migrations', 0));"
@@ -36,7 +35,8 @@ const INDEX_LOCK = "hashtextextended('loket:index', 0)"
  * `DatabaseUnavailable`, or the `PostgresError` of a migration that Postgres refused.
  */
 export async function migrate(url: string | Servers, wanted: readonly Migration[] = migrations): Promise<string[]> {
-  const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS })
+  // An index that is made concurrently waits for whoever is at work, and for the other processes that migrate.
+  const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS, lockWaitMs: 0 })
   try {
     // Several statements in one simple query are one transaction, and the lock is held to its end.
     await db.run(
@@ -89,8 +89,7 @@ async function apply(db: Database, migration: Migration): Promise<boolean> {
       const index = concurrentIndex(migration)
       return index === undefined ? await applyAtOnce(db, migration) : await applyConcurrently(db, migration, index)
     } catch (error) {
-      const isLocked = error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE
-      if (!isLocked || systemClock.monotonic() - begunAt > MIGRATION_MS) throw error
+      if (!(error instanceof RowsHeld) || systemClock.monotonic() - begunAt > MIGRATION_MS) throw error
       await Bun.sleep(AGAIN_MS)
     }
   }

@@ -2,8 +2,9 @@
  * The statements that a process is registered, shared with, found dead and closed by (processes.ts), each on its own and
  * idempotent.
  */
+import type postgres from "postgres"
 import type { Share } from "../../actors/share.ts"
-import type { Database, Sql } from "./database.ts"
+import { type Database, RowsHeld, type Sql } from "./database.ts"
 import { lockKey } from "./session-lock.ts"
 
 /** An exclusive one passes over a process whose session lock is held. */
@@ -41,10 +42,25 @@ export const processStatements = (db: Database): ProcessStatements => ({
     return rows.map((row) => row.id)
   },
   fence: async (id, exclusive) => void (await db.run((sql) => fence(sql, id, exclusive), again)),
-  returnLeases: async (id) => (await db.run((sql) => returnLeases(sql, id), again))[0]?.count ?? 0,
-  returnBudgets: async (id) => void (await db.run((sql) => returnBudgets(sql, id), again)),
-  recordOpenings: async (id) => (await db.run((sql) => recordOpenings(sql, id), again))[0]?.count ?? 0,
+  returnLeases: async (id) => (await ofWhatIsFree(db, (sql, free) => returnLeases(sql, id, free)))[0]?.count ?? 0,
+  returnBudgets: async (id) => void (await ofWhatIsFree(db, (sql, free) => returnBudgets(sql, id, free))),
+  recordOpenings: async (id) => (await ofWhatIsFree(db, (sql, free) => recordOpenings(sql, id, free)))[0]?.count ?? 0,
 })
+
+/** Which of the locked rows a statement waits for. */
+type Waiting = (sql: Sql) => postgres.Fragment
+const forAll: Waiting = (sql) => sql``
+const forNone: Waiting = (sql) => sql`skip locked`
+
+/** Rows that others hold are waited for, but not for ever: one customer's are then left for the next look, and the others' are not. */
+async function ofWhatIsFree<T>(db: Database, statement: (sql: Sql, waiting: Waiting) => PromiseLike<T>): Promise<T> {
+  try {
+    return await db.run((sql) => statement(sql, forAll), again)
+  } catch (error) {
+    if (!(error instanceof RowsHeld)) throw error
+    return await db.run((sql) => statement(sql, forNone), again)
+  }
+}
 
 function serve(sql: Sql, id: string): PromiseLike<unknown> {
   return sql`update processes set serving_since = now() where id = ${id} and serving_since is null`
@@ -83,54 +99,48 @@ function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<unknown> {
       and case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
 }
 
-function returnLeases(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
+function returnLeases(sql: Sql, id: string, waiting: Waiting): PromiseLike<{ count: number }[]> {
   return sql`
     with open as materialized (
       select l.id from leases l join processes p on p.id = l.process_id
+        join balances b on b.account_id = l.account_id
       where p.id = ${id} and p.closed_at is not null and l.closed_at is null
-      order by l.id for update of l
+      order by l.account_id for update of l, b ${waiting(sql)}
     ), closed as (
       update leases l set closed_at = now() from open where l.id = open.id
       returning l.account_id, l.granted_micro - l.returned_micro - l.settled_micro as back
     ), returned as materialized (
       select account_id, sum(back)::bigint as back from closed group by account_id
-    ), locked as materialized (
-      select b.account_id from balances b join returned r on r.account_id = b.account_id
-      order by b.account_id for update of b
     ), given_back as (
       update balances b set leased_micro = b.leased_micro - r.back
-      from returned r join locked k on k.account_id = r.account_id
-      where b.account_id = r.account_id
+      from returned r where b.account_id = r.account_id
     )
     select count(*)::int as count from closed`
 }
 
 /** After the leases: without one nothing is spent of a budget any more. */
-function returnBudgets(sql: Sql, id: string): PromiseLike<unknown> {
+function returnBudgets(sql: Sql, id: string, waiting: Waiting): PromiseLike<unknown> {
   return sql`
     with open as materialized (
       select b.key_id, b.period, b.period_start from budget_leases b join processes p on p.id = b.process_id
+        join key_spend s using (key_id, period, period_start)
       where p.id = ${id} and p.closed_at is not null
-      order by 1, 2, 3 for update of b
+      order by 1, 2, 3 for update of b, s ${waiting(sql)}
     ), closed as (
       delete from budget_leases b using open o
       where b.process_id = ${id} and b.key_id = o.key_id and b.period = o.period and b.period_start = o.period_start
       returning b.key_id, b.period, b.period_start, b.granted_micro - b.returned_micro - b.settled_micro as back
-    ), locked as materialized (
-      select s.key_id, s.period, s.period_start, c.back
-      from key_spend s join closed c using (key_id, period, period_start)
-      order by 1, 2, 3 for update of s
     )
-    update key_spend s set leased_micro = s.leased_micro - l.back
-    from locked l where s.key_id = l.key_id and s.period = l.period and s.period_start = l.period_start`
+    update key_spend s set leased_micro = s.leased_micro - c.back
+    from closed c where s.key_id = c.key_id and s.period = c.period and s.period_start = c.period_start`
 }
 
-function recordOpenings(sql: Sql, id: string): PromiseLike<{ count: number }[]> {
+function recordOpenings(sql: Sql, id: string, waiting: Waiting): PromiseLike<{ count: number }[]> {
   return sql`
     with left_open as materialized (
       select o.request_id from openings o join processes p on p.id = o.process_id
       where p.id = ${id} and p.closed_at is not null
-      order by o.request_id for update of o
+      order by o.request_id for update of o ${waiting(sql)}
     ), gone as (
       delete from openings o using left_open l where o.request_id = l.request_id returning o.*
     ), recorded as (

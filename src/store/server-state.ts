@@ -49,6 +49,8 @@ const askIdentity = `select (select system_identifier from pg_control_system()):
 interface PrepareOptions {
   /** After this the server itself ends a statement that was abandoned here. 0 is never. */
   readonly statementTimeoutMs: number
+  /** How long a statement waits for a lock at most; then it fails and the session goes on. 0 is as long as it may take at all. */
+  readonly lockWaitMs: number
   /**
    * The server is to notice soon when this machine is gone, and with it whatever would end the connection: by keepalives while
    * it is silent, by a limit on what stays unacknowledged. A server's own patience is hours, and so long it would keep locks.
@@ -58,7 +60,10 @@ interface PrepareOptions {
 
 /** Throws what postgres.js throws; may stay pending where the connection is lost. */
 export async function prepareSession(sql: Sql, options: PrepareOptions): Promise<ServerState> {
-  const limited = sql.unsafe(`set statement_timeout = ${options.statementTimeoutMs}`).execute()
+  const { statementTimeoutMs, lockWaitMs } = options
+  const limited = sql
+    .unsafe(`set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}`)
+    .execute()
   if (options.overNetwork) for (const statement of noticeTheDead) void sql.unsafe(statement).catch(() => {})
   const state = sql.unsafe<Pick<ServerState, "pid" | "writes">[]>(askState).execute()
   const identity = sql

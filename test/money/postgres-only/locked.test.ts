@@ -137,3 +137,34 @@ test("who waits for a locked balance for too long is told so, and not charged; t
   expect((await gateway.balance(locked.person)).balance_micro).toBe(before - Number(last?.charge_micro))
   await reconcile(gateway.sql)
 }, 60_000)
+
+test("who changes a locked key is told so within seconds, however often, and other people's pages go on", async () => {
+  const { data } = (await (await gateway.dashboard(locked.person, "/keys")).json()) as { data: { id: string }[] }
+  await holder.sql`begin`
+  await holder.sql`select from api_keys where account_id = ${locked.person.accountId} for update`
+  const since = performance.now()
+  const changes = Array.from({ length: 20 }, () =>
+    gateway.dashboard(locked.person, `/keys/${data[0]?.id}`, {
+      method: "PATCH",
+      body: JSON.stringify({ requests_per_minute: 5 }),
+      headers: { "Content-Type": "application/json" },
+    }),
+  )
+  await Bun.sleep(50)
+  // There are half as many connections, and each is free again after 1.5 s.
+  expect((await gateway.dashboard(other.person, "/keys")).status).toBe(200)
+  expect(performance.now() - since).toBeLessThan(4_900)
+  for (const change of changes) {
+    const refused = await change
+    expect([refused.status, refused.headers.get("x-error-code")]).toEqual([503, "dependency.database_unavailable"])
+  }
+  expect(gateway.complaints.some((line) => line.includes('"event":"waits for a lock"'))).toBeTrue()
+  expect(gateway.complaints.filter((line) => line.includes("unhandled"))).toEqual([])
+  await holder.sql`rollback`
+  const changed = await gateway.dashboard(locked.person, `/keys/${data[0]?.id}`, {
+    method: "PATCH",
+    body: JSON.stringify({ requests_per_minute: 5 }),
+    headers: { "Content-Type": "application/json" },
+  })
+  expect(changed.status).toBe(200)
+}, 60_000)
