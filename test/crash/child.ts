@@ -93,9 +93,30 @@ export class House implements AsyncDisposable {
     return new ChildGateway(child)
   }
 
+  /** A command beside the gateways, such as `backup`. */
+  async command(...parameters: readonly string[]): Promise<{ readonly code: number; readonly said: string }> {
+    const child = Bun.spawn(["bun", join(root, "src/main.ts"), ...parameters], {
+      cwd: this.#directory,
+      env: this.#env,
+      stdout: "pipe",
+      stderr: "pipe",
+    })
+    const [code, ...said] = await Promise.all([
+      child.exited,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ])
+    return { code, said: said.join("") }
+  }
+
+  /** Where the embedded database is, and what is kept beside any. */
+  get dataDir(): string {
+    return this.#env["DATA_DIR"] ?? ""
+  }
+
   /** Where calls are kept that were told a failure while the database was away. */
   get withdrawals(): string {
-    return join(this.#env["DATA_DIR"] ?? "", "withdrawals")
+    return join(this.dataDir, "withdrawals")
   }
 
   /** The database, while no gateway of the embedded kind has it. `at` is another way to it than the gateways'. */

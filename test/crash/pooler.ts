@@ -69,11 +69,11 @@ export class Pooler implements AsyncDisposable {
     }
   }
 
-  /** Starts it anew, from now on with transactions instead of sessions. */
-  async lend(): Promise<void> {
+  /** Starts it anew, from now on in this mode. */
+  async begin(mode: PoolMode): Promise<void> {
     await this.kill()
     const file = join(this.#root, "pgbouncer.ini")
-    writeFileSync(file, readFileSync(file, "utf8").replace("pool_mode = session", "pool_mode = transaction"))
+    writeFileSync(file, readFileSync(file, "utf8").replace(/^pool_mode = .*$/m, `pool_mode = ${mode}`))
     await this.start()
   }
 

@@ -114,7 +114,7 @@ test("a pooler that begins to lend sessions while a gateway runs ends it, and sa
   const { house, pooler } = built
   const gateway = await house.start()
   stack.defer(() => gateway.kill())
-  await pooler.lend()
+  await pooler.begin("transaction")
   expect(await gateway.exited).toBe(1)
   await gateway.silent
   expect(gateway.complaints.join("\n")).toContain("Set pool_mode = session")

@@ -5,13 +5,16 @@ import type { Sql } from "../../../src/store/database.ts"
 import { contradictionsIn } from "../../money/contradictions.ts"
 import type { Seen } from "./load.ts"
 import { chargeMicro } from "./models.ts"
+import { mayBeLost, type Restoration } from "./restoration.ts"
 
 export interface Evidence {
   /** All calls of which a head was seen. */
   readonly seen: readonly Seen[]
   /** How many calls were begun, from the first on. */
   readonly calls: number
-  readonly paid: ReadonlySet<string>
+  /** When each was acknowledged, in milliseconds. */
+  readonly paid: ReadonlyMap<string, number>
+  readonly restorations: readonly Restoration[]
   /** The database was in trouble: a stream may have ended without being charged (decisions §3). */
   readonly troubled: boolean
   /** Calls of which the log says that the local disk could not keep them: they may be without a record, not charged. */
@@ -26,23 +29,30 @@ interface Row {
 }
 
 /** With no gateway running. */
-export async function violations(sql: Sql, { seen, calls, paid, troubled, unkept }: Evidence): Promise<string[]> {
+export async function violations(sql: Sql, evidence: Evidence): Promise<string[]> {
+  const { seen, calls, paid, restorations, troubled, unkept } = evidence
   const wrong = Object.entries(await contradictionsIn(sql)).map(([claim, rows]) => `not so: ${claim}: ${told(rows)}`)
   const rows = await sql<Row[]>`select request_id, status, charge_micro, absorbed_micro from usage where part = 0`
   const records = new Map(rows.map((row) => [row.request_id, row]))
   for (const call of seen) {
-    if (unkept.has(call.requestId) && !records.has(call.requestId)) continue
-    const why = objection(call, records.get(call.requestId), troubled)
+    const record = records.get(call.requestId)
+    if (unkept.has(call.requestId) && record === undefined) continue
+    const why = mayBeLost(call, restorations, call.told === "answer")
+      ? record && objection({ ...call, told: "cut" }, record, troubled)
+      : objection(call, record, troubled)
     if (why !== undefined) {
       const { client, ...facts } = call
-      wrong.push(`${why}: ${told({ ...facts, record: records.get(call.requestId), key: client.customer.keyId })}`)
+      wrong.push(`${why}: ${told({ ...facts, record, key: client.customer.keyId })}`)
     }
   }
   const charged = rows.filter(({ status }) => status === "ok").length
   if (charged > calls) wrong.push(`${charged} answers were charged of ${calls} calls`)
   const topUps = await sql<{ id: string }[]>`select id from top_ups where status = 'paid'`
   const credited = new Set(topUps.map(({ id }) => id))
-  for (const id of paid) if (!credited.has(id)) wrong.push(`${id} was paid and is not credited`)
+  for (const [id, atMs] of paid) {
+    if (credited.has(id) || mayBeLost({ begunMs: atMs, endedMs: atMs }, restorations, true)) continue
+    wrong.push(`${id} was paid and is not credited`)
+  }
   const leases = await sql`select id, process_id from leases where closed_at is null`
   const budgets = await sql`select key_id, process_id from budget_leases`
   if (leases.length + budgets.length > 0) wrong.push(`leases are left: ${told([...leases, ...budgets])}`)

@@ -10,6 +10,7 @@ import { violations } from "./audit.ts"
 import { type Client, type Seen, startLoad } from "./load.ts"
 import { PROBE } from "./models.ts"
 import { startPayments, TOP_UP_RP } from "./payments.ts"
+import type { Restoration } from "./restoration.ts"
 import type { Slot } from "./slot.ts"
 
 /** A fault of the database; false when it did not come to it. */
@@ -26,6 +27,8 @@ export interface CampaignTerms {
   readonly kills: number
   /** In the order in which they are to strike, spread over the rounds. */
   readonly faults: readonly Fault[]
+  /** Those that a fault has come to. */
+  readonly restorations?: readonly Restoration[]
   /** After a round: nothing is broken any more. */
   readonly heal: () => Promise<void>
   readonly say: (line: string) => void
@@ -56,7 +59,7 @@ export class Campaign {
   readonly #terms: CampaignTerms
   readonly #random: Random
   readonly #seen: Seen[] = []
-  readonly #paid = new Set<string>()
+  readonly #paid = new Map<string, number>()
   readonly #unkept = new Set<string>()
   #clients: readonly Client[] = []
   #troubled = false
@@ -112,7 +115,8 @@ export class Campaign {
     const over = new AbortController()
     const common = { slots, random, over: over.signal }
     const load = startLoad({ ...common, clients: this.#clients, callers: CALLERS })
-    const payments = startPayments({ ...common, customer: this.#clients[2]!.customer })
+    const restorations = this.#restorations
+    const payments = startPayments({ ...common, restorations, customer: this.#clients[2]!.customer })
     const deeds: (Fault | "kill")[] = [...faults]
     for (let n = 0; n < kills; n++) deeds.splice(Math.floor(random() * (deeds.length + 1)), 0, "kill")
     // Half of the kills that come after a fault come while it lasts.
@@ -139,7 +143,7 @@ export class Campaign {
     await Promise.all([load.done, payments.done])
     this.figures.calls += load.calls
     this.#seen.push(...load.seen)
-    for (const id of payments.paid) this.#paid.add(id)
+    for (const [id, atMs] of payments.paid) this.#paid.set(id, atMs)
   }
 
   /** What did not come to it, as an answer that nobody gave in time to be lost, is tried again. */
@@ -167,7 +171,7 @@ export class Campaign {
         if (BUGS.test(line) && !DATABASE_LEFT.test(line)) found.push(`complained: ${line}`)
       }
     }
-    const facts = { paid: this.#paid, troubled: this.#troubled, unkept: this.#unkept }
+    const facts = { paid: this.#paid, restorations: this.#restorations, troubled: this.#troubled, unkept: this.#unkept }
     const evidence = { seen, calls: this.figures.calls, ...facts }
     found.push(...(await house.books((sql) => violations(sql, evidence))))
     for (const slot of slots) slot.start()
@@ -205,6 +209,10 @@ export class Campaign {
     const usage = (await (await gateway.get("/keys", customer)).json()) as { data: { spent_micro?: number }[] }
     const spent = usage.data[0]?.spent_micro ?? 0
     await gateway.change(customer, { spending_limit_micro: spent + BUDGET_MICRO, spending_period: "total" })
+  }
+
+  get #restorations(): readonly Restoration[] {
+    return this.#terms.restorations ?? []
   }
 
   #kills(): number {

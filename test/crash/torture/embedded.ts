@@ -1,5 +1,5 @@
 /** One gateway on its embedded database, killed again and again; its disk runs full where one can be mounted. */
-import { cpSync } from "node:fs"
+import { cpSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { seededRandom } from "../../../actors/kernel/random.ts"
 import { templateCopy } from "../../store/harness.ts"
@@ -7,6 +7,7 @@ import { House } from "../child.ts"
 import { Campaign, type Fault, type Figures } from "./campaign.ts"
 import { mountDisk } from "./disk.ts"
 import { models } from "./models.ts"
+import { type Restoration, restore } from "./restoration.ts"
 import { Slot } from "./slot.ts"
 
 /** The template is about 40 MB, and its log grows. */
@@ -47,8 +48,18 @@ export async function tortureEmbedded(terms: TortureTerms): Promise<Figures> {
       return true
     },
   }
-  const faults = disk === undefined ? [] : Array.from({ length: terms.faults }, () => full)
-  const campaign = new Campaign({ ...terms, house, slots: [slot], faults, heal: async () => disk?.free() })
+  const restorations: Restoration[] = []
+  const lose = async () => {
+    for (const name of ["pg", "withdrawals"]) rmSync(join(house.dataDir, name), { recursive: true, force: true })
+  }
+  const restored: Fault = {
+    name: "restored in mid-load (embedded)",
+    strike: () => restore({ ...terms, house, slots: [slot], random, lose, restorations }),
+  }
+  const kinds = disk === undefined ? [restored] : [full, restored]
+  const faults = Array.from({ length: terms.faults }, (_, n) => kinds[n % kinds.length]!)
+  const heal = async () => disk?.free()
+  const campaign = new Campaign({ ...terms, house, slots: [slot], faults, restorations, heal })
   return await campaign.run()
 }
 

@@ -4,10 +4,14 @@
  */
 import type { Random } from "../../../actors/kernel/random.ts"
 import type { FaultProxy } from "../../store/fault-proxy.ts"
+import type { House } from "../child.ts"
+import { type Restoration, restore } from "./restoration.ts"
 import type { PostgresServer } from "./server.ts"
 import type { Slot } from "./slot.ts"
 
 export interface Stage {
+  readonly house: House
+  readonly restorations: Restoration[]
   readonly server: PostgresServer
   /** One before each slot. */
   readonly proxies: readonly FaultProxy[]
@@ -146,6 +150,7 @@ export const faults = {
     await stage.server.start()
     return true
   },
+  "restored in mid-load": (stage) => restore({ ...stage, lose: () => stage.server.lose() }),
 } satisfies Record<string, Strike>
 
 export type FaultName = keyof typeof faults

@@ -19,6 +19,9 @@ export interface Seen {
   readonly costRp: string | null
   /** `cut`: the connection was lost before the end. `left`: the client went away. */
   readonly told: "answer" | "failure" | "cut" | "left"
+  /** In milliseconds of `performance.now()`. */
+  readonly begunMs: number
+  readonly endedMs: number
 }
 
 export interface Client {
@@ -88,6 +91,7 @@ async function ask(
   streamed: boolean,
   staysMs: number | undefined,
 ): Promise<Seen | undefined> {
+  const begunMs = performance.now()
   const leaving = AbortSignal.timeout(staysMs ?? HANGS_MS)
   const response = await fetch(url + paths[format], {
     method: "POST",
@@ -117,6 +121,8 @@ async function ask(
     code: response.headers.get("x-error-code"),
     costRp: response.headers.get("x-cost-rp"),
     told: toldBy(response.status, text, whole, format, streamed) ?? (leaving.aborted ? "left" : "cut"),
+    begunMs,
+    endedMs: performance.now(),
   }
 }
 

@@ -28,6 +28,18 @@ export interface PairStage {
   readonly longestMs: number
 }
 
+/** How soon a gateway finds out that its sessions are shared. */
+const LEFT_WITHIN_MS = 15_000
+
+async function eventually(holds: () => boolean, withinMs: number): Promise<boolean> {
+  const until = performance.now() + withinMs
+  while (!holds()) {
+    if (performance.now() > until) return false
+    await Bun.sleep(20)
+  }
+  return true
+}
+
 const lasting = ({ random, longestMs }: PairStage) => Bun.sleep(longestMs * (0.25 + 0.75 * random()))
 
 /** The standby is the primary now; the other one is to follow it. */
@@ -48,6 +60,14 @@ const lost =
     await stage.standby.follow(stage.primary)
     return true
   }
+
+/** Of a customer, as somebody may lock them who looks at the database by hand. */
+const customersRows = [
+  "select from balances where account_id like 'acc_%' order by account_id",
+  "select from key_spend order by key_id, period",
+  "select from leases where closed_at is null order by id",
+  "select from api_keys order by id",
+]
 
 export const pairFaults = {
   "primary crashed, standby promoted": lost("immediate"),
@@ -92,11 +112,10 @@ export const pairFaults = {
     return true
   },
   "a customer's rows locked": async (stage) => {
-    const { primary } = stage
+    const { primary, random } = stage
+    const statement = customersRows[Math.floor(random() * customersRows.length)]
     await primary.admin(async (sql) => {
-      await sql.unsafe(
-        "begin; select from balances where account_id like 'acc_%' order by account_id limit 1 for update",
-      )
+      await sql.unsafe(`begin; ${statement} limit 1 for update`)
       await lasting(stage)
       await sql.unsafe("rollback")
     })
@@ -107,6 +126,21 @@ export const pairFaults = {
     await lasting(stage)
     for (const pooler of stage.poolers) await pooler.start()
     return stage.poolers.length > 0
+  },
+  /** Whoever is behind them ends, and does not start until they give sessions again. */
+  "poolers lend for a transaction": async (stage) => {
+    const [, behind] = stage.slots
+    if (stage.poolers.length === 0 || behind === undefined) return false
+    for (const pooler of stage.poolers) await pooler.begin("transaction")
+    const ended = await eventually(() => behind.gateway === undefined, LEFT_WITHIN_MS)
+    if (!ended) throw new Error("a gateway goes on behind poolers that lend for a transaction")
+    const until = performance.now() + stage.longestMs
+    while (performance.now() < until) {
+      if (behind.gateway !== undefined) throw new Error("a gateway started behind poolers that lend for a transaction")
+      await Bun.sleep(20)
+    }
+    for (const pooler of stage.poolers) await pooler.begin("session")
+    return true
   },
 } satisfies Record<string, (stage: PairStage) => Promise<boolean>>
 

@@ -4,13 +4,14 @@
  */
 import type { Random } from "../../../actors/kernel/random.ts"
 import type { ChildGateway, Customer } from "../child.ts"
+import type { Restoration } from "./restoration.ts"
 import type { Slot } from "./slot.ts"
 
 export const TOP_UP_RP = 10_000
 
 export interface Payments {
-  /** Ids of top-ups that were paid; all of them are to be credited once. */
-  readonly paid: Set<string>
+  /** By their ids: when a notification was first answered 200, in milliseconds. All of them are to be credited once. */
+  readonly paid: Map<string, number>
   readonly done: Promise<void>
 }
 
@@ -18,14 +19,22 @@ export interface PaymentTerms {
   readonly slots: readonly Slot[]
   readonly customer: Customer
   readonly random: Random
+  readonly restorations: readonly Restoration[]
   readonly over: AbortSignal
 }
 
-export function startPayments({ slots, customer, random, over }: PaymentTerms): Payments {
-  const paid = new Set<string>()
+export function startPayments({ slots, customer, random, restorations, over }: PaymentTerms): Payments {
+  const paid = new Map<string, number>()
   const any = () => slots[Math.floor(random() * slots.length)]?.gateway
-  const notify = async (id: string) => {
-    while (!(await tries(any(), (gateway) => gateway.pay(id, TOP_UP_RP)))) await Bun.sleep(100)
+  const pay = async (id: string) => {
+    const done = await tries(any(), (gateway) => gateway.pay(id, TOP_UP_RP))
+    if (done && !paid.has(id)) paid.set(id, performance.now())
+    return done
+  }
+  const notify = async (id: string, openedMs: number) => {
+    // One that is newer than a backup is unknown once that is restored.
+    const mayBeUnknown = () => restorations.some(({ endedMs }) => endedMs > openedMs)
+    while (!(await pay(id)) && !mayBeUnknown()) await Bun.sleep(100)
   }
   const run = async () => {
     while (!over.aborted) {
@@ -34,10 +43,10 @@ export function startPayments({ slots, customer, random, over }: PaymentTerms): 
         id = await gateway.openTopUp(customer, TOP_UP_RP)
       })
       if (id !== undefined) {
-        paid.add(id)
+        const openedMs = performance.now()
         // Told twice at once, and once more later.
-        await Promise.all([notify(id), notify(id)])
-        await tries(any(), (gateway) => gateway.pay(id ?? "", TOP_UP_RP))
+        await Promise.all([notify(id, openedMs), notify(id, openedMs)])
+        await pay(id)
       }
       await Bun.sleep(100 + random() * 200)
     }

@@ -6,6 +6,7 @@ import { Campaign, type Figures } from "./campaign.ts"
 import type { TortureTerms } from "./embedded.ts"
 import { faultNames, faults, type Stage } from "./faults.ts"
 import { models } from "./models.ts"
+import type { Restoration } from "./restoration.ts"
 import { PostgresServer } from "./server.ts"
 import { Slot } from "./slot.ts"
 
@@ -28,14 +29,15 @@ export async function torturePostgres(terms: TortureTerms): Promise<Figures | un
   for (const slot of slots) stack.defer(() => slot.abandon())
 
   const random = seededRandom(terms.seed + 1)
-  const stage: Stage = { server, proxies, slots, random, settleDeadlineMs: SETTLE_DEADLINE_MS, longestMs }
+  const restorations: Restoration[] = []
+  const common = { house, slots, restorations }
+  const stage: Stage = { ...common, server, proxies, random, settleDeadlineMs: SETTLE_DEADLINE_MS, longestMs }
   if (server.disk === undefined) terms.say("left out: a full disk under the server; nothing can be mounted here")
   const names = faultNames.filter((name) => name !== "disk full" || server.disk !== undefined)
   const planned = Array.from({ length: terms.faults }, (_, n) => names[n % names.length]!)
   const campaign = new Campaign({
     ...terms,
-    house,
-    slots,
+    ...common,
     faults: shuffled(planned, random).map((name) => ({ name, strike: () => faults[name](stage) })),
     heal: async () => {
       server.disk?.free()

@@ -132,6 +132,23 @@ export class PostgresServer implements AsyncDisposable {
     )
   }
 
+  /** The database is gone, and an empty one has its name. */
+  async lose(): Promise<void> {
+    const url = new URL(this.url)
+    url.pathname = "/template1"
+    const connection = directConnection(url.href)
+    try {
+      const aside = `lost_${crypto.randomUUID().replaceAll("-", "")}`
+      await connection.sql`
+        select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres' and backend_type = 'client backend'`
+      await connection.sql.unsafe(`alter database postgres rename to ${aside}`)
+      await connection.sql.unsafe(`drop database ${aside} (force)`)
+      await connection.sql.unsafe("create database postgres template template0")
+    } finally {
+      await connection.end()
+    }
+  }
+
   /** The same server by another of its addresses. */
   at(address: string): string {
     const url = new URL(this.url)

@@ -16,6 +16,7 @@ export class Slot {
   #gateway: ChildGateway | undefined
   #up: ChildGateway | undefined
   #wanted = false
+  #held = false
   #running: Promise<void> = Promise.resolve()
 
   /** `inside` is a command that becomes the gateway, as one that puts it onto another machine. */
@@ -46,6 +47,17 @@ export class Slot {
     await this.#gateway.kill()
   }
 
+  /** SIGKILL, and nobody is started until `release`: its operator has the database to himself. */
+  async hold(): Promise<void> {
+    this.#held = true
+    await this.#gateway?.kill()
+    while (this.#gateway !== undefined) await Bun.sleep(5)
+  }
+
+  release(): void {
+    this.#held = false
+  }
+
   /** SIGTERM, and nobody is started again. Its exit code. */
   async stop(): Promise<number> {
     const gateway = await this.listening()
@@ -64,6 +76,10 @@ export class Slot {
 
   async #run(): Promise<void> {
     while (this.#wanted) {
+      if (this.#held) {
+        await Bun.sleep(10)
+        continue
+      }
       const gateway = this.#house.spawn(this.#env, this.#inside)
       this.#gateway = gateway
       gateway.listening.then(
