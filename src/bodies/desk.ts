@@ -9,6 +9,7 @@ import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel } from "../wire/body.ts"
+import { conversationOf } from "../wire/conversation.ts"
 import { withNames } from "../wire/dropped-fields.ts"
 import { endUser } from "../wire/owned.ts"
 import {
@@ -37,6 +38,8 @@ export interface DecodeTerms {
     readonly backends: readonly BackendModel[]
     /** What does not travel beside the body. */
     readonly dropped: readonly string[]
+    /** Its conversation, as the headers name it. */
+    readonly conversationName: string | undefined
   }
 }
 
@@ -48,12 +51,13 @@ export function decode(
 ): ModelRequest | Failure {
   const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
   if (decoded instanceof Failure || call === undefined) return decoded
-  const { secret, accountId, backends, dropped } = call
+  const { secret, accountId, backends, dropped, conversationName } = call
   const unsaid = new Set(backends.flatMap((backend) => untold(decoded, backend, allowance ?? NOTHING_MORE)))
   return {
     ...decoded,
     dropped: withNames(decoded.dropped, [...dropped, ...unsaid]),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
+    conversation: conversationOf(body, conversationName),
   }
 }
 

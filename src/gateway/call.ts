@@ -70,7 +70,8 @@ async function answered(received: Received): Promise<Answer | Failure> {
       },
     })
     if (bytes instanceof Failure) return bytes
-    understood = await understand(bytes, format, { accountId, headers: request.headers }, ports)
+    const sender = { accountId, keyId: caller.record.keyId, headers: request.headers }
+    understood = await understand(bytes, format, sender, ports)
     if (understood instanceof Failure) return understood
     const { model, price } = understood.offer
     const paysFor = (tokens: number) => affordsInput(ports, caller, requestId, { tokens, rates: price.rates })
@@ -88,10 +89,10 @@ async function answered(received: Received): Promise<Answer | Failure> {
 
 /** From here on the request's input tokens are what it likely comes to. */
 function weighed(understood: Understood, weight: InputWeight): Weighed {
-  const { offer, exchange, large, requestBytes, release } = understood
+  const { offer, exchange, conversation, large, requestBytes, release } = understood
   const isAsEstimated = understood.request.inputTokens === weight.likely
   const request = isAsEstimated ? understood.request : { ...understood.request, inputTokens: weight.likely }
-  return { request, offer, exchange, large, requestBytes, release, weight }
+  return { request, offer, exchange, conversation, large, requestBytes, release, weight }
 }
 
 /** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */

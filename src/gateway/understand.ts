@@ -2,7 +2,7 @@
  * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
  */
 import type { Soon } from "../../actors/kernel/actor.ts"
-import { unreachable } from "../../actors/unreachable.ts"
+import { there, unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { type JsonObject, present } from "../language/json.ts"
@@ -10,6 +10,7 @@ import type { ModelRequest, Endpoint, Feature, Target } from "../language/reques
 import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
+import { conversationKey, nameInHeaders } from "../wire/conversation.ts"
 import { isTaken } from "../wire/bedrock/invoke.ts"
 import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
@@ -21,6 +22,8 @@ export interface Understood {
   readonly offer: Offer
   /** How a backend of a model is asked; a Failure says what its format cannot say. The model has what the request uses. */
   readonly exchange: (model: Model, backend: BackendModel) => Soon<Exchange | Failure>
+  /** Whose place among the members of a pool is the same in each turn and in each process; from 0 to 2³² − 1. */
+  readonly conversation: number
   /** So large that it is judged against the window before it is translated (decisions §13.10). */
   readonly large: boolean
   /** The size of the client's body. */
@@ -32,6 +35,7 @@ export interface Understood {
 /** Who sends a request, and what it says beside its body. */
 export interface Sender {
   readonly accountId: string
+  readonly keyId: string
   readonly headers: Headers
 }
 
@@ -41,7 +45,7 @@ type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecre
 export async function understand(
   bytes: Uint8Array<ArrayBuffer>,
   format: ClientSide,
-  { headers, accountId }: Sender,
+  { headers, accountId, keyId }: Sender,
   ports: Ports,
 ): Promise<Understood | Failure> {
   const { catalogue, clock, search, endUserSecret: secret } = ports
@@ -69,6 +73,7 @@ export async function understand(
         accountId,
         backends: upstreams.map(({ format, model }) => ({ format, model })),
         dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
+        conversationName: nameInHeaders(headers),
       },
     })
     const request = decoding instanceof Promise ? await decoding : decoding
@@ -80,6 +85,7 @@ export async function understand(
       request,
       offer,
       exchange: ({ strip, pass }, backend) => read.exchange(request, backend, { strip, pass }),
+      conversation: conversationKey(secret, { accountId, keyId, model: offer.model.id }, there(request.conversation)),
       large: requestBytes > LARGE_BODY_BYTES,
       requestBytes,
       release: () => read.release(),

@@ -21,6 +21,8 @@ export interface ModelRequest {
   readonly ownEndUser: string | undefined
   /** What backends are told of who asks (decisions §13.18). */
   readonly endUser?: string
+  /** What it goes on with. Left out where nothing is called. */
+  readonly conversation?: Conversation
   /** Catalogue id, as the client wrote it. */
   readonly model: string
   readonly stream: boolean
@@ -38,6 +40,9 @@ export interface ModelRequest {
   /** Messages only: a web search that the gateway is to run for the model. */
   readonly webSearch?: WebSearchOptions | undefined
 }
+
+/** As its client tells it: by a name, or by how its prompt opens. Short, whatever was sent. */
+export type Conversation = { readonly name: string } | { readonly opening: string }
 
 /** Names of what was left out of a body. */
 export interface DroppedFields {

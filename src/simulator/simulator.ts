@@ -27,6 +27,8 @@ export interface SimulatorOptions {
   readonly seed?: number
   /** False keeps no headers and bodies of calls, for benches with large requests. */
   readonly journal?: boolean
+  /** The time by which cached prompts are forgotten, in milliseconds. */
+  readonly now?: () => number
 }
 
 export interface Simulator {
@@ -43,7 +45,7 @@ const formats = new Map([chat, messages, responses].map((format) => [format.path
 const rememberedScripts = 1000
 
 export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
-  const { port = 0, hostname = "127.0.0.1", seed = 0, journal: whole = true } = options
+  const { port = 0, hostname = "127.0.0.1", seed = 0, journal: whole = true, now = Date.now } = options
   const journal = new Journal()
   const scripts = new Map<string, Script | ScriptProblem>()
   const hits = new Map<string, number>()
@@ -122,7 +124,7 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     const isCached = script.caches && (fault === undefined || !comesInsteadOfAnswer(fault))
     const { authorization, "x-api-key": key } = request.headers
     const owner = JSON.stringify([authorization ?? key ?? "", name])
-    const cache = isCached ? caches.use(owner, format.promptBlocks(body), format.caching, startedAt) : undefined
+    const cache = isCached ? caches.use(owner, format.promptBlocks(body), format.caching, now()) : undefined
     const plan = planAnswer(ask, script, { serial, seed, nowMs: startedAt, model: name, mute, cache })
     return play({ client, format, ask, script, fault, answer: plan })
   }

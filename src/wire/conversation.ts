@@ -7,9 +7,7 @@
  * move their cache marks. Work is bounded, whatever was sent: the ends of a few texts.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-
-/** A conversation as its client tells it, before it is anybody's. Short, whatever was sent. */
-export type Conversation = { readonly name: string } | { readonly opening: string }
+import type { Conversation } from "../language/request.ts"
 
 /** Where clients name a session: OpenRouter's and OpenCode's header, Codex's of all ages, Claude Code's. */
 const HEADERS = [

@@ -1,11 +1,13 @@
 /** A large request, worked on elsewhere, is asked and answered as if it had been worked on here, and little is told of it. */
 import { describe, expect, test } from "bun:test"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
+import { decode } from "../../src/bodies/desk.ts"
 import type { Answer, Question } from "../../src/bodies/questions.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnswerView } from "../../src/wire/format.ts"
+import { conversationOf } from "../../src/wire/conversation.ts"
 import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../../src/wire/exchange.ts"
 
 /** What goes in and what comes out could have gone from thread to thread. */
@@ -132,6 +134,21 @@ function answerOf({ format, model }: BackendModel, name: string): JsonObject {
     stopReason: "tool_use",
   }
 }
+
+test.each(["chat", "messages", "responses"] as const)(
+  "a %s request belongs to the same conversation as from here, by its name and by its opening",
+  async (client) => {
+    const call = { secret: new Uint8Array(32), accountId: "acc_1", backends: [], dropped: [] }
+    for (const conversationName of [undefined, "a session"]) {
+      const terms = { call: { ...call, conversationName } }
+      const here = must(decode(client, requests[client], terms))
+      using large = must(await bodies.read(bytesOf(requests[client]), "acc_1", client))
+      const { conversation } = must(await large.decode(terms))
+      expect(conversation).toEqual(conversationOf(requests[client], conversationName))
+      expect(here.conversation).toEqual(conversation)
+    }
+  },
+)
 
 describe.each(rows)("a %s client on %s", (client, _, backend) => {
   test("asks and is answered as from here", async () => {

@@ -71,7 +71,7 @@ async function chainOf(
   const understood = await understand(
     new TextEncoder().encode(JSON.stringify(body)),
     chatFormat.client,
-    { accountId: "acc_1", headers: new Headers() },
+    { accountId: "acc_1", keyId: "key_1", headers: new Headers() },
     ports,
   )
   if (understood instanceof Failure) throw new Error(understood.code)

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { LIFE_MS, PrefixCaches, type PromptBlock } from "../../src/simulator/prefix-cache.ts"
+import { startSimulator } from "../../src/simulator/simulator.ts"
 import { ask, at, eventsOf, type Format, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()
@@ -134,6 +135,19 @@ test("a call that is refused caches nothing, and neither does one that does not 
 test("counts that a script gives are not for a cache to count", async () => {
   for (const more of ["cached=1", "written=1"])
     expect((await ask(simulator, "chat", `cache=prefix&${more}`)).status).toBe(400)
+})
+
+test("a simulator's caches go by the time that it is given", async () => {
+  let nowMs = 0
+  const timed = startSimulator({ now: () => nowMs })
+  const cached = async () => {
+    const reply = await ask(timed, "chat", "cache=prefix", { messages: said(words(2_000)) })
+    return at(await reply.json(), "usage", "prompt_tokens_details", "cached_tokens")
+  }
+  expect([await cached(), await cached()]).toEqual([0, 1_920])
+  nowMs = LIFE_MS
+  expect(await cached()).toBe(0)
+  await timed.stop()
 })
 
 describe("a cache", () => {
