@@ -55,6 +55,9 @@ export async function inForce<T>(keysChanged: KeysChanged, keys: readonly OwnedK
   })
 }
 
+/** Tells whoever looks at an account that something of it, or of its keys, is not what it was; called after the commit. */
+export type AccountChanged = (accountId: string) => void
+
 export interface AccountsParts {
   readonly accounts: AccountStore
   readonly sessions: SessionStore
@@ -62,6 +65,7 @@ export interface AccountsParts {
   readonly slowDown: SlowDown
   readonly signUps: SignUps
   readonly keysChanged: KeysChanged
+  readonly accountChanged: AccountChanged
 }
 
 export class Accounts {
@@ -189,6 +193,7 @@ export class Accounts {
     if (keys === undefined) {
       return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
     }
+    this.#parts.accountChanged(session.accountId)
     // A key's budget is of a calendar period in this zone.
     const applied = timeZone === undefined ? undefined : await this.#inForce(keys)
     return applied instanceof Failure ? applied : await this.account(session)
@@ -205,11 +210,15 @@ export class Accounts {
    * can be read. An account that is frozen already keeps its reason.
    */
   async freeze(accountId: string, reason: string, act?: Act): Promise<void | Failure> {
-    return await this.#inForce(await this.#parts.accounts.freeze(accountId, reason, act))
+    const keys = await this.#parts.accounts.freeze(accountId, reason, act)
+    this.#parts.accountChanged(accountId)
+    return await this.#inForce(keys)
   }
 
   async unfreeze(accountId: string, by?: { readonly act: Act; readonly reason: string }): Promise<void | Failure> {
-    return await this.#inForce(await this.#parts.accounts.unfreeze(accountId, by))
+    const keys = await this.#parts.accounts.unfreeze(accountId, by)
+    this.#parts.accountChanged(accountId)
+    return await this.#inForce(keys)
   }
 
   /** The account's password hash, when the password is its own. */

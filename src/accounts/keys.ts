@@ -10,7 +10,7 @@ import type { SpendingPeriod } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ApiKeyStore, KeyChange, KeyPage, KeyRecord } from "../store/api-keys.ts"
 import { SECRETS_A_DAY } from "../store/key-secrets.ts"
-import { accountFrozen, inForce, type KeysChanged, type Session } from "./accounts.ts"
+import { type AccountChanged, accountFrozen, inForce, type KeysChanged, type Session } from "./accounts.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
 export interface KeyWishes {
@@ -25,6 +25,7 @@ export interface KeyWishes {
 export interface KeysParts {
   readonly store: ApiKeyStore
   readonly keysChanged: KeysChanged
+  readonly accountChanged: AccountChanged
   /** That work, of one account. */
   readonly mostKeys: number
   /** What a key's actor says of its windows and its budget; undefined while it has none, when nothing is counted or held. */
@@ -37,10 +38,12 @@ const MADE_A_DAY = 5
 export class Keys {
   readonly #store: ApiKeyStore
   readonly #keysChanged: KeysChanged
+  readonly #accountChanged: AccountChanged
   readonly #mostKeys: number
   readonly live: KeysParts["live"]
 
-  constructor({ store, keysChanged, live, mostKeys }: KeysParts) {
+  constructor({ store, keysChanged, accountChanged, live, mostKeys }: KeysParts) {
+    this.#accountChanged = accountChanged
     this.#store = store
     this.live = live
     this.#keysChanged = keysChanged
@@ -79,6 +82,7 @@ export class Keys {
       case "too many today":
         return tooMany(`An account makes at most ${counts.aDay} keys in 24 hours; make another later.`)
       default:
+        this.#accountChanged(session.accountId)
         return { key, record }
     }
   }
@@ -89,11 +93,11 @@ export class Keys {
     if (limit !== undefined && period !== undefined && (limit === null) !== (period === null)) return halfBudget()
     const record = await this.#store.change({ accountId: session.accountId, keyId }, change)
     if (record === "no budget") return halfBudget()
-    return await this.#applied(record)
+    return await this.#applied(session, record)
   }
 
   async revoke(session: Session, keyId: string): Promise<KeyRecord | Failure> {
-    return await this.#applied(await this.#store.revoke({ accountId: session.accountId, keyId }))
+    return await this.#applied(session, await this.#store.revoke({ accountId: session.accountId, keyId }))
   }
 
   /**
@@ -117,12 +121,13 @@ export class Keys {
         message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
       })
     }
-    const applied = await this.#applied(record)
+    const applied = await this.#applied(session, record)
     return applied instanceof Failure ? applied : { key, record: applied }
   }
 
-  async #applied(record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
+  async #applied({ accountId }: Session, record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
     if (record === undefined) return new Failure("resource.not_found")
+    this.#accountChanged(accountId)
     return await inForce(this.#keysChanged, [record], record)
   }
 }

@@ -13,7 +13,8 @@ export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catal
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
   if (notice.what === "changed") {
-    actors.keys.changed(notice.id)
+    // An account's is for whoever looks at it; its keys say so themselves.
+    if (notice.about === "key") actors.keys.changed(notice.id)
     return
   }
   const lessees = notice.about === "account" ? actors.accounts : actors.keys

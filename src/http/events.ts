@@ -1,6 +1,7 @@
 /**
  * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
- * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited.
+ * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited, `account` that its settings,
+ * its keys or its state are others, `catalogue` that models or prices are.
  *
  * A process sends the calls and top-ups that ended in it. What another process does shows in the balance: a credit at once,
  * by the database's notice, and a call's charge with the next look at the session. A stream whose reader falls behind is
@@ -37,6 +38,16 @@ export class Events {
       subscriber.stream.send("top-up", { id: topUpId, status: "paid" })
       subscriber.balanceChanged()
     })
+  }
+
+  /** Its settings, its keys, or whether it is frozen. */
+  accountChanged(accountId: string): void {
+    this.#tell(accountId, ({ stream }) => stream.send("account", {}))
+  }
+
+  /** Models or prices. */
+  catalogueChanged(): void {
+    for (const accountId of this.#streams.keys()) this.#tell(accountId, ({ stream }) => stream.send("catalogue", {}))
   }
 
   /** Another process has credited the account, or given back what it had leased of it. */
@@ -91,7 +102,7 @@ const eventsTerms = {
   tag: "Usage",
   summary: "What happens on the account, as Server-Sent Events",
   description:
-    "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
+    "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
   media: "text/event-stream",
 } as const
 

@@ -1,11 +1,12 @@
 /** What a running gateway is made of, opened in order; `server.ts` closes it in reverse. */
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Accounts } from "../accounts/accounts.ts"
+import { type AccountChanged, Accounts } from "../accounts/accounts.ts"
 import { Keys } from "../accounts/keys.ts"
 import { Passwords } from "../accounts/password.ts"
 import { SignUps } from "../accounts/sign-ups.ts"
 import { SlowDown } from "../accounts/slow-down.ts"
 import { LiveCatalogue } from "../catalogue/live.ts"
+import type { Catalogue } from "../catalogue/model.ts"
 import type { Config } from "../config.ts"
 import { callFields } from "../gateway/settle.ts"
 import type { Gateway } from "../gateway/gateway.ts"
@@ -22,7 +23,7 @@ import { apiKeyStore } from "../store/api-keys.ts"
 import { loadCatalogue } from "../store/catalogue.ts"
 import type { Database } from "../store/database.ts"
 import { redoBytes } from "../store/embedded/checkpoints.ts"
-import { Notices } from "../store/notices.ts"
+import { Notices, tellAccountChanged } from "../store/notices.ts"
 import { processSigns } from "../store/process-signs.ts"
 import { openStore, type Store } from "../store/open.ts"
 import { sessionStore } from "../store/sessions.ts"
@@ -54,7 +55,8 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const { config } = options
   const store = await openStore(options)
   const { database } = store
-  const catalogue = new LiveCatalogue(await storedCatalogue(database, options.catalogueFile))
+  const stored = await storedCatalogue(database, options.catalogueFile)
+  const catalogue = new LiveCatalogue(stored)
   const events = new Events()
   const {
     gateway,
@@ -72,9 +74,12 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     },
   })
   const { actors, bodies, underWay } = gateway.ports
-  const refreshCatalogue = catalogueReader(database, gateway)
+  const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
   const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue })
-  const { accounts, keys } = openAccounts(config, database, gateway)
+  const { accounts, keys } = openAccounts(config, database, gateway, (accountId) => {
+    events.accountChanged(accountId)
+    tellAccountChanged(database, accountId)
+  })
   const payments = openPayments(config, database, (accountId, topUpId) => {
     actors.accounts.freed(accountId)
     events.credited(accountId, topUpId)
@@ -124,8 +129,19 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
 }
 
 /** Reads the catalogue again. One reading after the other: an older one that ended later would put back old prices. */
-function catalogueReader(database: Database, gateway: Gateway): () => Promise<void> {
-  const read = async () => gateway.replaceCatalogue(await database.run((sql) => loadCatalogue(sql)))
+function catalogueReader(
+  database: Database,
+  gateway: Gateway,
+  stored: Catalogue,
+  changed: () => void,
+): () => Promise<void> {
+  let known = stored
+  const read = async () => {
+    const catalogue = await database.run((sql) => loadCatalogue(sql))
+    gateway.replaceCatalogue(catalogue)
+    if (!Bun.deepEquals(known, catalogue)) changed()
+    known = catalogue
+  }
   let reading = Promise.resolve()
   return () => {
     const next = reading.then(read)
@@ -145,9 +161,10 @@ async function hearNotices(
     servers,
     heard: (notice) => {
       if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
-      if (notice.about !== "catalogue") gateway.hear(notice)
+      if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)
       // A reading that fails here is repeated by the chore, which logs it.
-      else refreshCatalogue().catch(() => {})
+      else if (notice.about === "catalogue") refreshCatalogue().catch(() => {})
+      else gateway.hear(notice)
     },
     missed: () => gateway.hearAll(),
   })
@@ -155,7 +172,12 @@ async function hearNotices(
 
 const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
 
-function openAccounts(config: Config, database: Database, gateway: Gateway): Pick<Parts, "accounts" | "keys"> {
+function openAccounts(
+  config: Config,
+  database: Database,
+  gateway: Gateway,
+  accountChanged: AccountChanged,
+): Pick<Parts, "accounts" | "keys"> {
   const { actors } = gateway.ports
   const keysChanged = (changed: readonly OwnedKey[]) => actors.keys.inForce(changed.map(({ keyHash }) => hex(keyHash)))
   return {
@@ -169,10 +191,12 @@ function openAccounts(config: Config, database: Database, gateway: Gateway): Pic
         perDay: config.SIGN_UPS_PER_DAY,
       }),
       keysChanged,
+      accountChanged,
     }),
     keys: new Keys({
       store: apiKeyStore(database),
       keysChanged,
+      accountChanged,
       mostKeys: config.MAX_KEYS_PER_ACCOUNT,
       live: (keyHash) => actors.keys.viewIfActive(hex(keyHash)),
     }),

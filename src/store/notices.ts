@@ -7,6 +7,7 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Connection } from "./connection.ts"
+import type { Database } from "./database.ts"
 import { pause, within } from "./deadline.ts"
 import type { Servers } from "./servers.ts"
 
@@ -21,6 +22,8 @@ export type Notice =
       readonly amount: Micro
     }
   | { readonly about: "key"; readonly id: string; readonly what: "changed" }
+  /** Its settings, its keys, or whether it is frozen: for whoever looks at it. */
+  | { readonly about: "account"; readonly id: string; readonly what: "changed" }
   /** One begins to take calls, ends taking them, or was closed. */
   | { readonly about: "processes"; readonly what: "changed" }
   /** Models, prices or retired ids: all of it is to be read again. */
@@ -118,5 +121,10 @@ export function parseNotice(payload: string): Notice | undefined {
   if (about !== "account" && about !== "key") return undefined
   if (what === "freed") return { what, about, id }
   if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }
-  return what === "changed" && about === "key" ? { what, about, id } : undefined
+  return what === "changed" ? { what, about, id } : undefined
+}
+
+/** Tells every process, this one too. A lost notice is harmless: whoever looks sees it with the next thing that it asks. */
+export function tellAccountChanged(database: Database, accountId: string): void {
+  database.run((sql) => sql`select pg_notify('loket', ${`changed account ${accountId}`})`).catch(() => {})
 }

@@ -1,6 +1,7 @@
 /** The frame around every page: navigation, preferences, and what a keyboard and a screen reader find. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
+import { caller, makeOperator } from "../http/operator/operator.ts"
 import { type BrowserWorld, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
@@ -120,6 +121,18 @@ test("a frozen account and a low balance are told on every page", async () => {
   await visit.open("/quick-start")
   await visit.page.getByText("This account is frozen").waitFor()
   await visit.expectAccessible()
+})
+
+test("an account that is frozen, and opened again, hears of it on the page that is open", async () => {
+  const other = await world.gateway.person(10_000)
+  const ask = caller(world.gateway, await makeOperator(world.gateway))
+  await using visit = await world.visit({ person: other })
+  await visit.open("/usage")
+  await visit.page.getByRole("complementary").getByText("Live", { exact: true }).waitFor()
+  await ask(`/operator/accounts/${other.accountId}/freeze`, { reason: "a test" })
+  await visit.page.getByText("This account is frozen").waitFor()
+  await ask(`/operator/accounts/${other.accountId}/unfreeze`, { reason: "a test" })
+  await visit.page.getByText("This account is frozen").waitFor({ state: "detached" })
 })
 
 test("a page whose code cannot be had leaves the frame standing, and loads by itself when it can be had", async () => {

@@ -7,6 +7,7 @@ import { EventStream, Events, eventsController } from "../../src/http/events.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { createLog } from "../../src/log.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { caller, makeOperator } from "./operator/operator.ts"
 
 let gateway: TestGateway
 let person: Person
@@ -94,6 +95,42 @@ test("a top-up is told, and then the balance", async () => {
   await gateway.topUp(somebody, 25_000)
   expect((await listener.next("top-up"))?.data).toMatchObject({ status: "paid" })
   expect((await listener.next("balance"))?.data).toEqual({ balance_micro: 25_000_000_000, held_micro: 0 })
+})
+
+test("what an operator or another tab changes of the account and its keys is told", async () => {
+  const somebody = await gateway.person(10_000)
+  const ask = caller(gateway, await makeOperator(gateway))
+  await using listener = await listen(somebody)
+  await listener.next("balance")
+  const { id } = await gateway.key(somebody)
+  expect(await listener.next("account")).toEqual({ event: "account", data: {} })
+  for (const [method, path, body] of [
+    ["PATCH", `/keys/${id}`, { requests_per_minute: 7 }],
+    ["POST", `/keys/${id}/revoke`, undefined],
+    ["PATCH", "/account", { low_balance_threshold_micro: 5 }],
+  ] as const) {
+    const init = {
+      method,
+      ...(body && { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
+    }
+    expect((await gateway.dashboard(somebody, path, init)).ok).toBe(true)
+    await listener.next("account")
+  }
+  for (const act of ["freeze", "unfreeze"]) {
+    await ask(`/operator/accounts/${somebody.accountId}/${act}`, { reason: "a test" })
+    await listener.next("account")
+  }
+})
+
+test("a new price is told to everybody who looks, and a catalogue that was read again unchanged to nobody", async () => {
+  const model = await gateway.model({ format: "chat" })
+  const ask = caller(gateway, await makeOperator(gateway))
+  await using listener = await listen(person)
+  await listener.next("balance")
+  const price = { input_micro: 1_500, output_micro: 5_000, cache_read_micro: 100, cache_write_micro: 1_250 }
+  const { status } = await ask(`/operator/models/${model}/prices`, price)
+  expect(status).toBe(201)
+  expect(await listener.next("catalogue")).toEqual({ event: "catalogue", data: {} })
 })
 
 test("nobody hears of another account", async () => {

@@ -12,9 +12,11 @@ import { accountQuery } from "./queries.ts"
 const SETTLE_DOWN_MS = 1_000
 const SUMS_SETTLE_DOWN_MS = 5_000
 
-/** First words of query keys: what a finished call makes stale, and what a credited top-up does. */
+/** First words of query keys: what each kind of event makes stale. */
 const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys"]
 const OF_A_TOP_UP = ["account", "summary", "top-ups"]
+const OF_THE_ACCOUNT = ["account", "keys", "summary"]
+const OF_THE_CATALOGUE = ["models"]
 
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
@@ -116,6 +118,8 @@ class Following {
     })
     this.#listen(source, "call", () => this.#outdate(OF_A_CALL))
     this.#listen(source, "top-up", () => this.#outdate(OF_A_TOP_UP))
+    this.#listen(source, "account", () => this.#outdate(OF_THE_ACCOUNT))
+    this.#listen(source, "catalogue", () => this.#outdate(OF_THE_CATALOGUE))
   }
 
   #listen(source: EventSource, event: string, heard: (data: string) => void): void {
@@ -130,7 +134,7 @@ class Following {
     this.#heardAt = Date.now()
     become("live")
     // Events before the connection are lost. The first connection usually opens before the first queries are answered.
-    const missed = [...OF_A_CALL, ...OF_A_TOP_UP]
+    const missed = [...OF_A_CALL, ...OF_A_TOP_UP, ...OF_THE_CATALOGUE]
     this.#outdate(this.#wasConnected ? missed : missed.filter((key) => hasAnswers(this.#client, key)))
     this.#wasConnected = true
     // What could not be had while the gateway was away.

@@ -81,6 +81,7 @@ export async function openWorld(options: WorldOptions = {}) {
     signUps: new SignUps(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
     slowDown: new SlowDown(slowDownTerms, now, pause),
     keysChanged,
+    accountChanged() {},
   })
   const authenticate = authenticator(accounts)
   const sums = usageSumStore(db)
@@ -107,6 +108,7 @@ export async function openWorld(options: WorldOptions = {}) {
         keys: new Keys({
           store: apiKeyStore(db),
           keysChanged,
+          accountChanged() {},
           mostKeys: options.mostKeys ?? 200,
           live: async () => undefined,
         }),
