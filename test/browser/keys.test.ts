@@ -94,6 +94,50 @@ test("a key is made with limits, shown once, works, and is never shown again", a
   expect(response.headers.get("x-ratelimit-limit")).toBe("60")
 })
 
+/** Presses a button again after each of these waits, in milliseconds, also while it is busy. */
+const pressed = (button: Locator, waits: readonly number[]) =>
+  button.evaluate(async (element: HTMLElement, pauses) => {
+    element.click()
+    for (const pause of pauses) {
+      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause))
+      element.click()
+    }
+  }, waits)
+
+test.each([[[0]], [[10]], [[30]], [[80]], [[0, 0, 0]], [[5, 30, 60]]])(
+  "presses %p ms apart make one key, and one new secret",
+  async (waits) => {
+    const person = await world.gateway.person(10_000)
+    await using visit = await world.visit({ person })
+    const { page } = visit
+    await visit.open("/keys")
+    await page.getByRole("button", { name: "Create key" }).click()
+    await page.keyboard.type("Once")
+    const posted: string[] = []
+    page.on("request", (request) => request.method() === "POST" && posted.push(new URL(request.url()).pathname))
+    await pressed(page.getByRole("dialog").getByRole("button", { name: "Create key" }), waits)
+    await page.getByRole("dialog", { name: "Copy your key now" }).waitFor()
+    await page.getByRole("button", { name: "I have saved it" }).click()
+    await card(visit, "Once").getByRole("button", { name: "Rotate" }).click()
+    await pressed(page.getByRole("dialog").getByRole("button", { name: "Rotate key" }), waits)
+    await page.getByRole("dialog", { name: "Copy your key now" }).waitFor()
+    expect(posted.map((path) => path.replace(/key_[^/]+/, "key"))).toEqual(["/keys", "/keys/key/rotate"])
+  },
+)
+
+test("Enter pressed three times makes one key", async () => {
+  const person = await world.gateway.person(10_000)
+  await using visit = await world.visit({ person })
+  await visit.open("/keys")
+  await visit.page.getByRole("button", { name: "Create key" }).click()
+  await visit.page.keyboard.type("Once")
+  const enter = () => visit.page.keyboard.press("Enter")
+  await Promise.all([enter(), enter(), enter()])
+  await visit.page.getByRole("dialog", { name: "Copy your key now" }).waitFor()
+  const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: unknown[] }
+  expect(keys.data).toHaveLength(1)
+})
+
 test("of many keys all that work are shown, and the revoked ones as they are asked for", async () => {
   const { gateway } = world
   const person = await gateway.person()

@@ -1,6 +1,6 @@
 /** Signing in. The server slows down guessing: it answers late, and later refuses for a while. */
-import { useMutation } from "@tanstack/react-query"
 import { Link } from "wouter"
+import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
 import { ErrorState, useLate } from "../../components/feedback.tsx"
 import { Refusal } from "../../components/form.tsx"
@@ -15,7 +15,7 @@ const LATE_MS = 1_500
 export default function SignInPage() {
   const text = useSignInText()
   const { signedIn, isLost } = useSession()
-  const signIn = useMutation({
+  const signIn = useChange({
     mutationFn: (credentials: Credentials) => unwrap(api.auth["sign-in"].post(credentials)),
     onSuccess: ({ account }) => signedIn(account),
   })

@@ -1,7 +1,7 @@
 /** Opening an account, which signs its owner in. */
-import { useMutation } from "@tanstack/react-query"
 import { useState } from "react"
 import { Link } from "wouter"
+import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { ErrorState } from "../../components/feedback.tsx"
 import { Refusal } from "../../components/form.tsx"
@@ -16,7 +16,7 @@ export default function SignUpPage() {
   const { signedIn } = useSession()
   const { language } = useLanguage()
   const [tooShort, setTooShort] = useState(false)
-  const signUp = useMutation({
+  const signUp = useChange({
     mutationFn: async (credentials: Credentials) => {
       const { account } = await unwrap(api.auth["sign-up"].post(credentials))
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions()

@@ -1,7 +1,8 @@
 /** What is done with a key that exists: trying it, rotating it, revoking it; and the one look at a new key's secret. */
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { ShieldAlert } from "lucide-react"
 import { useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery, modelsQuery } from "../../api/queries.ts"
 import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
@@ -109,7 +110,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: RotateDialogProps) 
   const format = useFormat()
   const client = useQueryClient()
   const [overlap, setOverlap] = useState<(typeof OVERLAPS)[number]>("86400")
-  const rotate = useMutation({
+  const rotate = useChange({
     mutationFn: () => unwrap(api.keys({ id: apiKey.id }).rotate.post({ overlap_s: Number(overlap) })),
     onSuccess: ({ key, name, previous_expires_at: previousUntil }) => {
       void client.invalidateQueries(keysQuery)
@@ -154,7 +155,7 @@ export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   const text = useKeysText()
   const toasts = useToasts()
   const client = useQueryClient()
-  const revoke = useMutation({
+  const revoke = useChange({
     mutationFn: () => unwrap(api.keys({ id: apiKey.id }).revoke.post()),
     onSuccess: async ({ name }) => {
       await client.invalidateQueries(keysQuery)

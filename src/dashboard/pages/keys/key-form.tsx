@@ -1,6 +1,7 @@
 /** The dialogs in which a key is created and edited: one form for both. */
-import { useMutation, useQueryClient } from "@tanstack/react-query"
+import { useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
@@ -35,7 +36,7 @@ interface CreateDialogProps {
 export function CreateDialog({ onClose, onCreated }: CreateDialogProps) {
   const text = useKeysText()
   const client = useQueryClient()
-  const create = useMutation({
+  const create = useChange({
     mutationFn: (settings: KeySettings) => unwrap(api.keys.post(creationBody(settings))),
     onSuccess: ({ key, name }) => {
       void client.invalidateQueries(keysQuery)
@@ -66,7 +67,7 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
   const { language } = useLanguage()
   const toasts = useToasts()
   const client = useQueryClient()
-  const change = useMutation({
+  const change = useChange({
     mutationFn: (settings: KeySettings) => unwrap(api.keys({ id: apiKey.id }).patch(settings)),
     onSuccess: async ({ name }) => {
       await client.invalidateQueries(keysQuery)

@@ -1,6 +1,6 @@
 /** An operator's action that is confirmed: what will happen, a reason where one is kept, and a button that names it. */
-import { useMutation } from "@tanstack/react-query"
 import { type ReactNode, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
@@ -68,7 +68,7 @@ interface Action<Input, Output> {
 export function useAction<Input, Output>({ run, done, onClose }: Action<Input, Output>) {
   const toasts = useToasts()
   const refetchAll = useRefetchAll()
-  return useMutation({
+  return useChange({
     mutationFn: run,
     onSuccess: async (output) => {
       await refetchAll()

@@ -2,9 +2,9 @@
  * A change of a model in two steps: first the form, then a preview of the change by the server (`dry_run`), which can be
  * saved. A price that jumps needs a confirmation too.
  */
-import { useMutation } from "@tanstack/react-query"
 import { TriangleAlert } from "lucide-react"
 import { type ReactNode, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useAction } from "./act-dialog.tsx"
@@ -50,7 +50,7 @@ export function ChangeDialog<Change>(props: ChangeDialogProps<Change>) {
   const text = useModelText()
   const words = useOperatorText()
   const [confirmed, setConfirmed] = useState(false)
-  const trying = useMutation({
+  const trying = useChange({
     mutationFn: async (change: Change) => ({ change, preview: await send(change, { dryRun: true, confirmed: false }) }),
   })
   const saving = useAction({

@@ -3,9 +3,10 @@
  * this page's memory. A trial key is revoked when the page is left. If the browser crashed before, its id is remembered, and the
  * first visit after a day revokes it.
  */
-import { useMutation, useQueryClient } from "@tanstack/react-query"
+import { useQueryClient } from "@tanstack/react-query"
 import { KeyRound } from "lucide-react"
 import { type FormEvent, useCallback, useEffect, useRef, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
@@ -42,7 +43,7 @@ export function usePlaygroundKey() {
       .then(() => client.cancelQueries(keysQuery))
       .then(() => client.invalidateQueries(keysQuery))
   }, [client])
-  const make = useMutation({
+  const make = useChange({
     mutationFn: (name: string) =>
       unwrap(
         api.keys.post({

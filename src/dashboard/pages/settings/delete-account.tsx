@@ -1,7 +1,8 @@
 /** The end of the account: what it takes with it is named, and it is asked for twice. */
-import { useMutation, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { type FormEvent, useId, useState } from "react"
 import { useLocation } from "wouter"
+import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
@@ -39,7 +40,7 @@ function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
   const [typed, setTyped] = useState("")
   const [password, setPassword] = useState("")
   const [isUnlike, setUnlike] = useState(false)
-  const deletion = useMutation({
+  const deletion = useChange({
     mutationFn: () => unwrap(api.account.delete({ password })),
     onSuccess: async () => {
       await ended()

@@ -1,8 +1,9 @@
 /** The settings of the account: preferences, alerts, password, sessions, and its deletion. */
 import { Combobox } from "@base-ui/react/combobox"
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
 import { type FormEvent, useMemo, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { aboutQuery, accountQuery } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
@@ -88,7 +89,7 @@ function LowBalance() {
   const micro = parseRupiah(typed, language)
   const isAmount = micro !== undefined && micro <= BigInt(Number.MAX_SAFE_INTEGER)
   const isAddress = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(address.trim())
-  const change = useMutation({
+  const change = useChange({
     mutationFn: changeAccount,
     onSuccess: (account) => {
       client.setQueryData(accountQuery.queryKey, account)
@@ -153,7 +154,7 @@ function TimeZoneField() {
   const { language } = useLanguage()
   const { time_zone: own } = useAccount()
   const zones = useMemo(() => timeZonesWith(own), [own])
-  const change = useMutation({
+  const change = useChange({
     mutationFn: (zone: string) => changeAccount({ time_zone: zone }),
     onSuccess: (account) => {
       client.setQueryData(accountQuery.queryKey, account)

@@ -1,6 +1,7 @@
 /** Who can get into the account: its password and its sessions. */
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
 import { accountQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
@@ -30,7 +31,7 @@ export function PasswordChange() {
   const [current, setCurrent] = useState("")
   const [replacement, setReplacement] = useState("")
   const [tooShort, setTooShort] = useState(false)
-  const change = useMutation({
+  const change = useChange({
     mutationFn: async () => {
       await unwrap(api.auth.password.post({ current, new: replacement }))
       return await unwrap(api.auth["sign-in"].post({ email, password: replacement }))
@@ -109,7 +110,7 @@ export function Sessions() {
   const toasts = useToasts()
   const client = useQueryClient()
   const sessions = useQuery(sessionsQuery)
-  const end = useMutation({
+  const end = useChange({
     /** Ends one session, or without an id all others. */
     mutationFn: async (id: string | undefined) => {
       if (id === undefined) await unwrap(api.account.sessions.delete())

@@ -1,8 +1,9 @@
 /** The balance, a form to top it up, payments to be made, and past top-ups. */
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
+import { useChange } from "../../api/change.ts"
 import { ApiFailure } from "../../api/client.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -109,7 +110,7 @@ function TopUpForm() {
     enabled: typeof amount === "number",
     placeholderData: keepPreviousData,
   })
-  const open = useMutation({
+  const open = useChange({
     mutationFn: openTopUp,
     onSuccess: (topUp) => {
       client.setQueryData(topUpQuery(topUp.id).queryKey, topUp)

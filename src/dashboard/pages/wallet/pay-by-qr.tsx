@@ -1,7 +1,8 @@
 /** A QR code to scan, the time that is left, and what to do without a second screen to scan it from. */
-import { useMutation, useQueryClient } from "@tanstack/react-query"
+import { useQueryClient } from "@tanstack/react-query"
 import { Copy, Download, ExternalLink } from "lucide-react"
 import { useEffect, useState } from "react"
+import { useChange } from "../../api/change.ts"
 import { Button } from "../../components/button.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
@@ -163,7 +164,7 @@ function save(file: Blob, name: string): void {
 export function CheckPayment({ topUp: { id } }: { readonly topUp: TopUp }) {
   const text = useWalletText()
   const client = useQueryClient()
-  const check = useMutation({
+  const check = useChange({
     mutationFn: () => checkTopUp(id),
     onSuccess: (topUp) => client.setQueryData(topUpQuery(id).queryKey, topUp),
   })
