@@ -3,7 +3,7 @@
  * at each look-up, so that a price with a future effective time needs no event to act.
  */
 import { inForce } from "../../actors/money/price.ts"
-import type { Alias, Catalogue, Model, PriceVersion } from "./model.ts"
+import type { Alias, Catalogue, MemberSetting, Model, PriceVersion } from "./model.ts"
 
 /** A model that can be sold now, and the price version in force. */
 export interface Offer {
@@ -18,6 +18,7 @@ export class LiveCatalogue {
   #models = new Map<string, Model>()
   #prices = new Map<string, PriceVersion[]>()
   #aliases = new Map<string, Alias>()
+  #members = new Map<string, MemberSetting>()
   #latestMs = -Infinity
   #largestWindow = 0
 
@@ -35,6 +36,7 @@ export class LiveCatalogue {
     this.#models = new Map(catalogue.models.map((model) => [model.id, model]))
     this.#prices = Map.groupBy(catalogue.prices, (price) => price.model)
     this.#aliases = new Map(catalogue.aliases.map((alias) => [alias.id, alias]))
+    this.#members = new Map(catalogue.members.map((setting) => [setting.member, setting]))
   }
 
   /** The model of this id, or the target of a retired id in its grace period, at the price in force. */
@@ -42,6 +44,11 @@ export class LiveCatalogue {
     const alias = this.#aliases.get(id)
     const target = alias !== undefined && nowMs < alias.until.getTime() ? alias.target : id
     return this.#offer(target, nowMs)
+  }
+
+  /** What operators have set of a member of a pool; undefined where it is as the catalogue has it. */
+  member(id: string): MemberSetting | undefined {
+    return this.#members.get(id)
   }
 
   /** All models that have a price in force, in catalogue order. */

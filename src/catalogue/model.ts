@@ -81,6 +81,20 @@ export interface Alias {
   readonly until: Date
 }
 
+/** Whether a member of a pool is asked: as its pool has it, only where no other one can be, or not at all. */
+export const MEMBER_STATES = ["serving", "draining", "disabled"] as const
+export type MemberState = (typeof MEMBER_STATES)[number]
+
+/** What operators have set of a member while it is at work. */
+export interface MemberSetting {
+  readonly member: string
+  readonly state: MemberState
+  /** In the place of the catalogue's; undefined for that. */
+  readonly weight: number | undefined
+  /** When everything that had been found out about it was to be forgotten. Milliseconds since the epoch. */
+  readonly retriedAt: number | undefined
+}
+
 export interface Catalogue {
   /** Live models, in the order they are shown in. */
   readonly models: readonly Model[]
@@ -88,6 +102,8 @@ export interface Catalogue {
   readonly prices: readonly PriceVersion[]
   /** Also those whose grace is over: time passes while the catalogue is in memory. */
   readonly aliases: readonly Alias[]
+  /** Of members of pools that are as the catalogue has them there is none. */
+  readonly members: readonly MemberSetting[]
 }
 
 /** A place to forward to. It is unconfigured while none of its credentials has a value. */

@@ -3,7 +3,16 @@
  * It adds and changes, and never deletes a model or a price: usage records refer to both for as long as they are kept.
  */
 import { micro } from "../../actors/money/micro.ts"
-import type { Alias, Catalogue, Model, PriceVersion, SoldFeature, Upstream, Upstreams } from "../catalogue/model.ts"
+import type {
+  Alias,
+  Catalogue,
+  MemberState,
+  Model,
+  PriceVersion,
+  SoldFeature,
+  Upstream,
+  Upstreams,
+} from "../catalogue/model.ts"
 import { limitsOf } from "../catalogue/providers-file.ts"
 import type { CatalogueFile, UpstreamSeed } from "../catalogue/schema.ts"
 import type { BackendFormat } from "../language/backend-format.ts"
@@ -120,12 +129,28 @@ export async function loadCatalogue(sql: Sql): Promise<Catalogue> {
   const priceRows = await sql<PriceRow[]>`
     select id, model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at
     from prices order by model, effective_at`
+  const memberRows = await sql<
+    MemberRow[]
+  >`select member, state, weight, retried_at from member_settings order by member`
   const live = new Set(modelRows.map((row) => row.model))
   return {
     models: modelRows.map((row) => modelOf(row, live)),
     prices: priceRows.map(priceOf),
     aliases: [...aliases],
+    members: memberRows.map(({ member, state, weight, retried_at: retriedAt }) => ({
+      member,
+      state,
+      weight: weight === null ? undefined : Number(weight),
+      retriedAt: retriedAt?.getTime(),
+    })),
   }
+}
+
+interface MemberRow {
+  readonly member: string
+  readonly state: MemberState
+  readonly weight: bigint | null
+  readonly retried_at: Date | null
 }
 
 export interface ModelRow {

@@ -41,6 +41,7 @@ const catalogueOf = (models: readonly Model[]): Catalogue => ({
   models,
   prices: models.map(({ id }, index) => ({ id: BigInt(index), model: id, rates, effectiveAt: 0 })),
   aliases: [],
+  members: [],
 })
 const provider: Provider = {
   id: "simulated",

@@ -24,6 +24,7 @@ import book from "./0020_book.sql" with { type: "text" }
 import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
 import usageFailures from "./0031_usage_failures.sql" with { type: "text" }
 import pools from "./0035_pools.sql" with { type: "text" }
+import memberSettings from "./0038_member_settings.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -64,4 +65,5 @@ export const migrations: readonly Migration[] = [
   { name: "0030_gathered_answers.sql", sql: gatheredAnswers },
   { name: "0031_usage_failures.sql", sql: usageFailures },
   { name: "0035_pools.sql", sql: pools },
+  { name: "0038_member_settings.sql", sql: memberSettings },
 ]

@@ -56,7 +56,7 @@ test("a change of a key, and of the account that it belongs to", async () => {
   expect(heard).toEqual([changed(keyId), changed(keyId), changed(keyId), changed(other.keyId)])
 })
 
-test("a change of a model, of a price and of a retired id", async () => {
+test("a change of a model, of a price, of a retired id and of a pool's member", async () => {
   const { sql } = target
   await sql`update models set tier = 'gold'`
   await eventually(() => heard.length === 1)
@@ -64,7 +64,9 @@ test("a change of a model, of a price and of a retired id", async () => {
   await eventually(() => heard.length === 2)
   await sql`insert into model_aliases (alias, target, until) values ('old', 'm', now())`
   await eventually(() => heard.length === 3)
-  expect(heard).toEqual(Array.from({ length: 3 }, () => ({ what: "changed", about: "catalogue" })))
+  await sql`insert into member_settings (member, state) values ('p/default/m', 'draining')`
+  await eventually(() => heard.length === 4)
+  expect(heard).toEqual(Array.from({ length: 4 }, () => ({ what: "changed", about: "catalogue" })))
 })
 
 test("money that is credited or given back, and not money that is leased or spent", async () => {

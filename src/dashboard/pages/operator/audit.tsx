@@ -122,6 +122,8 @@ export const useAuditText = texts({
       "model.restored": "Model dijual kembali",
       "payment_problem.resolved": "Masalah pembayaran selesai",
       "catalogue.overwritten": "Katalog ditimpa",
+      "member.changed": "Anggota kumpulan diubah",
+      "member.retried": "Anggota kumpulan dicoba lagi",
     },
   },
   en: {
@@ -151,6 +153,8 @@ export const useAuditText = texts({
       "model.restored": "Model restored",
       "payment_problem.resolved": "Payment problem resolved",
       "catalogue.overwritten": "Catalogue overwritten",
+      "member.changed": "Pool member changed",
+      "member.retried": "Pool member tried again",
     },
   },
 })
