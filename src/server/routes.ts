@@ -12,6 +12,7 @@ import { eventsController } from "../http/events.ts"
 import { healthController, type Readiness } from "../http/health.ts"
 import { openapiController } from "../http/openapi-page.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
+import { movementStore } from "../store/movements.ts"
 import { usageStore } from "../store/usage.ts"
 import type { Parts } from "./parts.ts"
 
@@ -36,6 +37,7 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
         topUpStore: payments.store,
         usage: usageStore(database),
         sums: usageSumStore(database),
+        movements: movementStore(database),
         database,
         processId: store.process.id,
         refreshCatalogue,

@@ -128,6 +128,8 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /usage/summary": { of: "signed-in", status: 200 },
   "GET /usage/errors": { of: "signed-in", status: 200 },
   "GET /usage/export.csv": { of: "signed-in", status: 200 },
+  "GET /account/statement": { of: "signed-in", status: 200 },
+  "GET /account/statement.csv": { of: "signed-in", status: 200 },
   "GET /usage/:request_id": { of: "owner", status: 200, id: ownCall },
   "GET /events": { of: "signed-in", status: 200 },
 

@@ -4,6 +4,7 @@ import type { Keys } from "../../accounts/keys.ts"
 import type { Failure } from "../../failure/failure.ts"
 import type { FailureStatus } from "../../failure/table.ts"
 import type { TopUps } from "../../payments/top-ups.ts"
+import type { MovementStore } from "../../store/movements.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
@@ -14,6 +15,7 @@ import { type OperatorDeps, operatorControllers } from "../operator/operator.ts"
 import { accountController } from "./account.ts"
 import { authController } from "./auth.ts"
 import { keysController } from "./keys.ts"
+import { statementController } from "./statement.ts"
 import { topUpsController } from "./top-ups.ts"
 import { usageController } from "./usage.ts"
 
@@ -23,10 +25,20 @@ export interface DashboardApiDeps extends OperatorDeps {
   readonly topUpStore: TopUpStore
   readonly usage: UsageStore
   readonly sums: UsageSumStore
+  readonly movements: MovementStore
   readonly about: About
 }
 
-export const dashboardApi = ({ keys, topUps, topUpStore, usage, sums, about, ...shared }: DashboardApiDeps) => {
+export const dashboardApi = ({
+  keys,
+  topUps,
+  topUpStore,
+  usage,
+  sums,
+  movements,
+  about,
+  ...shared
+}: DashboardApiDeps) => {
   const { ports, authenticate, accounts } = shared
   return new Elysia({ name: "dashboard" })
     .use(modelsController(ports))
@@ -36,6 +48,7 @@ export const dashboardApi = ({ keys, topUps, topUpStore, usage, sums, about, ...
     .use(keysController({ keys, authenticate }))
     .use(topUpsController({ topUps, store: topUpStore, authenticate }))
     .use(usageController({ usage, sums, authenticate }))
+    .use(statementController({ accounts, movements, sums, authenticate }))
     .use(operatorControllers(shared))
 }
 

@@ -9,6 +9,7 @@ import type { Rates } from "../../../actors/money/price.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
+import { csvLine } from "../csv.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
 export const usageStatuses = [
@@ -167,7 +168,7 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
 export async function usageCsv(usage: UsageStore, filter: UsageFilter): Promise<ReadableStream<Uint8Array>> {
   const encoder = new TextEncoder()
   let page = await usage.list(filter, { limit: PAGE })
-  let text = line(Object.keys(columns)) + lines(page)
+  let text = csvLine(Object.keys(columns)) + lines(page)
   return new ReadableStream({
     async pull(controller) {
       controller.enqueue(encoder.encode(text))
@@ -181,13 +182,4 @@ export async function usageCsv(usage: UsageStore, filter: UsageFilter): Promise<
 }
 
 const lines = (rows: readonly UsageRow[]): string =>
-  rows.map((row) => line(Object.values(columns).map((column) => csvCell(column(row))))).join("")
-
-const line = (cells: readonly string[]): string => `${cells.join(",")}\r\n`
-
-/** A spreadsheet runs a cell that starts like a formula, so such cells get a leading apostrophe. */
-function csvCell(value: string | number | bigint): string {
-  if (typeof value !== "string") return String(value)
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
-}
+  rows.map((row) => csvLine(Object.values(columns).map((column) => column(row)))).join("")

@@ -25,6 +25,7 @@ import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
 import usageFailures from "./0031_usage_failures.sql" with { type: "text" }
 import pools from "./0035_pools.sql" with { type: "text" }
 import memberSettings from "./0038_member_settings.sql" with { type: "text" }
+import otherDebits from "./0040_other_debits.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -66,4 +67,5 @@ export const migrations: readonly Migration[] = [
   { name: "0031_usage_failures.sql", sql: usageFailures },
   { name: "0035_pools.sql", sql: pools },
   { name: "0038_member_settings.sql", sql: memberSettings },
+  { name: "0040_other_debits.sql", sql: otherDebits },
 ]

@@ -16,6 +16,7 @@ import { keysController } from "../../../src/http/dashboard/keys.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
 import { simulatedPayController, webhooksController } from "../../../src/http/dashboard/payments.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
+import { statementController } from "../../../src/http/dashboard/statement.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { openapiDocument } from "../../../src/http/openapi.ts"
 import { contextOf, edge, edgeHandler, failureOf } from "../../../src/http/edge.ts"
@@ -32,6 +33,7 @@ import { type SignUpLimits, signUpStore } from "../../../src/store/sign-ups.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
 import { usageSumStore } from "../../../src/store/usage-sums.ts"
+import { movementStore } from "../../../src/store/movements.ts"
 import { usageStore } from "../../../src/store/usage.ts"
 import { openTestDatabase } from "../../store/harness.ts"
 import { problemsOf } from "../documented.ts"
@@ -126,6 +128,7 @@ export async function openWorld(options: WorldOptions = {}) {
       }),
     )
     .use(usageController({ usage: usageStore(db), sums, authenticate }))
+    .use(statementController({ accounts, movements: movementStore(db), sums, authenticate, now }))
 
   const handle = edgeHandler(app, { log, now: Date.now })
   const server = Bun.serve({

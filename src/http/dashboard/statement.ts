@@ -1,0 +1,219 @@
+/**
+ * `/account/statement`: every change of the balance in one month of the account's time zone, and the balance after each. Calls
+ * are summed by day and key, of which `/usage` has each one; all else is a row of its own.
+ */
+import { type Static, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { type Micro, micro, microToJson, microToRupiah, minus, plus, zero } from "../../../actors/money/micro.ts"
+import type { Accounts, Session } from "../../accounts/accounts.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { Movement, MovementStore } from "../../store/movements.ts"
+import type { UsageSum, UsageSumStore } from "../../store/usage-sums.ts"
+import { csvLine } from "../csv.ts"
+import { refused } from "../route.ts"
+import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { type Authenticate, signedInBy } from "./session.ts"
+import { summaryQuestion } from "./usage-query.ts"
+
+export interface StatementDeps {
+  readonly accounts: Pick<Accounts, "account">
+  readonly movements: MovementStore
+  readonly sums: UsageSumStore
+  readonly authenticate: Authenticate
+  readonly now?: () => number
+}
+
+const MONTH = "a month such as 2026-11"
+const statementQuery = Type.Object({ month: Type.Optional(Type.String({ description: MONTH })) })
+
+const kinds = ["top_up", "calls", "adjustment", "other"] as const
+/** A month of more rows than this has its calls summed by the day alone. */
+export const MOST_ROWS = 2_000
+
+const Entry = Type.Object(
+  {
+    kind: oneOf(kinds),
+    day: described(text, "The day of the account's time zone."),
+    at: orNull(time, "Null of calls, which are of the whole day."),
+    amount_micro: described(microShape, "Positive for what came."),
+    balance_micro: described(microShape, "After it."),
+    calls: orNull(integer),
+    key_id: orNull(text),
+    top_up_id: orNull(text),
+    note: orNull(text, "Of an adjustment, what was written to it."),
+  },
+  { $id: "StatementEntry" },
+)
+type Entry = Static<typeof Entry>
+
+const Statement = Type.Object(
+  {
+    month: text,
+    time_zone: text,
+    from: time,
+    to: time,
+    first_month: described(text, "That of the account's first day."),
+    opening_micro: microShape,
+    in_micro: described(microShape, "All that came."),
+    out_micro: described(microShape, "All that went, as a positive number."),
+    closing_micro: described(microShape, "At the month's end, or now."),
+    by_key: described(flag, "False where calls are summed by the day alone, because there would be too many rows."),
+    entries: Type.Array(Entry, { description: "The newest first." }),
+  },
+  { $id: "Statement" },
+)
+
+export const statementController = (deps: StatementDeps) => {
+  const signedIn = signedInBy(deps.authenticate)
+  return new Elysia({ name: "dashboard/statement" })
+    .get(
+      ...signedIn(
+        "/account/statement",
+        {
+          tag: "Account",
+          summary: "Every change of the balance in one month, the current one by default",
+          description: "Calls count in the day in which they began, as everywhere in `/usage`.",
+          query: statementQuery,
+          answer: Statement,
+        },
+        ({ session, query }) => statement(deps, session, query.month),
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/account/statement.csv",
+        { tag: "Account", summary: "The same as CSV", query: statementQuery, media: "text/csv" },
+        async ({ session, query }) => {
+          const month = await statement(deps, session, query.month)
+          if (month instanceof Failure) return month
+          return new Response(csvOf(month), {
+            headers: {
+              "content-type": "text/csv; charset=utf-8",
+              "content-disposition": `attachment; filename="loket-statement-${month.month}.csv"`,
+              "cache-control": "no-store",
+            },
+          })
+        },
+      ),
+    )
+}
+
+async function statement(
+  { accounts, movements, sums, now = Date.now }: StatementDeps,
+  session: Session,
+  asked: string | undefined,
+): Promise<Static<typeof Statement> | Failure> {
+  const { accountId, timeZone } = session
+  const month = monthOf(asked, timeZone, now())
+  if (month instanceof Failure) return month
+  const from = new Date(startOf(month, timeZone))
+  const to = new Date(startOf(month.add({ months: 1 }), timeZone))
+  const question = summaryQuestion(
+    session,
+    { from: from.toISOString(), to: to.toISOString(), group_by: "day", split_by: "key" },
+    now(),
+  )
+  if (question instanceof Failure) return question
+  const [account, moved, before, byKey] = await Promise.all([
+    accounts.account(session),
+    movements.within({ accountId, from, to }),
+    sums.total({ accountId, from: new Date(0), to: from, timeZone }),
+    sums.summarise(question),
+  ])
+  if (account instanceof Failure) return account
+  const isShort = byKey.length <= MOST_ROWS
+  const calls = isShort ? byKey : await sums.summarise({ ...question, splitBy: undefined })
+  const opening = minus(moved.beforeMicro, before.chargeMicro)
+  const entries = entriesOf(opening, moved.list, calls, timeZone)
+  const amounts = entries.map(({ amount_micro: amount }) => amount)
+  return {
+    month: month.toString(),
+    time_zone: timeZone,
+    from: from.toISOString(),
+    to: to.toISOString(),
+    first_month: dayIn(account.createdAt, timeZone).slice(0, 7),
+    opening_micro: microToJson(opening),
+    in_micro: amounts.reduce((sum, amount) => sum + Math.max(0, amount), 0),
+    out_micro: amounts.reduce((sum, amount) => sum + Math.max(0, -amount), 0),
+    closing_micro: entries.at(-1)?.balance_micro ?? microToJson(opening),
+    by_key: isShort,
+    entries: entries.toReversed(),
+  }
+}
+
+/** From the oldest: of each day first what moved by itself, and at its end the calls. */
+function entriesOf(
+  opening: Micro,
+  moved: readonly Movement[],
+  calls: readonly UsageSum[],
+  timeZone: string,
+): readonly Entry[] {
+  let balance = opening
+  const after = (amount: Micro) => {
+    balance = plus(balance, amount)
+    return { amount_micro: microToJson(amount), balance_micro: microToJson(balance) }
+  }
+  const movedBy = Map.groupBy(moved, ({ at }) => dayIn(at, timeZone))
+  const callsBy = Map.groupBy(
+    calls.filter(({ chargeMicro }) => chargeMicro !== 0n),
+    ({ group }) => group,
+  )
+  const days = [...new Set([...movedBy.keys(), ...callsBy.keys()])].toSorted()
+  return days.flatMap((day) => [
+    ...(movedBy.get(day) ?? []).map((movement) => ({
+      kind: kinds.find((kind) => kind === movement.reason) ?? ("other" as const),
+      day,
+      at: movement.at.toISOString(),
+      ...after(movement.amountMicro),
+      calls: null,
+      key_id: null,
+      top_up_id: movement.topUpId ?? null,
+      note: movement.note ?? null,
+    })),
+    ...(callsBy.get(day) ?? []).map((sum) => ({
+      kind: "calls" as const,
+      day,
+      at: null,
+      ...after(minus(zero, sum.chargeMicro)),
+      calls: sum.requests,
+      key_id: sum.split ?? null,
+      top_up_id: null,
+      note: null,
+    })),
+  ])
+}
+
+const csvOf = ({ entries }: Static<typeof Statement>): string =>
+  csvLine(["day", "time", "kind", "amount_rp", "balance_rp", "calls", "key_id", "top_up_id", "note"]) +
+  entries
+    .toReversed()
+    .map((entry) =>
+      csvLine([
+        entry.day,
+        entry.at ?? "",
+        entry.kind,
+        rupiahOf(entry.amount_micro),
+        rupiahOf(entry.balance_micro),
+        entry.calls ?? "",
+        entry.key_id ?? "",
+        entry.top_up_id ?? "",
+        entry.note ?? "",
+      ]),
+    )
+    .join("")
+
+const rupiahOf = (amount: number): string => microToRupiah(micro(BigInt(amount)))
+
+function monthOf(asked: string | undefined, timeZone: string, now: number): Temporal.PlainYearMonth | Failure {
+  const current = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(timeZone).toPlainDate()
+  if (asked === undefined) return current.toPlainYearMonth()
+  return /^(?:19[7-9]\d|[2-9]\d{3})-(?:0[1-9]|1[0-2])$/.test(asked)
+    ? Temporal.PlainYearMonth.from(asked)
+    : refused("month", MONTH)
+}
+
+const startOf = (month: Temporal.PlainYearMonth, timeZone: string): number =>
+  month.toPlainDate({ day: 1 }).toZonedDateTime(timeZone).epochMilliseconds
+
+const dayIn = (at: Date, timeZone: string): string =>
+  Temporal.Instant.fromEpochMilliseconds(at.getTime()).toZonedDateTimeISO(timeZone).toPlainDate().toString()
