@@ -83,6 +83,7 @@ export const pages: readonly DashboardPage[] = [
     component: page(() => import("./pages/wallet/page.tsx")),
     navigation: { label: "wallet", icon: <Wallet />, phone: true },
   },
+  { path: "/wallet/statement", access: "customer", component: page(() => import("./pages/wallet/statement.tsx")) },
   { path: "/wallet/:id", access: "customer", component: page(() => import("./pages/wallet/payment-page.tsx")) },
   { path: "/wallet/:id/receipt", access: "customer", component: page(() => import("./pages/wallet/receipt-page.tsx")) },
   {

@@ -1,6 +1,8 @@
 /** Topping up, as a person does it: amount, QR code, payment, receipt. */
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { formatRupiah } from "../../src/dashboard/i18n/format.ts"
 import type { Person } from "../gateway/harness.ts"
+import { caller, makeOperator } from "../http/operator/operator.ts"
 import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 let world: BrowserWorld
@@ -244,4 +246,98 @@ test("what the server refuses is told with what to tell its operator", async () 
   await alert.getByText("dependency.upstream_unavailable").waitFor()
   await alert.getByText("req_1").waitFor()
   visit.complaints.length = 0
+})
+
+describe("the statement", () => {
+  let owner: Person
+  let keyId: string
+
+  beforeAll(async () => {
+    const { gateway } = world
+    const model = await gateway.model({ format: "chat", output_micro: 40_000_000 })
+    owner = await gateway.person()
+    await pay(await begin(owner, 75_000))
+    const { id, key } = await gateway.key(owner, { name: "Produksi" })
+    keyId = id
+    for (let n = 0; n < 3; n++) {
+      const body = { model, messages: [{ role: "user", content: "Halo" }], max_tokens: 40 }
+      await (await gateway.post("/v1/chat/completions", key, body)).text()
+    }
+    const ask = caller(gateway, await makeOperator(gateway))
+    const adjustment = {
+      amount_micro: 123_456_780_000,
+      reason: "ganti rugi gangguan 20 November",
+      idempotency_key: "1",
+    }
+    const { status } = await ask(`/operator/accounts/${owner.accountId}/adjustments`, adjustment)
+    expect(status).toBe(201)
+  })
+
+  test.each(everyLook)("is accessible and fits: %o", async (look) => {
+    await using visit = await world.visit({ ...look, person: owner })
+    await visit.open("/wallet/statement")
+    await visit.screenshot("statement")
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+  })
+
+  test("is reached from the wallet, and has every change with its reason and the balance after it", async () => {
+    await using visit = await world.visit({ person: owner })
+    const { page } = visit
+    await visit.open("/wallet")
+    await page.getByRole("link", { name: "Statement" }).click()
+    const rows = page.getByRole("table", { name: "Changes of the balance" }).getByRole("row")
+    await rows.nth(3).waitFor()
+    const { balance_micro: balance } = await world.gateway.balance(owner)
+    const spent = 75_000_000_000 + 123_456_780_000 - balance
+    const shown = (await rows.allInnerTexts()).map((row) => row.replaceAll(/\s+/g, " "))
+    expect(shown[1]).toStartWith("Calls Produksi · 3 calls")
+    expect(shown[1]).toContain(formatRupiah(-spent, "en", "column").replace("\u00A0", " "))
+    expect(shown[1]).toEndWith(formatRupiah(balance, "en", "column").replace("\u00A0", " "))
+    expect(shown[2]).toContain("ganti rugi gangguan 20 November")
+    expect(shown[2]).toContain("+Rp 123,456.78")
+    expect(shown[3]).toContain("+Rp 75,000.00")
+    const figures = await page.locator("dl.stats dd.stat-value").allInnerTexts()
+    expect(figures.map((figure) => figure.replace("\u00A0", " "))).toEqual([
+      "Rp 0",
+      "Rp 198,456.78",
+      formatRupiah(spent, "en").replace("\u00A0", " "),
+      formatRupiah(balance, "en").replace("\u00A0", " "),
+    ])
+    await page.getByText("Top-ups", { exact: true }).click()
+    await rows.nth(2).waitFor({ state: "detached" })
+    await page.getByText("All", { exact: true }).click()
+    await rows.nth(1).getByRole("link", { name: "Calls" }).click()
+    await page.getByRole("heading", { name: "Usage", level: 1 }).waitFor()
+    expect(new URL(page.url()).searchParams.get("key")).toBe(keyId)
+  })
+
+  test("follows a call while it is open", async () => {
+    await using visit = await world.visit({ person: owner })
+    await visit.open("/wallet/statement")
+    await visit.page.getByText("Produksi · 3 calls").waitFor()
+    const { key } = await world.gateway.key(owner, { name: "Lain" })
+    const model = await world.gateway.model({ format: "chat", output_micro: 40_000_000 })
+    const body = { model, messages: [{ role: "user", content: "Halo" }], max_tokens: 40 }
+    await (await world.gateway.post("/v1/chat/completions", key, body)).text()
+    await visit.page.getByText("Lain · 1 call").waitFor()
+  })
+
+  test("goes back to the account's first month and no further, and is a file", async () => {
+    await using visit = await world.visit({ person: owner })
+    await visit.open("/wallet/statement")
+    expect(await visit.page.getByRole("button", { name: "Month before" }).isDisabled()).toBe(true)
+    expect(await visit.page.getByRole("button", { name: "Month after" }).isDisabled()).toBe(true)
+    await world.gateway
+      .sql`update accounts set created_at = created_at - interval '60 days' where id = ${owner.accountId}`
+    await visit.page.reload()
+    await visit.page.getByRole("button", { name: "Month before" }).click()
+    await visit.page.getByText("No change of the balance").waitFor()
+    await visit.page.getByRole("button", { name: "Month after" }).click()
+    const [download] = await Promise.all([
+      visit.page.waitForEvent("download"),
+      visit.page.getByRole("link", { name: "Download CSV" }).click(),
+    ])
+    expect(await Bun.file(await download.path()).text()).toContain("ganti rugi gangguan 20 November")
+  })
 })

@@ -114,6 +114,8 @@ class Following {
     source.addEventListener("error", () => this.#failed(source))
     this.#listen(source, "balance", (data) => {
       const change = JSON.parse(data) as LiveBalance
+      const known = this.#client.getQueryData(accountQuery.queryKey)
+      if (known !== undefined && known.balance_micro !== change.balance_micro) this.#outdate(["statement"])
       this.#client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...change })
     })
     this.#listen(source, "call", () => this.#outdate(OF_A_CALL))
@@ -170,7 +172,7 @@ function outdater(client: QueryClient): (keys: readonly string[]) => void {
         settlingDown.delete(key)
         void client.invalidateQueries({ queryKey: [key] })
       }
-      setTimeout(outdated, key === "sums" ? SUMS_SETTLE_DOWN_MS : SETTLE_DOWN_MS)
+      setTimeout(outdated, key === "sums" || key === "statement" ? SUMS_SETTLE_DOWN_MS : SETTLE_DOWN_MS)
     }
   }
 }

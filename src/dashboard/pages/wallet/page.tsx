@@ -33,7 +33,11 @@ export default function WalletPage() {
   const text = useWalletText()
   const { balance_micro: balance, held_micro: held } = useAccount()
   return (
-    <Page title={text.title} intro={text.intro}>
+    <Page
+      title={text.title}
+      intro={text.intro}
+      actions={<ButtonLink to="/wallet/statement">{text.statement}</ButtonLink>}
+    >
       <Pending />
       <Stats>
         <Stat label={text.available} note={text.availableNote}>

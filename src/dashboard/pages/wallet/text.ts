@@ -4,6 +4,7 @@ export const useWalletText = texts({
   id: {
     title: "Dompet",
     intro: "Satu saldo untuk semua model. Tidak ada langganan, dan saldo tidak pernah hangus.",
+    statement: "Mutasi",
     available: "Saldo tersedia",
     availableNote: "untuk panggilan berikutnya",
     held: "Ditahan",
@@ -91,6 +92,7 @@ export const useWalletText = texts({
   en: {
     title: "Wallet",
     intro: "One balance for every model. No subscription, and it never expires.",
+    statement: "Statement",
     available: "Available balance",
     availableNote: "for your next calls",
     held: "Held",

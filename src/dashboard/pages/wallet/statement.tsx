@@ -1,0 +1,268 @@
+/** Every change of the balance in a month, and the balance after each. Calls are summed by day and key. */
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
+import { ChevronLeft, ChevronRight, Download, ScrollText } from "lucide-react"
+import { Link, useSearchParams } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { DownloadLink, IconButton } from "../../components/button.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
+import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
+import { Money } from "../../components/values.tsx"
+import { useFormat, useTimeZone } from "../../i18n/format.ts"
+import { texts } from "../../i18n/language.tsx"
+import { dayIn } from "../../i18n/time.ts"
+import { useKeyName } from "../usage/data.ts"
+
+const statementQuery = (month: string) =>
+  queryOptions({
+    queryKey: ["statement", month],
+    queryFn: () => unwrap(api.account.statement.get({ query: { month } })),
+  })
+type Statement = Awaited<ReturnType<NonNullable<ReturnType<typeof statementQuery>["queryFn"]>>>
+type Entry = Statement["entries"][number]
+
+const filters = ["all", "top_up", "calls", "adjustment"] as const
+type Filter = (typeof filters)[number]
+
+export default function StatementPage() {
+  const text = useStatementText()
+  const format = useFormat()
+  const [search, setSearch] = useSearchParams()
+  const current = dayIn(useTimeZone(), Date.now()).slice(0, 7)
+  const month = monthIn(search.get("month"), current)
+  const filter = filters.find((known) => known === search.get("show")) ?? "all"
+  const { data, error, refetch, isPlaceholderData } = useQuery({
+    ...statementQuery(month),
+    placeholderData: keepPreviousData,
+  })
+  const change = (name: string, value: string, usual: string) =>
+    setSearch(
+      (now) => {
+        const next = new URLSearchParams(now)
+        if (value === usual) next.delete(name)
+        else next.set(name, value)
+        return next
+      },
+      { replace: true },
+    )
+  const monthName = (of: string) => format.month(`${of}-15T12:00:00Z`)
+  return (
+    <Page
+      title={text.title}
+      intro={text.intro}
+      actions={
+        <DownloadLink href={`/account/statement.csv?month=${month}`} icon={<Download />}>
+          {text.download}
+        </DownloadLink>
+      }
+    >
+      <nav className="statement-month" aria-label={text.month}>
+        <IconButton
+          label={text.before}
+          disabled={data !== undefined && month <= data.first_month}
+          onClick={() => change("month", otherMonth(month, -1), current)}
+        >
+          <ChevronLeft />
+        </IconButton>
+        <strong aria-live="polite">{monthName(month)}</strong>
+        <IconButton
+          label={text.after}
+          disabled={month >= current}
+          onClick={() => change("month", otherMonth(month, 1), current)}
+        >
+          <ChevronRight />
+        </IconButton>
+      </nav>
+      {data === undefined && error ? (
+        <ErrorState error={error} retry={refetch} />
+      ) : (
+        <Stale of={isPlaceholderData && data ? monthName(data.month) : undefined}>
+          <div className="page-body">
+            <Numbers statement={data} isCurrent={month === current} />
+            <Card
+              title={text.changes}
+              flush
+              action={
+                <Choice
+                  label={text.show}
+                  values={filters}
+                  chosen={filter}
+                  nameOf={(value) => text.filters[value]}
+                  onChoose={(value) => change("show", value, "all")}
+                />
+              }
+            >
+              <div className="statement-entries">
+                <Entries statement={data} filter={filter} />
+              </div>
+            </Card>
+          </div>
+        </Stale>
+      )}
+    </Page>
+  )
+}
+
+function Numbers({ statement, isCurrent }: { readonly statement: Statement | undefined; readonly isCurrent: boolean }) {
+  const text = useStatementText()
+  const figures = [
+    [text.opening, statement?.opening_micro],
+    [text.in, statement?.in_micro],
+    [text.out, statement?.out_micro],
+    [isCurrent ? text.now : text.closing, statement?.closing_micro],
+  ] as const
+  return (
+    <Stats>
+      {figures.map(([label, micro]) => (
+        <Stat key={label} label={label}>
+          {micro === undefined ? <Skeleton /> : <Money micro={micro} />}
+        </Stat>
+      ))}
+    </Stats>
+  )
+}
+
+function Entries({ statement, filter }: { readonly statement: Statement | undefined; readonly filter: Filter }) {
+  const text = useStatementText()
+  const columns = useColumns(statement)
+  const rows = statement?.entries.filter(({ kind }) => filter === "all" || kind === filter)
+  return (
+    <>
+      <DataTable
+        caption={text.changes}
+        columns={columns}
+        rows={rows}
+        rowKey={({ day, kind, at, key_id: key, balance_micro: balance }) => `${day} ${kind} ${at} ${key} ${balance}`}
+        empty={
+          <EmptyState icon={<ScrollText />} title={text.nothing}>
+            {text.nothingHint}
+          </EmptyState>
+        }
+      />
+      {statement?.by_key === false && <p className="statement-note">{text.byDay}</p>}
+    </>
+  )
+}
+
+function useColumns(statement: Statement | undefined): readonly Column<Entry>[] {
+  const text = useStatementText()
+  const format = useFormat()
+  const { columns } = text
+  return [
+    {
+      id: "what",
+      head: columns.what,
+      names: true,
+      cell: (entry) => <What entry={entry} byKey={statement?.by_key ?? true} />,
+    },
+    {
+      id: "time",
+      head: columns.time,
+      cell: ({ at, day }) => (at === null ? format.shortDay(day) : format.moment(at)),
+    },
+    {
+      id: "amount",
+      head: columns.amount,
+      numeric: true,
+      cell: ({ amount_micro: amount }) => (
+        <span className={amount > 0 ? "is-good" : undefined}>
+          {amount > 0 && "+"}
+          <Money micro={amount} form="column" />
+        </span>
+      ),
+    },
+    {
+      id: "balance",
+      head: columns.balance,
+      numeric: true,
+      cell: (entry) => <Money micro={entry.balance_micro} form="column" />,
+    },
+  ]
+}
+
+/** What happened, as a link to more of it where there is more. */
+function What({ entry, byKey }: { readonly entry: Entry; readonly byKey: boolean }) {
+  const text = useStatementText()
+  const format = useFormat()
+  const keyName = useKeyName()
+  const { kind, day, calls, key_id: key, top_up_id: topUp, note } = entry
+  const name = text.kinds[kind]
+  const range = `from=${day}&to=${day}`
+  const link =
+    kind === "calls"
+      ? `/usage?${range}${key === null ? "" : `&key=${encodeURIComponent(key)}`}`
+      : topUp === null
+        ? undefined
+        : `/wallet/${topUp}`
+  const more =
+    kind === "calls"
+      ? [byKey && key !== null ? keyName(key) : undefined, text.calls(format.number(calls ?? 0), calls === 1)]
+      : [note ?? undefined]
+  return (
+    <span className="statement-what">
+      {link === undefined ? name : <Link href={link}>{name}</Link>}
+      <span>{more.filter((part) => part !== undefined).join(" · ")}</span>
+    </span>
+  )
+}
+
+const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/
+
+/** What an address says, unless it makes no sense or is still to come. */
+const monthIn = (given: string | null, current: string): string =>
+  given !== null && MONTH.test(given) && given <= current ? given : current
+
+function otherMonth(month: string, months: number): string {
+  const [year = 0, number = 1] = month.split("-").map(Number)
+  return new Date(Date.UTC(year, number - 1 + months, 15)).toISOString().slice(0, 7)
+}
+
+const useStatementText = texts({
+  id: {
+    title: "Mutasi",
+    intro: "Setiap perubahan saldo, dan saldo sesudahnya. Panggilan dijumlahkan per hari dan kunci.",
+    download: "Unduh CSV",
+    month: "Bulan",
+    before: "Bulan sebelumnya",
+    after: "Bulan berikutnya",
+    opening: "Saldo awal",
+    in: "Masuk",
+    out: "Keluar",
+    closing: "Saldo akhir",
+    now: "Saldo sekarang",
+    changes: "Perubahan saldo",
+    show: "Tampilkan",
+    filters: { all: "Semua", top_up: "Isi saldo", calls: "Panggilan", adjustment: "Penyesuaian" },
+    kinds: { top_up: "Isi saldo", calls: "Panggilan", adjustment: "Penyesuaian oleh operator", other: "Lain-lain" },
+    calls: (count: string, _one: boolean) => `${count} panggilan`,
+    byDay:
+      "Panggilan bulan ini dijumlahkan per hari saja, karena barisnya terlalu banyak. Rinciannya ada di Pemakaian.",
+    columns: { what: "Keterangan", time: "Waktu", amount: "Jumlah", balance: "Saldo" },
+    nothing: "Tidak ada perubahan saldo",
+    nothingHint: "Isi saldo dan panggilan pada bulan ini muncul di sini.",
+  },
+  en: {
+    title: "Statement",
+    intro: "Every change of the balance, and the balance after it. Calls are summed by day and key.",
+    download: "Download CSV",
+    month: "Month",
+    before: "Month before",
+    after: "Month after",
+    opening: "Opening balance",
+    in: "In",
+    out: "Out",
+    closing: "Closing balance",
+    now: "Balance now",
+    changes: "Changes of the balance",
+    show: "Show",
+    filters: { all: "All", top_up: "Top-ups", calls: "Calls", adjustment: "Adjustments" },
+    kinds: { top_up: "Top-up", calls: "Calls", adjustment: "Adjustment by the operator", other: "Other" },
+    calls: (count: string, one: boolean) => `${count} ${one ? "call" : "calls"}`,
+    byDay:
+      "This month's calls are summed by the day alone, because there would be too many rows. Usage has the details.",
+    columns: { what: "What", time: "Time", amount: "Amount", balance: "Balance" },
+    nothing: "No change of the balance",
+    nothingHint: "Top-ups and calls of this month show up here.",
+  },
+})
