@@ -47,6 +47,26 @@ const settings = {
     description: "an address that begins with http:// or https://",
     default: "https://api.midtrans.com",
   }),
+  OTEL_SDK_DISABLED: Type.Boolean({ default: false }),
+  OTEL_EXPORTER_OTLP_PROTOCOL: Type.Union([Type.Literal("http/protobuf"), Type.Literal("http/json")], {
+    default: "http/protobuf",
+  }),
+  OTEL_EXPORTER_OTLP_COMPRESSION: Type.Union([Type.Literal("none"), Type.Literal("gzip")], { default: "none" }),
+  OTEL_EXPORTER_OTLP_TIMEOUT: milliseconds(10_000),
+  OTEL_BSP_SCHEDULE_DELAY: milliseconds(5_000),
+  OTEL_TRACES_SAMPLER: Type.Union(
+    [
+      Type.Literal("always_on"),
+      Type.Literal("always_off"),
+      Type.Literal("traceidratio"),
+      Type.Literal("parentbased_always_on"),
+      Type.Literal("parentbased_always_off"),
+      Type.Literal("parentbased_traceidratio"),
+    ],
+    { default: "parentbased_always_on" },
+  ),
+  OTEL_TRACES_SAMPLER_ARG: Type.Number({ minimum: 0, maximum: 1, default: 1 }),
+  OTEL_PROPAGATORS: Type.Union([Type.Literal("tracecontext"), Type.Literal("none")], { default: "tracecontext" }),
 } as const satisfies Record<string, TSchema>
 
 /** Variables that may be absent. */
@@ -75,6 +95,17 @@ const options = {
   SUPPORT_CONTACT: Type.String({
     pattern: "^(https://\\S+|[^\\s@]+@[^\\s@]+)$",
     description: "an e-mail address, or an address that begins with https://",
+  }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: Type.String({
+    pattern: "^https?://[^/?#@\\s]+(/[^?#\\s]*)?$",
+    description: "an address such as http://127.0.0.1:4318, without a user, a query and a fragment",
+  }),
+  OTEL_EXPORTER_OTLP_HEADERS: Type.String({
+    description: "headers as name=value, with commas between them, and anything else in a value as %XX",
+  }),
+  OTEL_SERVICE_NAME: text,
+  OTEL_RESOURCE_ATTRIBUTES: Type.String({
+    description: "attributes as name=value, with commas between them, and anything else in a value as %XX",
   }),
 } as const satisfies Record<string, TSchema>
 
@@ -107,21 +138,65 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   if (typeof largest === "number" && typeof memory === "number" && memory < LEAST_BODY_MEMORY * largest) {
     problems.push(`BODY_MEMORY_BYTES is ${memory}; it must be at least 16/7 of MAX_BODY_BYTES, which is ${largest}`)
   }
+  problems.push(...collectorProblems(values))
   if (problems.length > 0) return problems
   return { ...values, secret } as Config
 }
 
+/** What stands in a list is not told: one may be a key. */
+function collectorProblems(values: Readonly<Record<string, unknown>>): string[] {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = values
+  const lists = { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_RESOURCE_ATTRIBUTES: values["OTEL_RESOURCE_ATTRIBUTES"] }
+  const problems = Object.entries(lists).flatMap(([name, list]) =>
+    typeof list === "string" && pairsOf(list, name === "OTEL_EXPORTER_OTLP_HEADERS") === undefined
+      ? [`${name} cannot be read; allowed is ${options[name as keyof typeof lists].description}`]
+      : [],
+  )
+  if (typeof endpoint === "string" && !URL.canParse(endpoint))
+    problems.push(
+      `OTEL_EXPORTER_OTLP_ENDPOINT is ${JSON.stringify(endpoint)}; allowed is ${options.OTEL_EXPORTER_OTLP_ENDPOINT.description}`,
+    )
+  return problems
+}
+
+const PAIR = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z/-]+)\s*=([\x20-\x7e]*)$/
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+
+/** The pairs of a list in W3C Baggage's form without properties, as the OTLP exporter's specification has it; undefined when it is none. */
+export function pairsOf(list: string, asHeaders: boolean): Readonly<Record<string, string>> | undefined {
+  const pairs: Record<string, string> = {}
+  for (const each of list.split(",")) {
+    if (each.trim() === "") continue
+    const [, name = "", written = ""] = PAIR.exec(each) ?? []
+    const value = decoded(written.trim())
+    if (name === "" || value === undefined || /\p{Cc}/u.test(value)) return undefined
+    if (asHeaders && !(HEADER_NAME.test(name) && /^[\x20-\x7e]*$/.test(value))) return undefined
+    pairs[name] = value
+  }
+  return pairs
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
 function parse(schema: TSchema, found: string): unknown {
   if (schema.type === "integer") return /^\d{1,15}$/.test(found) ? Number(found) : found
+  if (schema.type === "number") return /^(\d{1,15}(\.\d{1,15})?|\.\d{1,15})$/.test(found) ? Number(found) : found
   if (schema.type === "boolean") return found === "true" || (found === "false" ? false : found)
   return found
 }
 
-/** What was found, without the password that an address may hold: it goes to a terminal and into logs. */
-const shown = (found: string): string => found.replace(/:\/\/[^/@]*@/, "://***@")
+/** What was found, without what an address may hold of passwords and keys: it goes to a terminal and into logs. */
+const shown = (found: string): string => found.replace(/:\/\/[^/@]*@/, "://***@").replace(/(:\/\/.*?[?#]).*/, "$1***")
 
 function allowed(schema: TSchema): string {
   if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`
+  if (schema.type === "number") return `a number from ${schema.minimum} to ${schema.maximum}`
   if (schema.type === "boolean") return "true, false"
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
   return schema.description ?? "any text"

@@ -1,7 +1,9 @@
 /** The configuration, read in this process (decisions §9). What the commands make of it is in test/processes/config.test.ts. */
 import { describe, expect, test } from "bun:test"
-import { readConfig } from "../src/config.ts"
+import { pairsOf, readConfig } from "../src/config.ts"
 import { covers } from "./contract/rows.ts"
+
+const endpoint = "an address such as http://127.0.0.1:4318, without a user, a query and a fragment"
 
 describe(covers("9.environment"), () => {
   const wrong: [name: string, found: string, allowed: string][] = [
@@ -21,6 +23,20 @@ describe(covers("9.environment"), () => {
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
     ["SUPPORT_CONTACT", "javascript:alert(1)", "an e-mail address, or an address that begins with https://"],
     ["SMTP_URL", "mail.example:25", "an address that begins with smtp:// or smtps://"],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", endpoint],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1", endpoint],
+    ["OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf, http/json"],
+    ["OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "none, gzip"],
+    ["OTEL_TRACES_SAMPLER_ARG", "1.1", "a number from 0 to 1"],
+    ["OTEL_TRACES_SAMPLER_ARG", "-0.1", "a number from 0 to 1"],
+    ["OTEL_TRACES_SAMPLER_ARG", "1e-3", "a number from 0 to 1"],
+    [
+      "OTEL_TRACES_SAMPLER",
+      "jaeger_remote",
+      "always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio",
+    ],
+    ["OTEL_PROPAGATORS", "b3", "tracecontext, none"],
+    ["OTEL_SDK_DISABLED", "yes", "true, false"],
     ["DATABASE_URL", "mysql://db", "an address that begins with postgres:// or postgresql://"],
   ]
   test.each(wrong)("%s=%s is told with what is allowed", (name, found, allowed) => {
@@ -36,6 +52,31 @@ describe(covers("9.environment"), () => {
     expect(problems).toEqual([
       'DATABASE_URL is "mysql://***@db/loket"; allowed is an address that begins with postgres:// or postgresql://',
     ])
+  })
+  test("what is in the collector's address or headers is not told", () => {
+    for (const [name, found] of [
+      ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://somebody:secret@collector"],
+      ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/?key=secret"],
+      ["OTEL_EXPORTER_OTLP_HEADERS", "Authorization=secret,no pair"],
+      ["OTEL_EXPORTER_OTLP_HEADERS", "Authorization=secret%0d%0aX-More: 1"],
+      ["OTEL_EXPORTER_OTLP_HEADERS", "Authorization=secret%ZZ"],
+      ["OTEL_EXPORTER_OTLP_HEADERS", "a name=secret"],
+      ["OTEL_RESOURCE_ATTRIBUTES", "deployment=secret%ff"],
+    ] as const) {
+      const problems = readConfig({ [name]: found })
+      expect(problems).toEqual([expect.stringMatching(new RegExp(`^${name} .*; allowed is `))])
+      expect(JSON.stringify(problems)).not.toContain("secret")
+    }
+  })
+  test("a list of pairs is read as it is written, with what is escaped in it", () => {
+    const list = " Authorization=Bearer%20a=b , x-team = models,empty=,"
+    expect(pairsOf(list, true)).toEqual({ Authorization: "Bearer a=b", "x-team": "models", empty: "" })
+    expect(pairsOf("team=m%C3%BCnchen", false)).toEqual({ team: "münchen" })
+    expect(pairsOf("team=m%C3%BCnchen", true)).toBeUndefined()
+    expect(readConfig({ OTEL_EXPORTER_OTLP_HEADERS: list, OTEL_TRACES_SAMPLER_ARG: ".01" })).toMatchObject({
+      OTEL_EXPORTER_OTLP_HEADERS: list,
+      OTEL_TRACES_SAMPLER_ARG: 0.01,
+    })
   })
   test("a variable that is unset or empty has its default", () => {
     const unset = readConfig({})

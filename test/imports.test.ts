@@ -28,7 +28,7 @@ const ranks: readonly (readonly string[])[] = [
   ["src/language", "src/systemd.ts"],
   ["src/search", "src/mail", "src/pdf"],
   ["src/catalogue", "src/wire", "src/simulator"],
-  ["src/upstream", "src/store", "src/bodies"],
+  ["src/upstream", "src/store", "src/bodies", "src/traces"],
   ["src/accounts", "src/payments"],
   ["src/reconciliation"],
   ["src/gateway"],
