@@ -58,6 +58,18 @@ const goals: readonly Goal[] = [
     figure: (of) => of("million", "plain", databaseCpu) / of("postgres", "plain", databaseCpu),
   },
   {
+    name: "plain, c = 64, 1 % of traces: CPU a call, × without",
+    goal: "< 1.03",
+    digits: 3,
+    figure: (of) => of("traced", "plain", cpu) / of("postgres", "plain", cpu),
+  },
+  {
+    name: "stream of 20, c = 64, 1 % of traces: CPU a call, × without",
+    goal: "< 1.03",
+    digits: 3,
+    figure: (of) => of("traced", "stream-20", cpu) / of("postgres", "stream-20", cpu),
+  },
+  {
     name: "one client, plain: added to the last byte, p50, ms",
     goal: "≤ 2",
     digits: 2,

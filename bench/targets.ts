@@ -148,6 +148,33 @@ const fresh: Start = async (options) => {
   return loket("Loket, PostgreSQL", child, await benchKey(child.url), postgres)
 }
 
+/** With a collector of traces that takes all that comes. */
+const tracing =
+  (ratio: number, title: string): Start =>
+  async (options) => {
+    const { postgres } = options
+    if (postgres === undefined) return NO_POSTGRES
+    const collector = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      async fetch(request) {
+        await request.arrayBuffer()
+        return new Response()
+      },
+    })
+    const child = await startGateway(models(options), {
+      DATABASE_URL: await postgres.create(),
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url.origin,
+      OTEL_TRACES_SAMPLER: "parentbased_traceidratio",
+      OTEL_TRACES_SAMPLER_ARG: String(ratio),
+    })
+    const stop = async () => {
+      await child.stop()
+      await collector.stop(true)
+    }
+    return loket(title, { ...child, stop }, await benchKey(child.url), postgres)
+  }
+
 /** The records are there before the gateway that is measured asks its first question. */
 const million: Start = async (options) => {
   const { postgres } = options
@@ -193,5 +220,15 @@ const embedded: Start = async (options) => {
   return loket("Loket, embedded", child, await benchKey(child.url), undefined)
 }
 
-export const targets = { backend, proxy, nginx, portkey, postgres: fresh, million, embedded } as const
+export const targets = {
+  backend,
+  proxy,
+  nginx,
+  portkey,
+  postgres: fresh,
+  million,
+  embedded,
+  traced: tracing(0.01, "Loket, 1 % of traces"),
+  "all-traced": tracing(1, "Loket, all traces"),
+} as const
 export type TargetName = keyof typeof targets

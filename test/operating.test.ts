@@ -14,7 +14,10 @@ async function scrape(env: Readonly<Record<string, string>> = {}): Promise<strin
 }
 
 // One shares its database with others, and one is alone with the embedded one.
-const scraped = { shared: await scrape(), alone: await scrape({ DATABASE_URL: "" }) }
+const scraped = {
+  shared: await scrape({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" }),
+  alone: await scrape({ DATABASE_URL: "" }),
+}
 /** By name, with its type. */
 const metrics = new Map(
   Object.values(scraped).flatMap((text) =>

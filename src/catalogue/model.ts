@@ -118,6 +118,8 @@ export interface Provider {
   readonly signing?: { readonly region: string } | undefined
   /** Sent with every call; they override the credentials that the gateway would send. */
   readonly headers: Readonly<Record<string, string>>
+  /** Its backends are told which trace a call is in (`traceparent`); otherwise they are not. */
+  readonly traceContext?: boolean | undefined
 }
 
 /** What the operator is known by at a provider. Its limits hold over all models that are asked with it. */

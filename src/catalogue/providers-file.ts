@@ -8,7 +8,7 @@ import { type KeySeed, ProvidersSchema, type ProviderSeed } from "./schema.ts"
 export function providersOf(file: string, entries: readonly ProviderSeed[]): readonly Provider[] | CatalogueProblem[] {
   const providers = new Map<string, Provider>()
   const problems = entries.flatMap((entry) => {
-    const { id, label, headers = {}, auth, region } = entry
+    const { id, label, headers = {}, auth, region, trace_context: traceContext } = entry
     const at = { file, entry: `provider ${shown(id)}` }
     const baseUrl = entry.base_url.replace(/\/+$/, "")
     const credentials = credentialsOf(entry)
@@ -22,7 +22,7 @@ export function providersOf(file: string, entries: readonly ProviderSeed[]): rea
     ]
     if (!Array.isArray(credentials)) {
       const signing = auth === "sigv4" && region !== undefined ? { region } : undefined
-      providers.set(id, { id, label, baseUrl, credentials: credentials.all, signing, headers })
+      providers.set(id, { id, label, baseUrl, credentials: credentials.all, signing, headers, traceContext })
     }
     return found.map((problem) => ({ ...at, ...problem }))
   })

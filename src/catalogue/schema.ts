@@ -154,6 +154,7 @@ const ProviderEntry = object({
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ description: "a text" }), { description: "an object of texts" }),
   ),
+  trace_context: Type.Optional(flag),
 })
 
 export const ProvidersSchema = object({

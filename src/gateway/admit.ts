@@ -4,6 +4,7 @@
  */
 import type { HoldReply } from "../../actors/account.ts"
 import type { Soon } from "../../actors/kernel/actor.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
@@ -27,10 +28,17 @@ export interface AdmittedCall {
   readonly requestId: string
   readonly caller: Caller
   readonly asked: { readonly request: ModelRequest; readonly weight: InputWeight }
+  readonly trace: TracedAdmission | undefined
   /** Whoever leaves while it waits gives up its place. */
   readonly hasLeft: boolean
   /** Run when the client leaves. */
   whenLeft: (() => void) | undefined
+}
+
+/** Hears of a sampled call's admissions. */
+export interface TracedAdmission {
+  admitting(offer: Offer): void
+  admitted(refusal?: Failure): void
 }
 
 interface AdmissionTerms {
@@ -101,8 +109,10 @@ export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admiss
     rates: offer.price.rates,
     loop: request.webSearch && SEARCH_LOOP,
   })
+  call.trace?.admitting(offer)
   const refused = (failure: Failure): Failure => {
     releaseMoney(ports, terms)
+    call.trace?.admitted(failure)
     return failure
   }
 
@@ -135,6 +145,7 @@ export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admiss
     return refused(place instanceof Failure ? place : noRoom())
   }
   const answerLimit = affordableLimit(hold, quoted)
+  call.trace?.admitted()
   return new Admission(ports, terms, { hold, leaseId, starts: reserved.starts, answerLimit, reservedTokens: tokens })
 }
 
@@ -158,11 +169,20 @@ export const noRoom = (): Failure => new Failure("gateway.capacity", { retryAfte
 const MANY_REFUSALS = 100
 const REFUSAL_PACE_MS = 1_000
 
-/** How long to wait before a refusal is said: an account whose calls come again at once, each time, hears it a second later. */
-export function refusalWaitMs({ refusals }: GatewayPorts, accountId: string, { code }: Failure): number {
-  if (code !== "gateway.capacity") return 0
+/** Says a refusal; an account whose calls come again at once, each time, hears it a second later. */
+export function refuse(call: RefusedCall, failure: Failure): void {
+  const { refusals, clock } = call.ports
+  const { accountId } = call.caller.record
+  const say = () => call.receive({ type: "refused", failure })
+  if (failure.code !== "gateway.capacity") return say()
   refusals.add(accountId, 1)
-  return refusals.by(accountId) > MANY_REFUSALS ? REFUSAL_PACE_MS : 0
+  if (refusals.by(accountId) <= MANY_REFUSALS) return say()
+  void sleep(clock, REFUSAL_PACE_MS).then(say)
+}
+
+interface RefusedCall extends Pick<AdmittedCall, "caller"> {
+  readonly ports: Pick<GatewayPorts, "refusals" | "clock">
+  receive(event: { readonly type: "refused"; readonly failure: Failure }): void
 }
 
 /** Fewer tokens than any body of so many bytes has, unless it is all images. */

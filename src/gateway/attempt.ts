@@ -49,7 +49,8 @@ export interface Failed {
 /** What a try needs of its call. */
 export interface TriedCall extends Relayed {
   readonly requestId: string
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing">
+  readonly trace: TracedAttempts | undefined
   readonly timeouts: Timeouts
   readonly clientHeaders: Headers
   readonly asked: { readonly requestBytes: number }
@@ -59,9 +60,17 @@ export interface TriedCall extends Relayed {
   relay: Relay | undefined
 }
 
+/** Hears of a sampled call's tries. */
+export interface TracedAttempts {
+  attempting(turn: Turn): void
+  responded(status: number): void
+  attempted(end: End): void
+  header(): string | undefined
+}
+
 /** What more than one try needs of its call. */
 export interface RetriedCall extends TriedCall {
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "random">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random">
   /** The client is there, so that another try, turn or model is of use to it. */
   readonly isWanted: boolean
   /** Tries of the model that is asked now, of all turns beyond the first of each. */
@@ -106,11 +115,13 @@ export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   const { offer, member } = turn.candidate
   const watch = ports.health.watch(member.upstream.provider, offer.model.id)
   timeouts.wait()
+  call.trace?.attempting(turn)
   const end = await forward(call, turn, () => {
     watch.content()
     call.content()
   })
   timeouts.rest()
+  call.trace?.attempted(end)
   watch.ended(end, timeouts.reason === "stopped")
   return end
 }
@@ -125,12 +136,15 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
   const body = encoding instanceof Promise ? await encoding : encoding
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = timeouts
+  const { backend } = member
+  const traceParent = backend.provider.traceContext ? ports.tracing?.header(call.trace, clientHeaders) : undefined
   const response = await send(
-    { backend: member.backend, format: exchange.backend, path: asked.path, body, clientHeaders, signal },
+    { backend, format: exchange.backend, path: asked.path, body, clientHeaders, traceParent, signal },
     ports,
   )
   if (!(response instanceof Response)) return failed(withNumbers(timeouts.explain(response), turn))
   timeouts.heard()
+  call.trace?.responded(response.status)
   const { request } = turn
   const view: AnswerView = {
     model: offer.model.id,

@@ -8,7 +8,7 @@ import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { Admission } from "./admit.ts"
 import type { End } from "./attempt.ts"
-import type { GatewayPorts } from "./ports.ts"
+import type { FinishedCall, GatewayPorts } from "./ports.ts"
 import type { Marker } from "./candidates.ts"
 import * as settling from "./settle.ts"
 import type { CallEvent, State } from "./states.ts"
@@ -26,8 +26,15 @@ export interface BookedCall {
   readonly elapsedMs: number
   readonly member: string | undefined
   readonly isAlerted: boolean
+  readonly trace: TracedBooking | undefined
   readonly state: State
   receive(event: CallEvent): void
+}
+
+/** Hears of a sampled call's settlement. */
+export interface TracedBooking {
+  committing(): void
+  finished(call: FinishedCall): void
 }
 
 export class Booking {
@@ -102,6 +109,7 @@ export class Booking {
     this.#bill = bill
     const answered = (settled: Settled | Failure) =>
       this.#call.receive(settled instanceof Failure ? { type: "not-settled" } : { type: "settled", settled })
+    this.#call.trace?.committing()
     void ports.actors.ledger.settle(settling.settlement(this.#billed(), bill.record)).then(answered)
   }
 
@@ -157,7 +165,9 @@ export class Booking {
     const { requestId, accountId, keyId, endpoint } = this.#opening
     const { tokens } = this.#billOf()
     const alert = this.#call.isAlerted
-    this.#call.ports.finished({ requestId, accountId, keyId, endpoint, record, tokens, durable, alert })
+    const finished = { requestId, accountId, keyId, endpoint, record, tokens, durable, alert }
+    this.#call.ports.finished(finished)
+    this.#call.trace?.finished(finished)
   }
 }
 

@@ -9,6 +9,7 @@ import type { ClientSide } from "../wire/format.ts"
 import { affordsBody, affordsInput } from "./admit.ts"
 import type { Answer } from "./answering.ts"
 import { authenticate, type Caller, rateHeaders } from "./authenticate.ts"
+import { type CallTrace, traceCall } from "./call-trace.ts"
 import { candidates, type Chain, fallbackOf } from "./candidates.ts"
 import type { StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -28,9 +29,12 @@ export async function call(
   connection?: StreamConnection,
 ): Promise<Response | Failure> {
   if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
+  const startedAt = ports.clock.now()
   const caller = await authenticate(ports.actors, request.headers)
   if (caller instanceof Failure) return caller
-  const answer = await answered({ ports, format, request, requestId, caller, connection })
+  const trace = traceCall(ports.tracing, format, request, { requestId, startedAt })
+  const answer = await answered({ ports, format, request, requestId, caller, connection, trace })
+  trace?.answered(answer)
   const view = await ports.actors.keys.view(caller.keyHash)
   const rates = view instanceof Failure ? {} : rateHeaders(view)
   if (answer instanceof Failure) return answer.withHeaders(rates)
@@ -44,6 +48,7 @@ interface Received {
   readonly requestId: string
   readonly caller: Caller
   readonly connection: StreamConnection | undefined
+  readonly trace: CallTrace | undefined
 }
 
 /** What was taken for the call is given back when it is over. */
@@ -110,13 +115,14 @@ async function chainOf({ ports, request, requestId, caller }: Received, asked: W
 }
 
 function underWay(
-  { ports, format, request, requestId, caller, connection }: Received,
+  { ports, format, request, requestId, caller, connection, trace }: Received,
   asked: Weighed,
   chain: Chain,
   release: () => void,
 ): Promise<Answer | Failure> {
   const clientHeaders = request.headers
-  const call = new Call({ ports, format, requestId, caller, asked, chain, clientHeaders, connection, release })
+  trace?.asked(asked)
+  const call = new Call({ ports, format, requestId, caller, asked, chain, clientHeaders, connection, trace, release })
   if (request.signal.aborted) call.leave()
   request.signal.addEventListener("abort", () => call.leave())
   call.begin()

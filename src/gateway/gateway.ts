@@ -32,6 +32,7 @@ export interface GatewayParts extends Pick<
   | "endUserSecret"
   | "largeBodies"
   | "withdrawals"
+  | "tracing"
   | "finished"
   | "alerted"
   | "crashed"
@@ -111,6 +112,7 @@ export class Gateway {
       clock,
       fetch,
       withdrawals: parts.withdrawals,
+      tracing: parts.tracing,
       finished: parts.finished,
       alerted: parts.alerted,
       crashed: parts.crashed,

@@ -10,6 +10,7 @@ import type { PdfReader } from "../pdf/reader.ts"
 import type { Search } from "../search/searx.ts"
 import type { Fetch } from "../upstream/client.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
+import type { Tracing } from "../traces/tracing.ts"
 import type { Backends } from "../upstream/providers.ts"
 import type { Actors } from "./actors.ts"
 import type { BackendHealth } from "./backend-health.ts"
@@ -68,6 +69,8 @@ export interface GatewayPorts {
   readonly pdfs: PdfReader
   /** How backends have done. */
   readonly health: BackendHealth
+  /** Undefined without a collector of traces. */
+  readonly tracing: Tracing | undefined
   readonly finished: (call: FinishedCall) => void
   /** A backend refused our credentials or our configuration, which no retry mends. */
   readonly alerted: (alert: BackendAlert) => void

@@ -13,7 +13,7 @@ import type { Weighed } from "./weigh.ts"
 
 /** What routing needs of its call. */
 export interface RoutedCall extends LoopedCall {
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "random" | "search">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random" | "search">
   readonly asked: Weighed
   readonly markers: Marker[]
   /** Who is asked, or was asked last. */

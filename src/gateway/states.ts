@@ -110,15 +110,22 @@ export function next(state: State, event: CallEvent["type"]): State {
   return to
 }
 
+/** Hears of each event after its turn, and of the state that it led to. */
+interface Watcher {
+  heard(event: CallEvent, state: State): void
+}
+
 /** Takes one event after the other: what an event brings about in its turn waits for the end of it. */
 export class Turns {
   readonly #turn: (event: CallEvent, before: State) => void
+  readonly #watcher: Watcher | undefined
   readonly #events: CallEvent[] = []
   #isTaking = false
   #state: State = "waiting"
 
-  constructor(turn: (event: CallEvent, before: State) => void) {
+  constructor(turn: (event: CallEvent, before: State) => void, watcher?: Watcher) {
     this.#turn = turn
+    this.#watcher = watcher
   }
 
   get state(): State {
@@ -134,6 +141,7 @@ export class Turns {
         const before = this.#state
         this.#state = next(before, now.type)
         this.#turn(now, before)
+        this.#watcher?.heard(now, this.#state)
       } catch (error) {
         this.#events.unshift({ type: "crashed", error })
       }

@@ -3,14 +3,15 @@
  * ledger, a timer) is begun here and comes back as an event; states.ts says what each makes of the state. Nothing is said to
  * the client before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
  */
-import { sleep, type Timer } from "../../actors/kernel/clock.ts"
+import type { Timer } from "../../actors/kernel/clock.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Admission, admit, type AdmittedCall, noRoom, refusalWaitMs } from "./admit.ts"
+import { type Admission, admit, type AdmittedCall, noRoom, refuse } from "./admit.ts"
 import { type Answer, Answering, type AnsweringParts } from "./answering.ts"
 import type { End } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
 import { type BookedCall, Booking } from "./booking.ts"
+import type { CallTrace } from "./call-trace.ts"
 import type { Candidate, Chain, Marker } from "./candidates.ts"
 import type { Outbox } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -27,6 +28,7 @@ export interface CallParts extends AnsweringParts {
   readonly asked: Weighed
   readonly chain: Chain
   readonly clientHeaders: Headers
+  readonly trace: CallTrace | undefined
   /** Run when the call is over. */
   readonly release: () => void
 }
@@ -37,6 +39,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   readonly caller: Caller
   readonly asked: Weighed
   readonly clientHeaders: Headers
+  readonly trace: CallTrace | undefined
   readonly outbox: Outbox
   readonly markers: Marker[] = []
   /** The whole answer, or the head of a stream. */
@@ -51,7 +54,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   readonly #answering: Answering
   readonly #openedAt: number
   readonly #startedAt: number
-  readonly #turns = new Turns((event, before) => this.#onEvent(event, before))
+  readonly #turns: Turns
   #booking: Booking | undefined
   #timeouts: Timeouts | undefined
   /** Undefined until the ledger has said whether the opening is durable. */
@@ -67,6 +70,8 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.caller = parts.caller
     this.asked = parts.asked
     this.clientHeaders = parts.clientHeaders
+    this.trace = parts.trace
+    this.#turns = new Turns((event, before) => this.#onEvent(event, before), parts.trace)
     this.#openedAt = this.ports.clock.now()
     this.#startedAt = this.ports.clock.monotonic()
     this.#answering = new Answering(parts, this)
@@ -202,14 +207,10 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   }
 
   #onAdmission(admitted: Admission | Failure): void {
-    const refused = (failure: Failure) => this.receive({ type: "refused", failure })
-    if (admitted instanceof Failure) {
-      const waitMs = refusalWaitMs(this.ports, this.caller.record.accountId, admitted)
-      if (waitMs > 0) void sleep(this.ports.clock, waitMs).then(() => refused(admitted))
-      else refused(admitted)
-    } else if (this.hasLeft || this.ports.draining.aborted) {
+    if (admitted instanceof Failure) refuse(this, admitted)
+    else if (this.hasLeft || this.ports.draining.aborted) {
       admitted.release()
-      refused(noRoom())
+      this.receive({ type: "refused", failure: noRoom() })
       // In the same turn, so that a drain that has begun sees every call.
     } else this.receive({ type: "admitted", admission: admitted })
   }
@@ -234,10 +235,9 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
 
   /** A client that goes away leaves its backend to be read on for a while, and no longer. */
   #onClientLeft(before: State): void {
-    const { clock, limits } = this.ports
     this.whenLeft?.()
     if (this.state === "draining" && before !== "draining")
-      this.#drain = clock.after(limits.drainLeftMs, () => this.stop())
+      this.#drain = this.ports.clock.after(this.ports.limits.drainLeftMs, () => this.stop())
   }
 
   #onEnded(end: End, before: State): void {

@@ -6,6 +6,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client"
 import type { GateLoad } from "../store/gate.ts"
 import type { ProcessSign } from "../store/process-signs.ts"
 import type { BodyBytes } from "../gateway/read-body.ts"
+import type { Tracing } from "../traces/tracing.ts"
 import type { Descriptors } from "./descriptors.ts"
 
 export interface Watched {
@@ -18,6 +19,8 @@ export interface Watched {
   readonly pools: Readonly<Record<string, { readonly load: GateLoad }>>
   /** Calls that were withdrawn, and are kept on the local disk because the database does not have them yet. */
   readonly withdrawalsKept: () => number
+  /** Undefined without a collector of traces. */
+  readonly tracing: Pick<Tracing, "counts" | "waiting"> | undefined
   /** What is held of request bodies. */
   readonly bodies: Pick<BodyBytes, "held" | "total">
 }
@@ -89,7 +92,7 @@ export function watchEventLoop(registry: Registry): { stop(): void } {
 }
 
 export function watchProcess(registry: Registry, watched: Watched): void {
-  const { descriptors, processes, redoBytes, pools, withdrawalsKept, bodies } = watched
+  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, bodies } = watched
   gauge(registry, "process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
     const { rss, heapUsed, external } = process.memoryUsage()
     set({ kind: "resident" }, rss)
@@ -111,6 +114,7 @@ export function watchProcess(registry: Registry, watched: Watched): void {
   gauge(registry, "withdrawals_kept", "Withdrawn calls on disk that the database does not have yet.", [], (set) =>
     set({}, withdrawalsKept()),
   )
+  if (tracing !== undefined) watchTraces(registry, tracing)
   watchPools(registry, pools)
   if (redoBytes !== undefined)
     gauge(registry, "embedded_redo_bytes", "The log that a start would have to read again.", [], async (set) => {
@@ -118,6 +122,13 @@ export function watchProcess(registry: Registry, watched: Watched): void {
       if (bytes !== undefined) set({}, bytes)
     })
   if (processes !== undefined) watchProcesses(registry, processes)
+}
+
+function watchTraces(registry: Registry, tracing: Pick<Tracing, "counts" | "waiting">): void {
+  counter(registry, "trace_spans", "Spans of sampled calls, by what became of them.", ["outcome"], (add) => {
+    for (const [outcome, count] of Object.entries(tracing.counts)) add({ outcome }, count)
+  })
+  gauge(registry, "trace_spans_waiting", "Spans that wait for the collector.", [], (set) => set({}, tracing.waiting))
 }
 
 function watchPools(registry: Registry, pools: Watched["pools"]): void {

@@ -48,7 +48,7 @@ export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
-  told: Pick<GatewayPorts, "finished" | "alerted">,
+  told: Pick<GatewayPorts, "finished" | "alerted" | "tracing">,
 ): Promise<{ readonly gateway: Gateway; readonly withdrawals: WithdrawalFiles; readonly stop: () => Promise<void> }> {
   const { config, log, backends, fatal } = options
   const { database, process } = store

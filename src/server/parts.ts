@@ -29,6 +29,7 @@ import { openStore, type Store } from "../store/open.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { signUpStore } from "../store/sign-ups.ts"
 import { storedCatalogue } from "../store/stored-catalogue.ts"
+import { openTracing } from "../traces/tracing.ts"
 import { openGateway, type ServerOptions } from "./gateway.ts"
 
 export interface Parts {
@@ -58,11 +59,17 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const stored = await storedCatalogue(database, options.catalogueFile)
   const catalogue = new LiveCatalogue(stored)
   const events = new Events()
+  const tracing = openTracing(config, {
+    processId: store.process.id,
+    random: Math.random,
+    failed: (problem) => log.warn("traces not sent", { ...problem }),
+  })
   const {
     gateway,
     withdrawals,
     stop: stopGateway,
   } = await openGateway(options, store, catalogue, {
+    tracing,
     finished(call) {
       log.info("call", callFields(call))
       metrics.finished(call)
@@ -103,6 +110,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     descriptors,
     bodies,
     withdrawalsKept: () => withdrawals.waiting,
+    tracing,
     pools: { shared: database, ledger: store.ledgerDatabase },
     processes: embedded ? undefined : () => processSigns(database),
     redoBytes: embedded ? () => redoBytes(database) : undefined,
@@ -124,6 +132,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
       metrics.stop()
       await stopGateway()
       await notices?.stop()
+      await tracing?.stop()
     },
   }
 }

@@ -23,6 +23,8 @@ export interface UpstreamCall {
   readonly body: JsonObject | WrittenBody
   /** The client's headers, of which only an allow-list travels. */
   readonly clientHeaders: Headers
+  /** Undefined where the backend is not told which trace it is in. */
+  readonly traceParent: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -170,12 +172,13 @@ async function signedFor(
 const prepared = new WeakMap<Backend, Map<Manner, Headers>>()
 
 /** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
-function headersFor({ backend, format, clientHeaders }: UpstreamCall): Headers {
+function headersFor({ backend, format, clientHeaders, traceParent }: UpstreamCall): Headers {
   const known = prepared.get(backend)?.get(format)
   const fixed = known ?? fixedHeaders(backend, format)
   if (known === undefined) prepared.set(backend, new Map(prepared.get(backend)).set(format, fixed))
-  if (format !== "messages" && backend.signing === undefined) return fixed
+  if (format !== "messages" && backend.signing === undefined && traceParent === undefined) return fixed
   const headers = new Headers(fixed)
+  if (traceParent !== undefined) headers.set("traceparent", traceParent)
   if (format !== "messages") return headers
   const own = Object.keys(backend.provider.headers).map((name) => name.toLowerCase())
   const version = clientHeaders.get("anthropic-version")

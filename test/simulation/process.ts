@@ -225,6 +225,7 @@ export class SimulatedProcess {
       processId: this.id,
       store: this.#store(),
       share: () => this.#books.share(this.id),
+      tracing: undefined,
       withdrawals: this.#disk.withdrawals(this.clock),
       ledgerStore: { commit: (batch, patient) => this.#commit(batch, patient) },
       catalogue: new LiveCatalogue(this.#catalogue),
