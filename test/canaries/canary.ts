@@ -29,6 +29,8 @@ export const detectors = {
   ledger: ["test", "test/actors/ledger.test.ts"],
   leases: ["test", "test/actors/leased-purse.test.ts"],
   servers: ["test", "test/store/servers.test.ts"],
+  traces: ["test", "test/gateway/traces.test.ts", "-t", "holds nothing|hangs"],
+  "a collector": ["test", "test/traces/collector.test.ts", "-t", "end of the process"],
   "a backup": ["test", "--path-ignore-patterns=none", "./test/processes/backup-command.test.ts", "-t", "a slow copy"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const

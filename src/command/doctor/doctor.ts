@@ -10,6 +10,7 @@ import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 import { machine, ports } from "./machine.ts"
 import { providerFindings } from "./providers.ts"
 import { mail, misspelt, searching, settings, unreadable } from "./settings.ts"
+import { traces } from "./traces.ts"
 
 export const doctorCommand = () =>
   command("doctor", {
@@ -51,6 +52,7 @@ async function diagnose(environment: Readonly<Record<string, string | undefined>
     machine: Promise.all([ports(config), machine(config)]).then((found) => found.flat()),
     mail: mail(config),
     search: searching(config),
+    traces: traces(config, environment),
   }
   const found = await Promise.all(
     Object.entries(checks).map(async ([place, check]): Promise<[string, readonly Finding[]]> => {
