@@ -284,6 +284,35 @@ describe("filters", () => {
   })
 })
 
+describe("the search", () => {
+  test("opens the call of a request id that is typed or pasted, whatever stands around it and whatever is filtered", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage?days=1&model=none")
+    const field = visit.page.getByLabel("Find a request ID")
+    await field.fill(` X-Request-Id: "${answered}" `)
+    await visit.page.keyboard.press("Enter")
+    await drawer(visit).getByRole("table").waitFor()
+    expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered)
+    await visit.page.keyboard.press("Escape")
+    await drawer(visit).waitFor({ state: "hidden" })
+    await field.evaluate((element, text) => {
+      const clipboardData = new DataTransfer()
+      clipboardData.setData("text", text)
+      element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }))
+    }, `request_id=${answered},`)
+    await drawer(visit).getByRole("table").waitFor()
+  })
+
+  test("says what an id looks like", async () => {
+    await using visit = await world.visit({ person })
+    await visit.open("/usage")
+    await visit.page.getByLabel("Find a request ID").fill("hello")
+    await visit.page.getByRole("button", { name: "Find", exact: true }).click()
+    await visit.page.getByText("A request ID begins with req_").waitFor()
+    await visit.expectAccessible()
+  })
+})
+
 describe("the chart", () => {
   test("is there as a table, a row for each day and a column for each group", async () => {
     await using visit = await world.visit({ person })

@@ -1,10 +1,11 @@
 /** What was spent on: sums over time, their parts, and every call with its receipt. It follows calls live. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Download, X } from "lucide-react"
+import { Download, Search as SearchIcon, X } from "lucide-react"
+import { useState } from "react"
 import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
-import { Button, DownloadLink } from "../../components/button.tsx"
+import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
-import { SelectField } from "../../components/form.tsx"
+import { formText, SelectField, TextField } from "../../components/form.tsx"
 import { DateRange } from "../../components/date-range.tsx"
 import { Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
@@ -33,6 +34,7 @@ export default function UsagePage() {
         </DownloadLink>
       }
     >
+      <Search open={addressed.open} />
       <Filters {...addressed} />
       {canBeSummed(view) && <Sums {...addressed} />}
       <Calls {...addressed} />
@@ -57,6 +59,48 @@ function Sums({ view, change }: ReturnType<typeof useView>) {
       <ChartCard view={view} change={change} series={data} staleOf={staleOf} />
       <Breakdown view={view} change={change} />
     </>
+  )
+}
+
+/** A request id, as clients log it or paste it: with its header's name, quotes, or a line around it. */
+const REQUEST_ID = /req_[A-Za-z0-9_-]{1,60}/
+
+/** Finds one call, whatever the range and the filters. */
+function Search({ open }: Pick<AddressedView, "open">) {
+  const text = useUsageText()
+  const [isWrong, setWrong] = useState(false)
+  const find = (typed: string): boolean => {
+    const [id] = REQUEST_ID.exec(typed) ?? []
+    if (id !== undefined) open(id)
+    return id !== undefined
+  }
+  return (
+    <form
+      className="usage-search"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault()
+        setWrong(!find(formText(new FormData(event.currentTarget), "request")))
+      }}
+    >
+      <TextField
+        label={text.find}
+        name="request"
+        placeholder="req_…"
+        autoComplete="off"
+        spellCheck={false}
+        error={isWrong ? text.findWrong : undefined}
+        onChange={() => setWrong(false)}
+        onPaste={(event) => {
+          if (find(event.clipboardData.getData("text"))) event.preventDefault()
+        }}
+        after={
+          <IconButton type="submit" size="small" label={text.findNow}>
+            <SearchIcon />
+          </IconButton>
+        }
+      />
+    </form>
   )
 }
 
