@@ -1,4 +1,5 @@
 /** What an operator does to an account: adjusting its balance, freezing and unfreezing it. */
+import { nanoid } from "nanoid"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
@@ -37,7 +38,7 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
   const operatorText = useOperatorText()
   const format = useFormat()
   const { language } = useLanguage()
-  const [key] = useState(() => crypto.randomUUID())
+  const [key] = useState(() => nanoid())
   const { values, set, sent, send } = useDraft<AdjustmentDraft>({
     direction: "credit",
     amount: "",
@@ -53,11 +54,13 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
   const size = parseRupiah(values.amount, language)
   const amount = size === undefined ? undefined : isCredit ? size : -size
   const amountError =
-    amount === undefined || amount === 0n || amount > BigInt(Number.MAX_SAFE_INTEGER)
+    amount === undefined || amount === 0n
       ? text.amountWrong
-      : balance + amount < 0n
-        ? text.amountTooMuch
-        : undefined
+      : balance + amount > BigInt(Number.MAX_SAFE_INTEGER)
+        ? text.amountTooLarge
+        : balance + amount < 0n
+          ? text.amountTooMuch
+          : undefined
   const reason = values.reason.trim()
   const act = isCredit ? text.creditAct : text.debitAct
   return (
