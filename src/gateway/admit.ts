@@ -15,7 +15,9 @@ import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { LARGE_BODY_BYTES } from "../wire/body.ts"
 import type { Caller } from "./authenticate.ts"
+import type { Candidate } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
+import type { Seat } from "./tries.ts"
 import type { InputWeight } from "./weigh.ts"
 
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
@@ -41,12 +43,9 @@ export interface TracedAdmission {
   admitted(refusal?: Failure): void
 }
 
-interface AdmissionTerms {
+type AdmissionTerms = {
   readonly call: AdmittedCall
-  readonly offer: Offer
-  /** The smallest answer limit that the model's backend takes; a client's smaller one is paid for as this. */
-  readonly leastAnswerTokens: number
-}
+} & Pick<Candidate, "offer" | "tries" | "leastAnswerTokens">
 
 /** What a call has taken. */
 export class Admission {
@@ -60,12 +59,13 @@ export class Admission {
   readonly reservedTokens: number
   readonly #ports: Ports
   readonly #terms: AdmissionTerms
+  #seat: Seat
   #ended = false
 
   constructor(
     ports: Ports,
     terms: AdmissionTerms,
-    taken: Pick<Admission, "hold" | "leaseId" | "starts" | "answerLimit" | "reservedTokens">,
+    taken: Pick<Admission, "hold" | "leaseId" | "starts" | "answerLimit" | "reservedTokens" | "seat">,
   ) {
     this.#ports = ports
     this.#terms = terms
@@ -75,12 +75,26 @@ export class Admission {
     this.starts = taken.starts
     this.answerLimit = taken.answerLimit
     this.reservedTokens = taken.reservedTokens
+    this.#seat = taken.seat
+  }
+
+  /** Who of the model's pool is asked, or was asked last. */
+  get seat(): Seat {
+    return this.#seat
+  }
+
+  /** Another member is asked from now on. */
+  moveTo(seat: Seat): void {
+    this.#seat.leave()
+    this.#seat = seat
+    if (this.#ended) seat.leave()
   }
 
   /** The money was settled with the actors; only the slots are still to be given back. */
   settled(): void {
     if (this.#ended) return
     this.#ended = true
+    this.#seat.leave()
     freeSlots(this.#ports, this.#terms)
   }
 
@@ -132,21 +146,26 @@ export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admiss
   const { hold, leaseId } = held
   if (reserved.hold !== undefined && hold < reserved.hold) actors.keys.trim(keyHash, requestId, hold)
 
-  // A slot of the model, then one of the gateway, within one wait. Once it is admitted, a client that leaves is drained, and
-  // keeps its slots until then.
+  // A slot of the model, one of the gateway, and a seat at a member of the model's pool, within one wait. Once it is admitted, a
+  // client that leaves is drained, and keeps its slots until then.
   call.whenLeft = () => freeSlots(ports, terms)
   const slotCaller = { requestId, accountId: record.accountId, keyId: record.keyId }
   const until = clock.monotonic() + limits.capacityWaitMs
   const slot = await actors.models.acquire(model.id, slotCaller, limits.capacityWaitMs)
   const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
+  const isIn = !isFull(place) && !call.hasLeft
+  const taking = isIn ? terms.tries.take(tokens, until - clock.monotonic(), () => call.hasLeft) : undefined
+  const seat = taking instanceof Promise ? await taking : taking
   call.whenLeft = undefined
-  if (isFull(place) || call.hasLeft) {
+  if (seat === undefined || call.hasLeft) {
+    seat?.leave()
     freeSlots(ports, terms)
     return refused(place instanceof Failure ? place : noRoom())
   }
   const answerLimit = affordableLimit(hold, quoted)
+  const { starts } = reserved
   call.trace?.admitted()
-  return new Admission(ports, terms, { hold, leaseId, starts: reserved.starts, answerLimit, reservedTokens: tokens })
+  return new Admission(ports, terms, { hold, leaseId, starts, answerLimit, reservedTokens: tokens, seat })
 }
 
 /** Right also where nothing was held yet, or where nobody knows whether it was. */

@@ -1,28 +1,27 @@
 /**
  * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
- * fault; and tries with back-off (decisions §7). Times in milliseconds.
+ * fault. Times in milliseconds.
  */
-import { sleep } from "../../actors/kernel/clock.ts"
 import { bounded } from "../../actors/money/bounds.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import type { Offer } from "../catalogue/live.ts"
 import { type JsonObject, isObject, present } from "../language/json.ts"
 import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
 import { readText } from "../upstream/body.ts"
+import type { Member } from "../upstream/providers.ts"
 import { brokenFault, connectionFault, type Fault, overlongFault, send } from "../upstream/client.ts"
 import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
+import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
 import { readEvents } from "./backend-events.ts"
-import type { Candidate } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Relay, type Relayed } from "./relay.ts"
 import type { Timeouts } from "./timeouts.ts"
-
-const MAX_ATTEMPTS = 3
-const BACK_OFF_MS = 200
+import type { Seat } from "./tries.ts"
 
 /** How the backend's part of a call ended. */
 export type End = Answered | Failed
@@ -49,6 +48,8 @@ export interface Failed {
 /** What a try needs of its call. */
 export interface TriedCall extends Relayed {
   readonly requestId: string
+  /** What the call holds now, and whom it asks. */
+  readonly admission: { readonly seat: Seat }
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing">
   readonly trace: TracedAttempts | undefined
   readonly timeouts: Timeouts
@@ -62,73 +63,46 @@ export interface TriedCall extends Relayed {
 
 /** Hears of a sampled call's tries. */
 export interface TracedAttempts {
-  attempting(turn: Turn): void
+  attempting(turn: Turn, member: Member): void
   responded(status: number): void
   attempted(end: End): void
   header(): string | undefined
 }
 
-/** What more than one try needs of its call. */
-export interface RetriedCall extends TriedCall {
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random">
-  /** The client is there, so that another try, turn or model is of use to it. */
-  readonly isWanted: boolean
-  /** Tries of the model that is asked now, of all turns beyond the first of each. */
-  attempts: number
-}
-
-/** What is asked of which backend. */
+/** What is asked of a model, and in which words. */
 export interface Turn {
   readonly request: ModelRequest
-  readonly candidate: Candidate
+  readonly offer: Offer
+  readonly exchange: Exchange
   /** The answer limit to forward, in tokens. */
   readonly answerLimit: number
 }
 
-/**
- * Tries with back-off until there is an answer, something of it was committed, or more tries are of no use. `onFailed` hears of
- * each try that failed.
- */
-export async function retried(
-  once: () => Promise<End>,
-  call: RetriedCall,
-  onFailed?: (end: Failed) => void,
-): Promise<End> {
-  for (let tries = 1; ; tries++) {
-    const end = await once()
-    if (end.kind === "failed") onFailed?.(end)
-    if (end.kind === "answered" || end.committed || tries === MAX_ATTEMPTS) return end
-    const { retryAfterMs } = end.fault
-    if (retryAfterMs === undefined || !call.isWanted) return end
-    // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
-    const backOff = call.ports.random() * BACK_OFF_MS * 2 ** (tries - 1)
-    const waitMs = Math.max(backOff, retryAfterMs)
-    if (waitMs >= call.timeouts.startLeftMs) return end
-    await sleep(call.ports.clock, waitMs)
-    if (!call.isWanted) return end
-    call.attempts++
-  }
-}
-
 export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   const { timeouts, ports } = call
-  const { offer, member } = turn.candidate
-  const watch = ports.health.watch(member.upstream.provider, offer.model.id)
+  const { seat } = call.admission
+  const watch = ports.health.watch(seat.member.upstream.provider, turn.offer.model.id)
   timeouts.wait()
-  call.trace?.attempting(turn)
+  seat.asks()
+  call.trace?.attempting(turn, seat.member)
   const end = await forward(call, turn, () => {
     watch.content()
+    seat.answers()
     call.content()
   })
   timeouts.rest()
   call.trace?.attempted(end)
-  watch.ended(end, timeouts.reason === "stopped")
+  const isStopped = timeouts.reason === "stopped"
+  watch.ended(end, isStopped)
+  if (end.kind === "answered") seat.answered(end.tokens && totalTokens(end.tokens))
+  else if (!isStopped) seat.failed(end.fault)
   return end
 }
 
 async function forward(call: TriedCall, turn: Turn, onContent: () => void): Promise<End> {
   const { timeouts, clientHeaders, ports } = call
-  const { member, exchange, offer } = turn.candidate
+  const { exchange, offer } = turn
+  const { member } = call.admission.seat
   call.relay = undefined
   const gathers = isGathered(turn)
   const asked = gathers ? exchange.asStream() : exchange
@@ -163,8 +137,8 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
 /** In tokens. An answer that may be longer is asked for as a stream and gathered, so that only silence ends it (decisions §13.12). */
 const LONGEST_WHOLE = 8_192
 
-const isGathered = ({ request, candidate, answerLimit: maxOutputTokens }: Turn): boolean =>
-  !request.stream && candidate.offer.model.gather && answerLimit(request, { maxOutputTokens }) > LONGEST_WHOLE
+const isGathered = ({ request, offer, answerLimit: maxOutputTokens }: Turn): boolean =>
+  !request.stream && offer.model.gather && answerLimit(request, { maxOutputTokens }) > LONGEST_WHOLE
 
 /** Some backends answer in one piece whatever they are asked. */
 const isJson = ({ headers }: Response): boolean => headers.get("content-type")?.startsWith("application/json") === true
@@ -177,7 +151,7 @@ async function streamed(
   onContent: () => void,
 ): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
-  const reader = turn.candidate.exchange.streamReader(view)
+  const reader = turn.exchange.streamReader(view)
   const relay = new Relay(reader, boundsOf(call, turn), call, onContent)
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
@@ -193,7 +167,7 @@ async function gathered(
   view: AnswerView,
   onContent: () => void,
 ): Promise<End> {
-  const { exchange } = turn.candidate
+  const { exchange } = turn
   const bounds = boundsOf(call, turn)
   if (response.body === null) return failed(connectionFault(true))
   const stream = exchange.gather(bounds.replyBytes)
@@ -235,7 +209,7 @@ async function whole(
   if (text === undefined || hasTooMuch(text, turn.request)) return failed(overlongFault)
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
-  const reply = turn.candidate.exchange.readReply(body, view)
+  const reply = turn.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
   timeouts.rest()
   onContent()
@@ -244,9 +218,9 @@ async function whole(
 
 function charged(
   tokens: Tokens | undefined,
-  { request, candidate, answerLimit }: Turn,
+  { request, offer, answerLimit }: Turn,
 ): Pick<Answered, "tokens" | "excess"> {
-  const { model, price } = candidate.offer
+  const { model, price } = offer
   const bounds = { contextWindow: model.contextWindow, answerLimit, choices: request.choices }
   return tokens === undefined ? { tokens, excess: zero } : bounded(tokens, bounds, price.rates)
 }
@@ -280,8 +254,7 @@ const unreadable: Fault = { ...connectionFault(true), alert: true }
  * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend gave none,
  * they are ours; an estimate that says the prompt fits is wrong by at least one token.
  */
-function withNumbers(fault: Fault, { candidate, request }: Turn): Fault {
-  const { model } = candidate.offer
+function withNumbers(fault: Fault, { offer: { model }, request }: Turn): Fault {
   const { code, detail } = fault.failure
   if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
   if (model.contextWindow === null) return fault

@@ -24,7 +24,6 @@ export interface BookedCall {
   readonly attempts: number
   readonly firstTokenMs: number | undefined
   readonly elapsedMs: number
-  readonly member: string | undefined
   readonly isAlerted: boolean
   readonly trace: TracedBooking | undefined
   readonly state: State
@@ -148,7 +147,7 @@ export class Booking {
   }
 
   #billed(): settling.BilledCall {
-    const { caller, markers, attempts, firstTokenMs, elapsedMs, member } = this.#call
+    const { caller, markers, attempts, firstTokenMs, elapsedMs } = this.#call
     return {
       keyHash: caller.keyHash,
       opening: this.#opening,
@@ -157,7 +156,6 @@ export class Booking {
       attempts,
       firstTokenMs,
       durationMs: elapsedMs,
-      member,
     }
   }
 

@@ -8,6 +8,7 @@ import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Trace, TraceSpan, Tracing } from "../traces/tracing.ts"
+import type { Member } from "../upstream/providers.ts"
 import type { ClientSide } from "../wire/format.ts"
 import type { TracedAdmission } from "./admit.ts"
 import type { End, TracedAttempts, Turn } from "./attempt.ts"
@@ -64,8 +65,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   }
 
   /** One request to a backend. Its name is the one that the conventions give it. */
-  attempting({ request, candidate, answerLimit }: Turn): void {
-    const { member, exchange } = candidate
+  attempting({ request, exchange, answerLimit }: Turn, member: Member): void {
     const { backend, upstream } = member
     const { hostname, port, protocol } = new URL(backend.provider.baseUrl)
     const kind = SpanKind.CLIENT

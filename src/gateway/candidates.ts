@@ -7,19 +7,22 @@ import type { Soon } from "../../actors/kernel/actor.ts"
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
+import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ModelRequest } from "../language/request.ts"
-import { type Member, membersOf } from "../upstream/providers.ts"
-import type { Exchange } from "../wire/exchange.ts"
+import { type Exchange, leastAnswerTokens } from "../wire/exchange.ts"
 import { tooLong } from "../wire/overflow.ts"
 import type { GatewayPorts } from "./ports.ts"
+import { Tries } from "./tries.ts"
 import { lacking, type Understood } from "./understand.ts"
 
-/** A model that a call may go to, and the member of its pool that is asked. */
+/** A model that a call may go to. */
 export interface Candidate {
   readonly offer: Offer
-  readonly member: Member
-  readonly exchange: Exchange
+  /** Whom of its pool the call asks. */
+  readonly tries: Tries
+  /** The smallest answer limit that the members take; a client's smaller one is paid for as this. */
+  readonly leastAnswerTokens: number
 }
 
 /** A model that the call was rerouted from. */
@@ -32,7 +35,7 @@ export interface Marker {
   readonly durationMs: number
 }
 
-type Ports = Pick<GatewayPorts, "catalogue" | "backends" | "search" | "clock">
+type Ports = Pick<GatewayPorts, "catalogue" | "pools" | "search" | "clock">
 
 /** What whoever calls may have. */
 export interface CandidateTerms {
@@ -44,7 +47,7 @@ export interface CandidateTerms {
 /** A model that could do what is asked, had it the room. */
 interface TooSmall {
   readonly offer: Offer
-  readonly exchange?: undefined
+  readonly tries?: undefined
 }
 
 /** The models that may answer a call, in order. Those after the first are checked when a reroute asks for them. */
@@ -64,7 +67,7 @@ export class Chain {
   async next(): Promise<Candidate | undefined> {
     for (;;) {
       const other = await this.#others.next()
-      if (other?.exchange !== undefined || other === undefined) return other
+      if (other?.tries !== undefined || other === undefined) return other
     }
   }
 }
@@ -75,11 +78,10 @@ export class Chain {
  */
 export function candidates(understood: Understood, terms: CandidateTerms, ports: Ports): Soon<Chain | Failure> {
   const { offer } = understood
-  const member = memberFor(offer, understood.request, ports)
-  if (member === undefined) return unconfigured(understood)
+  if (ports.pools.of(offer.model).members.length === 0) return unconfigured(understood)
   const others = new Others(understood, terms, ports)
-  const asked = fitted(understood, offer, member, terms)
-  if (asked instanceof Promise || asked instanceof Failure || asked.exchange === undefined)
+  const asked = fitted(understood, offer, terms, ports)
+  if (asked instanceof Promise || asked instanceof Failure || asked.tries === undefined)
     return firstFit(understood, asked, others)
   return new Chain(asked, NO_MARKERS, others)
 }
@@ -95,7 +97,7 @@ async function firstFit(
   let fit: Candidate | TooSmall | Failure | undefined = await asked
   for (; fit !== undefined; fit = await others.next()) {
     if (fit instanceof Failure) return fit
-    if (fit.exchange !== undefined) return new Chain(fit, markers, others)
+    if (fit.tries !== undefined) return new Chain(fit, markers, others)
     markers.push({ offer: fit.offer, member: undefined, status: "fallback_oversize", attempts: 0, durationMs: 0 })
   }
   const message = tooLong({ count: request.inputTokens, limit: offer.model.contextWindow ?? 0 })
@@ -119,7 +121,7 @@ class Others {
   }
 
   async next(): Promise<Candidate | TooSmall | undefined> {
-    const { catalogue, search } = this.#ports
+    const { catalogue, pools, search } = this.#ports
     const { offer: asked, request } = this.#understood
     this.#known ??= new Set([asked.model.id])
     for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
@@ -128,9 +130,8 @@ class Others {
       if (!mayAnswer(this.#terms.fallback, asked, offer)) continue
       this.#known.add(offer.model.id)
       if (lacking(offer.model, request, search !== undefined)) continue
-      const member = memberFor(offer, request, this.#ports)
-      if (member === undefined) continue
-      const fit = await fitted(this.#understood, offer, member, this.#terms)
+      if (pools.of(offer.model).members.length === 0) continue
+      const fit = await fitted(this.#understood, offer, this.#terms, this.#ports)
       if (!(fit instanceof Failure)) return fit
     }
     return undefined
@@ -141,39 +142,44 @@ class Others {
   }
 }
 
-/** The first of a model's pool that can do what is asked. */
-const memberFor = ({ model }: Offer, request: ModelRequest, { backends, search }: Ports): Member | undefined =>
-  membersOf(model, backends).find(
-    ({ upstream }) => lacking(model, request, search !== undefined, [upstream]) === undefined,
-  )
-
 /**
- * What the backend's format cannot say comes before the window (decisions §4.9, §4.11), but not of a large body (§13.10), which
+ * What no member's format can say comes before the window (decisions §4.9, §4.11), but not of a large body (§13.10), which
  * is translated only where it fits and could be paid for.
  */
 function fitted(
   understood: Understood,
   offer: Offer,
-  member: Member,
   { affords }: CandidateTerms,
+  { pools, search }: Ports,
 ): Soon<Candidate | TooSmall | Failure> {
-  const { request, exchange, large } = understood
-  const { contextWindow } = offer.model
+  const { request, exchange, conversation, large } = understood
+  const { model } = offer
+  const { contextWindow } = model
+  const tries = new Tries({
+    pools,
+    pool: pools.of(model),
+    conversation,
+    serves: (upstream) => lacking(model, request, search !== undefined, [upstream]) === undefined,
+    exchange: (upstream) => exchange(model, upstream),
+  })
   const fits = contextWindow === null || request.inputTokens <= contextWindow
-  const judged = (met: Exchange | Failure) => {
+  const judged = (met: Exchange | Failure | undefined) => {
+    if (met === undefined) return new Failure("dependency.upstream_unconfigured")
     if (met instanceof Failure) return met
-    return fits ? { offer, member, exchange: met } : { offer }
+    if (!fits) return { offer }
+    return { offer, tries, leastAnswerTokens: leastOf(met, model, request) }
   }
   const asLarge = async () => {
     if (!fits) return { offer }
-    return (await affords(offer))
-      ? judged(await exchange(offer.model, member.upstream))
-      : new Failure("billing.insufficient_balance")
+    return (await affords(offer)) ? judged(await tries.first()) : new Failure("billing.insufficient_balance")
   }
   if (large) return asLarge()
-  const met = exchange(offer.model, member.upstream)
+  const met = tries.first()
   return met instanceof Promise ? met.then(judged) : judged(met)
 }
+
+const leastOf = (met: Exchange, { upstreams }: Model, { endpoint }: ModelRequest): number =>
+  upstreams.length === 1 ? met.leastAnswerTokens : leastAnswerTokens(endpoint, upstreams)
 
 /** A small body that the format cannot say is refused as such also where no backend is. */
 async function unconfigured({ offer, exchange, large }: Understood): Promise<Failure> {

@@ -17,6 +17,7 @@ import { Calibration } from "./calibration.ts"
 import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
 import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import { UnreadBytes } from "./outbox.ts"
+import { Pools } from "./pools.ts"
 import { type CallLimits, CallsUnderWay, type GatewayPorts } from "./ports.ts"
 import { BodyBytes } from "./read-body.ts"
 import { withdrawKept } from "./settle.ts"
@@ -76,11 +77,13 @@ export class Gateway {
       changed: (now) => {
         log.info("sharing", { ...now })
         tellShare(this.ports.actors, now)
+        this.ports.pools.shared(now)
       },
       failed: (error) => log.warn("share not read", { error: String(error) }),
     })
     this.#shares = shares
     const share = () => shares.current
+    const pools = new Pools({ backends, clock, share })
     this.ports = {
       actors: startActors({
         runtime,
@@ -93,9 +96,11 @@ export class Gateway {
         settleDeadlineMs,
         idleMs,
         share,
+        capOf: (model) => pools.capOf(model),
       }),
       catalogue,
       backends,
+      pools,
       limits,
       largeBodies: parts.largeBodies,
       threadTime: new RecentUse(clock),
@@ -148,8 +153,10 @@ export class Gateway {
   }
 
   replaceCatalogue(loaded: Catalogue): void {
+    const { actors, pools } = this.ports
     this.#parts.catalogue.replace(loaded)
-    for (const { id, maxConcurrency } of loaded.models) this.ports.actors.models.setCap(id, maxConcurrency)
+    pools.replace(loaded.models)
+    for (const model of loaded.models) actors.models.setCap(model.id, pools.capOf(model))
   }
 
   /** Takes no new calls; resolves when those under way have been settled, which it hurries in the end. */

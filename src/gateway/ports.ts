@@ -16,6 +16,7 @@ import type { Actors } from "./actors.ts"
 import type { BackendHealth } from "./backend-health.ts"
 import type { Calibration } from "./calibration.ts"
 import type { EstimateFactors } from "./estimate-factors.ts"
+import type { Pools } from "./pools.ts"
 import type { UnreadBytes } from "./outbox.ts"
 import type { BodyBytes } from "./read-body.ts"
 
@@ -41,6 +42,7 @@ export interface GatewayPorts {
   readonly actors: Actors
   readonly catalogue: LiveCatalogue
   readonly backends: Backends
+  readonly pools: Pools
   readonly limits: CallLimits
   /** Where large bodies are worked on. */
   readonly largeBodies: LargeBodies

@@ -5,9 +5,10 @@
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
 import type { Admission } from "./admit.ts"
-import { attempt, type End, type Failed, retried } from "./attempt.ts"
+import { attempt, type End, type Failed } from "./attempt.ts"
 import type { Candidate, Chain, Marker } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
+import { retried } from "./retried.ts"
 import { type LoopedCall, toolLoop } from "./tool-loop.ts"
 import type { Weighed } from "./weigh.ts"
 
@@ -16,12 +17,10 @@ export interface RoutedCall extends LoopedCall {
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random" | "search">
   readonly asked: Weighed
   readonly markers: Marker[]
-  /** Who is asked, or was asked last. */
-  member: string | undefined
   /** Admits the call for another model. */
   admit(candidate: Candidate): Promise<Admission | Failure>
   /** A backend refused our credentials or our configuration. */
-  alert(candidate: Candidate, status: number | undefined): void
+  alert(admission: Admission, status: number | undefined): void
 }
 
 export async function route(call: RoutedCall, chain: Chain): Promise<End> {
@@ -43,7 +42,13 @@ export async function route(call: RoutedCall, chain: Chain): Promise<End> {
       continue
     }
     const durationMs = Math.round(clock.monotonic() - startedAt)
-    call.markers.push({ offer: admission.offer, member: call.member, status, attempts: call.attempts, durationMs })
+    call.markers.push({
+      offer: admission.offer,
+      member: admission.seat.member.id,
+      status,
+      attempts: call.attempts,
+      durationMs,
+    })
     startedAt = clock.monotonic()
     call.attempts = 1
     end = await ask(call, other)
@@ -51,22 +56,49 @@ export async function route(call: RoutedCall, chain: Chain): Promise<End> {
   return end
 }
 
-/** One model: its backend alone, or with the gateway's own tools in between. */
-function ask(call: RoutedCall, candidate: Candidate): Promise<End> {
+/** One model: a member of its pool alone, or with the gateway's own tools in between, and then another member. */
+function ask(call: RoutedCall, { offer, tries }: Candidate): Promise<End> {
   const { search } = call.ports
   const { request } = call.asked
   const { webSearch } = request
-  call.member = candidate.member.id
   const once = () => {
-    const turn = { request, candidate, answerLimit: call.admission.answerLimit }
+    const { seat, answerLimit } = call.admission
+    const turn = { request, offer, exchange: seat.exchange, answerLimit }
     return webSearch === undefined || search === undefined
       ? attempt(call, turn)
       : toolLoop(call, { first: turn, webSearch, search })
   }
   // At once: a retry or another model of the chain may hide it from everyone else.
-  return retried(once, call, ({ fault: { alert, status } }) => {
-    if (alert) call.alert(candidate, status)
-  })
+  const failures = new Failures()
+  const failed = (end: Failed) => {
+    const { alert, status } = end.fault
+    // At once: a retry, another member or another model of the chain may hide it from everyone else.
+    if (alert) call.alert(call.admission, status)
+    if (!tries.isAlone) failures.add(end)
+  }
+  const moves = async ({ fault }: Failed): Promise<boolean> => {
+    const { admission } = call
+    const seat = await tries.elsewhere(admission.seat, fault)
+    if (seat !== undefined) admission.moveTo(seat)
+    return seat !== undefined
+  }
+  const again = () => tries.mayRepeat()
+  return retried(once, call, tries.isAlone ? { failed } : { failed, moves, again }).then((end) => failures.told(end))
+}
+
+/** What members of one pool failed of. One that throttles, or finds the prompt too long, is told before one that is broken. */
+class Failures {
+  #told: Failed | undefined
+
+  add(end: Failed): void {
+    if (rerouteOn(end.fault) === undefined) return
+    if (this.#told === undefined || rerouteOn(this.#told.fault) === "fallback_oversize") this.#told = end
+  }
+
+  told(end: End): End {
+    if (end.kind === "answered" || end.committed || rerouteOn(end.fault) === "fallback_429") return end
+    return this.#told ?? end
+  }
 }
 
 const noSlot = (failure: Failure): Failed => ({

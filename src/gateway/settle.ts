@@ -29,8 +29,6 @@ export interface BilledCall {
   /** Usable output came at this time; undefined when none did. */
   readonly firstTokenMs: number | undefined
   readonly durationMs: number
-  /** Who of the model's pool was asked last. */
-  readonly member: string | undefined
 }
 
 /** What a call came to. */
@@ -72,7 +70,7 @@ export async function charge(actors: Actors, call: BilledCall, end: End, drained
     flagged: final === "usage_missing" || final === "billing_error" || excess > zero,
     firstTokenMs: call.firstTokenMs,
     durationMs: call.durationMs,
-    member: call.member,
+    member: call.admission.seat.member.id,
     cost: undefined,
   }
   return { record, tokens, charged: typeof charged === "object" ? charged : undefined }
@@ -159,7 +157,7 @@ export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefin
   flagged: true,
   firstTokenMs: call.firstTokenMs,
   durationMs: call.durationMs,
-  member: call.member,
+  member: call.admission.seat.member.id,
   cost: undefined,
 })
 

@@ -13,6 +13,7 @@ import { zero } from "../../actors/money/micro.ts"
 import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
+import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
@@ -27,6 +28,8 @@ export interface ActorsParts {
   readonly catalogue: LiveCatalogue
   readonly log: Log
   readonly maxConcurrency: number
+  /** Of a model, with all its pool. */
+  readonly capOf: (model: Model) => number
   readonly capacityWaitMs: number
   readonly settleDeadlineMs: number
   /** After so long without use an actor that holds nothing is put away. */
@@ -101,8 +104,10 @@ export function startActors(parts: ActorsParts): Actors {
     ...common,
     kind: "model",
     askDeadlineMs: slotsDeadlineMs,
-    start: (id, tell) =>
-      new Slots(clock, tell, parts.catalogue.find(id, clock.now())?.model.maxConcurrency ?? 1, parts.share()),
+    start: (id, tell) => {
+      const offer = parts.catalogue.find(id, clock.now())
+      return new Slots(clock, tell, offer === undefined ? 1 : parts.capOf(offer.model), parts.share())
+    },
   })
   const registries = [keys, accounts, models]
   const singles = [gateActor, ledgerActor]

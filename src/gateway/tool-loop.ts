@@ -16,15 +16,8 @@ import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-a
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
 import { type Turn, TurnReader, turnOfReply } from "../wire/messages/server-tools-turn.ts"
 import { type Admission, SEARCH_LOOP } from "./admit.ts"
-import {
-  type Answered,
-  attempt,
-  type End,
-  type Failed,
-  retried,
-  type RetriedCall,
-  type Turn as AskedTurn,
-} from "./attempt.ts"
+import { type Answered, attempt, type End, type Failed, type Turn as AskedTurn } from "./attempt.ts"
+import { retried, type RetriedCall } from "./retried.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
 const MOST_SEARCHES = 20
@@ -67,7 +60,7 @@ class ToolLoop {
   constructor(call: LoopedCall, loop: Loop) {
     this.#call = call
     this.#loop = loop
-    this.#asking = loop.first.candidate.exchange
+    this.#asking = loop.first.exchange
   }
 
   async run(): Promise<End> {
@@ -96,8 +89,7 @@ class ToolLoop {
     let read: (() => Turn) | undefined
     const once = () => {
       const exchange = this.#exchange((reading) => (read = reading))
-      const candidate = { ...this.#loop.first.candidate, exchange }
-      return attempt(this.#call, { request, answerLimit, candidate })
+      return attempt(this.#call, { request, answerLimit, offer: this.#loop.first.offer, exchange })
     }
     const end = await (turn === 1 ? once() : retried(once, this.#call))
     if (end.kind === "failed") return end
@@ -162,7 +154,7 @@ class ToolLoop {
     turns: number,
   ): { readonly request: ModelRequest; readonly answerLimit: number } | GatewayEnd {
     const { first } = this.#loop
-    const { model, price } = first.candidate.offer
+    const { model, price } = first.offer
     const spent = this.#tokens
     if (turns === SEARCH_LOOP.turns || !this.#call.isWanted || tokens === undefined || spent === undefined)
       return "pause_turn"
@@ -182,7 +174,7 @@ class ToolLoop {
       rates: price.rates,
     })
     if (answerLimit === undefined) return "pause_turn"
-    this.#asking = first.candidate.exchange.continued(message)
+    this.#asking = first.exchange.continued(message)
     return { request: { ...request, inputTokens }, answerLimit }
   }
 

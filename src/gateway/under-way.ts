@@ -48,7 +48,6 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   firstTokenMs: number | undefined
   isAlerted = false
   relay: Relay | undefined
-  member: string | undefined
   whenLeft: (() => void) | undefined
   readonly #parts: CallParts
   readonly #answering: Answering
@@ -115,11 +114,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.receive({ type: "timed-out", reason: "stopped" })
   }
 
-  admit({ offer, exchange: { leastAnswerTokens } }: Candidate): Promise<Admission | Failure> {
-    return admit(this.ports, { call: this, offer, leastAnswerTokens }).then((admitted) => this.#readmitted(admitted))
+  admit({ offer, tries, leastAnswerTokens }: Candidate): Promise<Admission | Failure> {
+    return admit(this.ports, { call: this, offer, tries, leastAnswerTokens }).then((admitted) =>
+      this.#readmitted(admitted),
+    )
   }
 
-  /** At first, too. */
   #readmitted(admitted: Admission | Failure): Admission | Failure {
     if (admitted instanceof Failure) return admitted
     if (this.state === "withdrawing" || this.state === "done") {
@@ -144,10 +144,10 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.outbox.write(text)
     if (this.#answering.owesHead) this.#sayHead()
   }
-  alert({ offer: { model }, member }: Candidate, status: number | undefined): void {
+  alert({ offer, seat: { member } }: Admission, status: number | undefined): void {
+    const told = { model: offer.model.id, provider: member.upstream.provider, member: member.id, status }
     this.isAlerted = true
-    const { provider } = member.upstream
-    this.ports.alerted({ requestId: this.requestId, model: model.id, provider, member: member.id, status })
+    this.ports.alerted({ requestId: this.requestId, ...told })
   }
 
   receive(event: CallEvent): void {

@@ -103,6 +103,15 @@ export function exchange(
   return refusal ?? new Translated(protocol, client, prompt, encode, request.stream)
 }
 
+/** The smallest answer limit that each of these backends takes of a request in this format. */
+export function leastAnswerTokens(endpoint: Endpoint, backends: readonly BackendModel[]): number {
+  const least = backends.map((backend) => {
+    const protocol = protocolOf(backend)
+    return speaks(protocol, formats[endpoint].client) ? 1 : (protocol.format.backend.leastAnswerTokens ?? 1)
+  })
+  return Math.max(1, ...least)
+}
+
 /**
  * The main thread's half of an exchange whose request is worked on elsewhere: `request` and `prompt` are what is left of
  * them there, enough to read answers with.

@@ -3,6 +3,8 @@ import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { RecentUse } from "../../src/bodies/recent-use.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import { type Catalogue, type Model, type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { whole } from "../../actors/share.ts"
+import { Pools } from "../../src/gateway/pools.ts"
 import { backendOf } from "./harness.ts"
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
@@ -61,7 +63,7 @@ async function chainOf(
   const backends = new Map([["simulated", [backendOf(provider, "x")]]])
   const ports = {
     catalogue,
-    backends,
+    pools: new Pools({ backends, clock: new VirtualClock(), share: () => whole }),
     search: undefined,
     clock: new VirtualClock(),
     endUserSecret: new Uint8Array(32),

@@ -1,0 +1,164 @@
+/**
+ * Whether a member of a pool is well, by what its calls came to, and how many calls may be sent again. Times are monotonic
+ * milliseconds, handed in. What was seen is this process's alone: another one finds out by itself.
+ *
+ * A circuit is closed while calls go through it. Errors open it; after a time it is half-open, and lets one call through at a time,
+ * until one has come to something.
+ */
+
+const WINDOW_MS = 30_000
+const BUCKETS = 10
+/** So many failures within the window open a circuit, if they are half of the calls that ended. */
+const LEAST_FAILURES = 3
+/** How long it stays open at first; twice as long each time that the call which is let through fails. */
+const OPEN_MS = 5_000
+const LONGEST_OPEN_MS = 60_000
+/** What a backend asks for that throttles and does not say for how long. */
+const THROTTLED_MS = 1_000
+/** Of a credential that was refused: nothing mends it but the operator, so it is tried seldom. */
+const REFUSED_MS = 30_000
+const LONGEST_REFUSED_MS = 600_000
+
+export type CircuitState = "closed" | "open" | "half-open"
+
+export class Circuit {
+  readonly #failed = new Counts(WINDOW_MS)
+  readonly #ended = new Counts(WINDOW_MS)
+  #opensAgainAt: number | undefined
+  #openedAt = -Infinity
+  /** How often in a row. */
+  #times = 0
+  #isProbed = false
+
+  state(nowMs: number): CircuitState {
+    if (this.#opensAgainAt === undefined) return "closed"
+    return nowMs < this.#opensAgainAt ? "open" : "half-open"
+  }
+
+  /** Whether a call may go through now: any while it is closed, one at a time while it is half-open. */
+  mayPass(nowMs: number): boolean {
+    return this.#opensAgainAt === undefined || (nowMs >= this.#opensAgainAt && !this.#isProbed)
+  }
+
+  /** When the next call is let through; 0 while any is. */
+  get reopensAt(): number {
+    return this.#opensAgainAt ?? 0
+  }
+
+  /** A call begins. True of the one that finds out whether all is well again, which has to say `unprobed` when it is over. */
+  begins(nowMs: number): boolean {
+    const isProbe = this.state(nowMs) === "half-open" && !this.#isProbed
+    if (isProbe) this.#isProbed = true
+    return isProbe
+  }
+
+  unprobed(): void {
+    this.#isProbed = false
+  }
+
+  /** A call that began at `sinceMs` had content. One from before the circuit opened says nothing of how things are now. */
+  answers(sinceMs: number): void {
+    if (this.#opensAgainAt === undefined || sinceMs < this.#openedAt) return
+    this.close()
+  }
+
+  succeeded(nowMs: number): void {
+    this.#ended.add(nowMs)
+    if (this.#opensAgainAt === undefined) this.#times = 0
+  }
+
+  /** An error, a time-out, a broken stream. */
+  failed(nowMs: number, isProbe: boolean): void {
+    this.#ended.add(nowMs)
+    this.#failed.add(nowMs)
+    const failures = this.#failed.sum(nowMs)
+    if (isProbe || (failures >= LEAST_FAILURES && 2 * failures >= this.#ended.sum(nowMs)))
+      this.#open(nowMs, longer(OPEN_MS, this.#times, LONGEST_OPEN_MS), isProbe)
+  }
+
+  /** Too many requests: for as long as the backend says, and a minute at the most. */
+  throttled(nowMs: number, retryAfterMs: number | undefined, isProbe: boolean): void {
+    const openMs = retryAfterMs ?? longer(THROTTLED_MS, this.#times, LONGEST_OPEN_MS)
+    this.#open(nowMs, Math.min(openMs, LONGEST_OPEN_MS), isProbe)
+  }
+
+  /** The credential is not taken, or nothing is paid for it. */
+  refused(nowMs: number, isProbe: boolean): void {
+    this.#open(nowMs, longer(REFUSED_MS, this.#times, LONGEST_REFUSED_MS), isProbe)
+  }
+
+  /** All is well, or an operator says so. */
+  close(): void {
+    this.#opensAgainAt = undefined
+    this.#isProbed = false
+    this.#failed.clear()
+    this.#ended.clear()
+  }
+
+  /** Calls that were under way together are one opening, however many of them fail. */
+  #open(nowMs: number, forMs: number, isProbe: boolean): void {
+    const isOpen = this.state(nowMs) === "open"
+    if (!isOpen || isProbe) {
+      this.#times += 1
+      this.#openedAt = nowMs
+    }
+    this.#opensAgainAt = Math.max(nowMs + forMs, isOpen ? (this.#opensAgainAt ?? 0) : 0)
+  }
+}
+
+const longer = (ms: number, times: number, longest: number): number => Math.min(ms * 2 ** Math.min(times, 16), longest)
+
+/** Events of a sliding window, in buckets. */
+class Counts {
+  readonly #bucketMs: number
+  readonly #counts = new Float64Array(BUCKETS)
+  readonly #buckets = new Float64Array(BUCKETS).fill(-Infinity)
+
+  constructor(windowMs: number) {
+    this.#bucketMs = windowMs / BUCKETS
+  }
+
+  add(nowMs: number): void {
+    const bucket = Math.floor(nowMs / this.#bucketMs)
+    const place = bucket % BUCKETS
+    if (this.#buckets[place] !== bucket) {
+      this.#buckets[place] = bucket
+      this.#counts[place] = 0
+    }
+    this.#counts[place] = (this.#counts[place] ?? 0) + 1
+  }
+
+  sum(nowMs: number): number {
+    const oldest = Math.floor(nowMs / this.#bucketMs) - BUCKETS
+    let sum = 0
+    for (let place = 0; place < BUCKETS; place++)
+      if ((this.#buckets[place] ?? -Infinity) > oldest) sum += this.#counts[place] ?? 0
+    return sum
+  }
+
+  clear(): void {
+    this.#buckets.fill(-Infinity)
+  }
+}
+
+/** Of the calls of the window, so many may be asked of another member; and so many in any case. */
+const RETRIED_SHARE = 0.1
+const LEAST_RETRIES = 20
+const BUDGET_WINDOW_MS = 10_000
+
+/** Calls that are sent to another member, over all models: an outage of a backend is not multiplied by the pool's size. */
+export class RetryBudget {
+  readonly #calls = new Counts(BUDGET_WINDOW_MS)
+  readonly #retries = new Counts(BUDGET_WINDOW_MS)
+
+  called(nowMs: number): void {
+    this.#calls.add(nowMs)
+  }
+
+  /** Whether one more may be sent again, which is then counted. */
+  take(nowMs: number): boolean {
+    if (this.#retries.sum(nowMs) >= Math.max(LEAST_RETRIES, RETRIED_SHARE * this.#calls.sum(nowMs))) return false
+    this.#retries.add(nowMs)
+    return true
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The pool of each model as calls meet it: who of it is well, who has room, and who is asked next. Limits and health are kept by
+ * member and by credential, through all changes of the catalogue, and by this process alone. Milliseconds, monotonic.
+ */
+import type { Clock } from "../../actors/kernel/clock.ts"
+import { Circuit, RetryBudget } from "../../actors/circuit.ts"
+import { type Choice, type Moment, Ranking } from "../../actors/pool.ts"
+import { Room } from "../../actors/room.ts"
+import type { Share } from "../../actors/share.ts"
+import type { BackendLimits, Model } from "../catalogue/model.ts"
+import type { Fault } from "../upstream/client.ts"
+import { type Backend, type Backends, type Member, membersOf } from "../upstream/providers.ts"
+
+/** What is known of a member, or of a credential. */
+export class Known {
+  readonly circuit = new Circuit()
+  readonly room: Room
+  limits: BackendLimits
+
+  constructor(limits: BackendLimits, share: Share) {
+    this.limits = limits
+    this.room = new Room(limits, share)
+  }
+
+  limited(limits: BackendLimits, share: Share): void {
+    this.limits = limits
+    this.room.under(limits, share)
+  }
+}
+
+export interface PoolMember {
+  readonly member: Member
+  /** Of the member, and of the credential that it is asked with. */
+  readonly own: Known
+  readonly credential: Known
+}
+
+/** The members of one model that are configured. */
+export class Pool {
+  readonly members: readonly PoolMember[]
+  readonly #ranking: Ranking
+
+  constructor(members: readonly PoolMember[]) {
+    this.members = members
+    this.#ranking = new Ranking(
+      members.map(({ member: { id, weight, upstream } }) => ({ id, weight, priority: upstream.priority })),
+    )
+  }
+
+  /** Where there is nobody else to ask, nothing is learnt that would keep a call away. */
+  get isAlone(): boolean {
+    return this.members.length === 1
+  }
+
+  choose(conversation: number, moment: Moment): Choice {
+    return this.#ranking.choose(conversation, moment)
+  }
+}
+
+interface PoolsParts {
+  readonly backends: Backends
+  readonly clock: Clock
+  readonly share: () => Share
+}
+
+/** Whoever waits for room looks again after so long, because rooms by the minute free themselves. */
+const LOOK_MS = 250
+
+export class Pools {
+  readonly clock: Clock
+  readonly budget = new RetryBudget()
+  readonly #parts: PoolsParts
+  readonly #pools = new WeakMap<Model, Pool>()
+  readonly #members = new Map<string, Known>()
+  readonly #credentials = new Map<Backend, Known>()
+  readonly #waiting = new Set<() => void>()
+
+  constructor(parts: PoolsParts) {
+    this.#parts = parts
+    this.clock = parts.clock
+  }
+
+  of(model: Model): Pool {
+    const known = this.#pools.get(model)
+    if (known !== undefined) return known
+    const share = this.#parts.share()
+    const pool = new Pool(
+      membersOf(model, this.#parts.backends).map((member) => ({
+        member,
+        own: known_(this.#members, memberKey(model, member), member.upstream, share),
+        credential: known_(this.#credentials, member.backend, member.backend.credential, share),
+      })),
+    )
+    this.#pools.set(model, pool)
+    return pool
+  }
+
+  /** A model's own cap, or what its members take together where that is less: then calls wait in the model's own queue. */
+  capOf(model: Model): number {
+    const most = this.of(model).members.map(({ member: { upstream, backend } }) =>
+      Math.min(upstream.maxConcurrency ?? Infinity, backend.credential.maxConcurrency ?? Infinity),
+    )
+    return most.length === 0 ? model.maxConcurrency : Math.min(model.maxConcurrency, sum(most))
+  }
+
+  /** The catalogue has changed. What is known of members that are gone is forgotten. */
+  replace(models: readonly Model[]): void {
+    const keys = new Set<string>()
+    for (const model of models) {
+      for (const { member, own } of this.of(model).members) {
+        keys.add(memberKey(model, member))
+        own.limited(member.upstream, this.#parts.share())
+      }
+    }
+    for (const [key, { room }] of this.#members) if (!keys.has(key) && room.underWay === 0) this.#members.delete(key)
+    this.freed()
+  }
+
+  /** This process's part of all limits is another from now on. */
+  shared(share: Share): void {
+    for (const known of [...this.#members.values(), ...this.#credentials.values()]) known.limited(known.limits, share)
+    this.freed()
+  }
+
+  /** Somebody may have room again. */
+  freed(): void {
+    for (const look of this.#waiting) look()
+  }
+
+  /** Asks again and again until there is something, for `waitMs` at the most. */
+  async wait<Found>(
+    look: () => Found | undefined | Promise<Found | undefined>,
+    waitMs: number,
+  ): Promise<Found | undefined> {
+    const until = this.clock.monotonic() + waitMs
+    for (let leftMs = waitMs; leftMs > 0; leftMs = until - this.clock.monotonic()) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = this.clock.wait(Math.min(leftMs, LOOK_MS), resolve)
+      this.#waiting.add(resolve)
+      await promise
+      timer.cancel()
+      this.#waiting.delete(resolve)
+      const found = await look()
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
+
+const memberKey = ({ id }: Model, member: Member): string => JSON.stringify([id, member.id])
+
+function known_<Key>(all: Map<Key, Known>, key: Key, limits: BackendLimits, share: Share): Known {
+  const known = all.get(key) ?? new Known(limits, share)
+  all.set(key, known)
+  return known
+}
+
+/** What a failure says, and of whom: of the request it says nothing of the backend. */
+export type Blame = "request" | "throttled" | "credential" | "member"
+
+export function blameOf({ failure: { code }, alert, status }: Fault): Blame {
+  if (alert && status !== undefined && REFUSED.has(status)) return "credential"
+  if (code === "upstream.rate_limited") return "throttled"
+  return code.startsWith("upstream.") ? "request" : "member"
+}
+
+/** With an alert: what is not taken, not paid or not allowed, by whichever status a vendor says so. */
+const REFUSED = new Set([400, 401, 402, 403, 422, 429])
