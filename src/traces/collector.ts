@@ -43,7 +43,7 @@ export interface SpanCounts {
   unreachable: number
 }
 
-const BATCH = 256
+const BATCH = 512
 export const MOST_SPANS = 4_096
 const MOST_BYTES = 4 * 1024 * 1024
 const FIRST_BACK_OFF_MS = 1_000

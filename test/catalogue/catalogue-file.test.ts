@@ -423,6 +423,11 @@ describe("a bad providers file is refused the same way", () => {
       'p.json: provider "first": region: found "us-east-1a"; allowed: a region, such as ap-southeast-3',
     ],
     [
+      "a trace context that is no yes or no",
+      { providers: [provider({ trace_context: "yes" })] },
+      'p.json: provider "first": trace_context: found "yes"; allowed: true or false',
+    ],
+    [
       "a header that is no text",
       { providers: [provider({ headers: { "x-team": 7 } })] },
       'p.json: provider "first": headers.x-team: found 7; allowed: a text',
@@ -485,6 +490,11 @@ test("only an entry that says so has its calls signed", () => {
     providers: [{ signing: { region: "us-east-1" }, credentials: [{ signing: signature }] }],
   })
   expect(read("bearer")).toMatchObject({ providers: [{ signing: undefined }] })
+})
+
+test("a provider says whether its backends are told of traces", () => {
+  const told = { providers: [provider({ trace_context: true }), provider({ id: "second" })] }
+  expect(parseProviders("p.json", told)).toMatchObject({ providers: [{ traceContext: true }, { id: "second" }] })
 })
 
 test("a trailing slash of a base address is cut", () => {

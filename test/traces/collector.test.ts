@@ -86,7 +86,7 @@ describe.each(forms)("in $protocol, gzip $gzip", (form) => {
     expect(problems).toEqual([])
     expect(to.spans.map(({ name }) => name)).toEqual(Array.from({ length: 600 }, (_, n) => `span ${n}`))
     expect(to.spans[0]?.attributes).toEqual({ text: "ü", whole: 3, real: 0.5, flag: true })
-    expect(to.bodies).toHaveLength(3)
+    expect(to.bodies).toHaveLength(2)
     expect(to.resources[0]).toEqual({ "service.name": "test" })
     expect(to.headers[0]?.get("x-collector-key")).toBe("secret")
     expect(collector.counts).toEqual({ sent: 600, full: 0, refused: 0, unreachable: 0 })
