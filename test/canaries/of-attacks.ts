@@ -114,7 +114,7 @@ export const attackCanaries: readonly Canary[] = [
     ...underWay,
     name: "the backend of a client that left is given up soon",
     means: "Whoever leaves a long answer soon before its end has all that came until then for nothing.",
-    find: "clock.after(limits.drainLeftMs,",
+    find: "clock.after(this.ports.limits.drainLeftMs,",
     replace: "clock.after(4_000,",
     reason: /a backend was not read to its end/,
   },

@@ -128,9 +128,8 @@ export const callCanaries: readonly Canary[] = [
     ...lane,
     name: "durable is said before the commit",
     means: "What clients were told is lost when the process dies.",
-    find: "    this.#queue.push(...entries)\n",
-    replace:
-      "    this.#queue.push(...entries)\n    for (const entry of entries) if (entry.kind !== 'barrier') entry.reply('durable')\n",
+    find: "    this.#queue.push(entry)\n",
+    replace: "    this.#queue.push(entry)\n    if (entry.kind !== 'barrier') entry.reply('durable')\n",
     reason: /\(fail\) .*(tells nobody until it is known|one batch after it)/,
   },
   {
@@ -161,9 +160,8 @@ export const callCanaries: readonly Canary[] = [
     ...lane,
     name: "a settlement overtakes what was sent before it",
     means: "A call is ended before it was opened, and stays open for ever.",
-    find: "    this.#queue.push(...entries)\n",
-    replace:
-      "    for (const entry of entries)\n      if (entry.kind === 'settle') this.#queue.unshift(entry)\n      else this.#queue.push(entry)\n",
+    find: "    this.#queue.push(entry)\n",
+    replace: "    if (entry.kind === 'settle') this.#queue.unshift(entry)\n    else this.#queue.push(entry)\n",
     reason: /\(fail\) .*commits the first settlement at once/,
   },
   {
