@@ -14,8 +14,10 @@ const METRICS = "amazon-bedrock-invocationMetrics"
 
 /** The same answer with a body of server-sent events. */
 export function unframed(response: Response): Response {
-  const { body, headers, status } = response
-  if (body === null || !headers.get("content-type")?.startsWith(FRAMED)) return response
+  const { headers, status } = response
+  // Whoever looks at `body` makes a stream of it.
+  if (headers.get("content-type")?.startsWith(FRAMED) !== true || response.body === null) return response
+  const { body } = response
   return new Response(body.pipeThrough(new TransformStream(unframer())), { status, headers })
 }
 

@@ -15,9 +15,11 @@ const unpackers: Readonly<Record<string, () => Transform>> = {
  * Undefined where it is packed in a way that nobody knows.
  */
 export function decoded(response: Response): Response | undefined {
-  const { body, headers, status } = response
+  const { headers, status } = response
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? ""
-  if (body === null || encoding === "" || encoding === "identity") return response
+  // Whoever looks at `body` makes a stream of it, which costs more to read than text.
+  if (encoding === "" || encoding === "identity" || response.body === null) return response
+  const { body } = response
   const unpacker = unpackers[encoding]?.()
   if (unpacker === undefined) return undefined
   // A body that breaks off, or that is not packed as it says, breaks the unpacker's own stream.
