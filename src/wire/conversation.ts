@@ -157,6 +157,17 @@ export interface Owner {
   readonly model: string
 }
 
+/** Of an installation there is one. */
+const secrets = new WeakMap<Uint8Array, string>()
+
+function digitsOf(secret: Uint8Array): string {
+  const known = secrets.get(secret)
+  if (known !== undefined) return known
+  const digits = Buffer.from(secret).toString("hex")
+  secrets.set(secret, digits)
+  return digits
+}
+
 const digest = new Uint8Array(32)
 const view = new DataView(digest.buffer)
 
@@ -170,6 +181,6 @@ export function conversationKey(
   conversation: Conversation,
 ): number {
   const told = "name" in conversation ? `name\n${conversation.name}` : `${keyId}\n${conversation.opening}\n${model}`
-  Bun.SHA256.hash(`conversation\n${Buffer.from(secret).toString("hex")}\n${accountId}\n${told}`, digest)
+  Bun.SHA256.hash(`conversation\n${digitsOf(secret)}\n${accountId}\n${told}`, digest)
   return view.getUint32(0)
 }
