@@ -51,6 +51,22 @@ export type Make<T, Command> = (reply: Reply<T>) => Command
 /** Now, or later. */
 export type Soon<T> = T | Promise<T>
 
+/** What comes of it: in this turn where it is known now, for a promise costs more than most of what is asked for. */
+export function soon<T, R>(value: Soon<T>, go: (value: T) => Soon<R>): Soon<R> {
+  return value instanceof Promise ? value.then(go) : go(value)
+}
+
+/** Hands on what is asked for, or whatever was thrown on the way. */
+export function handOn<T>(ask: () => Soon<T>, go: (value: T) => void, failed: (error: unknown) => void): void {
+  try {
+    const value = ask()
+    if (value instanceof Promise) value.then(go).catch(failed)
+    else go(value)
+  } catch (error) {
+    failed(error)
+  }
+}
+
 export const asItIs = <T>(outcome: Outcome<T>): Outcome<T> => outcome
 
 type State = "starting" | "running" | "stopped"

@@ -3,11 +3,12 @@
  * model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
  */
 import type { HoldReply } from "../../actors/account.ts"
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { ReserveReply } from "../../actors/key.ts"
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
-import { affordableLimit, type Loop, quote } from "../../actors/money/quote.ts"
+import { affordableLimit, type Loop, type Quote, quote } from "../../actors/money/quote.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -46,6 +47,9 @@ export interface TracedAdmission {
 type AdmissionTerms = {
   readonly call: AdmittedCall
 } & Pick<Candidate, "offer" | "tries" | "leastAnswerTokens">
+
+type Reserved = Extract<ReserveReply, { readonly kind: "reserved" }>
+type Held = Extract<HoldReply, { readonly kind: "held" }>
 
 /** What a call has taken. */
 export class Admission {
@@ -106,66 +110,97 @@ export class Admission {
   }
 }
 
-export async function admit(ports: Ports, terms: AdmissionTerms): Promise<Admission | Failure> {
-  const { actors, catalogue, clock, limits } = ports
-  const { call, offer } = terms
-  const { requestId, caller } = call
-  const { request, weight } = call.asked
-  const { keyHash, record } = caller
-  const { model } = offer
-  const window = model.contextWindow ?? catalogue.largestWindow
-  const quoted = quote({
-    inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
-    mostInputTokens: Math.min(weight.most, window),
-    clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
-    modelLimit: model.maxOutputTokens,
-    choices: request.choices,
-    rates: offer.price.rates,
-    loop: request.webSearch && SEARCH_LOOP,
-  })
-  call.trace?.admitting(offer)
-  const refused = (failure: Failure): Failure => {
-    releaseMoney(ports, terms)
-    call.trace?.admitted(failure)
+/** At once where nobody has to be waited for. */
+export function admit(ports: Ports, terms: AdmissionTerms): Soon<Admission | Failure> {
+  return new Admitting(ports, terms).begin()
+}
+
+/** The steps of an admission, each of which takes something; where one is refused, all is given back. */
+class Admitting {
+  readonly #ports: Ports
+  readonly #terms: AdmissionTerms
+  readonly #quoted: Quote
+  /** What the key's token window is charged. */
+  readonly #tokens: number
+
+  constructor(ports: Ports, terms: AdmissionTerms) {
+    const { call, offer } = terms
+    const { request, weight } = call.asked
+    const window = offer.model.contextWindow ?? ports.catalogue.largestWindow
+    this.#ports = ports
+    this.#terms = terms
+    this.#quoted = quote({
+      inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
+      mostInputTokens: Math.min(weight.most, window),
+      clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
+      modelLimit: offer.model.maxOutputTokens,
+      choices: request.choices,
+      rates: offer.price.rates,
+      loop: request.webSearch && SEARCH_LOOP,
+    })
+    this.#tokens = request.inputTokens + this.#quoted.minimalTokens
+    call.trace?.admitting(offer)
+  }
+
+  begin(): Soon<Admission | Failure> {
+    const { requestId, caller } = this.#terms.call
+    const reservation = { requestId, tokens: this.#tokens, least: this.#quoted.least, worst: this.#quoted.worst }
+    return soon(this.#ports.actors.keys.reserve(caller.keyHash, reservation), (reserved) => this.#hold(reserved))
+  }
+
+  #hold(reserved: ReserveReply | Failure): Soon<Admission | Failure> {
+    if (reserved instanceof Failure) return this.#refused(reserved)
+    if (reserved.kind === "unavailable") return this.#refused(new Failure("dependency.database_unavailable"))
+    if (reserved.kind !== "reserved") {
+      const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
+      const { retryAfterS } = reserved
+      return this.#refused(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
+    }
+    const { requestId, caller } = this.#terms.call
+    const terms = { requestId, least: this.#quoted.least, target: reserved.hold ?? this.#quoted.worst }
+    const holding = this.#ports.actors.accounts.hold(caller.record.accountId, terms)
+    return soon(holding, (held) => this.#acquire(reserved, held))
+  }
+
+  /** A slot of the model, one of the gateway, and a seat at a member of the model's pool, within one wait. */
+  #acquire(reserved: Reserved, held: HoldReply | Failure): Soon<Admission | Failure> {
+    if (!isHeld(held)) return this.#refused(shortageOf(held))
+    const { actors, clock, limits } = this.#ports
+    const { call, offer, tries } = this.#terms
+    const { requestId, caller } = call
+    if (reserved.hold !== undefined && held.hold < reserved.hold) actors.keys.trim(caller.keyHash, requestId, held.hold)
+    // Once it is admitted, a client that leaves is drained, and keeps its slots until then.
+    call.whenLeft = () => freeSlots(this.#ports, this.#terms)
+    const slotCaller = { requestId, accountId: caller.record.accountId, keyId: caller.record.keyId }
+    const until = clock.monotonic() + limits.capacityWaitMs
+    return soon(actors.models.acquire(offer.model.id, slotCaller, limits.capacityWaitMs), (slot) => {
+      const placing = isFull(slot) ? slot : actors.gate.acquire(slotCaller, until - clock.monotonic())
+      return soon(placing, (place) => {
+        if (isFull(place) || call.hasLeft) return this.#end(reserved, held, place instanceof Failure ? place : noRoom())
+        const seating = tries.take(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
+        return soon(seating, (seat) => this.#end(reserved, held, seat ?? noRoom()))
+      })
+    })
+  }
+
+  #end({ starts }: Reserved, { hold, leaseId }: Held, seat: Seat | Failure): Admission | Failure {
+    const terms = this.#terms
+    terms.call.whenLeft = undefined
+    if (seat instanceof Failure || terms.call.hasLeft) {
+      if (!(seat instanceof Failure)) seat.leave()
+      freeSlots(this.#ports, terms)
+      return this.#refused(seat instanceof Failure ? seat : noRoom())
+    }
+    terms.call.trace?.admitted()
+    const answerLimit = affordableLimit(hold, this.#quoted)
+    return new Admission(this.#ports, terms, { hold, leaseId, starts, answerLimit, reservedTokens: this.#tokens, seat })
+  }
+
+  #refused(failure: Failure): Failure {
+    releaseMoney(this.#ports, this.#terms)
+    this.#terms.call.trace?.admitted(failure)
     return failure
   }
-
-  const tokens = request.inputTokens + quoted.minimalTokens
-  const reserved = await actors.keys.reserve(keyHash, { requestId, tokens, least: quoted.least, worst: quoted.worst })
-  if (reserved instanceof Failure) return refused(reserved)
-  if (reserved.kind === "unavailable") return refused(new Failure("dependency.database_unavailable"))
-  if (reserved.kind !== "reserved") {
-    const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
-    const { retryAfterS } = reserved
-    return refused(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
-  }
-
-  const target = reserved.hold ?? quoted.worst
-  const held = await actors.accounts.hold(record.accountId, { requestId, least: quoted.least, target })
-  if (!isHeld(held)) return refused(shortageOf(held))
-  const { hold, leaseId } = held
-  if (reserved.hold !== undefined && hold < reserved.hold) actors.keys.trim(keyHash, requestId, hold)
-
-  // A slot of the model, one of the gateway, and a seat at a member of the model's pool, within one wait. Once it is admitted, a
-  // client that leaves is drained, and keeps its slots until then.
-  call.whenLeft = () => freeSlots(ports, terms)
-  const slotCaller = { requestId, accountId: record.accountId, keyId: record.keyId }
-  const until = clock.monotonic() + limits.capacityWaitMs
-  const slot = await actors.models.acquire(model.id, slotCaller, limits.capacityWaitMs)
-  const place = isFull(slot) ? slot : await actors.gate.acquire(slotCaller, until - clock.monotonic())
-  const isIn = !isFull(place) && !call.hasLeft
-  const taking = isIn ? terms.tries.take(tokens, until - clock.monotonic(), () => call.hasLeft) : undefined
-  const seat = taking instanceof Promise ? await taking : taking
-  call.whenLeft = undefined
-  if (seat === undefined || call.hasLeft) {
-    seat?.leave()
-    freeSlots(ports, terms)
-    return refused(place instanceof Failure ? place : noRoom())
-  }
-  const answerLimit = affordableLimit(hold, quoted)
-  const { starts } = reserved
-  call.trace?.admitted()
-  return new Admission(ports, terms, { hold, leaseId, starts, answerLimit, reservedTokens: tokens, seat })
 }
 
 /** Right also where nothing was held yet, or where nobody knows whether it was. */
@@ -256,8 +291,6 @@ async function holdAndRelease(
   actors.accounts.release(accountId, terms.requestId)
   return held
 }
-
-type Held = Extract<HoldReply, { readonly kind: "held" }>
 
 const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
 

@@ -1,7 +1,8 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import type { KeyView } from "../../actors/key.ts"
+import type { Soon } from "../../actors/kernel/actor.ts"
+import type { CountReply, KeyView } from "../../actors/key.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
@@ -28,16 +29,32 @@ function keyFrom(headers: Headers): string | undefined {
   return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
 }
 
-export async function authenticate(actors: Actors, headers: Headers, counted = true): Promise<Caller | Failure> {
+/** At once where the key's actor is there. */
+export function authenticate(actors: Actors, headers: Headers, counted = true): Soon<Caller | Failure> {
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
   const secret = apiKeyId(key)
-  const first = await actors.keys.count(secret, secret, counted)
-  if (first instanceof Failure) return first
-  // A rotated key has several secrets and one actor: one window and one budget.
-  const keyHash = first.kind === "moved" ? first.to : secret
-  const reply = first.kind === "moved" ? await actors.keys.count(keyHash, secret, counted) : first
+  const first = actors.keys.count(secret, secret, counted)
+  if (first instanceof Promise || (!(first instanceof Failure) && first.kind === "moved")) {
+    return authenticateMoved(actors, secret, first, counted)
+  }
+  return callerOf(actors, secret, first)
+}
+
+/** A rotated key has several secrets and one actor: one window and one budget. */
+async function authenticateMoved(
+  actors: Actors,
+  secret: string,
+  counting: Soon<CountReply | Failure>,
+  counted: boolean,
+): Promise<Caller | Failure> {
+  const first = await counting
+  if (first instanceof Failure || first.kind !== "moved") return callerOf(actors, secret, first)
+  return callerOf(actors, first.to, await actors.keys.count(first.to, secret, counted))
+}
+
+function callerOf(actors: Actors, keyHash: string, reply: CountReply | Failure): Caller | Failure {
   if (reply instanceof Failure) return reply
   switch (reply.kind) {
     case "unknown":
@@ -69,22 +86,22 @@ export async function authenticate(actors: Actors, headers: Headers, counted = t
 /** The rate headers of a key, for the limits that it has (gateway-api.md, "Limits"). */
 export function rateHeaders(view: KeyView): Record<string, string> {
   const { requests, tokens, budget } = view
-  return {
-    ...(requests && {
-      "X-RateLimit-Limit": String(requests.limit),
-      "X-RateLimit-Remaining": String(requests.remaining),
-      "X-RateLimit-Reset": String(requests.resetS),
-    }),
-    ...(tokens && {
-      "X-RateLimit-Limit-Tokens": String(tokens.limit),
-      "X-RateLimit-Remaining-Tokens": String(tokens.remaining),
-      "X-RateLimit-Reset-Tokens": String(tokens.resetS),
-    }),
-    ...(budget && {
-      "X-Key-Limit-Micro": String(microToJson(budget.limit)),
-      "X-Key-Usage-Micro": String(microToJson(budget.usage)),
-      "X-Key-Remaining-Micro": String(microToJson(budget.remaining)),
-      "X-Key-Limit-Period": budget.period,
-    }),
+  const headers: Record<string, string> = {}
+  if (requests !== undefined) {
+    headers["X-RateLimit-Limit"] = String(requests.limit)
+    headers["X-RateLimit-Remaining"] = String(requests.remaining)
+    headers["X-RateLimit-Reset"] = String(requests.resetS)
   }
+  if (tokens !== undefined) {
+    headers["X-RateLimit-Limit-Tokens"] = String(tokens.limit)
+    headers["X-RateLimit-Remaining-Tokens"] = String(tokens.remaining)
+    headers["X-RateLimit-Reset-Tokens"] = String(tokens.resetS)
+  }
+  if (budget !== undefined) {
+    headers["X-Key-Limit-Micro"] = String(microToJson(budget.limit))
+    headers["X-Key-Usage-Micro"] = String(microToJson(budget.usage))
+    headers["X-Key-Remaining-Micro"] = String(microToJson(budget.remaining))
+    headers["X-Key-Limit-Period"] = budget.period
+  }
+  return headers
 }

@@ -2,6 +2,7 @@
  * The money of one call that was forwarded: its opening, its settlement, or its withdrawal, by the functions of settle.ts.
  * What the ledger says comes back to the call as events.
  */
+import { handOn } from "../../actors/kernel/actor.ts"
 import type { Opening, Settled, UsageRecord } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
@@ -92,9 +93,10 @@ export class Booking {
   /** Charges the actors, then the ledger: comes back as `settled` or `not-settled`. */
   settle(end: End, isDrainedOut: boolean): void {
     this.#isCharging = true
-    settling.charge(this.#call.ports.actors, this.#billed(), end, isDrainedOut).then(
+    handOn(
+      () => settling.charge(this.#call.ports.actors, this.#billed(), end, isDrainedOut),
       (bill) => this.#onCharged(bill),
-      (error: unknown) => {
+      (error) => {
         this.#admission.release()
         this.#call.receive({ type: "crashed", error })
       },

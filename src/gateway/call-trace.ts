@@ -156,7 +156,9 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
 
   /** The settlement goes to the ledger. */
   committing(): void {
-    this.#commit = this.#trace.start("commit", this.#settle ?? this.#trace.call, { "loket.commit": "settlement" })
+    // What was charged at once is committed before the event that began it has been heard.
+    this.#settle ??= this.#trace.start("settle", this.#trace.call)
+    this.#commit = this.#trace.start("commit", this.#settle, { "loket.commit": "settlement" })
   }
 
   /** The call's record, as it was booked. */

@@ -2,6 +2,8 @@
  * One call, top to bottom: who calls, what is asked, which models may answer; then it is under way (under-way.ts). Whatever
  * comes of it, the key's limits go out with it.
  */
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import type { LedgerView } from "../../actors/ledger.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
@@ -30,15 +32,17 @@ export async function call(
 ): Promise<Response | Failure> {
   if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
   const startedAt = ports.clock.now()
-  const caller = await authenticate(ports.actors, request.headers)
+  const calling = authenticate(ports.actors, request.headers)
+  const caller = calling instanceof Promise ? await calling : calling
   if (caller instanceof Failure) return caller
   const trace = traceCall(ports.tracing, format, request, { requestId, startedAt })
   const answer = await answered({ ports, format, request, requestId, caller, connection, trace })
   trace?.answered(answer)
-  const view = await ports.actors.keys.view(caller.keyHash)
+  const viewing = ports.actors.keys.view(caller.keyHash)
+  const view = viewing instanceof Promise ? await viewing : viewing
   const rates = view instanceof Failure ? {} : rateHeaders(view)
   if (answer instanceof Failure) return answer.withHeaders(rates)
-  return new Response(answer.body, { headers: { ...answer.headers, ...rates } })
+  return new Response(answer.body, { headers: Object.assign(rates, answer.headers) })
 }
 
 interface Received {
@@ -83,7 +87,8 @@ async function answered(received: Received): Promise<Answer | Failure> {
     const weighing = weigh({ request: understood.request, model, accountId, paysFor }, ports)
     const weight = weighing instanceof Promise ? await weighing : weighing
     const asked = weighed(understood, weight)
-    const chain = await chainOf(received, asked)
+    const choosing = chainOf(received, asked)
+    const chain = choosing instanceof Promise ? await choosing : choosing
     if (chain instanceof Failure) return withDropped(chain, asked)
     isUnderWay = true
     return withDropped(await underWay(received, asked, chain, release), asked)
@@ -101,15 +106,18 @@ function weighed(understood: Understood, weight: InputWeight): Weighed {
 }
 
 /** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */
-async function chainOf({ ports, request, requestId, caller }: Received, asked: Weighed): Promise<Chain | Failure> {
+function chainOf({ ports, request, requestId, caller }: Received, asked: Weighed): Soon<Chain | Failure> {
   const fallback = fallbackOf(caller.record.fallback, request.headers)
   if (fallback instanceof Failure) return fallback
   const tokens = asked.request.inputTokens
   const affords = ({ price: { rates } }: Offer) => affordsInput(ports, caller, requestId, { tokens, rates })
-  const choosing = candidates(asked, { fallback, affords }, ports)
-  const chain = choosing instanceof Promise ? await choosing : choosing
-  if (chain instanceof Failure) return chain
-  const ledger = await ports.actors.ledger.view(caller.record.accountId)
+  return soon(candidates(asked, { fallback, affords }, ports), (chain) => {
+    if (chain instanceof Failure) return chain
+    return soon(ports.actors.ledger.view(caller.record.accountId), (ledger) => ifInTime(ledger, chain))
+  })
+}
+
+function ifInTime(ledger: LedgerView | Failure, chain: Chain): Chain | Failure {
   if (ledger instanceof Failure) return ledger
   return ledger.lagMs > LEDGER_LAG_MS ? new Failure("dependency.database_unavailable") : chain
 }

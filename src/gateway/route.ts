@@ -4,6 +4,7 @@
  */
 import { Failure } from "../failure/failure.ts"
 import { connectionFault, type Fault } from "../upstream/client.ts"
+import type { Soon } from "../../actors/kernel/actor.ts"
 import type { Admission } from "./admit.ts"
 import { attempt, type End, type Failed } from "./attempt.ts"
 import type { Candidate, Chain, Marker } from "./candidates.ts"
@@ -18,7 +19,7 @@ export interface RoutedCall extends LoopedCall {
   readonly asked: Weighed
   readonly markers: Marker[]
   /** Admits the call for another model. */
-  admit(candidate: Candidate): Promise<Admission | Failure>
+  admit(candidate: Candidate): Soon<Admission | Failure>
   /** A backend refused our credentials or our configuration. */
   alert(admission: Admission, status: number | undefined): void
 }

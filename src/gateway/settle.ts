@@ -4,8 +4,10 @@
  * record status", and decisions §12.12.
  */
 import type { Charged } from "../../actors/account.ts"
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import type { CallUsage } from "../../actors/key.ts"
 import type { Opening, Settled, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { minus, microToJson, plus, smaller, zero } from "../../actors/money/micro.ts"
+import { type Micro, minus, microToJson, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import { Failure } from "../failure/failure.ts"
@@ -44,11 +46,22 @@ export interface Bill {
  * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover. `drainedOut`: the
  * client went away, and its backend was read on for as long as it may be.
  */
-export async function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): Promise<Bill> {
-  const { admission } = call
-  const { status, errorCode } = statusOf(call, end, drainedOut)
+export function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): Soon<Bill> {
+  const outcome = statusOf(call, end, drainedOut)
   const tokens = end.kind === "answered" ? end.tokens : undefined
-  const charged = status === "ok" && tokens !== undefined ? await chargeActors(actors, call, tokens) : undefined
+  const charging = outcome.status === "ok" && tokens !== undefined ? chargeActors(actors, call, tokens) : undefined
+  return soon(charging, (charged) => billed(actors, call, end, outcome, charged))
+}
+
+function billed(
+  actors: Actors,
+  call: BilledCall,
+  end: End,
+  { status, errorCode }: Outcome,
+  charged: Charged | "unknown" | undefined,
+): Bill {
+  const { admission } = call
+  const tokens = end.kind === "answered" ? end.tokens : undefined
   if (charged === undefined) releaseActors(actors, call, status)
   admission.settled()
   // What a backend counted over its bounds is the house's, whatever the customer could have paid.
@@ -76,11 +89,12 @@ export async function charge(actors: Actors, call: BilledCall, end: End, drained
   return { record, tokens, charged: typeof charged === "object" ? charged : undefined }
 }
 
-function statusOf(
-  { opening, firstTokenMs }: BilledCall,
-  end: End,
-  drainedOut: boolean,
-): { readonly status: UsageStatus; readonly errorCode?: FailureCode } {
+interface Outcome {
+  readonly status: UsageStatus
+  readonly errorCode?: FailureCode
+}
+
+function statusOf({ opening, firstTokenMs }: BilledCall, end: End, drainedOut: boolean): Outcome {
   if (end.kind === "answered") return { status: end.tokens === undefined ? "usage_missing" : "ok" }
   const { fault } = end
   const isUsable = firstTokenMs !== undefined
@@ -91,23 +105,31 @@ function statusOf(
 }
 
 /** Unknown when the account's actor could not say what it charged. */
-async function chargeActors(
-  actors: Actors,
-  { keyHash, opening, admission }: BilledCall,
-  tokens: Tokens,
-): Promise<Charged | "unknown"> {
-  const { requestId, accountId, starts } = opening
+function chargeActors(actors: Actors, call: BilledCall, tokens: Tokens): Soon<Charged | "unknown"> {
+  const { keyHash, opening, admission } = call
+  const { requestId, starts } = opening
   const actual = price(tokens, admission.offer.price.rates)
   const usage = { requestId, tokens: totalTokens(tokens), actual, starts }
-  const budgeted = await actors.keys.settle(keyHash, usage)
+  return soon(actors.keys.settle(keyHash, usage), (budgeted) => chargeAccount(actors, call, usage, budgeted))
+}
+
+function chargeAccount(
+  actors: Actors,
+  { keyHash, opening, admission }: BilledCall,
+  usage: CallUsage,
+  budgeted: Micro | Failure,
+): Soon<Charged | "unknown"> {
+  const { requestId, accountId, starts } = opening
+  const { actual } = usage
   // A key that did not say in time is told, and pays what it held.
   const payable = budgeted instanceof Failure ? smaller(actual, admission.hold) : budgeted
   if (budgeted instanceof Failure) actors.keys.tellSettled(keyHash, { ...usage, actual: payable })
-  const charged = await actors.accounts.settle(accountId, requestId, payable)
-  if (charged instanceof Failure) actors.accounts.release(accountId, requestId)
-  const paid = charged instanceof Failure ? zero : charged.charge
-  if (paid < payable) actors.keys.unsettle(keyHash, minus(payable, paid), starts)
-  return charged instanceof Failure ? "unknown" : { ...charged, absorbed: minus(actual, paid) }
+  return soon(actors.accounts.settle(accountId, requestId, payable), (charged) => {
+    if (charged instanceof Failure) actors.accounts.release(accountId, requestId)
+    const paid = charged instanceof Failure ? zero : charged.charge
+    if (paid < payable) actors.keys.unsettle(keyHash, minus(payable, paid), starts)
+    return charged instanceof Failure ? "unknown" : { ...charged, absorbed: minus(actual, paid) }
+  })
 }
 
 function releaseActors(actors: Actors, { keyHash, opening, admission }: BilledCall, status: UsageStatus): void {
@@ -214,13 +236,13 @@ export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawa
 }
 
 /** One line for each call; never a prompt, an answer or a key (decisions §11). */
-export const callFields = ({ record, tokens, ...call }: FinishedCall) => ({
-  request_id: call.requestId,
-  account_id: call.accountId,
-  key_id: call.keyId,
+export const callFields = ({ requestId, accountId, keyId, endpoint, record, tokens, alert }: FinishedCall) => ({
+  request_id: requestId,
+  account_id: accountId,
+  key_id: keyId,
   model: record.model,
   member: record.member,
-  endpoint: call.endpoint,
+  endpoint,
   status: record.status,
   error_code: record.errorCode,
   input_tokens: tokens?.input,
@@ -232,5 +254,5 @@ export const callFields = ({ record, tokens, ...call }: FinishedCall) => ({
   attempts: record.attempts,
   first_token_ms: record.firstTokenMs,
   duration_ms: record.durationMs,
-  alert: call.alert || undefined,
+  alert: alert || undefined,
 })

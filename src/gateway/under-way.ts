@@ -3,6 +3,7 @@
  * ledger, a timer) is begun here and comes back as an event; states.ts says what each makes of the state. Nothing is said to
  * the client before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
  */
+import { handOn, type Soon, soon } from "../../actors/kernel/actor.ts"
 import type { Timer } from "../../actors/kernel/clock.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
@@ -99,9 +100,11 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
 
   /** Admits the call for the first model of its chain, and forwards it. */
   begin(): void {
-    this.admit(this.#parts.chain.first).then(
+    const crashed = (error: unknown) => this.receive({ type: "crashed", error })
+    handOn(
+      () => this.admit(this.#parts.chain.first),
       (admitted) => this.#onAdmission(admitted),
-      (error: unknown) => this.receive({ type: "crashed", error }),
+      crashed,
     )
   }
 
@@ -114,10 +117,9 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.receive({ type: "timed-out", reason: "stopped" })
   }
 
-  admit({ offer, tries, leastAnswerTokens }: Candidate): Promise<Admission | Failure> {
-    return admit(this.ports, { call: this, offer, tries, leastAnswerTokens }).then((admitted) =>
-      this.#readmitted(admitted),
-    )
+  admit({ offer, tries, leastAnswerTokens }: Candidate): Soon<Admission | Failure> {
+    const terms = { call: this, offer, tries, leastAnswerTokens }
+    return soon(admit(this.ports, terms), (admitted) => this.#readmitted(admitted))
   }
 
   #readmitted(admitted: Admission | Failure): Admission | Failure {
