@@ -1,7 +1,9 @@
 /** What the documents tell an operator to watch is held against what a running gateway exports. */
 import { expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { startTestGateway } from "./gateway/harness.ts"
+import { scratchDirectory } from "./processes/dev-process.ts"
 
 const root = join(import.meta.dir, "..")
 const read = (path: string) => Bun.file(join(root, path)).text()
@@ -124,15 +126,23 @@ test("every alert is tried where it fires and where it does not", async () => {
   for (const wanted of [true, false]) expect([...fires(wanted)].sort()).toEqual(alerts.map(({ alert }) => alert).sort())
 })
 
-test("Prometheus accepts the rules, and their tests hold", () => {
+test("Prometheus accepts the rules and what the panels ask, and the rules' tests hold", () => {
   const promtool = Bun.which("promtool")
   if (promtool === null) {
     process.stderr.write("left out: promtool is not on this machine\n")
     return
   }
+  // Grafana fills in its variables before it asks.
+  const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+  const filledIn = asked.map((expr) => expr.replaceAll("$instance", ".*").replaceAll("$__rate_interval", "5m"))
+  using directory = scratchDirectory()
+  const file = join(directory.path, "panels.yml")
+  const panelRules = filledIn.map((expr, n) => ({ record: `panel:${n}`, expr }))
+  writeFileSync(file, JSON.stringify({ groups: [{ name: "panels", rules: panelRules }] }))
   for (const args of [
     ["check", "rules", "alerts.yml"],
     ["test", "rules", "alerts.test.yml"],
+    ["check", "rules", file],
   ]) {
     const { exitCode, stdout, stderr } = Bun.spawnSync([promtool, ...args], { cwd: join(root, "docs/operating") })
     expect([exitCode === 0 ? "" : `${stdout.toString()}${stderr.toString()}`, args]).toEqual(["", args])

@@ -203,7 +203,7 @@ test(`${covers("retired")} a retired id answers as its target at its rate until 
   const model = await gateway.model({ format: "chat", script: "input=10&output=2" })
   await gateway.sql`insert into model_aliases (alias, target, until) values ('retired', ${model}, now() + interval '1 hour'),
     ('removed', ${model}, now() - interval '1 hour')`
-  await gateway.server.refreshCatalogue()
+  await gateway.refreshCatalogue()
   const response = await gateway.post("/v1/chat/completions", key, { model: "retired", messages: hello })
   expect(await response.json()).toMatchObject({ model })
   const record = await gateway.usage(person, response.headers.get("x-request-id") ?? "")

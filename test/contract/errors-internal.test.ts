@@ -1,6 +1,7 @@
 /** The rows of the error catalogue that take a broken gateway: a database that is away, and bugs. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createApiKey } from "../../src/accounts/api-key.ts"
+import { hasOwnDatabase } from "../gateway/binary.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
 import { eventually } from "./calling.ts"
@@ -34,7 +35,7 @@ async function house() {
 }
 
 /** Each has a gateway of its own: a statement's whole deadline is waited for, in both at once. */
-describe("with a database that is away", () => {
+describe.skipIf(hasOwnDatabase)("with a database that is away", () => {
   test.concurrent.each(["silent", "refusing"] as const)(
     `${covers("error.dependency.database_unavailable")} a %s database is told on every endpoint that asks it`,
     async (how) => {
@@ -59,7 +60,7 @@ describe("with a database that is away", () => {
   )
 })
 
-describe("with a database that goes away", () => {
+describe.skipIf(hasOwnDatabase)("with a database that goes away", () => {
   let own: Awaited<ReturnType<typeof house>>
   beforeAll(async () => {
     own = await house()

@@ -136,7 +136,7 @@ describe.concurrent.each(formats)(`${covers("13.6")} on %s`, (format) => {
     const retired = await gateway.model({ format })
     const until = new Date(Date.now() + 60_000)
     await gateway.sql`insert into model_aliases (alias, target, until) values (${retired}, ${target}, ${until})`
-    await gateway.server.refreshCatalogue()
+    await gateway.refreshCatalogue()
     for (const model of [target, retired]) {
       for (const stream of [true, false]) {
         const response = await ask(gateway, keys.off, format, model, { stream })

@@ -1,5 +1,6 @@
 /** A process that stands still: nobody's lateness is evidence (decisions §13.1). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { standStill } from "../gateway/binary.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, callsOf, ending, eventually, requestId, rowsOf } from "./calling.ts"
 import { covers } from "./rows.ts"
@@ -24,15 +25,17 @@ beforeAll(async () => {
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
-/** The gateway runs in this process: with it the whole event loop stands still. */
-function standStill(ms: number) {
+/** Where the gateway runs in this process, the whole event loop stands still with it. */
+function standStillHere(ms: number) {
   const until = performance.now() + ms
   while (performance.now() < until);
 }
 
 /** Again and again, in the turn in which a connection is read, after which timers come first. */
 const standsStill = (ms: number) => {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => (standStill(ms), new Response("")) })
+  const { pid } = gateway
+  if (pid !== undefined) return { once: () => standStill(pid, ms), stop: async () => {} }
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => (standStillHere(ms), new Response("")) })
   return { once: () => fetch(server.url).then((response) => response.text()), stop: () => server.stop(true) }
 }
 

@@ -49,7 +49,7 @@ const frozen = async (revoke: boolean) => {
   const person = await gateway.person(10_000)
   const made = await gateway.key(person)
   if (revoke) await gateway.dashboard(person, `/keys/${made.id}/revoke`, { method: "POST" })
-  await gateway.server.accounts.freeze(person.accountId, "a test")
+  await gateway.freeze(person, "a test")
   return made.key
 }
 const chat = (by: string, body: unknown) => gateway.post("/v1/chat/completions", by, body)

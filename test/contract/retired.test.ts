@@ -27,7 +27,7 @@ const catalogue = async (): Promise<Item[]> =>
 const retire = async (alias: string, target: string, graceMs: number) => {
   const until = new Date(Date.now() + graceMs)
   await gateway.sql`insert into model_aliases (alias, target, until) values (${alias}, ${target}, ${until})`
-  await gateway.server.refreshCatalogue()
+  await gateway.refreshCatalogue()
 }
 
 describe.concurrent.each(formats)("%s", (format) => {

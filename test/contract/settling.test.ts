@@ -1,5 +1,6 @@
 /** What every call comes to: its record's status, its charge, and when it is durable (decisions §3; "Usage record status"). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { hasOwnDatabase } from "../gateway/binary.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
 import { ask, callsOf, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
@@ -181,7 +182,7 @@ describe.each(formats)("%s", (format) => {
   })
 })
 
-describe(covers("3.durable", "3.deadline", "status.billing_error", "6.terminal"), () => {
+describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billing_error", "6.terminal"), () => {
   const SETTLE_DEADLINE_MS = 700
   let proxy: FaultProxy
   let slow: TestGateway

@@ -29,14 +29,17 @@ describe.concurrent(covers("11.drain"), () => {
         ...(await streaming(gateway, key, format, "output=20&pace=20&input=10")),
       })),
     )
-    const stopped = gateway.server.stop()
+    const stopped = gateway.stop()
+    await eventually(
+      "it has heard the signal",
+      () => fetch(`${gateway.url}/readyz`).then(({ status }) => status),
+      (status) => status === 503,
+    )
     await expectFailure(await ask(gateway, key, "chat", "plain"), 429, "gateway.capacity")
-    expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
-    for (const { format, reading, response } of running) {
-      expect(await reading.rest()).toMatch(ending[format])
-      expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "ok", charge_micro: 110_000n }])
-    }
+    for (const { format, reading } of running) expect(await reading.rest()).toMatch(ending[format])
     await stopped
+    for (const { response } of running)
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "ok", charge_micro: 110_000n }])
     const [balance] = await gateway.sql`
       select posted_micro, leased_micro from balances where account_id = ${person.accountId}`
     expect(balance).toEqual({ posted_micro: 1_000_000_000_000n - 330_000n, leased_micro: 0n })
@@ -55,7 +58,7 @@ describe.concurrent(covers("11.drain"), () => {
     )
     const second = ask(gateway, key, "chat", model)
     await Bun.sleep(500)
-    const stopped = gateway.server.stop()
+    const stopped = gateway.stop()
     expect((await first).status).toBe(200)
     await expectFailure(await second, 429, "gateway.capacity")
     await stopped
@@ -66,10 +69,10 @@ describe.concurrent(covers("11.drain"), () => {
     const { gateway, key } = await started({ DRAIN_MS: "100" })
     await using _ = gateway
     const { reading, response } = await streaming(gateway, key, format, "output=500&pace=20")
-    const stopped = gateway.server.stop()
+    const stopped = gateway.stop()
     expect(failureIn(format, await reading.rest())?.message).toStartWith("The gateway had to stop")
-    expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "upstream_error", charge_micro: 0n }])
     await stopped
+    expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "upstream_error", charge_micro: 0n }])
   })
 
   test("a client that stopped reading does not keep the gateway from ending", async () => {
@@ -79,7 +82,7 @@ describe.concurrent(covers("11.drain"), () => {
     const response = await ask(gateway, key, "chat", model, { stream: true })
     const reading = new Reading(response)
     await reading.until(content.chat)
-    await gateway.server.stop()
+    await gateway.stop()
     expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "upstream_error", charge_micro: 0n }])
   })
 })

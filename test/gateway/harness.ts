@@ -1,6 +1,7 @@
 /**
  * A whole gateway on a port, on a database of its own, with the simulator behind it: what the contract is tested
- * against. Nothing in it is replaced; a test makes models whose backend is scripted, people, and keys, and calls.
+ * against. Nothing in it is replaced; a test makes models whose backend is scripted, people, and keys, and calls. With
+ * LOKET_BINARY it is a process of its own (binary.ts).
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -17,6 +18,7 @@ import { seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 import { onPostgres, openTestDatabase } from "../store/harness.ts"
+import { binary, startBinary } from "./binary.ts"
 
 const PAYMENT_SECRET = "a secret of the tests"
 
@@ -50,11 +52,19 @@ export type Init = Omit<RequestInit, "headers"> & { readonly headers?: Readonly<
 
 export interface TestGateway extends AsyncDisposable {
   readonly url: string
+  /** Undefined where the gateway runs in this process. */
+  readonly pid: number | undefined
+  /** Throws where the gateway is a process of its own. */
   readonly server: Server
   readonly simulator: Simulator
   readonly sql: Sql
   /** Log lines of level warn and error. */
   readonly complaints: string[]
+  /** What was written into the catalogue's tables is in force when it resolves. */
+  refreshCatalogue(): Promise<void>
+  freeze(person: Person, reason: string): Promise<void>
+  /** In order, as at SIGTERM. */
+  stop(): Promise<void>
   /** Makes a model and returns its id. */
   model(wish: ModelWish): Promise<string>
   /** Signs somebody up, with so much money. */
@@ -82,6 +92,9 @@ export const backendOf = (provider: Provider, apiKey: string, signing?: Backend[
   signing,
 })
 
+/** The model that is there from the start. */
+const PLAIN = "plain"
+
 let models = 0
 
 /** A body as it is posted; text is sent as it stands. */
@@ -91,21 +104,15 @@ const json = (body: unknown): Init => ({
   body: typeof body === "string" ? body : JSON.stringify(body),
 })
 
+/** What differs between a gateway in this process and a binary. */
+interface Running extends Pick<TestGateway, "url" | "pid" | "server" | "sql" | "refreshCatalogue" | "freeze" | "stop"> {
+  /** `sql` works again after `stop`, with which the database may have ended. */
+  readonly reopen: () => Promise<void>
+  readonly clearAway: () => Promise<void>
+}
+
 export async function startTestGateway(options: GatewayOptions = {}): Promise<TestGateway> {
-  const database = await openTestDatabase()
   const simulator = startSimulator()
-  const dataDir = mkdtempSync(join(tmpdir(), "loket-data-"))
-  const config = readConfig({
-    PORT: "0",
-    LOG_LEVEL: "warn",
-    // What it keeps on disk is read by whoever starts on the same directory.
-    DATA_DIR: dataDir,
-    DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
-    PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
-    ...options.env,
-  })
-  if (Array.isArray(config)) throw new Error(config.join("\n"))
-  const complaints: string[] = []
   const provider: Provider = {
     id: "simulated",
     label: "Simulated",
@@ -113,29 +120,36 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
     credentials: [soleCredential("X")],
     headers: {},
   }
-  const simulated = backendOf(provider, "backend-secret")
-  const server = await startServer({
-    config,
-    log: createLog("warn", (line) => complaints.push(line)),
-    catalogueFile: { models: [plainModel({ format: "chat", model: "plain" })], aliases: [] },
-    backends: Map.groupBy([simulated, ...(options.backends ?? [])], (backend) => backend.provider.id),
-    ownSessions: onPostgres,
-    fatal: (reason) => complaints.push(`fatal: ${reason}`),
-    ...(options.limits && { limits: options.limits }),
-  })
+  const backends = [backendOf(provider, "backend-secret"), ...(options.backends ?? [])]
+  const complaints: string[] = []
+  const running =
+    binary === undefined
+      ? await startHere(options, backends, complaints)
+      : await startThere(binary, options, backends, complaints)
 
-  const { url } = server
+  const { url, pid } = running
   const gateway: TestGateway = {
     url,
-    server,
+    pid,
+    get server() {
+      return running.server
+    },
     simulator,
-    sql: database.sql,
+    get sql() {
+      return running.sql
+    },
     complaints,
+    refreshCatalogue: running.refreshCatalogue,
+    freeze: running.freeze,
+    async stop() {
+      await running.stop()
+      await running.reopen()
+    },
     async model(wish) {
       const seed = plainModel({ model: `${wish.format}-${++models}`, ...wish })
       const file: CatalogueFile = { models: [seed], aliases: [] }
-      await seedCatalogue(database.sql, file, new Date())
-      await server.refreshCatalogue()
+      await seedCatalogue(running.sql, file, new Date())
+      await running.refreshCatalogue()
       return seed.model
     },
     async person(balanceRp = 0) {
@@ -190,13 +204,113 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Te
       return (await response.json()) as { balance_micro: number; held_micro: number }
     },
     async [Symbol.asyncDispose]() {
-      await server.stop()
+      await running.stop()
       await simulator.stop()
+      await running.clearAway()
+    },
+  }
+  return gateway
+}
+
+const catalogueFile: CatalogueFile = { models: [plainModel({ format: "chat", model: PLAIN })], aliases: [] }
+
+async function startHere(
+  options: GatewayOptions,
+  backends: readonly Backend[],
+  complaints: string[],
+): Promise<Running> {
+  const database = await openTestDatabase()
+  const dataDir = mkdtempSync(join(tmpdir(), "loket-data-"))
+  const config = readConfig({
+    PORT: "0",
+    LOG_LEVEL: "warn",
+    // What it keeps on disk is read by whoever starts on the same directory.
+    DATA_DIR: dataDir,
+    DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
+    PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
+    ...options.env,
+  })
+  if (Array.isArray(config)) throw new Error(config.join("\n"))
+  const server = await startServer({
+    config,
+    log: createLog("warn", (line) => complaints.push(line)),
+    catalogueFile,
+    backends: Map.groupBy(backends, (backend) => backend.provider.id),
+    ownSessions: onPostgres,
+    fatal: (reason) => complaints.push(`fatal: ${reason}`),
+    ...(options.limits && { limits: options.limits }),
+  })
+  return {
+    url: server.url,
+    pid: undefined,
+    server,
+    sql: database.sql,
+    refreshCatalogue: () => server.refreshCatalogue(),
+    freeze: async ({ accountId }, reason) => void (await server.accounts.freeze(accountId, reason)),
+    stop: () => server.stop(),
+    reopen: async () => {},
+    async clearAway() {
       await database.close()
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-  return gateway
+}
+
+async function startThere(
+  program: string,
+  options: GatewayOptions,
+  backends: readonly Backend[],
+  complaints: string[],
+): Promise<Running> {
+  if (options.limits !== undefined) throw new Error("a binary takes no limits that no variable sets: ask `hasNoInside`")
+  const started = await startBinary(program, {
+    env: { PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET, ...options.env },
+    catalogueFile,
+    backends,
+    databaseUrl: options.databaseUrl,
+    heard: (line) => {
+      if (!/"level":"(debug|info)"/.test(line)) complaints.push(line)
+    },
+  })
+  let changes = 0
+  let operator: Promise<string> | undefined
+  let stopped: Promise<void> | undefined
+  return {
+    url: started.url,
+    pid: started.pid,
+    get server(): Server {
+      throw new Error("the gateway is a process of its own: ask `hasNoInside`")
+    },
+    get sql() {
+      return started.sql()
+    },
+    // An operator's change of a model is answered when the catalogue has been read again.
+    async refreshCatalogue() {
+      const token = await (operator ??= makeOperator(started.url, started.sql()))
+      const response = await fetch(`${started.url}/operator/models/${PLAIN}`, {
+        ...json({ display_name: `plain ${++changes}` }),
+        method: "PATCH",
+        headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+      })
+      if (!response.ok) throw new Error(`the catalogue was not read: ${await response.text()}`)
+    },
+    freeze: ({ accountId }, reason) => started.run("account", "freeze", accountId, "--reason", reason),
+    stop: () => (stopped ??= started.stop()),
+    reopen: () => started.reopen(),
+    clearAway: () => started.close(),
+  }
+}
+
+/** Who can have the catalogue read; the token of a session. */
+async function makeOperator(url: string, sql: Sql): Promise<string> {
+  const body = { email: "operator@example.com", password: "correct horse battery" }
+  const response = await fetch(`${url}/auth/sign-up`, json(body))
+  const { account, session_token: token } = (await response.json()) as {
+    account: { id: string }
+    session_token: string
+  }
+  await sql`update accounts set role = 'operator' where id = ${account.id}`
+  return token
 }
 
 /** Rates that are easy to reckon with: 1,000 micro for an input token, 5,000 for an output token. */
