@@ -161,3 +161,13 @@ export function voidOf(settlement: Settlement): Settlement {
   }
   return { opening: settlement.opening, records: [record, ...markers], voided: true }
 }
+
+/** Tells who waits for entries that they are durable. */
+export function answer(entries: readonly Entry[], fenced: readonly string[]): void {
+  for (const entry of entries) {
+    if (entry.kind === "settle") {
+      entry.reply(fenced.includes(entry.settlement.opening.requestId) ? "fenced" : "durable")
+    } else if (entry.kind === "open") entry.reply("durable")
+    else if (--entry.waits === 0) entry.reply("durable")
+  }
+}

@@ -7,6 +7,7 @@
  */
 import {
   accountOf,
+  answer,
   type Barrier,
   BatchRefused,
   type Batch,
@@ -237,6 +238,10 @@ export class Ledger implements Behaviour<LedgerCommand> {
   /** Begins what can be begun. */
   #proceed(): void {
     if (!this.#main.busy) this.#beginWhenDue()
+    if (this.#apart.size > 0) this.#beginApart()
+  }
+
+  #beginApart(): void {
     const lanes = [...this.#apart.values()].map(({ lane }) => lane)
     let running = lanes.filter((lane) => lane.busy).length
     for (const lane of lanes) {
@@ -253,6 +258,10 @@ export class Ledger implements Behaviour<LedgerCommand> {
     const waitMs = beginsAt - this.#ports.clock.running()
     if (waitMs <= 0) return this.#begin()
     if (beginsAt >= (this.#wait?.until ?? Number.POSITIVE_INFINITY)) return
+    this.#waitUntil(beginsAt, waitMs)
+  }
+
+  #waitUntil(beginsAt: number, waitMs: number): void {
     this.#wait?.timer.cancel()
     const timer = this.#ports.clock.after(waitMs, () => this.#ports.self({ type: "due" }))
     this.#wait = { until: beginsAt, timer }
@@ -279,21 +288,12 @@ export class Ledger implements Behaviour<LedgerCommand> {
   }
 
   #view(accountId: string | undefined): LedgerView {
+    if (this.#apart.size === 0) return { backlog: this.#main.backlog, lagMs: this.#main.lagMs }
     const apart = accountId === undefined ? undefined : this.#apart.get(accountId)
     const backlogs = [...this.#apart.values()].map(({ lane }) => lane.backlog)
     return {
       backlog: backlogs.reduce((sum, backlog) => sum + backlog, this.#main.backlog),
       lagMs: Math.max(this.#main.lagMs, apart === undefined ? 0 : this.#ports.clock.running() - apart.since),
     }
-  }
-}
-
-/** Tells who waits for entries that they are durable. */
-function answer(entries: readonly Entry[], fenced: readonly string[]): void {
-  for (const entry of entries) {
-    if (entry.kind === "settle") {
-      entry.reply(fenced.includes(entry.settlement.opening.requestId) ? "fenced" : "durable")
-    } else if (entry.kind === "open") entry.reply("durable")
-    else if (--entry.waits === 0) entry.reply("durable")
   }
 }

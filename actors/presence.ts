@@ -12,6 +12,8 @@ export class Presence {
   readonly #seen = new Map<string, number>()
   /** Slots held, of accounts that hold any. */
   readonly #held = new Map<string, number>()
+  /** No account that was seen is gone before. */
+  #nextGoneAt = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -55,8 +57,13 @@ export class Presence {
 
   #forgetGone(): void {
     const now = this.#clock.monotonic()
+    if (now < this.#nextGoneAt) return
+    this.#nextGoneAt = now + GONE_AFTER_MS
     for (const [accountId, at] of this.#seen) {
-      if (now - at < GONE_AFTER_MS) return
+      if (now - at < GONE_AFTER_MS) {
+        this.#nextGoneAt = at + GONE_AFTER_MS
+        return
+      }
       if (this.#held.has(accountId)) this.#see(accountId)
       else this.#seen.delete(accountId)
     }

@@ -112,6 +112,11 @@ export class Slots implements Behaviour<SlotsCommand> {
       return reply({ kind: "acquired" })
     }
     if (waitMs <= 0 || !this.#makeRoom(caller)) return reply({ kind: "full" })
+    this.#wait(caller, waitMs, reply)
+  }
+
+  #wait(caller: SlotCaller, waitMs: number, reply: Reply<AcquireReply>): void {
+    const { requestId } = caller
     const timer = this.#clock.after(waitMs, () => this.#self({ type: "expire", requestId }))
     this.#waiting.set(requestId, { ...caller, reply, timer })
     this.#turns.add(caller)
@@ -150,7 +155,7 @@ export class Slots implements Behaviour<SlotsCommand> {
     if (accountId === undefined) return this.#leave(requestId)?.reply({ kind: "full" })
     this.#taken.delete(requestId)
     this.#presence.releases(accountId)
-    this.#serve()
+    if (this.#waiting.size > 0) this.#serve()
   }
 
   #onExpire(requestId: string): void {

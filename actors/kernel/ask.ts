@@ -69,7 +69,11 @@ export class Ask<T, R> implements Pending {
 
   /** At once where it is known already: only an ask that was not answered in its own turn pays for a promise and a timer. */
   outcome(clock: Clock, deadlineMs: number, actor: { readonly whyLate: Refusal }): Promise<R> | R {
-    if (this.#outcome !== undefined) return this.#read(this.#outcome)
+    return this.#outcome === undefined ? this.#later(clock, deadlineMs, actor) : this.#read(this.#outcome)
+  }
+
+  /** Apart from the answer that is there: whatever makes a closure pays for it at its beginning. */
+  #later(clock: Clock, deadlineMs: number, actor: { readonly whyLate: Refusal }): Promise<R> {
     return new Promise((resolve) => {
       this.#resolve = resolve
       this.#timer = clock.after(deadlineMs, () => {
