@@ -33,7 +33,7 @@ export type UsageStatus =
 
 /** What became of a call, or of one model of its chain. */
 export interface UsageRecord {
-  /** 0 is the final record; 1, 2, … are the markers of reroutes. */
+  /** 0 is the final record; 1, 2, … are the markers of reroutes, and tries that failed and cost something. */
   readonly part: number
   readonly model: string
   readonly priceId: bigint

@@ -41,6 +41,7 @@ const settings = {
   PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
   PAYMENT_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   RECONCILE_HOUR: Type.Integer({ minimum: 0, maximum: 23, default: 20 }),
+  EXCHANGE_RATES_EVERY_MS: Type.Integer({ minimum: 60_000, maximum: 7 * 86_400_000, default: 21_600_000 }),
   RECONCILE_TOP_UP_DAYS: Type.Integer({ minimum: 0, maximum: 366, default: 7 }),
   MIDTRANS_BASE_URL: Type.String({
     pattern: "^https?://",
@@ -92,6 +93,10 @@ const options = {
     description: "an address that begins with smtp:// or smtps://",
   }),
   MAIL_FROM: text,
+  EXCHANGE_RATES_FROM: Type.String({
+    pattern: "^(https://[^\\s]+|/[^\\0]*)$",
+    description: "an address that begins with https://, or the absolute path of a file",
+  }),
   SUPPORT_CONTACT: Type.String({
     pattern: "^(https://\\S+|[^\\s@]+@[^\\s@]+)$",
     description: "an e-mail address, or an address that begins with https://",

@@ -1,5 +1,5 @@
 /** Again and again with a pause between, never two at once. Stopping waits for the one under way. Milliseconds. */
-export function every(pauseMs: number, work: () => Promise<void>): { stop(): Promise<void> } {
+export function every(pauseMs: number, work: () => Promise<void>, atOnce = false): { stop(): Promise<void> } {
   let current = Promise.resolve()
   let timer: ReturnType<typeof setTimeout> | undefined
   let over = false
@@ -9,7 +9,8 @@ export function every(pauseMs: number, work: () => Promise<void>): { stop(): Pro
       current = work().then(later)
     }, pauseMs)
   }
-  later()
+  if (atOnce) current = work().then(later)
+  else later()
   return {
     async stop() {
       over = true

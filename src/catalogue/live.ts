@@ -2,13 +2,33 @@
  * The catalogue in memory, replaced as a whole whenever the database's has been read again. What is in force is decided
  * at each look-up, so that a price with a future effective time needs no event to act.
  */
+import type { Cost } from "../../actors/money/cost.ts"
+import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
-import type { Alias, Catalogue, MemberSetting, Model, PriceVersion } from "./model.ts"
+import {
+  type Alias,
+  backendName,
+  type Catalogue,
+  type CostVersion,
+  type ExchangeRate,
+  type MemberSetting,
+  type Model,
+  type PriceVersion,
+  type Upstream,
+} from "./model.ts"
+import { HOUSE_CURRENCY } from "./exchange.ts"
 
 /** A model that can be sold now, and the price version in force. */
 export interface Offer {
   readonly model: Model
   readonly price: PriceVersion
+}
+
+/** By what a backend's bill comes to micro-rupiah. */
+export interface Costing {
+  readonly cost: Cost
+  /** Micro-rupiah for one unit of the cost's currency. */
+  readonly unit: Micro
 }
 
 /** Where no model's window is known. */
@@ -17,6 +37,8 @@ const SMALLEST_GUESS = 128_000
 export class LiveCatalogue {
   #models = new Map<string, Model>()
   #prices = new Map<string, PriceVersion[]>()
+  #costs = new Map<string, CostVersion[]>()
+  #exchangeRates = new Map<string, ExchangeRate[]>()
   #aliases = new Map<string, Alias>()
   #members = new Map<string, MemberSetting>()
   #latestMs = -Infinity
@@ -35,6 +57,8 @@ export class LiveCatalogue {
     this.#largestWindow = Math.max(SMALLEST_GUESS, ...catalogue.models.map(({ contextWindow }) => contextWindow ?? 0))
     this.#models = new Map(catalogue.models.map((model) => [model.id, model]))
     this.#prices = Map.groupBy(catalogue.prices, (price) => price.model)
+    this.#costs = Map.groupBy(catalogue.costs, ({ model, backend }) => `${model} ${backend}`)
+    this.#exchangeRates = Map.groupBy(catalogue.exchangeRates, ({ currency }) => currency)
     this.#aliases = new Map(catalogue.aliases.map((alias) => [alias.id, alias]))
     this.#members = new Map(catalogue.members.map((setting) => [setting.member, setting]))
   }
@@ -54,6 +78,18 @@ export class LiveCatalogue {
   /** All models that have a price in force, in catalogue order. */
   offers(nowMs: number): Offer[] {
     return [...this.#models.keys()].flatMap((id) => this.#offer(id, nowMs) ?? [])
+  }
+
+  /** What is in force at a moment for a backend of a model; undefined where its cost or its currency's rate is not known. */
+  costing(model: string, upstream: Upstream, atMs: number): Costing | undefined {
+    const cost = inForce(this.#costs.get(`${model} ${backendName(upstream)}`) ?? [], atMs)?.cost
+    const unit = cost && this.#unitOf(cost.currency, atMs)
+    return cost && unit && { cost, unit }
+  }
+
+  #unitOf(currency: string, atMs: number): Micro | undefined {
+    if (currency === HOUSE_CURRENCY) return micro(MICRO_PER_RUPIAH)
+    return inForce(this.#exchangeRates.get(currency) ?? [], atMs)?.unit
   }
 
   #offer(id: string, nowMs: number): Offer | undefined {

@@ -2,6 +2,8 @@
  * The catalogue as the gateway uses it: what is sold, where each model's backend is, and what a token costs.
  * Prices are kept apart from models because a model has many over time, and a record names the one it was charged at.
  */
+import type { Cost } from "../../actors/money/cost.ts"
+import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { BackendFormat } from "../language/backend-format.ts"
 import type { Endpoint } from "../language/request.ts"
@@ -73,6 +75,29 @@ export interface PriceVersion {
   readonly effectiveAt: number
 }
 
+/** What a backend of a model charges the house, in force from `effectiveAt` until its next one. */
+export interface CostVersion {
+  readonly id: bigint
+  readonly model: string
+  /** `backendName` of the backend that it is of. */
+  readonly backend: string
+  readonly cost: Cost
+  readonly effectiveAt: number
+}
+
+/** Micro-rupiah for one unit of a currency, from `effectiveAt` on. */
+export interface ExchangeRate {
+  readonly id: bigint
+  readonly currency: string
+  readonly unit: Micro
+  readonly source: "operator" | "fetched"
+  readonly effectiveAt: number
+}
+
+/** How costs name a backend of a model: by where it is, and not by its place in the pool. */
+export const backendName = ({ provider, format, model }: Pick<Upstream, "provider" | "format" | "model">): string =>
+  `${provider} ${format} ${model}`
+
 /** A retired id that is still routable (gateway-api.md, "Versioning" 4): billed and answered as its target. */
 export interface Alias {
   readonly id: string
@@ -100,6 +125,10 @@ export interface Catalogue {
   readonly models: readonly Model[]
   /** All versions, also past and coming ones, by model and time. */
   readonly prices: readonly PriceVersion[]
+  /** As prices are. */
+  readonly costs: readonly CostVersion[]
+  /** Of each currency those that calls under way may still be counted at, and later ones. */
+  readonly exchangeRates: readonly ExchangeRate[]
   /** Also those whose grace is over: time passes while the catalogue is in memory. */
   readonly aliases: readonly Alias[]
   /** Of members of pools that are as the catalogue has them there is none. */

@@ -4,6 +4,7 @@
  */
 import type { BackendFormat } from "../language/backend-format.ts"
 import { isRouting } from "../language/routing.ts"
+import { costProblems } from "./cost.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
 import type { AliasSeed, CatalogueFile, ModelSeed, UpstreamSeed } from "./schema.ts"
 
@@ -55,7 +56,7 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
         found: shown(name),
         allowed: "a field that routes nothing",
       })
-  const ofPool = [...poolProblems(model), ...featureProblems(model)]
+  const ofPool = [...poolProblems(model), ...costProblemsOf(model), ...featureProblems(model)]
   problems.push(...ofPool.map((problem) => ({ file, entry, ...problem })))
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))
   return problems
@@ -85,6 +86,14 @@ function poolProblems(model: ModelSeed): Pick<CatalogueProblem, "field" | "found
   }
   return problems
 }
+
+const costProblemsOf = (model: ModelSeed) =>
+  model.upstreams.flatMap(({ cost }, index) =>
+    (cost === undefined ? [] : costProblems(cost)).map(({ field, ...problem }) => ({
+      field: `${upstreamField(model, index)}.cost.${field}`,
+      ...problem,
+    })),
+  )
 
 /** Any backend's answer is told in any client's format. A web search is made by backends of some alone. */
 function featureProblems({

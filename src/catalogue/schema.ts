@@ -3,6 +3,7 @@
  * in the operator's error message, so it is written for someone with the file open in an editor.
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { roundings } from "../../actors/money/cost.ts"
 import { BACKEND_FORMATS } from "../language/backend-format.ts"
 import { ENDPOINTS } from "../language/request.ts"
 
@@ -54,6 +55,27 @@ const object = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields
 const format = oneOf(ENDPOINTS)
 const backendFormat = oneOf(BACKEND_FORMATS)
 
+export const COST_AMOUNT = "a decimal of the currency from 0 to 1000000000, with at most nine decimals"
+const amount = Type.Union([Type.String({ minLength: 1, maxLength: 30 }), Type.Number({ minimum: 0 })], {
+  description: COST_AMOUNT,
+})
+/** Rates are for 1,000,000 tokens. */
+const CostEntry = object({
+  currency: Type.String({
+    pattern: "^[A-Z]{3}$",
+    description: "the ISO 4217 code of the currency that the backend bills in, such as USD",
+  }),
+  input: amount,
+  output: amount,
+  cache_read: amount,
+  cache_write: amount,
+  per_call: Type.Optional(amount),
+  per_search: Type.Optional(amount),
+  rounding: Type.Optional(oneOf(roundings)),
+  step: Type.Optional(amount),
+  effective_at: Type.Optional(time),
+})
+
 const weight = Type.Integer({ minimum: 0, maximum: 10_000, description: "a whole number from 0 to 10000" })
 const limits = {
   max_concurrency: Type.Optional(count),
@@ -70,6 +92,7 @@ const UpstreamEntry = object({
   priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: "a whole number from 0 to 100" })),
   weight: Type.Optional(weight),
   ...limits,
+  cost: Type.Optional(CostEntry),
 })
 
 const ModelEntry = object({
@@ -161,6 +184,7 @@ export const ProvidersSchema = object({
   providers: Type.Array(ProviderEntry, { description: "a list of providers" }),
 })
 
+export type CostSeed = Static<typeof CostEntry>
 type ModelRow = Static<typeof ModelEntry>
 export type UpstreamSeed = Static<typeof UpstreamEntry>
 export type ProviderSeed = Static<typeof ProviderEntry>

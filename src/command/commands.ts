@@ -3,6 +3,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { accountCommand } from "./account.ts"
 import { backupCommand } from "./backup/backup.ts"
 import { restoreCommand } from "./backup/restore.ts"
+import { exchangeRateCommand } from "./exchange-rate.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
 import { keyCommand } from "./key.ts"
 import { migrateCommand } from "./migrate.ts"
@@ -17,6 +18,6 @@ import { topUpCommand } from "./top-up.ts"
 export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpts)[]>> = {
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand],
-  "Look after": [accountCommand, keyCommand, topUpCommand, reconcileCommand],
+  "Look after": [accountCommand, keyCommand, topUpCommand, exchangeRateCommand, reconcileCommand],
   "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand],
 }

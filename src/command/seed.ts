@@ -1,6 +1,7 @@
 /** `loket seed`: the catalogue file, applied to the database. */
 import { keepEdits } from "../catalogue/edits.ts"
 import { seedCatalogue } from "../store/catalogue.ts"
+import { currenciesWithoutRate } from "../store/costs.ts"
 import { openForCommand } from "../store/open.ts"
 import { forgetEdits, readEdits } from "../store/operator/edits.ts"
 import { command } from "./command.ts"
@@ -22,12 +23,19 @@ export const seedCommand = () =>
       const store = await openForCommand(config)
       if (overwrite === true) await forgetEdits(store.database)
       const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
-      const { modelsAdded, modelsChanged, pricesAdded } = await store.database.run(
+      const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
         (sql) => seedCatalogue(sql, kept.file, new Date()),
         { retry: true },
       )
+      const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
       await store.close()
+      for (const currency of unknown)
+        console.log(
+          `no exchange rate of ${currency}: what its backends cost is not known until \`exchange-rate ${currency} …\``,
+        )
       for (const line of kept.passedOver) console.log(`kept: ${line}`)
       if (kept.passedOver.length > 0) console.log("`seed --overwrite` applies the file whole")
-      console.log(`${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added`)
+      console.log(
+        `${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added, ${costsAdded} cost versions added`,
+      )
     })

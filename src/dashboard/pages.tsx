@@ -41,6 +41,7 @@ const page = (load: () => Promise<{ readonly default: ComponentType }>) =>
 
 /** Reached from the operator's overview, and shown under its place in the navigation. */
 const operatorPages = [
+  ["/operator/profit", () => import("./pages/operator/profit.tsx")],
   ["/operator/accounts", () => import("./pages/operator/accounts.tsx")],
   ["/operator/accounts/:id", () => import("./pages/operator/account.tsx")],
   ["/operator/top-ups", () => import("./pages/operator/top-ups.tsx")],

@@ -18,6 +18,7 @@ import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
 import { tooLong } from "../wire/overflow.ts"
 import { readEvents } from "./backend-events.ts"
+import type { CallCosts, Try } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Relay, type Relayed } from "./relay.ts"
 import type { Timeouts } from "./timeouts.ts"
@@ -53,6 +54,7 @@ export interface TriedCall extends Relayed {
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing">
   readonly trace: TracedAttempts | undefined
   readonly timeouts: Timeouts
+  readonly costs: CallCosts
   readonly clientHeaders: Headers
   readonly asked: { readonly requestBytes: number }
   /** The first usable output has come. */
@@ -82,16 +84,18 @@ export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   const { timeouts, ports } = call
   const { seat } = call.admission
   const watch = ports.health.watch(seat.member.upstream.provider, turn.offer.model.id)
+  const tried = call.costs.begin({ ...turn, member: seat.member })
   timeouts.wait()
   seat.asks()
   call.trace?.attempting(turn, seat.member)
-  const end = await forward(call, turn, () => {
+  const end = await forward(call, turn, tried, () => {
     watch.content()
     seat.answers()
     call.content()
   })
   timeouts.rest()
   call.trace?.attempted(end)
+  tried.answered = end.kind === "answered"
   const isStopped = timeouts.reason === "stopped"
   watch.ended(end, isStopped)
   if (end.kind === "answered") seat.answered(end.tokens && totalTokens(end.tokens))
@@ -99,7 +103,7 @@ export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   return end
 }
 
-async function forward(call: TriedCall, turn: Turn, onContent: () => void): Promise<End> {
+async function forward(call: TriedCall, turn: Turn, tried: Try, onContent: () => void): Promise<End> {
   const { timeouts, clientHeaders, ports } = call
   const { exchange, offer } = turn
   const { member } = call.admission.seat
@@ -128,10 +132,9 @@ async function forward(call: TriedCall, turn: Turn, onContent: () => void): Prom
     inputTokens: request.inputTokens,
     request,
   }
-  if (request.stream) return await streamed(call, turn, response, view, onContent)
-  return gathers && !isJson(response)
-    ? await gathered(call, turn, response, view, onContent)
-    : await whole(call, turn, response, view, onContent)
+  const answer: Answer = { turn, response, view, tried, onContent }
+  if (request.stream) return await streamed(call, answer)
+  return gathers && !isJson(response) ? await gathered(call, answer) : await whole(call, answer)
 }
 
 /** In tokens. An answer that may be longer is asked for as a stream and gathered, so that only silence ends it (decisions §13.12). */
@@ -143,30 +146,28 @@ const isGathered = ({ request, offer, answerLimit: maxOutputTokens }: Turn): boo
 /** Some backends answer in one piece whatever they are asked. */
 const isJson = ({ headers }: Response): boolean => headers.get("content-type")?.startsWith("application/json") === true
 
-async function streamed(
-  call: TriedCall,
-  turn: Turn,
-  response: Response,
-  view: AnswerView,
-  onContent: () => void,
-): Promise<End> {
+/** An answer that has begun. */
+interface Answer {
+  readonly turn: Turn
+  readonly response: Response
+  readonly view: AnswerView
+  readonly tried: Try
+  readonly onContent: () => void
+}
+
+async function streamed(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
   const reader = turn.exchange.streamReader(view)
-  const relay = new Relay(reader, boundsOf(call, turn), call, onContent)
+  const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, received: tried.received })
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
+  tried.counted = reader.tokens()
   if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
   return failed(withNumbers(call.timeouts.explain(end), turn), relay.committed)
 }
 
 /** Nothing of it is committed before all of it is there, so that what breaks it off may be tried again. */
-async function gathered(
-  call: TriedCall,
-  turn: Turn,
-  response: Response,
-  view: AnswerView,
-  onContent: () => void,
-): Promise<End> {
+async function gathered(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
   const { exchange } = turn
   const bounds = boundsOf(call, turn)
   if (response.body === null) return failed(connectionFault(true))
@@ -181,6 +182,7 @@ async function gathered(
       if (came === "overlong") return overlongFault
       if (stream.hasContent && !hasContent) onContent()
       hasContent = stream.hasContent
+      if (hasContent) tried.received.event(event.data.length)
       if (came === "whole") return { body: stream.reply() }
     }
     return undefined
@@ -189,16 +191,11 @@ async function gathered(
   const reply = exchange.readReply(end.body, view)
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
   onContent()
+  tried.counted = reply.tokens
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
-async function whole(
-  call: TriedCall,
-  turn: Turn,
-  response: Response,
-  view: AnswerView,
-  onContent: () => void,
-): Promise<End> {
+async function whole(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
   const { timeouts } = call
   let text: string | undefined
   try {
@@ -207,12 +204,14 @@ async function whole(
     return failed(timeouts.explain(connectionFault(true)))
   }
   if (text === undefined || hasTooMuch(text, turn.request)) return failed(overlongFault)
+  tried.received.whole(text.length)
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
   const reply = turn.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
   timeouts.rest()
   onContent()
+  tried.counted = reply.tokens
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 

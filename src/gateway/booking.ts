@@ -9,6 +9,7 @@ import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { Admission } from "./admit.ts"
 import type { End } from "./attempt.ts"
+import type { CallCosts } from "./call-costs.ts"
 import type { FinishedCall, GatewayPorts } from "./ports.ts"
 import type { Marker } from "./candidates.ts"
 import * as settling from "./settle.ts"
@@ -25,6 +26,7 @@ export interface BookedCall {
   readonly attempts: number
   readonly firstTokenMs: number | undefined
   readonly elapsedMs: number
+  readonly costs: CallCosts
   readonly isAlerted: boolean
   readonly trace: TracedBooking | undefined
   readonly state: State
@@ -149,7 +151,7 @@ export class Booking {
   }
 
   #billed(): settling.BilledCall {
-    const { caller, markers, attempts, firstTokenMs, elapsedMs } = this.#call
+    const { caller, markers, attempts, firstTokenMs, elapsedMs, costs } = this.#call
     return {
       keyHash: caller.keyHash,
       opening: this.#opening,
@@ -158,6 +160,7 @@ export class Booking {
       attempts,
       firstTokenMs,
       durationMs: elapsedMs,
+      costs,
     }
   }
 

@@ -9,6 +9,7 @@ import { brokenFault, type Fault, overlongFault } from "../upstream/client.ts"
 import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
 import type { WaitingEvents } from "../wire/sse.ts"
 import { readEvents } from "./backend-events.ts"
+import type { Received } from "./call-costs.ts"
 
 /** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
 const HELD_LENGTH = 131_072
@@ -27,21 +28,27 @@ export interface Relayed {
   committed(): void
 }
 
+/** What whoever tries a backend learns of its stream. */
+export interface RelayWatch {
+  /** Run at the first usable output. */
+  readonly onContent: () => void
+  readonly received: Pick<Received, "event" | "unread">
+}
+
 export class Relay {
   readonly #reader: StreamReader
   readonly #bounds: AnswerBounds
   readonly #call: Relayed
-  readonly #onContent: () => void
+  readonly #watch: RelayWatch
   #held = ""
   #committed = false
   #usable = false
 
-  /** `onContent` is run at the first usable output. */
-  constructor(reader: StreamReader, bounds: AnswerBounds, call: Relayed, onContent: () => void) {
+  constructor(reader: StreamReader, bounds: AnswerBounds, call: Relayed, watch: RelayWatch) {
     this.#reader = reader
     this.#bounds = bounds
     this.#call = call
-    this.#onContent = onContent
+    this.#watch = watch
   }
 
   /** The client has been sent something of this stream, which therefore cannot be begun again unseen. */
@@ -84,7 +91,7 @@ export class Relay {
     let end: StreamComplete | Fault | undefined
     let hasEvent = false
     while (end === undefined) {
-      this.#reader.pass?.(events, out)
+      this.#pass(events, out)
       const event = events.next()
       if (event === undefined) break
       hasEvent = true
@@ -101,6 +108,16 @@ export class Relay {
     return end
   }
 
+  /** What goes on unread is content. */
+  #pass(events: WaitingEvents, out: string[]): void {
+    if (this.#reader.pass === undefined) return
+    const before = out.length
+    this.#reader.pass(events, out)
+    let length = 0
+    for (let index = before; index < out.length; index++) length += out[index]?.length ?? 0
+    if (length > 0) this.#watch.received.unread(length)
+  }
+
   #add({ kind, bytes }: SentStep, out: string[]): void {
     if (kind === "preamble" && !this.#committed) {
       this.#held += bytes
@@ -108,7 +125,8 @@ export class Relay {
       return
     }
     if (kind === "content") {
-      if (!this.#usable) this.#onContent()
+      this.#watch.received.event(bytes.length)
+      if (!this.#usable) this.#watch.onContent()
       this.#usable = true
       if (!this.#committed) out.push(this.#takeHeld())
     }

@@ -16,6 +16,7 @@ import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Actors } from "./actors.ts"
 import type { Admission } from "./admit.ts"
 import type { End } from "./attempt.ts"
+import type { CallCosts, CostPart } from "./call-costs.ts"
 import type { Marker } from "./candidates.ts"
 import type { FinishedCall } from "./ports.ts"
 
@@ -31,6 +32,7 @@ export interface BilledCall {
   /** Usable output came at this time; undefined when none did. */
   readonly firstTokenMs: number | undefined
   readonly durationMs: number
+  readonly costs: Pick<CallCosts, "final" | "parts">
 }
 
 /** What a call came to. */
@@ -84,7 +86,7 @@ function billed(
     firstTokenMs: call.firstTokenMs,
     durationMs: call.durationMs,
     member: call.admission.seat.member.id,
-    cost: undefined,
+    cost: call.costs.final,
   }
   return { record, tokens, charged: typeof charged === "object" ? charged : undefined }
 }
@@ -180,13 +182,37 @@ export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefin
   firstTokenMs: call.firstTokenMs,
   durationMs: call.durationMs,
   member: call.admission.seat.member.id,
-  cost: undefined,
+  cost: call.costs.final,
 })
 
-export const settlement = ({ opening, markers }: BilledCall, record: UsageRecord): Settlement => ({
+export const settlement = ({ opening, markers, costs }: BilledCall, record: UsageRecord): Settlement => ({
   opening,
-  records: [record, ...markers.map(markerRecord)],
+  records: [
+    record,
+    ...markers.map(markerRecord),
+    ...costs.parts.map((part, index) => costRecord(part, markers.length + index + 1)),
+  ],
   voided: false,
+})
+
+/** Of the house's own books: it has no charge and no tokens, so that it is no part of what its customer is told. */
+const costRecord = ({ kind, offer, member, cost }: CostPart, part: number): UsageRecord => ({
+  part,
+  model: offer.model.id,
+  priceId: offer.price.id,
+  status: kind === "searches" ? "ok" : "upstream_error",
+  tokens: noTokens,
+  charge: zero,
+  absorbed: zero,
+  excess: zero,
+  turns: 1,
+  attempts: 1,
+  errorCode: undefined,
+  flagged: false,
+  firstTokenMs: undefined,
+  durationMs: 0,
+  member,
+  cost,
 })
 
 const markerRecord = (marker: Marker, index: number): UsageRecord => ({
@@ -205,7 +231,8 @@ const markerRecord = (marker: Marker, index: number): UsageRecord => ({
   firstTokenMs: undefined,
   durationMs: marker.durationMs,
   member: marker.member,
-  cost: undefined,
+  // It was refused, and what is refused is not billed; the tries before it are parts of their own.
+  cost: zero,
 })
 
 /**

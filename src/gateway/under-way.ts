@@ -12,6 +12,7 @@ import { type Answer, Answering, type AnsweringParts } from "./answering.ts"
 import type { End } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
 import { type BookedCall, Booking } from "./booking.ts"
+import { CallCosts } from "./call-costs.ts"
 import type { CallTrace } from "./call-trace.ts"
 import type { Candidate, Chain, Marker } from "./candidates.ts"
 import type { Outbox } from "./outbox.ts"
@@ -43,6 +44,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   readonly trace: CallTrace | undefined
   readonly outbox: Outbox
   readonly markers: Marker[] = []
+  readonly costs: CallCosts
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
   attempts = 1
@@ -52,7 +54,6 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   whenLeft: (() => void) | undefined
   readonly #parts: CallParts
   readonly #answering: Answering
-  readonly #openedAt: number
   readonly #startedAt: number
   readonly #turns: Turns
   #booking: Booking | undefined
@@ -72,7 +73,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.clientHeaders = parts.clientHeaders
     this.trace = parts.trace
     this.#turns = new Turns((event, before) => this.#onEvent(event, before), parts.trace)
-    this.#openedAt = this.ports.clock.now()
+    this.costs = new CallCosts(this.ports.catalogue, this.ports.clock.now())
     this.#startedAt = this.ports.clock.monotonic()
     this.#answering = new Answering(parts, this)
     this.outbox = this.#answering.outbox
@@ -108,7 +109,6 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     )
   }
 
-  /** The client has closed its connection. */
   leave(): void {
     this.outbox.leave()
   }
@@ -198,7 +198,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   #onAdmitted(admission: Admission): void {
     const { clock, limits, underWay } = this.ports
     underWay.add(this)
-    this.#booking = new Booking(this, admission, this.#openedAt)
+    this.#booking = new Booking(this, admission, this.costs.openedAt)
     void this.#booking.open().then((opened) => this.#onOpening(opened === "durable"))
     this.#timeouts = new Timeouts(clock, limits, (reason) => this.receive({ type: "timed-out", reason }))
     if (this.#answering.heartbeat !== undefined) this.outbox.watchSilence()

@@ -49,6 +49,9 @@ class Sums {
   attempts = 0
   charge = 0
   absorbed = 0
+  cost = 0
+  underCost = 0
+  unknownCost = 0
 
   constructor(endpoint: string, model: string) {
     this.endpoint = endpoint
@@ -70,10 +73,17 @@ class Sums {
     this.attempts += record.attempts
     this.charge += Number(record.charge)
     this.absorbed += Number(record.absorbed)
+    if (record.cost !== undefined) this.cost += Number(record.cost)
+    else if (record.member !== undefined) this.unknownCost++
+    if (isUnderCost(record)) this.underCost++
     if (record.firstTokenMs !== undefined) this.firstToken.add(record.firstTokenMs / 1_000)
     this.duration.add(record.durationMs / 1_000)
   }
 }
+
+/** The price of an answer is what was charged and what was absorbed of it. */
+const isUnderCost = ({ status, charge, absorbed, cost }: UsageRecord): boolean =>
+  status === "ok" && cost !== undefined && charge + absorbed < cost
 
 type Add<L extends string> = (labels: Record<L, string>, value: number) => void
 
@@ -95,6 +105,14 @@ export class CallMetrics {
     )
     const overHeld = "Over what was held and left: borne by the house."
     this.#counter("absorbed_micro", overHeld, ["model"], ({ model, absorbed }, add) => add({ model }, absorbed))
+    const costs = "What backends charge for final records, micro-rupiah; tries that failed are not in it."
+    this.#counter("cost_micro", costs, ["model"], ({ model, cost }, add) => add({ model }, cost))
+    this.#counter("under_cost", "Calls whose price was under their cost.", ["model"], ({ model, underCost }, add) => {
+      if (underCost > 0) add({ model }, underCost)
+    })
+    this.#counter("unknown_cost", "Calls whose cost is not known.", ["model"], ({ model, unknownCost }, add) => {
+      if (unknownCost > 0) add({ model }, unknownCost)
+    })
     this.#counter("flagged", "Records that want an operator's look.", ["model", "status"], (sums, add) => {
       for (const [status, { flagged }] of sums.byStatus) if (flagged > 0) add({ model: sums.model, status }, flagged)
     })

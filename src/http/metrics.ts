@@ -38,6 +38,13 @@ export class Metrics {
     registers: [this.#registry],
   })
 
+  readonly #exchangeRates = new Counter({
+    name: "loket_exchange_rate_readings_total",
+    help: "Readings of the source of exchange rates.",
+    labelNames: ["outcome"],
+    registers: [this.#registry],
+  })
+
   constructor() {
     counter(this.#registry, "http_responses", "Responses, by status and error code.", ["status", "code"], (add) => {
       for (const [status, byCode] of this.#responses)
@@ -129,6 +136,11 @@ export class Metrics {
   /** Our own standing with a backend is at fault. */
   alerted({ model }: { readonly model: string }): void {
     this.#alerts.inc({ model })
+  }
+
+  /** The source of exchange rates was asked: `same`, `changed`, `jump` or `failed`. */
+  exchangeRatesRead(outcome: string): void {
+    this.#exchangeRates.inc({ outcome })
   }
 
   logged(level: "warn" | "error", event: string): void {

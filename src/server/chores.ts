@@ -3,23 +3,34 @@ import { lowBalanceTeller } from "../accounts/low-balance.ts"
 import { every } from "../every.ts"
 import type { Database } from "../store/database.ts"
 import { frozenKeys } from "../store/frozen-keys.ts"
+import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
+import { type ExchangeOutcome, readExchangeSource } from "./exchange-rates.ts"
 import type { Parts } from "./parts.ts"
 
 interface Chore {
   readonly everyMs: number
+  /** At the start too. */
+  readonly atOnce?: true
   readonly work: () => Promise<unknown>
   /** The log line of a time that failed; the next one tries again. */
   readonly failed: string
 }
 
-const chores = ({ config, log, store, payments, descriptors, refreshCatalogue }: Parts): readonly Chore[] => {
+const chores = ({ config, log, store, payments, descriptors, metrics, refreshCatalogue }: Parts): readonly Chore[] => {
   const tellLowBalances = lowBalanceTeller({
     smtpUrl: config.SMTP_URL,
     from: config.MAIL_FROM,
     database: store.database,
     log,
   })
+  const source = { store: exchangeRateStore(store.database), log, now: Date.now }
+  const told = (outcome: ExchangeOutcome) => metrics.exchangeRatesRead(outcome)
+  const readRates = async () => {
+    const { EXCHANGE_RATES_FROM: from } = config
+    if (from !== undefined) await readExchangeSource({ ...source, from, told })
+  }
   return [
+    { everyMs: config.EXCHANGE_RATES_EVERY_MS, atOnce: true, work: readRates, failed: "exchange rates not written" },
     { everyMs: 2_000, work: refreshCatalogue, failed: "catalogue not refreshed" },
     { everyMs: 2_000, work: () => descriptors.look(), failed: "descriptors not counted" },
     { everyMs: 5_000, work: () => store.closeDeadProcesses(), failed: "dead processes not closed" },
@@ -31,11 +42,12 @@ const chores = ({ config, log, store, payments, descriptors, refreshCatalogue }:
 /** Stopping begins no chore any more, and resolves when those under way have ended. */
 export async function startChores(parts: Parts): Promise<{ stop(): Promise<void> }> {
   const { config, log, store, gateway, daily } = parts
-  const running = chores(parts).map(({ everyMs, work, failed }) =>
-    every(everyMs, async () => {
+  const running = chores(parts).map(({ everyMs, atOnce, work, failed }) => {
+    const once = async () => {
       await work().catch((error: unknown) => log.warn(failed, { error: String(error) }))
-    }),
-  )
+    }
+    return every(everyMs, once, atOnce)
+  })
   // A server's database gives notice of frozen keys.
   if (config.DATABASE_URL === undefined)
     running.push(

@@ -21,6 +21,7 @@ import type { OwnedKey } from "../store/account-settings.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import { loadCatalogue } from "../store/catalogue.ts"
+import { currenciesWithoutRate } from "../store/costs.ts"
 import type { Database } from "../store/database.ts"
 import { redoBytes } from "../store/embedded/checkpoints.ts"
 import { Notices, tellAccountChanged } from "../store/notices.ts"
@@ -58,6 +59,8 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const { database } = store
   const stored = await storedCatalogue(database, options.catalogueFile)
   const catalogue = new LiveCatalogue(stored)
+  const unknown = await database.run(currenciesWithoutRate, { retry: true })
+  if (unknown.length > 0) log.warn("costs not known", { currencies_without_rate: unknown.join(" ") })
   const events = new Events()
   const tracing = openTracing(config, {
     processId: store.process.id,

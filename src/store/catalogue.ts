@@ -17,6 +17,7 @@ import { limitsOf } from "../catalogue/providers-file.ts"
 import type { CatalogueFile, UpstreamSeed } from "../catalogue/schema.ts"
 import type { BackendFormat } from "../language/backend-format.ts"
 import type { Endpoint } from "../language/request.ts"
+import { loadCosts, loadExchangeRates, writtenCosts } from "./costs.ts"
 import type { Sql } from "./database.ts"
 
 export interface Seeded {
@@ -24,6 +25,8 @@ export interface Seeded {
   readonly modelsChanged: number
   /** New price versions, and versions still to come that were corrected. */
   readonly pricesAdded: number
+  /** The same of what backends charge. */
+  readonly costsAdded: number
 }
 
 /**
@@ -34,7 +37,9 @@ export interface Seeded {
  */
 export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): Promise<Seeded> {
   // As text, because postgres.js would take a string meant as jsonb for a value still to be encoded.
-  const models = JSON.stringify(file.models.map((model, position) => ({ ...model, position })))
+  const models = JSON.stringify(
+    file.models.map((model, position) => ({ ...model, upstreams: model.upstreams.map(withoutCost), position })),
+  )
   const aliases = JSON.stringify(file.aliases)
   const [row] = await sql<Seeded[]>`
     with seed as (
@@ -100,7 +105,7 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
       -- Nobody has been charged yet at a version that is still to come.
       where p.effective_at >= ${now}
       returning 1
-    ), written_aliases as (
+    ), ${writtenCosts(sql, file, now)}, written_aliases as (
       insert into model_aliases (alias, target, until) select model, target, until from alias_seed
       on conflict (alias) do update set target = excluded.target, until = excluded.until
     ), followed as (
@@ -113,12 +118,16 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
     select
       (select count(*) from written_models where added)::integer as "modelsAdded",
       (select count(*) from written_models where not added)::integer as "modelsChanged",
-      (select count(*) from written_prices)::integer as "pricesAdded"`
+      (select count(*) from written_prices)::integer as "pricesAdded",
+      (select count(*) from written_costs)::integer as "costsAdded"`
   if (row === undefined) throw new Error("Seeding returned no counts")
   return row
 }
 
-/** All that is sold, with its prices. A seeding in between shows as the catalogue before it or after it, never as a gap. */
+/** Costs have versions, and stand in a table of their own. */
+const withoutCost = (upstream: UpstreamSeed) => ({ ...upstream, cost: undefined })
+
+/** All that is sold, with its prices and costs. A seeding in between shows as the catalogue before it or after it, never as a gap. */
 export async function loadCatalogue(sql: Sql): Promise<Catalogue> {
   // Models before aliases and prices: a model that was read has its price, and one just retired is still known.
   const modelRows = await sql<ModelRow[]>`
@@ -143,6 +152,8 @@ export async function loadCatalogue(sql: Sql): Promise<Catalogue> {
       weight: weight === null ? undefined : Number(weight),
       retriedAt: retriedAt?.getTime(),
     })),
+    costs: await loadCosts(sql),
+    exchangeRates: await loadExchangeRates(sql),
   }
 }
 

@@ -64,7 +64,7 @@ export type UsagePlace = Pick<UsageRow, "requestId" | "part">
 export interface UsageStore {
   /** The newest first. */
   list(filter: UsageFilter, page: UsagePage): Promise<readonly UsageRow[]>
-  /** The final record of a call, and the markers of its reroutes in their order. */
+  /** The final record of a call, and the markers of its reroutes in their order. What failed tries cost is the house's own. */
   find(accountId: string, requestId: string): Promise<{ record: UsageRow; markers: readonly UsageRow[] } | undefined>
 }
 
@@ -86,7 +86,9 @@ export function usageStore(database: Database): UsageStore {
     async find(accountId, requestId) {
       const rows = await database.run(
         (sql) => sql<Row[]>`
-          ${selectRows(sql)} where u.request_id = ${requestId} and u.account_id = ${accountId} order by u.part`,
+          ${selectRows(sql)} where u.request_id = ${requestId} and u.account_id = ${accountId}
+            and (u.part = 0 or u.status like 'fallback\\_%')
+          order by u.part`,
         once,
       )
       const [record, ...markers] = rows.map(toUsageRow)

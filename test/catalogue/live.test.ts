@@ -34,7 +34,14 @@ const version = (id: bigint, effectiveAt: number): PriceVersion => ({
   rates: { input: micro(1n), output: micro(1n), cacheRead: micro(0n), cacheWrite: micro(0n) },
 })
 const catalogue = () =>
-  new LiveCatalogue({ models: [model], aliases: [], members: [], prices: [version(1n, T), version(2n, T + HOUR_MS)] })
+  new LiveCatalogue({
+    models: [model],
+    aliases: [],
+    members: [],
+    costs: [],
+    exchangeRates: [],
+    prices: [version(1n, T), version(2n, T + HOUR_MS)],
+  })
 
 test("a model is sold from its first price on, and at the price that is in force", () => {
   const live = catalogue()

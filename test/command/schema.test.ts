@@ -35,8 +35,10 @@ test("migrate applies what is missing once, and refuses what another version has
 })
 
 test("seed fills the catalogue once, and says what operators have set", async () => {
-  expect((await run("seed")).said).toMatch(/^[1-9]\d* models added, 0 changed, [1-9]\d* price versions added$/)
-  expect((await run("seed")).said).toBe("0 models added, 0 changed, 0 price versions added")
+  expect((await run("seed")).said).toMatch(
+    /^[1-9]\d* models added, 0 changed, [1-9]\d* price versions added, 0 cost versions added$/,
+  )
+  expect((await run("seed")).said).toBe("0 models added, 0 changed, 0 price versions added, 0 cost versions added")
   expect(await run("seed", "twice")).toMatchObject({ code: 2, said: "" })
   expect(await run("operator", "nobody@mail.id")).toMatchObject({
     code: 1,

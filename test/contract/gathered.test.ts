@@ -88,7 +88,11 @@ describe(covers("13.12"), () => {
     })
     const response = await ask(gateway, key, "messages", model, { max_tokens: 9_000 })
     expect(response.status).toBe(200)
-    expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "ok", attempts: 2 }])
+    expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+      { part: 0, status: "ok", attempts: 2 },
+      // Its backend bills the first try too.
+      { part: 1, status: "upstream_error", charge_micro: 0n },
+    ])
     expect(callsOf(gateway, model)).toHaveLength(2)
   })
 })

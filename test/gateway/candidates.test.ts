@@ -44,6 +44,8 @@ const catalogueOf = (models: readonly Model[]): Catalogue => ({
   prices: models.map(({ id }, index) => ({ id: BigInt(index), model: id, rates, effectiveAt: 0 })),
   aliases: [],
   members: [],
+  costs: [],
+  exchangeRates: [],
 })
 const provider: Provider = {
   id: "simulated",

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { readConfig } from "../../src/config.ts"
-import type { CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
+import type { CatalogueFile, CostSeed, ModelSeed } from "../../src/catalogue/schema.ts"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
 import { createLog } from "../../src/log.ts"
@@ -40,6 +40,8 @@ export interface ModelWish extends Partial<ModelSeed> {
   readonly script?: string
   /** Another provider than the simulator. */
   readonly provider?: string
+  /** What its backend bills; left out, that is not known. */
+  readonly cost?: CostSeed
 }
 
 export interface Person {
@@ -314,7 +316,7 @@ async function makeOperator(url: string, sql: Sql): Promise<string> {
 }
 
 /** Rates that are easy to reckon with: 1,000 micro for an input token, 5,000 for an output token. */
-function plainModel({ format, script, provider = "simulated", ...wish }: ModelWish): ModelSeed {
+function plainModel({ format, script, provider = "simulated", cost, ...wish }: ModelWish): ModelSeed {
   const model = wish.model ?? format
   return {
     display_name: model,
@@ -330,7 +332,9 @@ function plainModel({ format, script, provider = "simulated", ...wish }: ModelWi
     context_window: 200_000,
     max_output_tokens: 8_192,
     endpoints: [format],
-    upstreams: [{ provider, format, model: script === undefined ? model : `${model}?${script}` }],
+    upstreams: [
+      { provider, format, model: script === undefined ? model : `${model}?${script}`, ...(cost && { cost }) },
+    ],
     max_concurrency: 64,
     fallback: [],
     strip: [],

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { Received } from "../../src/gateway/call-costs.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
@@ -16,7 +17,10 @@ function relayed() {
     committed: () => heard.committed++,
   }
   const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
-  const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, () => heard.content++)
+  const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
+    onContent: () => heard.content++,
+    received: new Received(),
+  })
   const pipe = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 0 })
   const writer = pipe.writable.getWriter()
   const end = relay.run(pipe.readable, systemClock)
@@ -60,12 +64,15 @@ describe("a relay", () => {
       },
     })
     const sent = new Response(ping).body ?? undefined
-    const thrown = await new Relay(reader, bounds, client, () => {})
+    const thrown = await new Relay(reader, bounds, client, { onContent: () => {}, received: new Received() })
       .run(sent!, systemClock)
       .catch((error: unknown) => error)
     expect(thrown).toBe(bug)
     const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
-    const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, () => {})
+    const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
+      onContent: () => {},
+      received: new Received(),
+    })
     expect(await relay.run(broken, systemClock)).toMatchObject({ opened: true })
   })
 

@@ -135,6 +135,15 @@ const rows: Readonly<Record<string, Row>> = {
 
   "GET /operator/overview": { of: "operator", status: 200 },
   "GET /operator/billing-health": { of: "operator", status: 200 },
+  "GET /operator/profit": { of: "operator", status: 200 },
+  "GET /operator/profit/export.csv": { of: "operator", status: 200 },
+  "GET /operator/models/:model/mix": { of: "operator", status: 200, id: () => "plain" },
+  "GET /operator/exchange-rates": { of: "operator", status: 200 },
+  "POST /operator/exchange-rates": {
+    of: "operator",
+    status: 201,
+    body: { currency: "USD", rupiah: "16250.5" },
+  },
   "GET /operator/backends": { of: "operator", status: 200 },
   "GET /operator/top-ups": { of: "operator", status: 200 },
   "GET /operator/payment-problems": { of: "operator", status: 200 },

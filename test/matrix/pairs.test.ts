@@ -10,6 +10,7 @@ import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/lang
 import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
+import { Received } from "../../src/gateway/call-costs.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import { NONE_DROPPED } from "../../src/wire/dropped-fields.ts"
@@ -350,7 +351,7 @@ async function relayed(reader: StreamReader, bytes: Uint8Array) {
   let told = ""
   const bounds = { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 }
   const client = { write: (text: string) => (told += text), heard: () => {}, committed: () => {} }
-  const relay = new Relay(reader, bounds, client, () => {})
+  const relay = new Relay(reader, bounds, client, { onContent: () => {}, received: new Received() })
   const end = await relay.run(bodyOf(bytes), systemClock)
   const failure = "terminal" in end ? undefined : end.failure
   if ("terminal" in end) told += end.terminal

@@ -166,8 +166,8 @@ export class Books {
       flagged: false,
       firstTokenMs: 3,
       durationMs: 8,
-      member: undefined,
-      cost: undefined,
+      member: "p/default/m",
+      cost: micro(90_000n),
     }
   }
 

@@ -116,6 +116,13 @@ const breaks: readonly Break[] = [
     figures: { kept_calls: "4", recorded_calls: "1" },
   },
   {
+    claim: "the sums of profit are those of the records",
+    by: ({ sql, victim }) =>
+      sql`update profit_hours set cost_micro = cost_micro + 3 where account_id = ${victim.accountId} and kind = 'ok'`,
+    about: "nobody",
+    figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
+  },
+  {
     claim: "a key has spent its charges, in all three calendars",
     by: ({ sql, victim }) =>
       sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,

@@ -130,7 +130,7 @@ class World {
         prices.push({ id: await books.addPrice(id, of, effectiveAt), model: id, rates: of, effectiveAt })
       }
     }
-    this.#catalogue = { models, prices, aliases: [], members: [] }
+    this.#catalogue = { models, prices, aliases: [], members: [], costs: [], exchangeRates: [] }
     for (const { accountId, micro: amount } of accounts) {
       await books.createAccount(accountId, "Asia/Jakarta")
       await this.#credit(`top_${accountId}`, accountId, amount)

@@ -2,7 +2,7 @@ import { there } from "../../actors/unreachable.ts"
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { inForce } from "../../actors/money/price.ts"
 import { readCatalogueFile } from "../../src/catalogue/catalogue-file.ts"
-import type { AliasSeed, CatalogueFile, ModelSeed } from "../../src/catalogue/schema.ts"
+import type { AliasSeed, CatalogueFile, CostSeed, ModelSeed } from "../../src/catalogue/schema.ts"
 import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { migrate } from "../../src/store/migrate.ts"
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await migrate(database.url, [...migrations, { name: "0002_aliases.sql", sql: aliasesMigration }])
 })
 beforeEach(async () => {
-  await database.sql`truncate models, prices, model_aliases`
+  await database.sql`truncate costs, models, prices, model_aliases`
 })
 afterAll(() => database.close())
 
@@ -64,6 +64,7 @@ test("the shipped catalogue fills an empty database, and comes back as it was wr
     modelsAdded: 34,
     modelsChanged: 0,
     pricesAdded: 34,
+    costsAdded: 0,
   })
   const { models, prices, aliases } = await load()
   expect(models.map(({ id }) => id)).toEqual(shipped.models.map((one) => one.model))
@@ -111,6 +112,7 @@ test("the same file again adds and changes nothing", async () => {
     modelsAdded: 0,
     modelsChanged: 0,
     pricesAdded: 0,
+    costsAdded: 0,
   })
   expect(await load()).toEqual(before)
 })
@@ -118,7 +120,7 @@ test("the same file again adds and changes nothing", async () => {
 test("a changed rate is a new version from now, and the old one stays", async () => {
   await seed(noon, [model("a"), model("b")])
   const changed = [model("a", { input_micro: 200 }), model("b")]
-  expect(await seed(later(1), changed)).toEqual({ modelsAdded: 0, modelsChanged: 0, pricesAdded: 1 })
+  expect(await seed(later(1), changed)).toEqual({ modelsAdded: 0, modelsChanged: 0, pricesAdded: 1, costsAdded: 0 })
   expect(await inputRates("a")).toEqual([
     [noon.getTime(), 100n],
     [later(1).getTime(), 200n],
@@ -131,7 +133,7 @@ test("each of the four rates makes a version of its own", async () => {
   for (const [index, rate] of (
     ["input_micro", "output_micro", "cache_read_micro", "cache_write_micro"] as const
   ).entries())
-    expect(await seed(later(index + 1), [model("a", { [rate]: 7 })])).toMatchObject({ pricesAdded: 1 })
+    expect(await seed(later(index + 1), [model("a", { [rate]: 7 })])).toMatchObject({ pricesAdded: 1, costsAdded: 0 })
 })
 
 test("a rate that goes back is a version again", async () => {
@@ -149,9 +151,9 @@ test("the largest rate that a file can hold survives exactly", async () => {
 test("a rate with a coming effective time starts then, however often it is seeded before and after", async () => {
   await seed(noon, [model("a")])
   const coming = [model("a", { input_micro: 200, effective_at: later(60).toISOString() })]
-  expect(await seed(later(1), coming)).toMatchObject({ pricesAdded: 1 })
-  expect(await seed(later(2), coming)).toMatchObject({ pricesAdded: 0 })
-  expect(await seed(later(61), coming)).toMatchObject({ pricesAdded: 0 })
+  expect(await seed(later(1), coming)).toMatchObject({ pricesAdded: 1, costsAdded: 0 })
+  expect(await seed(later(2), coming)).toMatchObject({ pricesAdded: 0, costsAdded: 0 })
+  expect(await seed(later(61), coming)).toMatchObject({ pricesAdded: 0, costsAdded: 0 })
   const { prices } = await load()
   expect(inForce(prices, later(60).getTime() - 1)?.rates.input).toBe(prices[0]!.rates.input)
   expect(inForce(prices, later(60).getTime())?.rates.input).toBe(prices[1]!.rates.input)
@@ -165,7 +167,7 @@ test("a version that is still to come can be corrected, one in force cannot", as
   await seed(noon, [model("a")])
   const coming = (rate: number) => [model("a", { input_micro: rate, effective_at: later(60).toISOString() })]
   await seed(later(1), coming(200))
-  expect(await seed(later(2), coming(300))).toMatchObject({ pricesAdded: 1 })
+  expect(await seed(later(2), coming(300))).toMatchObject({ pricesAdded: 1, costsAdded: 0 })
   expect(await inputRates("a")).toEqual([
     [noon.getTime(), 100n],
     [later(60).getTime(), 300n],
@@ -195,6 +197,7 @@ test("a changed field changes the model and keeps its price and its date", async
     modelsAdded: 0,
     modelsChanged: 1,
     pricesAdded: 0,
+    costsAdded: 0,
   })
   const [after] = (await load()).models
   expect(after).toEqual({ ...before!, endpoints: new Set(["chat"] as const), contextWindow: 9 })
@@ -225,6 +228,7 @@ test("a retirement is reversed by putting the model back", async () => {
     modelsAdded: 0,
     modelsChanged: 1,
     pricesAdded: 0,
+    costsAdded: 0,
   })
   const { models, aliases } = await load()
   expect(models.map(({ id }) => id)).toEqual(["old", "new"])
@@ -291,4 +295,76 @@ test("a pool comes back as it was written, and an older process's word on the fi
   expect(await pool()).toEqual([{ ...chat, model: "older", priority: 0, weight: 1 }])
   await seed(noon, [model("a", { upstreams })])
   expect(await pool()).toHaveLength(2)
+})
+
+const dollars = (input: string, more: Partial<CostSeed> = {}): CostSeed => ({
+  currency: "USD",
+  input,
+  output: "15",
+  cache_read: 0.3,
+  cache_write: "3.75",
+  ...more,
+})
+const billed = (id: string, cost: CostSeed) =>
+  model(id, { upstreams: [{ provider: "p", format: "chat", model: "m", cost }] })
+const inputCosts = async (id: string): Promise<[effectiveAt: number, input: bigint][]> =>
+  (await load()).costs.filter((cost) => cost.model === id).map((one) => [one.effectiveAt, one.cost.rates.input])
+
+test("a cost comes back exactly, beside its model and not in it", async () => {
+  const fee = { per_call: "0.000000001", per_search: 0.01, rounding: "per_call", step: "0.001" } as const
+  expect(await seed(noon, [billed("a", dollars("3.000000001", fee))])).toMatchObject({ modelsAdded: 1, costsAdded: 1 })
+  const [cost] = (await load()).costs
+  expect(cost).toEqual({
+    id: expect.anything(),
+    model: "a",
+    backend: "p chat m",
+    effectiveAt: noon.getTime(),
+    cost: {
+      currency: "USD",
+      rates: { input: 3_000_000_001n, output: 15_000_000_000n, cacheRead: 300_000_000n, cacheWrite: 3_750_000_000n },
+      perCall: 1n,
+      perSearch: 10_000_000n,
+      rounding: "per_call",
+      step: 1_000_000n,
+    },
+  })
+  const rows = await run((sql) => sql<{ upstreams: object }[]>`select upstreams from models`)
+  expect(JSON.stringify(rows)).not.toContain("cost")
+})
+
+test("a changed cost is a version from now, one to come is corrected, and what is in force stays", async () => {
+  await seed(noon, [billed("a", dollars("3"))])
+  expect(await seed(later(1), [billed("a", dollars("3.0"))])).toMatchObject({ modelsChanged: 0, costsAdded: 0 })
+  expect(await seed(later(1), [billed("a", dollars("4"))])).toMatchObject({ modelsChanged: 0, costsAdded: 1 })
+  const coming = { effective_at: later(5).toISOString() }
+  expect(await seed(later(2), [billed("a", dollars("5", coming))])).toMatchObject({ costsAdded: 1 })
+  expect(await seed(later(3), [billed("a", dollars("6", coming))])).toMatchObject({ costsAdded: 1 })
+  // A time that has passed dates no version but the first.
+  const past = { effective_at: noon.toISOString() }
+  expect(await seed(later(6), [billed("a", dollars("7", past))])).toMatchObject({ costsAdded: 1 })
+  expect(await inputCosts("a")).toEqual([
+    [noon.getTime(), 3_000_000_000n],
+    [later(1).getTime(), 4_000_000_000n],
+    [later(5).getTime(), 6_000_000_000n],
+    [later(6).getTime(), 7_000_000_000n],
+  ])
+})
+
+test("what a file no longer says of a cost stays, and another backend of the model has its own", async () => {
+  const pool = (second: { readonly cost?: CostSeed }) =>
+    model("a", {
+      upstreams: [
+        { provider: "p", format: "chat", model: "m", cost: dollars("3") },
+        { provider: "p", format: "messages", model: "m", ...second },
+      ],
+    })
+  expect(await seed(noon, [pool({ cost: dollars("4") })])).toMatchObject({ costsAdded: 2 })
+  expect(await seed(later(1), [pool({})])).toMatchObject({ costsAdded: 0 })
+  const backends = new Map((await load()).costs.map(({ backend, cost }) => [backend, cost.rates.input]))
+  expect(backends).toEqual(
+    new Map([
+      ["p chat m", 3_000_000_000n],
+      ["p messages m", 4_000_000_000n],
+    ]),
+  )
 })

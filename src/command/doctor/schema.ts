@@ -1,4 +1,5 @@
 /** What is in the database: the schema's version, whose the tables are, what we may do, and what the books last said. */
+import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { schemaState } from "../../store/migrate.ts"
 import { type Finding, look, ok, wrong } from "./finding.ts"
@@ -67,6 +68,13 @@ async function books(sql: Sql): Promise<Finding[]> {
     found.push(look("the catalogue is empty", "`loket seed` fills it; so does the first start"))
   if (row?.accounts === true && !row.operators)
     found.push(look("nobody is an operator", "`loket operator <email>` makes an account one"))
+  for (const currency of await currenciesWithoutRate(sql))
+    found.push(
+      look(
+        `backends bill in ${currency}, which has no exchange rate: what they cost is not known`,
+        `\`loket exchange-rate ${currency} <rupiah>\` sets one; see docs/operating/costs.md`,
+      ),
+    )
   if ((row?.differences ?? 0) > 0)
     found.push(
       wrong(

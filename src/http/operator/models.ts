@@ -26,7 +26,7 @@ export interface ModelsDeps {
 }
 
 /** So long before a price begins, every process knows of it. */
-const LEAD_MS = 3_000
+export const LEAD_MS = 3_000
 /** And so long before, none may sell by it yet, whatever it has missed. */
 const SAFE_MS = 30_000
 

@@ -12,6 +12,8 @@ import { accountViews } from "../../store/operator/accounts.ts"
 import { type AuditRow, type AuditStore, auditStore } from "../../store/operator/audit.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
 import { modelStore } from "../../store/operator/models.ts"
+import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"
+import { readEmails, readMix, readProfit, readUnder } from "../../store/operator/profit.ts"
 import { readOverview } from "../../store/operator/overview.ts"
 import { paymentViews } from "../../store/operator/payments.ts"
 import { topUpStore } from "../../store/top-ups.ts"
@@ -24,6 +26,8 @@ import { backendsController } from "./backends.ts"
 import { billingHealthController } from "./billing-health.ts"
 import { operatorModelsController } from "./models.ts"
 import { overviewController } from "./overview.ts"
+import { exchangeRatesController } from "./exchange-rates.ts"
+import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
 
 export interface OperatorDeps {
@@ -79,6 +83,24 @@ export function operatorControllers(deps: OperatorDeps) {
         now: () => ports.clock.now(),
         billing: billingHealthStore(database),
         absorbed: (period) => readAbsorbed(database, period),
+      }),
+    )
+    .use(
+      profitController({
+        authenticate,
+        now: () => ports.clock.now(),
+        profit: (question) => readProfit(database, question),
+        under: (period) => readUnder(database, period),
+        mix: (model, period) => readMix(database, model, period),
+        emails: (ids) => readEmails(database, ids),
+      }),
+    )
+    .use(
+      exchangeRatesController({
+        authenticate,
+        rates: exchangeRateStore(database),
+        now: () => ports.clock.now(),
+        refreshCatalogue,
       }),
     )
     .use(

@@ -24,6 +24,8 @@ import book from "./0020_book.sql" with { type: "text" }
 import gatheredAnswers from "./0030_gathered_answers.sql" with { type: "text" }
 import usageFailures from "./0031_usage_failures.sql" with { type: "text" }
 import pools from "./0035_pools.sql" with { type: "text" }
+import costs from "./0036_costs.sql" with { type: "text" }
+import profitHours from "./0037_profit_hours.sql" with { type: "text" }
 import memberSettings from "./0038_member_settings.sql" with { type: "text" }
 import otherDebits from "./0040_other_debits.sql" with { type: "text" }
 
@@ -66,6 +68,8 @@ export const migrations: readonly Migration[] = [
   { name: "0030_gathered_answers.sql", sql: gatheredAnswers },
   { name: "0031_usage_failures.sql", sql: usageFailures },
   { name: "0035_pools.sql", sql: pools },
+  { name: "0036_costs.sql", sql: costs },
+  { name: "0037_profit_hours.sql", sql: profitHours },
   { name: "0038_member_settings.sql", sql: memberSettings },
   { name: "0040_other_debits.sql", sql: otherDebits },
 ]

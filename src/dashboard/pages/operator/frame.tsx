@@ -9,6 +9,7 @@ import { useOperatorText } from "./text.ts"
 
 const PLACES = [
   ["/operator", "overview"],
+  ["/operator/profit", "profit"],
   ["/operator/accounts", "accounts"],
   ["/operator/top-ups", "topUps"],
   ["/operator/payment-problems", "problems"],

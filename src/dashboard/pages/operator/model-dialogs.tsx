@@ -10,10 +10,12 @@ import { instantOf, wallTimeIn } from "../../i18n/time.ts"
 import { useDraft } from "./act-dialog.tsx"
 import { currentPrice, type OperatorModel } from "./catalogue.tsx"
 import { ChangeDialog } from "./change-dialog.tsx"
+import { PriceMargin } from "./price-margin.tsx"
+import { rateNames } from "./profit-sums.ts"
 import { useModelText } from "./model-text.ts"
 import { useOperatorText } from "./text.ts"
 
-const rates = ["input_micro", "output_micro", "cache_read_micro", "cache_write_micro"] as const
+const rates = rateNames
 type Rate = (typeof rates)[number]
 const whens = ["now", "later"] as const
 
@@ -50,17 +52,18 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
   const startMs = instantOf(values.time, timeZone)
   // The server accepts a time that passed while the form was open, and then begins as soon as it can.
   const isLate = startMs === undefined || startMs < Date.now() - MINUTE_MS
-  const read = () => {
-    send()
+  const typed = () => {
     const [input, output, cacheRead, cacheWrite] = rates.map(rateOf)
     if (input === undefined || output === undefined || cacheRead === undefined || cacheWrite === undefined)
       return undefined
-    if (values.when === "later" && isLate) return undefined
+    return { input_micro: input, output_micro: output, cache_read_micro: cacheRead, cache_write_micro: cacheWrite }
+  }
+  const read = () => {
+    send()
+    const price = typed()
+    if (price === undefined || (values.when === "later" && isLate)) return undefined
     return {
-      input_micro: input,
-      output_micro: output,
-      cache_read_micro: cacheRead,
-      cache_write_micro: cacheWrite,
+      ...price,
       ...(values.when === "later" && startMs !== undefined && { effective_at: new Date(startMs).toISOString() }),
     }
   }
@@ -93,6 +96,7 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
           />
         ))}
       </div>
+      <PriceMargin model={model.model} rates={typed()} />
       <Choice
         label={text.when}
         values={whens}

@@ -6,6 +6,7 @@ export const useOperatorText = texts({
     navigation: "Bagian operator",
     sections: {
       overview: "Ringkasan",
+      profit: "Laba",
       accounts: "Akun",
       topUps: "Isi saldo",
       problems: "Masalah pembayaran",
@@ -52,6 +53,7 @@ export const useOperatorText = texts({
     navigation: "Operator sections",
     sections: {
       overview: "Overview",
+      profit: "Profit",
       accounts: "Accounts",
       topUps: "Top-ups",
       problems: "Payment problems",

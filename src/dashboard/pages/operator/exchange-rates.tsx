@@ -1,0 +1,186 @@
+/** The exchange rates that costs are counted at, and the dialog that sets one. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { Coins } from "lucide-react"
+import { useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { Button } from "../../components/button.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { FormDialog } from "../../components/dialog.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { TextField } from "../../components/form.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money, Tag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { useLanguage } from "../../i18n/language.tsx"
+import { parseRupiah } from "../../i18n/parse.ts"
+import { useAction, useDraft } from "./act-dialog.tsx"
+import { useProfitText } from "./profit-text.ts"
+
+const FOLLOW_MS = 10_000
+
+const ratesQuery = queryOptions({
+  queryKey: ["operator", "exchange-rates"],
+  queryFn: async () => (await unwrap(api.operator["exchange-rates"].get())).data,
+  refetchInterval: FOLLOW_MS,
+})
+type Currency = Awaited<ReturnType<NonNullable<(typeof ratesQuery)["queryFn"]>>>[number]
+
+export function ExchangeRates() {
+  const text = useProfitText()
+  const { data: currencies, error, refetch } = useQuery(ratesQuery)
+  const [setting, setSetting] = useState(false)
+  return (
+    <Card
+      title={text.rates}
+      flush
+      action={
+        <Button size="small" onClick={() => setSetting(true)}>
+          {text.setRate}
+        </Button>
+      }
+    >
+      <DataTable
+        caption={text.rates}
+        columns={useColumns()}
+        rows={currencies}
+        error={error}
+        retry={refetch}
+        rowKey={({ currency }) => currency}
+        empty={<EmptyState icon={<Coins />} title={text.noRates} />}
+      />
+      <p className="operator-foot">{text.ratesHint}</p>
+      {setting && <RateDialog currencies={currencies ?? []} onClose={() => setSetting(false)} />}
+    </Card>
+  )
+}
+
+function useColumns(): readonly Column<Currency>[] {
+  const text = useProfitText()
+  const format = useFormat()
+  const { rateColumns: heads } = text
+  const current = ({ rates }: Currency) => rates.find(({ state }) => state === "current")
+  return [
+    { id: "currency", head: heads.currency, names: true, cell: ({ currency }) => <code>{currency}</code> },
+    {
+      id: "rupiah",
+      head: heads.rupiah,
+      numeric: true,
+      cell: (currency) => {
+        const coming = currency.rates.find(({ state }) => state === "coming")
+        return (
+          <span className="operator-name operator-amount">
+            {currency.current === null ? (
+              <Tag tone={currency.needed ? "bad" : "neutral"}>{text.missing}</Tag>
+            ) : (
+              <Money micro={microOf(currency.current)} form="exact" />
+            )}
+            {coming !== undefined && <small>{text.coming(format.rupiah(microOf(coming.rupiah), "exact"))}</small>}
+          </span>
+        )
+      },
+    },
+    {
+      id: "since",
+      head: heads.since,
+      cell: (currency) => {
+        const since = current(currency)?.effective_at
+        return since === undefined ? "–" : format.dateTime(since)
+      },
+    },
+    {
+      id: "source",
+      head: heads.source,
+      cell: (currency) => {
+        const source = current(currency)?.source
+        return source === undefined ? "–" : text.sources[source]
+      },
+    },
+  ]
+}
+
+interface RateDialogProps {
+  readonly currencies: readonly Currency[]
+  readonly onClose: () => void
+}
+
+function RateDialog({ currencies, onClose }: RateDialogProps) {
+  const text = useProfitText()
+  const { language } = useLanguage()
+  const missing = currencies.find(({ needed, current }) => needed && current === null)
+  const { values, set, sent, send } = useDraft({
+    currency: (missing ?? currencies[0])?.currency ?? "USD",
+    rupiah: "",
+    confirmed: false,
+  })
+  const action = useAction({
+    run: (body: { currency: string; rupiah: string; confirm_jump?: boolean }) =>
+      unwrap(api.operator["exchange-rates"].post(body)),
+    done: () => text.rateDone,
+    onClose,
+  })
+  const currency = values.currency.trim().toUpperCase()
+  const isCurrency = /^[A-Z]{3}$/.test(currency) && currency !== "IDR"
+  const micro = parseRupiah(values.rupiah, language)
+  const isRate = micro !== undefined && micro > 0n
+  const last = currencies.find((one) => one.currency === currency)?.rates[0]
+  const isJump = isRate && last !== undefined && isLarge(microOf(last.rupiah), micro)
+  return (
+    <FormDialog
+      title={text.rateTitle}
+      submit={text.rateAct}
+      busy={action.isPending}
+      error={action.error}
+      onSubmit={() => {
+        send()
+        if (!isCurrency || !isRate || (isJump && !values.confirmed)) return
+        action.mutate({ currency, rupiah: decimalOf(micro), ...(isJump && { confirm_jump: true }) })
+      }}
+      onClose={onClose}
+    >
+      <TextField
+        label={text.currency}
+        maxLength={3}
+        autoComplete="off"
+        spellCheck={false}
+        error={sent && !isCurrency ? text.currencyWrong : undefined}
+        value={values.currency}
+        onChange={({ target }) => set({ currency: target.value })}
+      />
+      <TextField
+        label={text.rupiah}
+        before="Rp"
+        inputMode="decimal"
+        autoComplete="off"
+        data-autofocus
+        error={sent && !isRate ? text.rupiahWrong : undefined}
+        value={values.rupiah}
+        onChange={({ target }) => set({ rupiah: target.value })}
+      />
+      {isJump && (
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={values.confirmed}
+            onChange={({ target }) => set({ confirmed: target.checked })}
+          />
+          {text.confirm}
+        </label>
+      )}
+      <p className="operator-hint">{text.rateNow}</p>
+    </FormDialog>
+  )
+}
+
+/** As the server judges it: by more than a fifth. */
+const isLarge = (from: bigint, to: bigint): boolean => (from < to ? to - from : from - to) * 5n > from
+
+/** Micro-rupiah of the API's decimal. */
+function microOf(rupiah: string): bigint {
+  const [whole = "0", fraction = ""] = rupiah.split(".")
+  return BigInt(whole + fraction.padEnd(6, "0"))
+}
+
+function decimalOf(micro: bigint): string {
+  const digits = micro.toString().padStart(7, "0")
+  return `${digits.slice(0, -6)}.${digits.slice(-6)}`
+}

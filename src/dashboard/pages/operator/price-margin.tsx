@@ -1,0 +1,86 @@
+/** The margin of a price before it is saved: the same calls as in the last days, at the rates that are typed. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { api, unwrap } from "../../api/client.ts"
+import { Skeleton } from "../../components/feedback.tsx"
+import { Money } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { type rateNames, revenueAt } from "./profit-sums.ts"
+import { useProfitText } from "./profit-text.ts"
+
+const mixQuery = (model: string) =>
+  queryOptions({
+    queryKey: ["operator", "mix", model],
+    queryFn: () => unwrap(api.operator.models({ model: encodeURIComponent(model) }).mix.get()),
+  })
+
+interface PriceMarginProps {
+  readonly model: string
+  /** Undefined while a rate is no number. */
+  readonly rates: Readonly<Record<(typeof rateNames)[number], number>> | undefined
+}
+
+export function PriceMargin({ model, rates }: PriceMarginProps) {
+  const text = useProfitText()
+  const format = useFormat()
+  const { data: mix, error } = useQuery(mixQuery(model))
+  if (error) return null
+  if (mix === undefined) return <Skeleton lines={3} />
+  const days = format.number(mix.days)
+  if (mix.calls === 0) return <p className="operator-hint">{text.mixNone(days)}</p>
+  if (mix.unknown_cost === mix.calls) return <p className="operator-hint">{text.mixUnknown}</p>
+  const [was, cost] = [BigInt(mix.revenue_micro), BigInt(mix.cost_micro)]
+  const then = rates === undefined ? undefined : revenueAt(mix, rates)
+  const title = text.mix(days, format.number(mix.calls))
+  return (
+    <section aria-label={title}>
+      <p className="operator-hint">{title}</p>
+      <table className="changes">
+        <thead>
+          <tr>
+            <td />
+            <th scope="col">{text.mixColumns.now}</th>
+            <th scope="col">{text.mixColumns.next}</th>
+          </tr>
+        </thead>
+        <tbody>
+          <Line name={text.revenue} now={was} then={then} />
+          <Line name={text.cost} now={cost} then={cost} />
+          <Line
+            name={text.margin}
+            now={was - cost}
+            then={then === undefined ? undefined : then - cost}
+            of={[was, then]}
+          />
+        </tbody>
+      </table>
+      {then !== undefined && then < cost && <p className="operator-warning">{text.mixLoss}</p>}
+      {mix.unknown_cost > 0 && <p className="operator-hint">{text.mixPart(format.number(mix.unknown_cost))}</p>}
+    </section>
+  )
+}
+
+interface LineProps {
+  readonly name: string
+  readonly now: bigint
+  readonly then: bigint | undefined
+  /** What each is told as a share of. */
+  readonly of?: readonly [bigint, bigint | undefined]
+}
+
+const Line = ({ name, now, then, of }: LineProps) => (
+  <tr>
+    <th scope="row">{name}</th>
+    <td>
+      <Money micro={now} /> <Share amount={now} of={of?.[0]} />
+    </td>
+    <td>
+      {then === undefined ? "–" : <Money micro={then} />} <Share amount={then} of={of?.[1]} />
+    </td>
+  </tr>
+)
+
+function Share({ amount, of }: { readonly amount: bigint | undefined; readonly of: bigint | undefined }) {
+  const format = useFormat()
+  if (amount === undefined || of === undefined || of === 0n) return null
+  return <>({format.percent(Number(amount) / Number(of))})</>
+}

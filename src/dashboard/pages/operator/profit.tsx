@@ -1,0 +1,248 @@
+/** What calls brought and what they cost: the margin, what leaked of it, and where calls are sold under their cost. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { Download, TrendingDown } from "lucide-react"
+import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { DownloadLink } from "../../components/button.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { DateRange } from "../../components/date-range.tsx"
+import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { Card, Stat, Stats } from "../../components/layout.tsx"
+import { Money, Tag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import type { Days } from "../../i18n/time.ts"
+import { ExchangeRates } from "./exchange-rates.tsx"
+import { OperatorPage } from "./frame.tsx"
+import { useDays, useParameter } from "./list.ts"
+import { leaks, type ProfitGroup, profitGroups, shareOf } from "./profit-sums.ts"
+import { useProfitText } from "./profit-text.ts"
+
+const FOLLOW_MS = 10_000
+
+const profitQuery = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) =>
+  queryOptions({
+    queryKey: ["operator", "profit", days, groupBy, splitBy],
+    queryFn: () => unwrap(api.operator.profit.get({ query: questionOf(days, groupBy, splitBy) })),
+    refetchInterval: FOLLOW_MS,
+  })
+type ProfitView = Awaited<ReturnType<NonNullable<ReturnType<typeof profitQuery>["queryFn"]>>>
+type Row = ProfitView["data"][number]
+
+const questionOf = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) => ({
+  ...days,
+  group_by: groupBy,
+  ...(splitBy !== undefined && { split_by: splitBy }),
+})
+
+export default function ProfitPage() {
+  const text = useProfitText()
+  const { days, today, choose } = useDays()
+  const { groupBy, splitBy, choose: divide } = useDivision()
+  const { data: profit, error, refetch } = useQuery(profitQuery(days, groupBy, splitBy))
+  const address = `/operator/profit/export.csv?${new URLSearchParams(questionOf(days, groupBy, splitBy))}`
+  return (
+    <OperatorPage
+      title={text.title}
+      intro={text.intro}
+      actions={
+        <DownloadLink href={address} icon={<Download />}>
+          {text.download}
+        </DownloadLink>
+      }
+    >
+      <DateRange value={days} today={today} onChange={choose} />
+      {profit !== undefined ? (
+        <>
+          <Figures profit={profit} />
+          <Under under={profit.under} />
+          <Card title={text.division} flush>
+            <div className="operator-absorbed">
+              <Choice
+                label={text.groupBy}
+                values={profitGroups}
+                chosen={groupBy}
+                nameOf={(group) => text.groups[group]}
+                onChoose={(group) => divide(group, splitBy === group ? undefined : splitBy)}
+              />
+              <Choice
+                label={text.splitBy}
+                values={["none", ...profitGroups.filter((group) => group !== groupBy)]}
+                chosen={splitBy ?? "none"}
+                nameOf={(group) => text.groups[group]}
+                onChoose={(group) => divide(groupBy, group === "none" ? undefined : group)}
+              />
+            </div>
+            <DataTable
+              caption={text.division}
+              columns={useColumns(groupBy, splitBy)}
+              rows={profit.data}
+              rowKey={({ group, split = null }) => `${group} ${split}`}
+              empty={text.nothing}
+            />
+            {profit.truncated && <p className="operator-foot">{text.truncated}</p>}
+          </Card>
+          <Leaks profit={profit} />
+        </>
+      ) : error ? (
+        <ErrorState error={error} retry={refetch} />
+      ) : (
+        <Skeleton lines={8} />
+      )}
+      <ExchangeRates />
+    </OperatorPage>
+  )
+}
+
+const known = (name: string) => profitGroups.find((one) => one === name)
+
+/** How the sums are divided, as the page's address says. */
+function useDivision() {
+  const [group, setGroup] = useParameter("by")
+  const [split, setSplit] = useParameter("and")
+  const groupBy = known(group) ?? "day"
+  const splitBy = known(split) === groupBy ? undefined : known(split)
+  const choose = (by: ProfitGroup, and: ProfitGroup | undefined) => {
+    setGroup(by === "day" ? "" : by)
+    setSplit(and ?? "")
+  }
+  return { groupBy, splitBy, choose }
+}
+
+function Figures({ profit: { total } }: { readonly profit: ProfitView }) {
+  const text = useProfitText()
+  const format = useFormat()
+  const share = shareOf(total)
+  return (
+    <Stats>
+      <Stat label={text.revenue} note={text.calls(format.number(total.calls), total.calls === 1)}>
+        <Money micro={total.revenue_micro} />
+      </Stat>
+      <Stat
+        label={text.cost}
+        note={
+          total.unknown_cost > 0
+            ? text.unknownNote(format.number(total.unknown_cost))
+            : text.estimated(format.rupiah(total.estimated_micro))
+        }
+      >
+        <Money micro={total.cost_micro} />
+      </Stat>
+      <Stat label={text.margin} note={share === undefined ? undefined : text.ofRevenue(format.percent(share))}>
+        <Money micro={total.margin_micro} />
+      </Stat>
+      <Stat label={text.underCost} note={text.underNote(format.rupiah(total.under_cost_micro))}>
+        {format.number(total.under_cost)}
+      </Stat>
+    </Stats>
+  )
+}
+
+/** Where the price is wrong, told before anything else. */
+function Under({ under }: Pick<ProfitView, "under">) {
+  const text = useProfitText()
+  const format = useFormat()
+  if (under.length === 0) return null
+  return (
+    <Card title={text.underCost} flush>
+      <p className="operator-absorbed">{text.underHint}</p>
+      <DataTable
+        caption={text.underCost}
+        rows={under}
+        rowKey={({ model, member }) => `${model} ${member}`}
+        empty={<EmptyState icon={<TrendingDown />} title={text.nothing} />}
+        columns={[
+          {
+            id: "model",
+            head: text.groups.model,
+            names: true,
+            cell: ({ model }) => <Link href={`/operator/models/${encodeURIComponent(model)}`}>{model}</Link>,
+          },
+          { id: "member", head: text.groups.member, cell: ({ member }) => <code>{member}</code> },
+          { id: "calls", head: text.columns.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
+          {
+            id: "short",
+            head: text.columns.short,
+            numeric: true,
+            cell: ({ short_micro: short }) => <Money micro={short} />,
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+function useColumns(groupBy: ProfitGroup, splitBy: ProfitGroup | undefined): readonly Column<Row>[] {
+  const text = useProfitText()
+  const format = useFormat()
+  const { columns: heads } = text
+  const name = (group: ProfitGroup, id: string, email: string | null) => {
+    if (group === "day") return format.date(`${id}T12:00:00Z`)
+    if (group === "account") return <Link href={`/operator/accounts/${id}`}>{email ?? id}</Link>
+    return group === "model" ? id : <code>{id}</code>
+  }
+  const split: readonly Column<Row>[] =
+    splitBy === undefined
+      ? []
+      : [{ id: "split", head: text.groups[splitBy], cell: (row) => name(splitBy, row.split ?? "", row.email) }]
+  return [
+    { id: "group", head: text.groups[groupBy], names: true, cell: (row) => name(groupBy, row.group, row.email) },
+    ...split,
+    { id: "calls", head: heads.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
+    { id: "revenue", head: text.revenue, numeric: true, cell: (row) => <Money micro={row.revenue_micro} /> },
+    {
+      id: "cost",
+      head: text.cost,
+      numeric: true,
+      cell: (row) => (
+        <span className="operator-name operator-amount">
+          <Money micro={row.cost_micro} />
+          {row.unknown_cost > 0 && <small>{text.unknownShort(format.number(row.unknown_cost))}</small>}
+        </span>
+      ),
+    },
+    { id: "margin", head: text.margin, numeric: true, cell: (row) => <Money micro={row.margin_micro} /> },
+    { id: "share", head: heads.share, numeric: true, cell: (row) => <Share row={row} /> },
+  ]
+}
+
+function Share({ row }: { readonly row: Row }) {
+  const text = useProfitText()
+  const format = useFormat()
+  const share = shareOf(row)
+  if (row.margin_micro < 0) return <Tag tone="bad">{share === undefined ? text.loss : format.percent(share)}</Tag>
+  return share === undefined ? "–" : format.percent(share)
+}
+
+/** What cost money, or would have brought some, and brought none. */
+function Leaks({ profit }: { readonly profit: ProfitView }) {
+  const text = useProfitText()
+  const format = useFormat()
+  const rows = leaks.map((name) => ({ name, ...profit.leaks[name] }))
+  return (
+    <Card title={text.leaks} flush>
+      <DataTable
+        caption={text.leaks}
+        rows={rows}
+        rowKey={({ name }) => name}
+        empty={text.nothing}
+        columns={[
+          {
+            id: "why",
+            head: text.columns.why,
+            names: true,
+            cell: ({ name }) => (
+              <span className="operator-name">
+                {text.leakNames[name]}
+                <small>{text.leakHints[name]}</small>
+              </span>
+            ),
+          },
+          { id: "records", head: text.columns.records, numeric: true, cell: ({ records }) => format.number(records) },
+          { id: "cost", head: text.cost, numeric: true, cell: ({ cost_micro: cost }) => <Money micro={cost} /> },
+        ]}
+      />
+      <p className="operator-foot">{text.absorbedNote(format.rupiah(profit.total.absorbed_micro))}</p>
+    </Card>
+  )
+}

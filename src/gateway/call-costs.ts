@@ -1,0 +1,155 @@
+/**
+ * What a call costs the house: each try of a backend by what it consumed, at the rates and the exchange rate that were in force
+ * when the call was opened. A backend bills what it counted and what it said, whatever became of the call; what was refused
+ * before anything was said it does not. Nothing of this is told a customer.
+ */
+import { costOf, largestCost } from "../../actors/money/cost.ts"
+import { type Micro, plus, smaller, zero } from "../../actors/money/micro.ts"
+import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
+import type { ModelRequest } from "../language/request.ts"
+import type { Member } from "../upstream/providers.ts"
+
+/** How many UTF-16 units of an answer a token is, roughly. */
+const UNITS_PER_TOKEN = 4
+
+/** How much of an answer came, where its backend did not come to count it. An event of a stream is a token at least. */
+export class Received {
+  #events = 0
+  #length = 0
+  #shortest = Number.MAX_SAFE_INTEGER
+  #whole = 0
+
+  /** An answer that came in one piece. In UTF-16 units, as all lengths. */
+  whole(length: number): void {
+    this.#whole = length
+  }
+
+  /** An event with content. */
+  event(length: number): void {
+    this.#events++
+    this.#length += length
+    this.#shortest = Math.min(this.#shortest, length)
+  }
+
+  /** Events that went on unread, and were like those before them. */
+  unread(length: number): void {
+    if (this.#events === 0 || this.#length === 0) return
+    this.#events += Math.round((length * this.#events) / this.#length)
+    this.#length += length
+  }
+
+  /** Estimated: what an event has over the shortest of them is text. */
+  get tokens(): number {
+    if (this.#events === 0) return Math.ceil(this.#whole / UNITS_PER_TOKEN)
+    const text = this.#length - this.#events * Math.max(0, this.#shortest - UNITS_PER_TOKEN)
+    return Math.max(this.#events, Math.ceil(text / UNITS_PER_TOKEN))
+  }
+}
+
+/** What is asked of a backend. */
+interface Asked {
+  readonly offer: Offer
+  readonly member: Member
+  readonly request: Pick<ModelRequest, "inputTokens" | "choices">
+  readonly answerLimit: number
+}
+
+/** One try of one backend. */
+export class Try {
+  readonly offer: Offer
+  readonly member: Member
+  readonly received = new Received()
+  /** An answer came to its end. */
+  answered = false
+  /** What the backend counted so far, unbounded. */
+  counted: Tokens | undefined
+  /** Searches that the backend ran. */
+  searches = 0
+  readonly #asked: Asked
+
+  constructor(asked: Asked) {
+    this.offer = asked.offer
+    this.member = asked.member
+    this.#asked = asked
+  }
+
+  /** What the backend will bill; undefined where it bills nothing. Without counts the input is what we estimated. */
+  get consumed(): Tokens | undefined {
+    const { request, answerLimit } = this.#asked
+    const said = Math.min(this.received.tokens, answerLimit * request.choices)
+    if (this.counted !== undefined && (this.answered || totalTokens(this.counted) > 0))
+      return this.answered ? this.counted : { ...this.counted, output: Math.max(this.counted.output, said) }
+    return this.answered || said > 0 ? { ...noTokens, input: request.inputTokens, output: said } : undefined
+  }
+}
+
+/** A part of a call beside its final record, which its customer never sees: a try that failed, or what was searched. */
+export interface CostPart {
+  readonly kind: "retry" | "searches"
+  readonly offer: Offer
+  readonly member: string
+  readonly cost: Micro | undefined
+}
+
+export class CallCosts {
+  readonly #catalogue: Pick<LiveCatalogue, "costing">
+  /** Milliseconds since the epoch. */
+  readonly openedAt: number
+  readonly #tries: Try[] = []
+
+  constructor(catalogue: Pick<LiveCatalogue, "costing">, openedAt: number) {
+    this.#catalogue = catalogue
+    this.openedAt = openedAt
+  }
+
+  begin(asked: Asked): Try {
+    const begun = new Try(asked)
+    this.#tries.push(begun)
+    return begun
+  }
+
+  /** Of the final record: the turns that were answered, and the last try of a call that failed. Undefined where one is not known. */
+  get final(): Micro | undefined {
+    let sum: Micro = zero
+    for (const one of this.#finals) {
+      const cost = this.#costOf(one)
+      if (cost === undefined) return undefined
+      sum = plus(sum, cost)
+    }
+    return smaller(sum, largestCost)
+  }
+
+  /** What leaked beside it. */
+  get parts(): CostPart[] {
+    const finals = this.#finals
+    const retries = this.#tries.filter((one) => !finals.includes(one) && one.consumed !== undefined)
+    const part = (kind: CostPart["kind"], one: Try, cost: Micro | undefined): CostPart => {
+      return { kind, offer: one.offer, member: one.member.id, cost }
+    }
+    const searching = this.#tries.filter(({ searches }) => searches > 0)
+    return [
+      ...retries.map((one) => part("retry", one, this.#costOf(one))),
+      ...searching.map((one) => part("searches", one, this.#searchesOf(one))).filter(({ cost }) => cost !== zero),
+    ]
+  }
+
+  get #finals(): readonly Try[] {
+    const last = this.#tries.at(-1)
+    return this.#tries.filter((one) => one.answered || one === last)
+  }
+
+  /** Without its searches, which are a part of their own. */
+  #costOf({ consumed, offer, member }: Try): Micro | undefined {
+    if (consumed === undefined) return zero
+    const costing = this.#catalogue.costing(offer.model.id, member.upstream, this.openedAt)
+    return costing && costOf({ tokens: consumed, searches: 0 }, costing.cost, costing.unit)
+  }
+
+  #searchesOf({ searches, offer, member }: Try): Micro | undefined {
+    const costing = this.#catalogue.costing(offer.model.id, member.upstream, this.openedAt)
+    if (costing === undefined) return undefined
+    const { cost, unit } = costing
+    return costOf({ tokens: noTokens, searches }, { ...cost, perCall: 0n }, unit)
+  }
+}

@@ -1,0 +1,117 @@
+/** `/operator/exchange-rates`: what a unit of a currency that backends bill in costs in rupiah. */
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { microToRupiah } from "../../../actors/money/micro.ts"
+import { inForce } from "../../../actors/money/price.ts"
+import {
+  EXCHANGE_RATE_TEXT,
+  HOUSE_CURRENCY,
+  isCurrency,
+  isLargeStep,
+  LARGEST_EXCHANGE_STEP,
+  parseExchangeRate,
+} from "../../catalogue/exchange.ts"
+import type { ExchangeRate } from "../../catalogue/model.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { ExchangeRateStore } from "../../store/operator/exchange-rates.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { refused } from "../route.ts"
+import { described, oneOf, orNull, text, time } from "../shapes.ts"
+import { LEAD_MS } from "./models.ts"
+
+export interface ExchangeRatesDeps {
+  readonly authenticate: Authenticate
+  readonly rates: ExchangeRateStore
+  readonly now: () => number
+  readonly refreshCatalogue: () => Promise<void>
+}
+
+/** Of each currency. */
+const SHOWN = 20
+const CURRENCY_TEXT = "the ISO 4217 code of a currency other than IDR, such as USD"
+
+const RateBody = Type.Object({
+  currency: Type.RegExp(/^[A-Z]{3}$/, { description: CURRENCY_TEXT }),
+  rupiah: Type.String({ minLength: 1, maxLength: 20, description: EXCHANGE_RATE_TEXT }),
+  confirm_jump: Type.Optional(Type.Boolean({ description: "true or false" })),
+})
+const RateShape = Type.Object({
+  rupiah: described(text, "For one unit, a decimal."),
+  source: oneOf(["operator", "fetched"]),
+  effective_at: time,
+  state: oneOf(["past", "current", "coming"]),
+})
+const Currencies = Type.Object({
+  data: Type.Array(
+    Type.Object({
+      currency: text,
+      needed: described(Type.Boolean(), "A backend bills in it."),
+      current: orNull(text, "Rupiah for one unit; null where what it costs is not known."),
+      rates: Type.Array(RateShape, { description: "The newest first, at most 20." }),
+    }),
+  ),
+})
+
+export const exchangeRatesController = ({ authenticate, rates, now, refreshCatalogue }: ExchangeRatesDeps) => {
+  const operators = operatorBy(authenticate)
+  const currencies = async () => {
+    const [all, needed] = await Promise.all([rates.list(SHOWN), rates.needed()])
+    const names = [...new Set([...needed, ...all.map(({ currency }) => currency)])].sort()
+    return { data: names.map((currency) => currencyJson(currency, all, needed.includes(currency), now())) }
+  }
+  return new Elysia({ name: "operator/exchange-rates" })
+    .get(
+      ...operators(
+        "/operator/exchange-rates",
+        { tag: "Operator", summary: "Exchange rates of the currencies that backends bill in", answer: Currencies },
+        currencies,
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/exchange-rates",
+        {
+          tag: "Operator",
+          summary: "Set an exchange rate",
+          description: `It is in force three seconds from now; calls that were opened before keep theirs. A change of more than ${LARGEST_EXCHANGE_STEP} percent needs \`confirm_jump\`.`,
+          body: RateBody,
+          answer: Currencies,
+          status: 201,
+        },
+        async ({ body, operator }) => {
+          const { currency } = body
+          if (!isCurrency(currency) || currency === HOUSE_CURRENCY) return refused("currency", CURRENCY_TEXT)
+          const unit = parseExchangeRate(body.rupiah)
+          if (unit === undefined) return refused("rupiah", EXCHANGE_RATE_TEXT)
+          const effectiveAt = new Date(now() + LEAD_MS)
+          const [last] = (await rates.list(1)).filter((rate) => rate.currency === currency)
+          if (last !== undefined && isLargeStep(last.unit, unit) && body.confirm_jump !== true) {
+            const message = `The rate changes by more than ${LARGEST_EXCHANGE_STEP} percent, from ${microToRupiah(last.unit)} to ${microToRupiah(unit)}.`
+            return new Failure("request.invalid", { message, hint: "Send 'confirm_jump': true if it is meant." })
+          }
+          if (!(await rates.set({ currency, unit, effectiveAt }, operator.act)))
+            return refused("currency", "one that was not set in this very moment")
+          await refreshCatalogue()
+          return await currencies()
+        },
+      ),
+    )
+}
+
+function currencyJson(currency: string, all: readonly ExchangeRate[], needed: boolean, nowMs: number) {
+  const own = all.filter((rate) => rate.currency === currency)
+  const current = inForce(own, nowMs)
+  const state = (rate: ExchangeRate) =>
+    rate.effectiveAt > nowMs ? ("coming" as const) : rate === current ? ("current" as const) : ("past" as const)
+  return {
+    currency,
+    needed,
+    current: current === undefined ? null : microToRupiah(current.unit),
+    rates: own.map((rate) => ({
+      rupiah: microToRupiah(rate.unit),
+      source: rate.source,
+      effective_at: new Date(rate.effectiveAt).toISOString(),
+      state: state(rate),
+    })),
+  }
+}

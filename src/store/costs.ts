@@ -1,0 +1,155 @@
+/** What backends charge, and exchange rates, as rows: versions by time, which are added and, once in force, never changed. */
+import type { Rounding } from "../../actors/money/cost.ts"
+import { micro } from "../../actors/money/micro.ts"
+import { costOfSeed } from "../catalogue/cost.ts"
+import { backendName, type CostVersion, type ExchangeRate } from "../catalogue/model.ts"
+import type { CatalogueFile } from "../catalogue/schema.ts"
+import type { BackendFormat } from "../language/backend-format.ts"
+import type { Sql } from "./database.ts"
+
+/**
+ * Parts of the statement that seeds: a cost that differs from the one in force becomes a version from `now`, or from its own
+ * `effective_at` if that is still to come. A backend that is left without a cost keeps its last one. Ends in `written_costs`.
+ */
+export function writtenCosts(sql: Sql, { models }: CatalogueFile, now: Date) {
+  const rows = models.flatMap(({ model, upstreams }) =>
+    upstreams.flatMap(({ provider, format, model: upstream, cost: seed }) => {
+      if (seed === undefined) return []
+      const { currency, rates, perCall, perSearch, rounding, step } = costOfSeed(seed)
+      return {
+        model,
+        provider,
+        format,
+        upstream_model: upstream,
+        currency,
+        input_nano: String(rates.input),
+        output_nano: String(rates.output),
+        cache_read_nano: String(rates.cacheRead),
+        cache_write_nano: String(rates.cacheWrite),
+        per_call_nano: String(perCall),
+        per_search_nano: String(perSearch),
+        rounding,
+        step_nano: String(step),
+        effective_at: seed.effective_at,
+      }
+    }),
+  )
+  const amounts = sql`currency, input_nano, output_nano, cache_read_nano, cache_write_nano, per_call_nano, per_search_nano,
+    rounding, step_nano`
+  return sql`
+    cost_seed as (
+      select * from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb) as c (
+        model text, provider text, format text, upstream_model text, currency text, input_nano bigint, output_nano bigint,
+        cache_read_nano bigint, cache_write_nano bigint, per_call_nano bigint, per_search_nano bigint, rounding text,
+        step_nano bigint, effective_at timestamptz
+      )
+    ), timed_costs as (
+      select c.*, case
+        when exists (
+          select from costs k where (k.model, k.provider, k.format, k.upstream_model)
+            = (c.model, c.provider, c.format, c.upstream_model)
+        ) then greatest(coalesce(c.effective_at, ${now}), ${now}::timestamptz)
+        else coalesce(c.effective_at, ${now})
+      end as starts_at
+      from cost_seed c
+    ), written_costs as (
+      insert into costs as k (model, provider, format, upstream_model, ${amounts}, effective_at, created_at)
+      select c.model, c.provider, c.format, c.upstream_model, c.currency, c.input_nano, c.output_nano, c.cache_read_nano,
+        c.cache_write_nano, c.per_call_nano, c.per_search_nano, c.rounding, c.step_nano, c.starts_at, ${now}
+      from timed_costs c
+      left join lateral (
+        select * from costs v where (v.model, v.provider, v.format, v.upstream_model)
+          = (c.model, c.provider, c.format, c.upstream_model) and v.effective_at <= c.starts_at
+        order by v.effective_at desc limit 1
+      ) held on true
+      where (held.currency, held.input_nano, held.output_nano, held.cache_read_nano, held.cache_write_nano,
+          held.per_call_nano, held.per_search_nano, held.rounding, held.step_nano)
+        is distinct from (c.currency, c.input_nano, c.output_nano, c.cache_read_nano, c.cache_write_nano, c.per_call_nano,
+          c.per_search_nano, c.rounding, c.step_nano)
+      on conflict (model, provider, format, upstream_model, effective_at) do update set
+        currency = excluded.currency, input_nano = excluded.input_nano, output_nano = excluded.output_nano,
+        cache_read_nano = excluded.cache_read_nano, cache_write_nano = excluded.cache_write_nano,
+        per_call_nano = excluded.per_call_nano, per_search_nano = excluded.per_search_nano, rounding = excluded.rounding,
+        step_nano = excluded.step_nano
+      -- Nothing has been counted yet at a version that is still to come.
+      where k.effective_at >= ${now}
+      returning 1
+    )`
+}
+
+export async function loadCosts(sql: Sql): Promise<CostVersion[]> {
+  const rows = await sql<CostRow[]>`select * from costs order by model, effective_at`
+  return rows.map((row) => ({
+    id: row.id,
+    model: row.model,
+    backend: backendName({ provider: row.provider, format: row.format, model: row.upstream_model }),
+    cost: {
+      currency: row.currency,
+      rates: {
+        input: row.input_nano,
+        output: row.output_nano,
+        cacheRead: row.cache_read_nano,
+        cacheWrite: row.cache_write_nano,
+      },
+      perCall: row.per_call_nano,
+      perSearch: row.per_search_nano,
+      rounding: row.rounding,
+      step: row.step_nano,
+    },
+    effectiveAt: row.effective_at.getTime(),
+  }))
+}
+
+/** Those of two days, within which calls end. All of them are many, where a source is asked every hour for years. */
+export async function loadExchangeRates(sql: Sql): Promise<ExchangeRate[]> {
+  const rows = await sql<ExchangeRow[]>`
+    select id, currency, unit_micro, source, effective_at from exchange_rates r
+    where effective_at >= coalesce((
+      select max(o.effective_at) from exchange_rates o
+      where o.currency = r.currency and o.effective_at <= now() - interval '2 days'
+    ), '-infinity')
+    order by currency, effective_at`
+  return rows.map(exchangeRateOf)
+}
+
+/** Currencies that a backend bills in and that have no rate: what it costs is not known. */
+export async function currenciesWithoutRate(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ currency: string }[]>`
+    select distinct currency from costs c
+    where currency <> 'IDR' and not exists (select from exchange_rates r where r.currency = c.currency) order by 1`
+  return rows.map(({ currency }) => currency)
+}
+
+export interface ExchangeRow {
+  readonly id: bigint
+  readonly currency: string
+  readonly unit_micro: bigint
+  readonly source: "operator" | "fetched"
+  readonly effective_at: Date
+}
+
+export const exchangeRateOf = (row: ExchangeRow): ExchangeRate => ({
+  id: row.id,
+  currency: row.currency,
+  unit: micro(row.unit_micro),
+  source: row.source,
+  effectiveAt: row.effective_at.getTime(),
+})
+
+interface CostRow {
+  readonly id: bigint
+  readonly model: string
+  readonly provider: string
+  readonly format: BackendFormat
+  readonly upstream_model: string
+  readonly currency: string
+  readonly input_nano: bigint
+  readonly output_nano: bigint
+  readonly cache_read_nano: bigint
+  readonly cache_write_nano: bigint
+  readonly per_call_nano: bigint
+  readonly per_search_nano: bigint
+  readonly rounding: Rounding
+  readonly step_nano: bigint
+  readonly effective_at: Date
+}
