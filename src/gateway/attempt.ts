@@ -83,7 +83,7 @@ export interface Turn {
 export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
   const { timeouts, ports } = call
   const { seat } = call.admission
-  const watch = ports.health.watch(seat.member.upstream.provider, turn.offer.model.id)
+  const watch = ports.health.watch(seat.member.id, turn.offer.model.id)
   const tried = call.costs.begin({ ...turn, member: seat.member })
   timeouts.wait()
   seat.asks()

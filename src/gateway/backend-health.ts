@@ -1,5 +1,5 @@
 /**
- * How each model's backend has done in the last minutes, as this process saw it: one slot a minute in a ring, so that it
+ * How each member of a model's pool has done in the last minutes, as this process saw it: one slot a minute in a ring, so that it
  * takes the same room however many calls there are. Milliseconds. Nothing of what a backend said is kept, only its class.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
@@ -23,7 +23,7 @@ export const failureClasses = [
 export type FailureClass = (typeof failureClasses)[number]
 
 export interface BackendView {
-  readonly provider: string
+  readonly member: string
   readonly model: string
   /** Tries, each one of its own. */
   readonly calls: number
@@ -60,7 +60,7 @@ interface Slot {
 }
 
 interface Backend {
-  readonly provider: string
+  readonly member: string
   readonly model: string
   readonly slots: Map<number, Slot>
   lastFailure: BackendView["lastFailure"]
@@ -69,15 +69,15 @@ interface Backend {
 class Watched implements Watch {
   readonly #health: BackendHealth
   readonly #clock: Clock
-  readonly #provider: string
+  readonly #member: string
   readonly #model: string
   readonly #startedAt: number
   #firstMs: number | undefined
 
-  constructor(health: BackendHealth, clock: Clock, provider: string, model: string) {
+  constructor(health: BackendHealth, clock: Clock, member: string, model: string) {
     this.#health = health
     this.#clock = clock
-    this.#provider = provider
+    this.#member = member
     this.#model = model
     this.#startedAt = clock.monotonic()
   }
@@ -88,26 +88,26 @@ class Watched implements Watch {
 
   ended(end: End, givenUp: boolean): void {
     if (givenUp && end.kind === "failed") return
-    this.#health.ended(this.#provider, this.#model, end, this.#firstMs)
+    this.#health.ended(this.#member, this.#model, end, this.#firstMs)
   }
 }
 
 export class BackendHealth {
   readonly #clock: Clock
-  /** As many as the catalogue has models. */
+  /** As many as the catalogue has members of pools. */
   readonly #backends = new Map<string, Backend>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  watch(provider: string, model: string): Watch {
-    return new Watched(this, this.#clock, provider, model)
+  watch(member: string, model: string): Watch {
+    return new Watched(this, this.#clock, member, model)
   }
 
   /** A try has ended. `firstMs`: when its first content came; undefined where none did. */
-  ended(provider: string, model: string, end: End, firstMs: number | undefined): void {
-    const backend = this.#backend(provider, model)
+  ended(member: string, model: string, end: End, firstMs: number | undefined): void {
+    const backend = this.#backend(member, model)
     const slot = this.#slot(backend)
     if (firstMs !== undefined) add(slot.firstContent, bucketOf(firstMs), 1)
     if (end.kind === "answered") slot.answered += 1
@@ -122,7 +122,7 @@ export class BackendHealth {
     return [...this.#backends.values()].map((backend) => this.#view(backend))
   }
 
-  #view({ provider, model, slots, lastFailure }: Backend): BackendView {
+  #view({ member, model, slots, lastFailure }: Backend): BackendView {
     const since = this.#minute() - HEALTH_MINUTES
     const failures = none()
     const firstContent = new Uint32Array(BUCKETS)
@@ -136,7 +136,7 @@ export class BackendHealth {
     const failed = failureClasses.reduce((sum, name) => sum + failures[name], 0)
     const at = (share: number) => quantile(firstContent, share)
     return {
-      provider,
+      member,
       model,
       calls: answered + failed,
       answered,
@@ -147,11 +147,11 @@ export class BackendHealth {
     }
   }
 
-  #backend(provider: string, model: string): Backend {
-    const name = JSON.stringify([provider, model])
+  #backend(member: string, model: string): Backend {
+    const name = JSON.stringify([member, model])
     const known = this.#backends.get(name)
     if (known !== undefined) return known
-    const backend = { provider, model, slots: new Map(), lastFailure: undefined }
+    const backend = { member, model, slots: new Map(), lastFailure: undefined }
     this.#backends.set(name, backend)
     return backend
   }

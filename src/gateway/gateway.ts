@@ -83,7 +83,7 @@ export class Gateway {
     })
     this.#shares = shares
     const share = () => shares.current
-    const pools = new Pools({ backends, clock, share })
+    const pools = new Pools({ backends, clock, share, setting: (member) => catalogue.member(member) })
     this.ports = {
       actors: startActors({
         runtime,

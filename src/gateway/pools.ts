@@ -7,7 +7,7 @@ import { Circuit, RetryBudget } from "../../actors/circuit.ts"
 import { type Choice, type Moment, Ranking } from "../../actors/pool.ts"
 import { Room } from "../../actors/room.ts"
 import type { Share } from "../../actors/share.ts"
-import type { BackendLimits, Model } from "../catalogue/model.ts"
+import type { BackendLimits, MemberSetting, MemberState, Model } from "../catalogue/model.ts"
 import type { Fault } from "../upstream/client.ts"
 import { type Backend, type Backends, type Member, membersOf } from "../upstream/providers.ts"
 
@@ -16,6 +16,8 @@ export class Known {
   readonly circuit = new Circuit()
   readonly room: Room
   limits: BackendLimits
+  /** When an operator last said that it is to be asked again. */
+  retriedAt: number | undefined
 
   constructor(limits: BackendLimits, share: Share) {
     this.limits = limits
@@ -30,12 +32,16 @@ export class Known {
 
 export interface PoolMember {
   readonly member: Member
+  /** As an operator has set it. */
+  readonly state: MemberState
+  /** An operator's, or the catalogue's; of one that is draining nothing. */
+  readonly weight: number
   /** Of the member, and of the credential that it is asked with. */
   readonly own: Known
   readonly credential: Known
 }
 
-/** The members of one model that are configured. */
+/** The members of one model that are configured, without those that are disabled. */
 export class Pool {
   readonly members: readonly PoolMember[]
   readonly #ranking: Ranking
@@ -43,7 +49,7 @@ export class Pool {
   constructor(members: readonly PoolMember[]) {
     this.members = members
     this.#ranking = new Ranking(
-      members.map(({ member: { id, weight, upstream } }) => ({ id, weight, priority: upstream.priority })),
+      members.map(({ member: { id, upstream }, weight }) => ({ id, weight, priority: upstream.priority })),
     )
   }
 
@@ -61,6 +67,8 @@ interface PoolsParts {
   readonly backends: Backends
   readonly clock: Clock
   readonly share: () => Share
+  /** What operators have set of a member. */
+  readonly setting: (member: string) => MemberSetting | undefined
 }
 
 /** Whoever waits for room looks again after so long, because rooms by the minute free themselves. */
@@ -83,16 +91,26 @@ export class Pools {
   of(model: Model): Pool {
     const known = this.#pools.get(model)
     if (known !== undefined) return known
-    const share = this.#parts.share()
-    const pool = new Pool(
-      membersOf(model, this.#parts.backends).map((member) => ({
-        member,
-        own: known_(this.#members, memberKey(model, member), member.upstream, share),
-        credential: known_(this.#credentials, member.backend, member.backend.credential, share),
-      })),
-    )
+    const pool = new Pool(this.all(model).filter(({ state }) => state !== "disabled"))
     this.#pools.set(model, pool)
     return pool
+  }
+
+  /** Those that are disabled, too. */
+  all(model: Model): readonly PoolMember[] {
+    const { backends, setting } = this.#parts
+    const share = this.#parts.share()
+    return membersOf(model, backends).map((member) => {
+      const { state = "serving", weight = member.weight, retriedAt } = setting(member.id) ?? {}
+      const own = known_(this.#members, memberKey(model, member), member.upstream, share)
+      const credential = known_(this.#credentials, member.backend, member.backend.credential, share)
+      if (own.retriedAt !== retriedAt) {
+        own.retriedAt = retriedAt
+        own.circuit.close()
+        credential.circuit.close()
+      }
+      return { member, state, weight: state === "draining" ? 0 : weight, own, credential }
+    })
   }
 
   /** A model's own cap, or what its members take together where that is less: then calls wait in the model's own queue. */
@@ -107,7 +125,7 @@ export class Pools {
   replace(models: readonly Model[]): void {
     const keys = new Set<string>()
     for (const model of models) {
-      for (const { member, own } of this.of(model).members) {
+      for (const { member, own } of this.all(model)) {
         keys.add(memberKey(model, member))
         own.limited(member.upstream, this.#parts.share())
       }

@@ -65,7 +65,7 @@ async function chainOf(
   const backends = new Map([["simulated", [backendOf(provider, "x")]]])
   const ports = {
     catalogue,
-    pools: new Pools({ backends, clock: new VirtualClock(), share: () => whole }),
+    pools: new Pools({ backends, clock: new VirtualClock(), share: () => whole, setting: () => undefined }),
     search: undefined,
     clock: new VirtualClock(),
     endUserSecret: new Uint8Array(32),

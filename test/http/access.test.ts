@@ -145,6 +145,18 @@ const rows: Readonly<Record<string, Row>> = {
     body: { currency: "USD", rupiah: "16250.5" },
   },
   "GET /operator/backends": { of: "operator", status: 200 },
+  "PATCH /operator/members/:member": {
+    of: "operator",
+    status: 200,
+    body: { state: "draining" },
+    id: () => "simulated/default/plain",
+  },
+  "POST /operator/members/:member/retry": {
+    of: "operator",
+    status: 200,
+    body: {},
+    id: () => "simulated/default/plain",
+  },
   "GET /operator/top-ups": { of: "operator", status: 200 },
   "GET /operator/payment-problems": { of: "operator", status: 200 },
   "POST /operator/payment-problems/:id/resolve": {

@@ -1,107 +1,208 @@
-/** `/operator/backends`: how each provider's models have done in the last minutes, as this process saw it. */
-import { Type } from "@sinclair/typebox"
+/**
+ * `/operator/backends`: the pool of each model, with how its members have done in the last minutes as this process saw them;
+ * `/operator/members`: what operators set of a member while it is at work. This process does so at once, the others soon after.
+ */
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { Model } from "../../catalogue/model.ts"
+import type { LiveCatalogue } from "../../catalogue/live.ts"
+import { MEMBER_STATES } from "../../catalogue/model.ts"
+import { Failure } from "../../failure/failure.ts"
 import { type BackendHealth, type BackendView, failureClasses, HEALTH_MINUTES } from "../../gateway/backend-health.ts"
+import type { PoolMember, Pools } from "../../gateway/pools.ts"
+import type { MemberChange, MemberStore } from "../../store/operator/members.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { described, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
 
 export interface BackendsDeps {
   readonly authenticate: Authenticate
   readonly health: BackendHealth
-  /** On sale. */
-  readonly models: () => readonly Model[]
-  readonly isConfigured: (provider: string) => boolean
+  readonly pools: Pools
+  readonly catalogue: LiveCatalogue
+  readonly members: MemberStore
+  readonly now: () => number
   readonly processId: string
+  readonly refreshCatalogue: () => Promise<void>
 }
 
 /** What is no fault of the backend's does not count as a failure: a request that it did not take. */
 const faults = failureClasses.filter((name) => name !== "refused_request")
+const CIRCUITS = ["closed", "half-open", "open"] as const
 
-const LastFailure = orNull(Type.Object({ at: time, class: oneOf(failureClasses), status: orNull(integer) }))
-const ModelHealth = Type.Object({
-  model: text,
-  calls: integer,
+const Circuit = {
+  circuit: described(oneOf(CIRCUITS), "Open: it is not asked while another one is well."),
+  reopens_in_s: orNull(integer, "Of an open circuit: when one call is let through again."),
+}
+const MemberShape = Type.Object({
+  member: described(text, "Provider, credential and the backend's own name of the model."),
+  provider: text,
+  credential: text,
+  backend_model: text,
+  format: text,
+  priority: integer,
+  state: oneOf(MEMBER_STATES),
+  weight: described(integer, "In force: an operator's, or the catalogue's; of one that is draining 0."),
+  own_weight: orNull(integer, "An operator's."),
+  catalogue_weight: integer,
+  ...Circuit,
+  credential_circuit: described(oneOf(CIRCUITS), "Of the credential, with whatever model it is used."),
+  under_way: integer,
+  max_concurrency: orNull(integer, "The less of the member's and of its credential's."),
+  share: orNull(Type.Number(), "Of the tries of its pool; null without any."),
+  calls: described(integer, "Tries."),
   answered: integer,
-  failures: integer,
+  failures: described(integer, "Without requests that the backend did not take."),
   by_class: Type.Record(Type.String(), Type.Integer()),
   first_token_p50_ms: orNull(integer),
   first_token_p95_ms: orNull(integer),
-  last_failure: LastFailure,
+  last_failure: orNull(Type.Object({ at: time, class: oneOf(failureClasses), status: orNull(integer) })),
 })
-const BackendHealthShape = Type.Object({
+const BackendsShape = Type.Object({
   process_id: text,
   minutes: integer,
   data: Type.Array(
     Type.Object({
-      provider: text,
-      configured: flag,
-      calls: described(integer, "Tries."),
-      failures: described(integer, "Without requests that the backend did not take."),
-      rate_limited: integer,
-      last_failure: LastFailure,
-      models: Type.Array(ModelHealth),
+      model: text,
+      configured: described(flag, "A provider of its pool has a key."),
+      members: Type.Array(MemberShape),
     }),
   ),
 })
 
-export const backendsController = ({ authenticate, health, models, isConfigured, processId }: BackendsDeps) =>
-  new Elysia({ name: "operator/backends" }).get(
-    ...operatorBy(authenticate)(
-      "/operator/backends",
-      {
-        tag: "Operator",
-        summary: "How backends did in the last minutes, as the process that answers saw it",
-        answer: BackendHealthShape,
-      },
-      async () => {
-        const views = health.views()
-        const sold = models().flatMap(({ id, upstreams }) => upstreams.map(({ provider }) => [provider, id] as const))
-        const seen = views.map(({ provider, model }) => [provider, model] as const)
-        const providers = [...new Set([...sold, ...seen].map(([provider]) => provider))].sort()
-        return {
-          process_id: processId,
-          minutes: HEALTH_MINUTES,
-          data: providers.map((provider) =>
-            providerJson(
-              provider,
-              views.filter((view) => view.provider === provider),
-              isConfigured(provider),
-            ),
-          ),
-        }
-      },
-    ),
-  )
+const ChangeBody = Type.Object({
+  state: Type.Optional(oneOf(MEMBER_STATES)),
+  weight: Type.Optional(
+    Type.Union([Type.Integer({ minimum: 0, maximum: 100_000_000 }), Type.Null()], {
+      description: "a whole number from 0 to 100000000, or null for the catalogue's",
+    }),
+  ),
+})
+const DryRun = Type.Object({ dry_run: Type.Optional(Type.Boolean({ description: "true or false" })) })
+const State = orNull(Type.Record(Type.String(), Type.Unknown()))
+const Changed = Type.Object({ dry_run: flag, member: text, before: State, after: State })
 
-function providerJson(provider: string, views: readonly BackendView[], configured: boolean) {
-  const sum = (of: (view: BackendView) => number) => views.reduce((total, view) => total + of(view), 0)
-  const last = views.flatMap(({ lastFailure }) => lastFailure ?? []).sort((a, b) => b.at - a.at)
-  return {
-    provider,
-    configured,
-    calls: sum(({ calls }) => calls),
-    failures: sum(faulty),
-    rate_limited: sum(({ failures }) => failures.rate_limited),
-    last_failure: failureJson(last[0]),
-    models: views.map(modelJson).sort((a, b) => (a.model < b.model ? -1 : 1)),
-  }
+export const backendsController = (deps: BackendsDeps) => {
+  const { authenticate, members, now, refreshCatalogue } = deps
+  const operators = operatorBy(authenticate)
+  return new Elysia({ name: "operator/backends" })
+    .get(
+      ...operators(
+        "/operator/backends",
+        {
+          tag: "Operator",
+          summary:
+            "The pools of models, and how their members did in the last minutes, as the process that answers saw it",
+          answer: BackendsShape,
+        },
+        async () => ({ process_id: deps.processId, minutes: HEALTH_MINUTES, data: poolsJson(deps) }),
+      ),
+    )
+    .patch(
+      ...operators(
+        "/operator/members/:member",
+        {
+          tag: "Operator",
+          summary: "Drain, disable or reweigh a member of a pool",
+          description:
+            "One that is `draining` is asked only where no other one is well and has room, one that is `disabled` not at all. Calls under way go on.",
+          query: DryRun,
+          body: ChangeBody,
+          answer: Changed,
+        },
+        async ({ params, query, body, operator }) => {
+          const member = params.member
+          if (!isThere(deps, member)) return new Failure("resource.not_found")
+          const { state = "serving", weight = null } = deps.catalogue.member(member) ?? {}
+          const change: MemberChange = {
+            ...(body.state !== undefined && { state: body.state }),
+            ...(body.weight !== undefined && { weight: body.weight }),
+          }
+          const before = Object.fromEntries(
+            Object.keys(change).map((name) => [name, { state, weight }[name as "state"]]),
+          )
+          const { dry_run = false }: Static<typeof DryRun> = query
+          if (!dry_run) {
+            await members.change(member, change, operator.act)
+            await refreshCatalogue()
+          }
+          return { dry_run, member, before, after: { ...change } }
+        },
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/members/:member/retry",
+        {
+          tag: "Operator",
+          summary: "Ask a member again now",
+          description: "Its circuit and its credential's are closed in every process.",
+          answer: Type.Object({ member: text, retried_at: time }),
+        },
+        async ({ params, operator }) => {
+          const member = params.member
+          if (!isThere(deps, member)) return new Failure("resource.not_found")
+          const at = new Date(now())
+          await members.retry(member, at, operator.act)
+          await refreshCatalogue()
+          return { member, retried_at: at.toISOString() }
+        },
+      ),
+    )
 }
 
-const faulty = ({ failures }: BackendView): number => faults.reduce((sum, name) => sum + failures[name], 0)
+const modelsOf = ({ catalogue, now }: BackendsDeps) => catalogue.offers(now()).map(({ model }) => model)
 
-const modelJson = (view: BackendView) => ({
-  model: view.model,
-  calls: view.calls,
-  answered: view.answered,
-  failures: faulty(view),
-  by_class: view.failures,
-  first_token_p50_ms: view.p50Ms ?? null,
-  first_token_p95_ms: view.p95Ms ?? null,
-  last_failure: failureJson(view.lastFailure),
-})
+const isThere = (deps: BackendsDeps, id: string): boolean =>
+  modelsOf(deps).some((model) => deps.pools.all(model).some(({ member }) => member.id === id))
 
-const failureJson = (failure: BackendView["lastFailure"]) =>
-  failure === undefined
-    ? null
-    : { at: new Date(failure.at).toISOString(), class: failure.class, status: failure.status ?? null }
+const poolsJson = (deps: BackendsDeps) => {
+  const views = deps.health.views()
+  return modelsOf(deps).map((model) => {
+    const members = deps.pools.all(model)
+    const seen = views.filter((view) => view.model === model.id)
+    const tries = seen.reduce((sum, { calls }) => sum + calls, 0)
+    return {
+      model: model.id,
+      configured: members.length > 0,
+      members: members.map((one) => {
+        const view = seen.find((each) => each.member === one.member.id)
+        const ownWeight = deps.catalogue.member(one.member.id)?.weight ?? null
+        return { ...memberJson(one, deps.pools.clock.monotonic(), view, tries), own_weight: ownWeight }
+      }),
+    }
+  })
+}
+
+function memberJson(place: PoolMember, nowMs: number, view: BackendView | undefined, tries: number) {
+  const { member, own, credential, state, weight } = place
+  const { upstream, backend } = member
+  const circuit = own.circuit.state(nowMs)
+  const mosts = [upstream.maxConcurrency, backend.credential.maxConcurrency].filter((most) => most !== undefined)
+  const last = view?.lastFailure
+  return {
+    member: member.id,
+    provider: upstream.provider,
+    credential: backend.credential.name,
+    backend_model: upstream.model,
+    format: upstream.format,
+    priority: upstream.priority,
+    state,
+    weight,
+    catalogue_weight: member.weight,
+    circuit,
+    reopens_in_s: circuit === "open" ? Math.ceil((own.circuit.reopensAt - nowMs) / 1_000) : null,
+    credential_circuit: credential.circuit.state(nowMs),
+    under_way: own.room.underWay,
+    max_concurrency: mosts.length === 0 ? null : Math.min(...mosts),
+    share: tries === 0 ? null : (view?.calls ?? 0) / tries,
+    calls: view?.calls ?? 0,
+    answered: view?.answered ?? 0,
+    failures: view === undefined ? 0 : faults.reduce((sum, name) => sum + view.failures[name], 0),
+    by_class: view?.failures ?? {},
+    first_token_p50_ms: view?.p50Ms ?? null,
+    first_token_p95_ms: view?.p95Ms ?? null,
+    last_failure:
+      last === undefined
+        ? null
+        : { at: new Date(last.at).toISOString(), class: last.class, status: last.status ?? null },
+  }
+}

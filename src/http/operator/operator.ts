@@ -11,6 +11,7 @@ import { readAbsorbed } from "../../store/operator/absorbed.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { type AuditRow, type AuditStore, auditStore } from "../../store/operator/audit.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
+import { memberStore } from "../../store/operator/members.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"
 import { readEmails, readMix, readProfit, readUnder } from "../../store/operator/profit.ts"
@@ -107,9 +108,12 @@ export function operatorControllers(deps: OperatorDeps) {
       backendsController({
         authenticate,
         processId,
-        isConfigured,
         health: ports.health,
-        models: () => ports.catalogue.offers(ports.clock.now()).map(({ model }) => model),
+        pools: ports.pools,
+        catalogue: ports.catalogue,
+        members: memberStore(database),
+        now: () => ports.clock.now(),
+        refreshCatalogue,
       }),
     )
     .use(auditController({ authenticate, audit: auditStore(database) }))

@@ -76,25 +76,6 @@ test.each(["from=yesterday", "to=2026-02-31", "from=2026-01-01&to=2026-06-01"])(
   },
 )
 
-test("backends tell calls, classes of failures and times, and never what a backend said", async () => {
-  const person = await gateway.person(20_000)
-  const { key } = await gateway.key(person)
-  const good = await gateway.model({ format: "chat" })
-  const limited = await gateway.model({ format: "chat", script: "fault=status&status=429" })
-  const broken = await gateway.model({ format: "chat", script: "fault=status&status=500" })
-  for (const model of [good, limited, broken]) await say(key, model)
-  const { json } = await ask("/operator/backends")
-  const provider = json.data.find((one: { provider: string }) => one.provider === "simulated")
-  const of = (id: string) => provider.models.find((one: { model: string }) => one.model === id)
-  expect(provider).toMatchObject({ configured: true })
-  expect(of(good)).toMatchObject({ calls: 1, answered: 1, failures: 0, last_failure: null })
-  expect(of(good).first_token_p50_ms).toBeGreaterThan(0)
-  expect(of(limited)).toMatchObject({ answered: 0, by_class: { rate_limited: 1 }, last_failure: { status: 429 } })
-  expect(of(broken)).toMatchObject({ calls: 3, failures: 3, by_class: { server_error: 3 }, first_token_p50_ms: null })
-  expect(of(broken).last_failure).toMatchObject({ class: "server_error", status: 500 })
-  expect(provider.failures).toBeGreaterThanOrEqual(4)
-})
-
 test("flagged records are listed page by page with what they are, and sums say how many", async () => {
   const person = await gateway.person(20_000)
   const { id: keyId } = await gateway.key(person)

@@ -1,16 +1,25 @@
-/** The health of each provider's models: the last minutes as this process saw them, refetched all the time. */
+/** The pool of each model: its members, how they did in the last minutes, and what an operator sets of them. Refetched all the time. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
-import { ServerOff } from "lucide-react"
+import { RotateCw, ServerOff } from "lucide-react"
+import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
+import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { SelectField, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
+import { useLanguage } from "../../i18n/language.tsx"
+import { parseWhole } from "../../i18n/parse.ts"
+import { ActDialog, useDraft } from "./act-dialog.tsx"
+import { useBackendsText } from "./backends-text.ts"
+import { ChangeDialog } from "./change-dialog.tsx"
 import { OperatorPage } from "./frame.tsx"
 
 const FOLLOW_MS = 10_000
+const MOST_WEIGHT = 100_000_000
+const STATES = ["serving", "draining", "disabled"] as const
 
 const backendsQuery = queryOptions({
   queryKey: ["operator", "backends"],
@@ -18,13 +27,21 @@ const backendsQuery = queryOptions({
   refetchInterval: FOLLOW_MS,
 })
 type Backends = Awaited<ReturnType<NonNullable<typeof backendsQuery.queryFn>>>
-type Provider = Backends["data"][number]
-type BackendModel = Provider["models"][number]
+type Pool = Backends["data"][number]
+type Member = Pool["members"][number]
+/** A member, and the model whose pool it is of. */
+type Row = Member & { readonly model: string }
+
+type Acting = { readonly act: "change" | "retry"; readonly row: Row }
+
+const rowsOf = ({ model, members }: Pool): Row[] => members.map((member) => ({ model, ...member }))
 
 export default function BackendsPage() {
   const text = useBackendsText()
   const format = useFormat()
   const { data: backends, error, refetch } = useQuery(backendsQuery)
+  const [acting, setActing] = useState<Acting>()
+  const close = () => setActing(undefined)
   return (
     <OperatorPage title={text.title} intro={backends && text.intro(format.number(backends.minutes))}>
       {backends === undefined ? (
@@ -35,66 +52,112 @@ export default function BackendsPage() {
         )
       ) : (
         <>
-          {backends.data.length === 0 && <EmptyState icon={<ServerOff />} title={text.noBackends} />}
-          {backends.data.map((provider) => (
-            <ProviderCard key={provider.provider} provider={provider} />
-          ))}
+          <PoolCards pools={backends.data} onAct={setActing} />
           <p className="operator-count">{text.process(backends.process_id)}</p>
         </>
       )}
+      {acting?.act === "change" && <MemberDialog row={acting.row} onClose={close} />}
+      {acting?.act === "retry" && <RetryDialog row={acting.row} onClose={close} />}
     </OperatorPage>
   )
 }
 
-function ProviderCard({ provider }: { readonly provider: Provider }) {
+interface PoolCardsProps {
+  readonly pools: readonly Pool[]
+  readonly onAct: (acting: Acting) => void
+}
+
+/** A card for each pool of several, and one for all models that have one backend or none. */
+function PoolCards({ pools, onAct }: PoolCardsProps) {
   const text = useBackendsText()
+  const columns = useColumns(onAct)
+  const [member, ...others] = columns
+  const model: Column<Row> = { id: "model", head: text.columns.model, cell: ({ model: id }) => <code>{id}</code> }
+  const several = pools.filter(({ members }) => members.length > 1)
+  const single = pools.filter(({ members }) => members.length === 1)
+  const unconfigured = pools.filter(({ members }) => members.length === 0)
+  const change = (row: Row) => onAct({ act: "change", row })
+  if (pools.length === 0) return <EmptyState icon={<ServerOff />} title={text.noBackends} />
   return (
-    <Card title={provider.provider} flush action={<ProviderTags provider={provider} />}>
-      <DataTable
-        caption={provider.provider}
-        columns={useColumns()}
-        rows={provider.models}
-        rowKey={({ model }) => model}
-        empty={text.idle}
-      />
-    </Card>
+    <>
+      {several.map((pool) => (
+        <Card key={pool.model} title={pool.model} flush>
+          <DataTable
+            caption={pool.model}
+            columns={columns}
+            rows={rowsOf(pool)}
+            rowKey={({ member: id }) => id}
+            onOpen={change}
+            empty={text.noMembers}
+          />
+        </Card>
+      ))}
+      {single.length > 0 && member !== undefined && (
+        <Card title={text.single} flush>
+          <DataTable
+            caption={text.single}
+            columns={[member, model, ...others]}
+            rows={single.flatMap(rowsOf)}
+            rowKey={(row) => `${row.model} ${row.member}`}
+            onOpen={change}
+            empty={text.noMembers}
+          />
+        </Card>
+      )}
+      {unconfigured.length > 0 && (
+        <Card title={text.unconfigured}>
+          <p>{text.noMembers}</p>
+          <span className="operator-tags">
+            {unconfigured.map(({ model: id }) => (
+              <Tag key={id}>{id}</Tag>
+            ))}
+          </span>
+        </Card>
+      )}
+    </>
   )
 }
 
-function ProviderTags({
-  provider: { configured, calls, failures, rate_limited: limited },
-}: {
-  readonly provider: Provider
-}) {
-  const text = useBackendsText()
-  const format = useFormat()
-  return (
-    <span className="operator-tags">
-      {configured ? <Tag tone="good">{text.configured}</Tag> : <Tag tone="bad">{text.unconfigured}</Tag>}
-      {calls > 0 && failures === 0 && <Tag>{text.healthy}</Tag>}
-      {failures > 0 && <Tag tone="warn">{text.failing(format.number(failures), format.percent(failures / calls))}</Tag>}
-      {limited > 0 && <Tag tone="warn">{`${text.rateLimited}: ${format.number(limited)}`}</Tag>}
-    </span>
-  )
-}
-
-function useColumns(): readonly Column<BackendModel>[] {
+function useColumns(onAct: (acting: Acting) => void): readonly Column<Row>[] {
   const text = useBackendsText()
   const format = useFormat()
   const { columns: heads } = text
   const duration = (ms: number | null) => (ms === null ? "–" : format.duration(ms))
   return [
-    { id: "model", head: heads.model, names: true, cell: ({ model }) => <code>{model}</code> },
+    {
+      id: "member",
+      head: heads.member,
+      names: true,
+      cell: ({ member }) => <code className="operator-long">{member}</code>,
+    },
+    {
+      id: "state",
+      head: heads.state,
+      cell: (row) => <MemberTags row={row} onRetry={() => onAct({ act: "retry", row })} />,
+    },
+    { id: "weight", head: heads.weight, numeric: true, cell: ({ weight }) => format.number(weight) },
+    {
+      id: "share",
+      head: heads.share,
+      numeric: true,
+      cell: ({ share }) => (share === null ? "–" : format.percent(share)),
+    },
+    {
+      id: "under-way",
+      head: heads.underWay,
+      numeric: true,
+      cell: ({ under_way: underWay, max_concurrency: most }) =>
+        most === null ? format.number(underWay) : `${format.number(underWay)} / ${format.number(most)}`,
+    },
     { id: "calls", head: heads.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
-    { id: "answered", head: heads.answered, numeric: true, cell: ({ answered }) => format.number(answered) },
     {
       id: "failures",
       head: heads.failures,
       numeric: true,
       cell: ({ failures }) => <span className={failures > 0 ? "is-bad" : undefined}>{format.number(failures)}</span>,
     },
-    { id: "p50", head: heads.p50, numeric: true, cell: (model) => duration(model.first_token_p50_ms) },
-    { id: "p95", head: heads.p95, numeric: true, cell: (model) => duration(model.first_token_p95_ms) },
+    { id: "p50", head: heads.p50, numeric: true, cell: (row) => duration(row.first_token_p50_ms) },
+    { id: "p95", head: heads.p95, numeric: true, cell: (row) => duration(row.first_token_p95_ms) },
     {
       id: "last",
       head: heads.last,
@@ -110,71 +173,93 @@ function useColumns(): readonly Column<BackendModel>[] {
   ]
 }
 
-export const useBackendsText = texts({
-  id: {
-    title: "Backend",
-    intro: (minutes: string) =>
-      `Setiap percobaan ke backend dalam ${minutes} menit terakhir, seperti dilihat proses yang menjawab. Satu panggilan dapat dicoba beberapa kali.`,
-    process: (id: string) => `Dijawab oleh proses ${id}`,
-    configured: "Siap",
-    unconfigured: "Tanpa kunci",
-    healthy: "Tanpa kegagalan",
-    failing: (count: string, share: string) => `${count} gagal (${share})`,
-    rateLimited: "Dibatasi (429)",
-    none: "belum ada",
-    idle: "Tidak ada percobaan dalam waktu ini",
-    noBackends: "Tidak ada backend",
-    columns: {
-      model: "Model",
-      calls: "Percobaan",
-      answered: "Dijawab",
-      failures: "Gagal",
-      p50: "Token pertama p50",
-      p95: "p95",
-      last: "Kegagalan terakhir",
-    },
-    classes: {
-      rate_limited: "dibatasi",
-      refused_request: "permintaan ditolak",
-      needs_attention: "kredensial atau kuota kita",
-      timeout: "terlalu lama",
-      unreachable: "tidak terjangkau",
-      server_error: "kesalahan server",
-      broken_answer: "jawaban terputus",
-    },
-    failure: (name: string, status: string, ago: string) => `${name}${status}, ${ago}`,
-  },
-  en: {
-    title: "Backends",
-    intro: (minutes: string) =>
-      `Each try at a backend in the last ${minutes} minutes, as the process that answers saw it. One call may be tried several times.`,
-    process: (id: string) => `Answered by process ${id}`,
-    configured: "Configured",
-    unconfigured: "No key",
-    healthy: "No failures",
-    failing: (count: string, share: string) => `${count} failed (${share})`,
-    rateLimited: "Rate limited (429)",
-    none: "none yet",
-    idle: "No tries in this time",
-    noBackends: "No backends",
-    columns: {
-      model: "Model",
-      calls: "Tries",
-      answered: "Answered",
-      failures: "Failed",
-      p50: "First token p50",
-      p95: "p95",
-      last: "Last failure",
-    },
-    classes: {
-      rate_limited: "rate limited",
-      refused_request: "request refused",
-      needs_attention: "our credentials or quota",
-      timeout: "timed out",
-      unreachable: "unreachable",
-      server_error: "server error",
-      broken_answer: "broken answer",
-    },
-    failure: (name: string, status: string, ago: string) => `${name}${status}, ${ago}`,
-  },
-})
+const tones = { serving: "neutral", draining: "warn", disabled: "bad" } as const
+
+function MemberTags({ row, onRetry }: { readonly row: Row; readonly onRetry: () => void }) {
+  const text = useBackendsText()
+  const format = useFormat()
+  const { state, circuit, credential_circuit: ofCredential, reopens_in_s: seconds } = row
+  const isWell = circuit === "closed" && ofCredential === "closed"
+  const again = seconds === null ? "" : `, ${text.again(format.number(seconds))}`
+  return (
+    <span className="operator-tags">
+      {state !== "serving" && <Tag tone={tones[state]}>{text.states[state]}</Tag>}
+      {isWell && state === "serving" && <Tag tone="good">{text.circuits.closed}</Tag>}
+      {circuit !== "closed" && <Tag tone="warn">{`${text.circuits[circuit]}${again}`}</Tag>}
+      {ofCredential !== "closed" && <Tag tone="bad">{text.credential}</Tag>}
+      {!isWell && (
+        <Button size="small" icon={<RotateCw aria-hidden="true" />} onClick={onRetry}>
+          {text.retry}
+        </Button>
+      )}
+    </span>
+  )
+}
+
+interface DialogProps {
+  readonly row: Row
+  readonly onClose: () => void
+}
+
+const at = (member: string) => api.operator.members({ member: encodeURIComponent(member) })
+
+function RetryDialog({ row, onClose }: DialogProps) {
+  const text = useBackendsText()
+  return (
+    <ActDialog
+      title={row.member}
+      act={text.retry}
+      done={text.retried}
+      run={() => unwrap(at(row.member).retry.post())}
+      onClose={onClose}
+    >
+      <p>{text.retryText}</p>
+    </ActDialog>
+  )
+}
+
+/** Its state and its weight. Only what was edited is sent. */
+function MemberDialog({ row, onClose }: DialogProps) {
+  const text = useBackendsText()
+  const { language } = useLanguage()
+  const format = useFormat()
+  const [before] = useState(row)
+  const written = before.own_weight === null ? "" : String(before.own_weight)
+  const { values, set, sent, send } = useDraft({ state: before.state, weight: written })
+  const asked = values.weight.trim() === "" ? null : parseWhole(values.weight, language)
+  const weight = asked === undefined || (asked !== null && asked > MOST_WEIGHT) ? undefined : asked
+  const read = () => {
+    send()
+    if (weight === undefined) return undefined
+    return {
+      ...(values.state !== before.state && { state: values.state }),
+      ...(values.weight.trim() !== written && { weight }),
+    }
+  }
+  return (
+    <ChangeDialog
+      title={text.change(before.member)}
+      done={text.changed}
+      danger={values.state === "disabled"}
+      read={read}
+      send={(change, { dryRun }) => unwrap(at(before.member).patch(change, { query: { dry_run: dryRun } }))}
+      onClose={onClose}
+    >
+      <SelectField
+        label={text.stateLabel}
+        hint={text.stateHint}
+        options={STATES.map((state) => ({ value: state, label: text.states[state] }))}
+        value={values.state}
+        onChange={({ target: { value } }) => set({ state: STATES.find((state) => state === value) ?? before.state })}
+      />
+      <TextField
+        label={text.weightLabel}
+        inputMode="numeric"
+        hint={text.weightHint(format.number(before.catalogue_weight))}
+        error={sent && weight === undefined ? text.weightWrong : undefined}
+        value={values.weight}
+        onChange={({ target: { value } }) => set({ weight: value })}
+      />
+    </ChangeDialog>
+  )
+}
