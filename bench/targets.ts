@@ -41,6 +41,11 @@ const JSON_TYPE = { "Content-Type": "application/json" }
 const MILLION = 1_000_000
 const NO_POSTGRES = "there are no binaries of PostgreSQL"
 
+/** Once a day the books are held against all records; of a new database a minute after its first process has started. */
+const RECONCILED = `
+  insert into reconciliations (day, ended_at, claims, differences, not_compared)
+  select current_date + n, now(), '[]', 0, 0 from generate_series(-1, 1) n on conflict (day) do nothing`
+
 const passing =
   (url: string): Target["request"] =>
   (answer, kind) =>
@@ -144,7 +149,9 @@ function loket(title: string, child: Child, key: string, database: Postgres | un
 const fresh: Start = async (options) => {
   const { postgres } = options
   if (postgres === undefined) return NO_POSTGRES
-  const child = await startGateway(models(options), { DATABASE_URL: await postgres.create() }, options.inspection)
+  const env = { DATABASE_URL: await postgres.create() }
+  const child = await startGateway(models(options), env, options.inspection)
+  await postgres.execute(env.DATABASE_URL, [RECONCILED])
   return loket("Loket, PostgreSQL", child, await benchKey(child.url), postgres)
 }
 
@@ -184,7 +191,7 @@ const million: Start = async (options) => {
   const key = await benchKey(before.url)
   await callOnce(loket("", before, key, postgres))
   await before.stop()
-  await postgres.execute(env.DATABASE_URL, copies(MILLION))
+  await postgres.execute(env.DATABASE_URL, [RECONCILED, ...copies(MILLION)])
   const child = await startGateway(models(options), env)
   return loket("Loket, 1,000,000 records", child, key, postgres)
 }
