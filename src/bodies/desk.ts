@@ -52,10 +52,14 @@ export function decode(
   const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, dropped, conversationName } = call
-  const unsaid = new Set(backends.flatMap((backend) => untold(decoded, backend, allowance ?? NOTHING_MORE)))
+  const unsaid = [...dropped]
+  for (const backend of backends) {
+    for (const name of untold(decoded, backend, allowance ?? NOTHING_MORE))
+      if (!unsaid.includes(name)) unsaid.push(name)
+  }
   return {
     ...decoded,
-    dropped: withNames(decoded.dropped, [...dropped, ...unsaid]),
+    dropped: withNames(decoded.dropped, unsaid),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
     conversation: conversationOf(body, conversationName),
   }

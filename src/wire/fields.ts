@@ -89,8 +89,9 @@ export function knownFields(body: JsonObject, shape: Fields, { pass, betas }: Al
 }
 
 /** A shape with what a catalogue passes for a model. */
-function widened(shape: Fields, pass: readonly string[]): Fields {
-  if (pass.length === 0) return shape
+const widened = (shape: Fields, pass: readonly string[]): Fields => (pass.length === 0 ? shape : passing(shape, pass))
+
+function passing(shape: Fields, pass: readonly string[]): Fields {
   const names = pass.filter((name) => !shape.fields.has(name) && !isRouting(name))
   if (names.length === 0) return shape
   return { ...shape, fields: new Map([...shape.fields, ...names.map((name): [string, Shape] => [name, passed(name)])]) }
@@ -123,12 +124,14 @@ class Sieve {
     if (shape === "anything") return value
     if (typeof shape === "function") return this.value(value, shape())
     if ("written" in shape) return shape.written(value)
-    if ("betas" in shape) {
-      if (shape.betas.some((beta) => this.#betas.has(beta))) return this.value(value, shape.shape)
-      return value === null ? undefined : this.#drop()
-    }
+    if ("betas" in shape) return this.#withBeta(value, shape)
     if (Array.isArray(value)) return this.#items(value, shape)
     return isObject(value) ? this.#object(value, shape) : value
+  }
+
+  #withBeta(value: Json, { betas, shape }: Extract<Shape, { readonly betas: readonly string[] }>): Json | undefined {
+    if (betas.some((beta) => this.#betas.has(beta))) return this.value(value, shape)
+    return value === null ? undefined : this.#drop()
   }
 
   #items(items: Json[], shape: Fields): Json[] {
@@ -162,7 +165,7 @@ class Sieve {
       const one = this.#field(name, value, shape)
       if (one === value) kept?.push([name, value])
       else {
-        kept ??= names.slice(0, place).map((before): [string, Json] => [before, object[before] ?? null])
+        kept ??= entriesOf(object, names.slice(0, place))
         if (one !== undefined) kept.push([name, one])
       }
     }
@@ -191,3 +194,6 @@ class Sieve {
     this.#dropped.add(this.#path)
   }
 }
+
+const entriesOf = (object: JsonObject, names: readonly string[]) =>
+  names.map((name): [string, Json] => [name, object[name] ?? null])
