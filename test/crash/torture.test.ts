@@ -17,10 +17,11 @@ test.skipIf(onPostgres)(
   "gateways that are killed on the embedded database leave books that agree with what clients were told",
   async () => {
     await using stack = new AsyncDisposableStack()
-    const figures = await tortureEmbedded({ seed, rounds: 2, kills: 6, faults: 1, longestMs: 2_000, say, stack })
+    const figures = await tortureEmbedded({ seed, rounds: 2, kills: 6, faults: 2, longestMs: 2_000, say, stack })
     tellWhatIsLeftOut()
     expect(figures.violations).toEqual([])
     expect(figures.kills).toBe(6)
+    expect([...figures.faults.keys()]).toContain("restored in mid-load (embedded)")
     expect(figures.answers).toBeGreaterThan(0)
   },
   LIMIT_MS,
