@@ -102,8 +102,8 @@ export class Pools {
     const share = this.#parts.share()
     return membersOf(model, backends).map((member) => {
       const { state = "serving", weight = member.weight, retriedAt } = setting(member.id) ?? {}
-      const own = known_(this.#members, memberKey(model, member), member.upstream, share)
-      const credential = known_(this.#credentials, member.backend, member.backend.credential, share)
+      const own = knownOf(this.#members, memberKey(model, member), member.upstream, share)
+      const credential = knownOf(this.#credentials, member.backend, member.backend.credential, share)
       if (own.retriedAt !== retriedAt) {
         own.retriedAt = retriedAt
         own.circuit.close()
@@ -169,7 +169,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, numbe
 
 const memberKey = ({ id }: Model, member: Member): string => JSON.stringify([id, member.id])
 
-function known_<Key>(all: Map<Key, Known>, key: Key, limits: BackendLimits, share: Share): Known {
+function knownOf<Key>(all: Map<Key, Known>, key: Key, limits: BackendLimits, share: Share): Known {
   const known = all.get(key) ?? new Known(limits, share)
   all.set(key, known)
   return known

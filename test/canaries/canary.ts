@@ -30,6 +30,8 @@ export const detectors = {
   leases: ["test", "test/actors/leased-purse.test.ts"],
   servers: ["test", "test/store/servers.test.ts"],
   traces: ["test", "test/gateway/traces.test.ts", "-t", "holds nothing|hangs"],
+  circuits: ["test", "test/actors/circuit.test.ts"],
+  pools: ["test", "test/gateway/pools.test.ts", "-t", "a conversation stays|refused with 401"],
   "a collector": ["test", "test/traces/collector.test.ts", "-t", "end of the process"],
   "a backup": ["test", "--path-ignore-patterns=none", "./test/processes/backup-command.test.ts", "-t", "a slow copy"],
   purse: ["test", "test/money/purse.property.test.ts"],

@@ -5,6 +5,7 @@ const settle = { file: "src/gateway/settle.ts", detector: "worlds" } as const
 const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
 const booking = { file: "src/gateway/booking.ts", detector: "worlds" } as const
 const admit = { file: "src/gateway/admit.ts", detector: "worlds" } as const
+const tries = { file: "src/gateway/tries.ts", detector: "worlds" } as const
 const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
 const lane = { file: "actors/ledger-lane.ts", detector: "ledger" } as const
 const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
@@ -106,6 +107,59 @@ export const callCanaries: readonly Canary[] = [
     find: "actors.models.release(model.id, requestId)",
     replace: "",
     reason: /at rest the slots of/,
+  },
+  {
+    ...admit,
+    name: "a seat at a member is not given back",
+    means: "A member stands still after as many calls as it takes at once.",
+    find: "    this.#ended = true\n    this.#seat.leave()",
+    replace: "    this.#ended = true",
+    reason: /at rest there are calls at the member/,
+  },
+  {
+    ...tries,
+    name: "a call that found out about a member never ends",
+    means: "A member that was ill once is asked by nobody any more.",
+    find: "if (this.#isOfMember) this.#place.own.circuit.unprobed()",
+    replace: "",
+    reason: /is never asked again/,
+  },
+  {
+    ...tries,
+    name: "what a backend counted is taken once for each try",
+    means: "A customer pays for the tries that failed, too.",
+    file: "src/gateway/settle.ts",
+    find: 'const tokens = end.kind === "answered" ? end.tokens : undefined',
+    replace: `const found = end.kind === "answered" ? end.tokens : undefined
+  const tokens = found && { ...found, output: found.output * call.attempts }`,
+    reason: /counted|charge/,
+  },
+  {
+    name: "a conversation is forgotten",
+    means: "Each turn goes to another member, and pays the full price of its prompt there.",
+    file: "src/gateway/pools.ts",
+    find: "return this.#ranking.choose(conversation, moment)",
+    replace: "return this.#ranking.choose(conversation ^ (Math.random() * 2 ** 32), moment)",
+    detector: "pools",
+    reason: /\(fail\) shares are as the weights say/,
+  },
+  {
+    name: "a refused credential is asked in other models",
+    means: "A key that does not work fails once for each model that uses it.",
+    file: "src/gateway/pools.ts",
+    find: "knownOf(this.#credentials, member.backend, member.backend.credential, share)",
+    replace: "knownOf(new Map<Backend, Known>(), member.backend, member.backend.credential, share)",
+    detector: "pools",
+    reason: /\(fail\) a credential that is refused/,
+  },
+  {
+    name: "a circuit never closes",
+    means: "A member that had an outage gets one call at a time for ever.",
+    file: "actors/circuit.ts",
+    find: "|| sinceMs < this.#openedAt) return\n    this.close()",
+    replace: "|| sinceMs < this.#openedAt) return",
+    detector: "circuits",
+    reason: /\(fail\) .*closes/,
   },
   {
     ...admit,

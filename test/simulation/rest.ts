@@ -79,7 +79,7 @@ export function checkUnread({ stage, processes }: Scene): void {
 /** Nothing is held, nobody waits. */
 export async function checkIdle({ stage, stories }: Scene, { id, gateway }: SimulatedProcess): Promise<void> {
   if (gateway === undefined) return
-  const { actors } = gateway.ports
+  const { actors, pools } = gateway.ports
   const { unread } = gateway.ports
   if (unread.total !== 0) stage.violate(`at rest ${unread.total} bytes are kept by ${id} for clients`)
   const gate = await actors.gate.view()
@@ -89,6 +89,12 @@ export async function checkIdle({ stage, stories }: Scene, { id, gateway }: Simu
     const slots = await actors.models.viewIfActive(model.id)
     if (slots !== undefined && (slots.taken > 0 || slots.waiting > 0))
       stage.violate(`at rest the slots of ${model.id} in ${id} are not empty: ${JSON.stringify(slots)}`)
+    for (const { member, own, credential } of pools.of(model).members) {
+      if (own.room.underWay !== 0 || credential.room.underWay !== 0)
+        stage.violate(`at rest there are calls at the member ${member.id} of ${model.id} in ${id}`)
+      if (!own.circuit.mayPass(Infinity) || !credential.circuit.mayPass(Infinity))
+        stage.violate(`at rest the member ${member.id} of ${model.id} in ${id} is never asked again`)
+    }
   }
   const used = new Set(
     stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),

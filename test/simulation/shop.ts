@@ -2,9 +2,19 @@
 import type { Rates } from "../../actors/money/price.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import { type Model, type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { type Model, soleCredential, type Upstream } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
-import type { Backends } from "../../src/upstream/providers.ts"
+import type { Backend, Backends } from "../../src/upstream/providers.ts"
+
+/** A backend of a model that has several, in the model's own name. */
+const upstream = (id: string, format: Endpoint, more: Partial<Upstream> = {}): Upstream => ({
+  provider: "first",
+  format,
+  model: `${id}-backend`,
+  priority: 0,
+  weight: 1,
+  ...more,
+})
 
 const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], more: Partial<Model> = {}): Model => ({
   id,
@@ -17,7 +27,7 @@ const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], mor
   contextWindow: 4_000,
   maxOutputTokens: 256,
   endpoints: new Set(endpoints),
-  upstreams: [{ provider: "first", format, model: `${id}-backend`, priority: 0, weight: 1 }],
+  upstreams: [upstream(id, format)],
   maxConcurrency: 8,
   fallback: [],
   strip: [],
@@ -30,9 +40,24 @@ const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], mor
 })
 
 export const models: readonly Model[] = [
-  model("sonnet", "messages", ["chat", "messages"], { features: ["web_search"], fallback: ["small"] }),
-  model("small", "chat", ["chat", "messages"], { contextWindow: 400, maxConcurrency: 2, fallback: ["sonnet", "wide"] }),
-  model("wide", "chat", ["chat", "messages"], { contextWindow: null }),
+  model("sonnet", "messages", ["chat", "messages"], {
+    features: ["web_search"],
+    fallback: ["small"],
+    upstreams: [upstream("sonnet", "messages"), upstream("sonnet", "messages", { provider: "second", weight: 2 })],
+  }),
+  model("small", "chat", ["chat", "messages"], {
+    contextWindow: 400,
+    maxConcurrency: 2,
+    fallback: ["sonnet", "wide"],
+    upstreams: [
+      upstream("small", "chat", { priority: 1, maxConcurrency: 1 }),
+      upstream("small", "messages", { provider: "second", requestsPerMinute: 30 }),
+    ],
+  }),
+  model("wide", "chat", ["chat", "messages"], {
+    contextWindow: null,
+    upstreams: [upstream("wide", "chat", { provider: "second" }), upstream("wide", "responses", { provider: "third" })],
+  }),
   model("codex", "responses", ["chat", "responses"], { fallback: ["wide"] }),
 ]
 
@@ -54,16 +79,26 @@ export const dearer = (of: Rates, version: number): Rates => {
   }
 }
 
-const credential = soleCredential("NONE")
-const provider: Provider = {
-  id: "first",
-  label: "first",
-  baseUrl: "http://backend.invalid",
-  credentials: [credential],
-  headers: {},
+/** By the key that a backend is asked with: the most calls at once that its credential is for. */
+const credentialLimits: Readonly<Record<string, number>> = { "second-one": 4, "second-two": 3 }
+
+const configured = (id: string, ...names: readonly string[]): [string, readonly Backend[]] => {
+  const credentials = names.map((name) => ({
+    ...soleCredential("NONE"),
+    name,
+    maxConcurrency: credentialLimits[`${id}-${name}`],
+  }))
+  const [first = soleCredential("NONE")] = credentials
+  const provider = { id, label: id, baseUrl: "http://backend.invalid", headers: {}, credentials: [first] as const }
+  return [id, credentials.map((credential) => ({ provider, credential, apiKey: `${id}-${credential.name}` }))]
 }
 
-export const backends: Backends = new Map([["first", [{ provider, credential, apiKey: "secret" }]]])
+/** Models have from one member to four. */
+export const backends: Backends = new Map([
+  configured("first", "only"),
+  configured("second", "one", "two"),
+  configured("third", "only"),
+])
 
 /** What each account starts with. */
 export const accounts = [
