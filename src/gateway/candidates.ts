@@ -3,7 +3,7 @@
  * and may cost what they cost (decisions §4.9–11, §7, §13.6). No answer is dearer than asked for, unless the key allows any;
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -169,13 +169,9 @@ function fitted(
     if (!fits) return { offer }
     return { offer, tries, leastAnswerTokens: leastOf(met, model, request) }
   }
-  const asLarge = async () => {
-    if (!fits) return { offer }
-    return (await affords(offer)) ? judged(await tries.first()) : new Failure("billing.insufficient_balance")
-  }
-  if (large) return asLarge()
-  const met = tries.first()
-  return met instanceof Promise ? met.then(judged) : judged(met)
+  if (!large) return soon(tries.first(), judged)
+  if (!fits) return { offer }
+  return affords(offer).then((can) => (can ? soon(tries.first(), judged) : new Failure("billing.insufficient_balance")))
 }
 
 const leastOf = (met: Exchange, { upstreams }: Model, { endpoint }: ModelRequest): number =>

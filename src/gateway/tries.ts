@@ -2,7 +2,7 @@
  * One call at one model's pool: whom it asks first, and whom after a failure (docs/operating/pools.md). A seat is a place at a
  * member, taken for as long as the call is there.
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Moment } from "../../actors/pool.ts"
 import type { Upstream } from "../catalogue/model.ts"
@@ -33,8 +33,7 @@ export class Tries implements Moment {
 
   constructor(parts: TriesParts) {
     this.#parts = parts
-    const { pool, serves } = parts
-    if (!pool.isAlone) pool.members.forEach(({ member }, index) => serves(member.upstream) || this.#pass(index))
+    if (!parts.pool.isAlone) this.#passAll(({ upstream }) => !parts.serves(upstream))
   }
 
   get isAlone(): boolean {
@@ -46,12 +45,12 @@ export class Tries implements Moment {
     const { pool, conversation } = this.#parts
     this.#nowMs = this.#parts.pools.clock.monotonic()
     const choice = pool.choose(conversation, this)
-    const asked = typeof choice === "number" ? choice : pool.members.findIndex((_, index) => this.mayAsk(index))
-    const found = pool.members[asked]
-    if (found === undefined) return undefined
-    const exchange = this.#exchange(found.member.upstream)
-    if (exchange instanceof Promise) return exchange.then((met) => this.#orAnother(met))
-    return this.#orAnother(exchange)
+    const found = pool.members[typeof choice === "number" ? choice : this.#firstThatMayBeAsked()]
+    return found && soon(this.#exchange(found.member.upstream), (met) => this.#orAnother(met))
+  }
+
+  #firstThatMayBeAsked(): number {
+    return this.#parts.pool.members.findIndex((_, index) => this.mayAsk(index))
   }
 
   async #orAnotherOf(failure: Failure): Promise<Exchange | Failure> {
@@ -146,9 +145,12 @@ export class Tries implements Moment {
 
   #met(upstream: Upstream, met: Exchange | Failure): Exchange | Failure {
     this.#exchanges.set(upstream, met)
-    if (met instanceof Failure)
-      this.#parts.pool.members.forEach(({ member }, index) => member.upstream === upstream && this.#pass(index))
+    if (met instanceof Failure) this.#passAll((member) => member.upstream === upstream)
     return met
+  }
+
+  #passAll(which: (member: Member) => boolean): void {
+    this.#parts.pool.members.forEach(({ member }, index) => which(member) && this.#pass(index))
   }
 
   #pass(index: number): void {
