@@ -92,6 +92,8 @@ export interface CostPart {
   readonly cost: Micro | undefined
 }
 
+const NOTHING: readonly CostPart[] = []
+
 export class CallCosts {
   readonly #catalogue: Pick<LiveCatalogue, "costing">
   /** Milliseconds since the epoch. */
@@ -120,8 +122,12 @@ export class CallCosts {
     return smaller(sum, largestCost)
   }
 
-  /** What leaked beside it. */
-  get parts(): CostPart[] {
+  /** What leaked beside it: nothing where there was one try, and no search. */
+  get parts(): readonly CostPart[] {
+    return this.#tries.length === 1 && this.#tries[0]?.searches === 0 ? NOTHING : this.#leaked
+  }
+
+  get #leaked(): CostPart[] {
     const finals = this.#finals
     const retries = this.#tries.filter((one) => !finals.includes(one) && one.consumed !== undefined)
     const part = (kind: CostPart["kind"], one: Try, cost: Micro | undefined): CostPart => {
@@ -135,6 +141,10 @@ export class CallCosts {
   }
 
   get #finals(): readonly Try[] {
+    return this.#tries.length === 1 ? this.#tries : this.#endings
+  }
+
+  get #endings(): readonly Try[] {
     const last = this.#tries.at(-1)
     return this.#tries.filter((one) => one.answered || one === last)
   }
