@@ -1,7 +1,7 @@
 /** What calls brought and what they cost: the margin, what leaked of it, and where calls are sold under their cost. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Download, TrendingDown } from "lucide-react"
-import { Link } from "wouter"
+import { Link, useSearchParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
@@ -14,7 +14,7 @@ import { useFormat } from "../../i18n/format.ts"
 import type { Days } from "../../i18n/time.ts"
 import { ExchangeRates } from "./exchange-rates.tsx"
 import { OperatorPage } from "./frame.tsx"
-import { useDays, useParameter } from "./list.ts"
+import { useDays } from "./list.ts"
 import { leaks, type ProfitGroup, profitGroups, shareOf } from "./profit-sums.ts"
 import { useProfitText } from "./profit-text.ts"
 
@@ -56,32 +56,7 @@ export default function ProfitPage() {
         <>
           <Figures profit={profit} />
           <Under under={profit.under} />
-          <Card title={text.division} flush>
-            <div className="operator-absorbed">
-              <Choice
-                label={text.groupBy}
-                values={profitGroups}
-                chosen={groupBy}
-                nameOf={(group) => text.groups[group]}
-                onChoose={(group) => divide(group, splitBy === group ? undefined : splitBy)}
-              />
-              <Choice
-                label={text.splitBy}
-                values={["none", ...profitGroups.filter((group) => group !== groupBy)]}
-                chosen={splitBy ?? "none"}
-                nameOf={(group) => text.groups[group]}
-                onChoose={(group) => divide(groupBy, group === "none" ? undefined : group)}
-              />
-            </div>
-            <DataTable
-              caption={text.division}
-              columns={useColumns(groupBy, splitBy)}
-              rows={profit.data}
-              rowKey={({ group, split = null }) => `${group} ${split}`}
-              empty={text.nothing}
-            />
-            {profit.truncated && <p className="operator-foot">{text.truncated}</p>}
-          </Card>
+          <Breakdown profit={profit} groupBy={groupBy} splitBy={splitBy} divide={divide} />
           <Leaks profit={profit} />
         </>
       ) : error ? (
@@ -94,18 +69,25 @@ export default function ProfitPage() {
   )
 }
 
-const known = (name: string) => profitGroups.find((one) => one === name)
+const known = (name: string | null) => profitGroups.find((one) => one === name)
 
 /** How the sums are divided, as the page's address says. */
 function useDivision() {
-  const [group, setGroup] = useParameter("by")
-  const [split, setSplit] = useParameter("and")
-  const groupBy = known(group) ?? "day"
-  const splitBy = known(split) === groupBy ? undefined : known(split)
-  const choose = (by: ProfitGroup, and: ProfitGroup | undefined) => {
-    setGroup(by === "day" ? "" : by)
-    setSplit(and ?? "")
-  }
+  const [query, setQuery] = useSearchParams()
+  const groupBy = known(query.get("by")) ?? "day"
+  const split = known(query.get("and"))
+  const splitBy = split === groupBy ? undefined : split
+  const choose = (by: ProfitGroup, and: ProfitGroup | undefined) =>
+    setQuery(
+      (now) => {
+        const next = new URLSearchParams(now)
+        next.set("by", by)
+        if (and === undefined) next.delete("and")
+        else next.set("and", and)
+        return next
+      },
+      { replace: true },
+    )
   return { groupBy, splitBy, choose }
 }
 
@@ -168,6 +150,47 @@ function Under({ under }: Pick<ProfitView, "under">) {
           },
         ]}
       />
+    </Card>
+  )
+}
+
+interface BreakdownProps {
+  readonly profit: ProfitView
+  readonly groupBy: ProfitGroup
+  readonly splitBy: ProfitGroup | undefined
+  readonly divide: (by: ProfitGroup, and: ProfitGroup | undefined) => void
+}
+
+/** The sums, divided by one thing and then by another. */
+function Breakdown({ profit, groupBy, splitBy, divide }: BreakdownProps) {
+  const text = useProfitText()
+  const columns = useColumns(groupBy, splitBy)
+  return (
+    <Card title={text.division} flush>
+      <div className="operator-absorbed">
+        <Choice
+          label={text.groupBy}
+          values={profitGroups}
+          chosen={groupBy}
+          nameOf={(group) => text.groups[group]}
+          onChoose={(group) => divide(group, splitBy === group ? undefined : splitBy)}
+        />
+        <Choice
+          label={text.splitBy}
+          values={["none", ...profitGroups.filter((group) => group !== groupBy)]}
+          chosen={splitBy ?? "none"}
+          nameOf={(group) => text.groups[group]}
+          onChoose={(group) => divide(groupBy, group === "none" ? undefined : group)}
+        />
+      </div>
+      <DataTable
+        caption={text.division}
+        columns={columns}
+        rows={profit.data}
+        rowKey={({ group, split = null }) => `${group} ${split}`}
+        empty={text.nothing}
+      />
+      {profit.truncated && <p className="operator-foot">{text.truncated}</p>}
     </Card>
   )
 }

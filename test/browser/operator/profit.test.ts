@@ -1,0 +1,154 @@
+/** The profit page, whose sums are summed again here from the records; exchange rates; and a price that is tried before it is saved. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { formatRupiah } from "../../../src/dashboard/i18n/format.ts"
+import type { Person } from "../../gateway/harness.ts"
+import { everyLook } from "../harness.ts"
+import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"
+
+let world: OperatorWorld
+let customer: Person
+let cheap: string
+
+const usd = (input: string, output: string) => ({
+  currency: "USD",
+  input,
+  output,
+  cache_read: "0.3",
+  cache_write: "3.75",
+})
+
+beforeAll(async () => {
+  world = await openOperatorWorld()
+  const { gateway } = world
+  await gateway.sql`
+    insert into exchange_rates (currency, unit_micro, source, effective_at)
+    values ('USD', 16250500000, 'operator', '2026-01-01')`
+  customer = await gateway.person(100_000)
+  const { key } = await gateway.key(customer)
+  const script = "input=1000&output=20"
+  const good = await gateway.model({ format: "chat", model: "kapal-untung", cost: usd("0.01", "0.05"), script })
+  cheap = await gateway.model({ format: "chat", model: "kapal-rugi", cost: usd("3", "15"), script })
+  const blind = await gateway.model({ format: "chat", model: "kapal-buta", script })
+  const missing = `${script}&usage=none`
+  const mute = await gateway.model({ format: "chat", model: "kapal-bisu", cost: usd("0.01", "0.05"), script: missing })
+  for (const model of [good, good, good, cheap, blind, mute]) await say(world, key, model)
+  const other = await gateway.person(20_000)
+  await say(world, (await gateway.key(other)).key, good)
+}, 60_000)
+afterAll(() => world[Symbol.asyncDispose]())
+
+interface Sums {
+  readonly revenue: bigint
+  readonly cost: bigint
+}
+
+/** From the records themselves. */
+async function summed(model?: string): Promise<Sums> {
+  const { sql } = world.gateway
+  const [row] = await sql<Sums[]>`
+    select sum(charge_micro)::bigint as revenue, coalesce(sum(cost_micro), 0)::bigint as cost from usage
+    where ${model === undefined ? sql`true` : sql`model = ${model}`}`
+  if (row === undefined) throw new Error("a sum has one row")
+  return row
+}
+
+const shown = (micro: bigint) => formatRupiah(micro, "en")
+
+test.each(everyLook)("the profit page is accessible and fits: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: world.operator })
+  await visit.open("/operator/profit?by=model&and=member")
+  await visit.screenshot("operator-profit")
+  await visit.expectAccessible()
+  for (const width of [320, 768, 1920]) {
+    await visit.page.setViewportSize({ width, height: 800 })
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
+test("the page's sums are those of the records, however they are divided", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/profit")
+  const all = await summed()
+  const page = visit.page
+  const figure = (label: string) => page.locator(".stat").filter({ hasText: label }).locator(".stat-value").first()
+  expect(await figure("Revenue").innerText()).toBe(shown(all.revenue))
+  expect(await figure("Cost").innerText()).toBe(shown(all.cost))
+  expect(await figure("Margin").innerText()).toBe(shown(all.revenue - all.cost))
+  await page.getByRole("group", { name: "By", exact: true }).getByText("Model").click()
+  await page.waitForURL(/by=model/)
+  const table = page.getByRole("table", { name: "Breakdown" })
+  for (const model of ["kapal-untung", "kapal-rugi", "kapal-bisu", "kapal-buta"]) {
+    const { revenue, cost } = await summed(model)
+    const row = table.getByRole("row", { name: model })
+    await row.waitFor()
+    const cells = (await row.getByRole("cell").allInnerTexts()).map((text) => text.split("\n")[0])
+    expect([model, cells[1], cells[2], cells[3]]).toEqual([model, shown(revenue), shown(cost), shown(revenue - cost)])
+  }
+  await table.getByRole("row", { name: "kapal-buta" }).getByText("1 not known").waitFor()
+  await page.getByRole("group", { name: "By", exact: true }).getByText("Account").click()
+  await table.getByRole("link", { name: /@/ }).first().waitFor()
+  expect(await table.getByRole("rowheader").count()).toBe(2)
+})
+
+test("what is sold under its cost is told first, and what leaked by why", async () => {
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open("/operator/profit")
+  const under = visit.page.getByRole("region", { name: "Dijual di bawah biaya" })
+  await under.getByRole("row", { name: cheap }).getByText("simulated/default/kapal-rugi").waitFor()
+  expect(await under.getByRole("rowheader").count()).toBe(1)
+  const leaks = visit.page.getByRole("region", { name: "Yang bocor" })
+  const [row] = await world.gateway.sql<{ cost: bigint }[]>`
+    select sum(cost_micro)::bigint as cost from usage where status = 'usage_missing'`
+  const missing = leaks.getByRole("row", { name: /Jumlah token tidak terbaca/ })
+  await missing.getByText(formatRupiah(row!.cost, "id"), { exact: true }).waitFor()
+  const download = visit.page.waitForEvent("download")
+  await visit.page.getByRole("link", { name: "Unduh CSV" }).click()
+  expect((await download).suggestedFilename()).toBe("loket-profit.csv")
+})
+
+test("an exchange rate is set, a jump wants a confirmation, and a currency without one is told", async () => {
+  await world.gateway.model({ format: "chat", model: "kapal-euro", cost: { ...usd("3", "15"), currency: "EUR" } })
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/profit")
+  const rates = visit.page.getByRole("region", { name: "Exchange rates" })
+  await rates.getByRole("row", { name: "EUR" }).getByText("None yet").waitFor()
+  await rates.getByRole("button", { name: "Set a rate" }).click()
+  const dialog = visit.page.getByRole("dialog", { name: "Set an exchange rate" })
+  expect(await dialog.getByLabel("Currency").inputValue()).toBe("EUR")
+  await dialog.getByLabel("Rupiah for one unit").fill("17,80")
+  await dialog.getByRole("button", { name: "Save rate" }).click()
+  await dialog.getByText("Enter an amount of rupiah above zero.").waitFor()
+  await visit.screenshot("operator-exchange-rate")
+  await visit.expectAccessible()
+  await dialog.getByLabel("Rupiah for one unit").fill("17,800.25")
+  await dialog.getByRole("button", { name: "Save rate" }).click()
+  await rates.getByRole("row", { name: "EUR" }).getByText("Rp\u00A017,800.25", { exact: true }).waitFor()
+  await rates.getByRole("button", { name: "Set a rate" }).click()
+  await dialog.getByLabel("Currency").fill("usd")
+  await dialog.getByLabel("Rupiah for one unit").fill("162,505")
+  await dialog.getByRole("button", { name: "Save rate" }).click()
+  await dialog.getByLabel(/a change of more than 20% is meant/).check()
+  await dialog.getByRole("button", { name: "Save rate" }).click()
+  await rates.getByRole("row", { name: "USD" }).getByText("Rp\u00A0162,505", { exact: true }).waitFor()
+})
+
+test("a price shows its margin on the calls of the last days before it is saved", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/models/kapal-rugi")
+  await visit.page.getByRole("button", { name: "Schedule price" }).click()
+  const dialog = visit.page.getByRole("dialog", { name: "Schedule price" })
+  const { revenue, cost } = await summed("kapal-rugi")
+  const margin = dialog.getByRole("row", { name: "Margin" }).getByRole("cell")
+  await margin.first().waitFor()
+  expect(await margin.first().innerText()).toStartWith(shown(revenue - cost))
+  await dialog.getByText("At this price the model is sold under its cost.").waitFor()
+  await dialog.getByLabel("Input").fill("90,000")
+  await dialog.getByLabel("Output").fill("300,000")
+  // One call of 1,000 and 20 tokens.
+  const then = 1_000n * 90_000n + 20n * 300_000n
+  await dialog.getByText(shown(then), { exact: true }).waitFor()
+  expect(await margin.last().innerText()).toStartWith(shown(then - cost))
+  expect(await dialog.getByText("At this price the model is sold under its cost.").count()).toBe(0)
+  await visit.screenshot("operator-price-margin")
+  await visit.expectAccessible()
+})
