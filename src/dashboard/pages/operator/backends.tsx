@@ -156,8 +156,13 @@ function useColumns(onAct: (acting: Acting) => void): readonly Column<Row>[] {
       numeric: true,
       cell: ({ failures }) => <span className={failures > 0 ? "is-bad" : undefined}>{format.number(failures)}</span>,
     },
-    { id: "p50", head: heads.p50, numeric: true, cell: (row) => duration(row.first_token_p50_ms) },
-    { id: "p95", head: heads.p95, numeric: true, cell: (row) => duration(row.first_token_p95_ms) },
+    {
+      id: "first",
+      head: heads.first,
+      numeric: true,
+      cell: ({ first_token_p50_ms: p50, first_token_p95_ms: p95 }) =>
+        p50 === null ? "–" : `${duration(p50)} / ${duration(p95)}`,
+    },
     {
       id: "last",
       head: heads.last,
