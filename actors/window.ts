@@ -68,7 +68,12 @@ export class SlidingWindow {
   }
 
   used(nowMs: number): number {
-    return this.#live(nowMs).reduce((sum, { count }) => sum + count, 0)
+    const after = nowMs - WINDOW_MS
+    let sum = 0
+    for (let index = 0; index < BUCKETS; index++) {
+      if ((this.#lasts[index] ?? -Infinity) > after) sum += this.#counts[index] ?? 0
+    }
+    return sum
   }
 
   remaining(nowMs: number): number {

@@ -2,7 +2,13 @@
  * What it costs to choose a member of a pool, in nanoseconds for one call: best of five runs after a warm-up. The goal is at most
  * 3 µs among 16 members, also where the conversation's own has no room.
  */
+import { systemClock } from "../actors/kernel/clock.ts"
 import { hashOf, type Moment, Ranking } from "../actors/pool.ts"
+import { whole } from "../actors/share.ts"
+import { type BackendLimits, type Model, soleCredential } from "../src/catalogue/model.ts"
+import { Pools } from "../src/gateway/pools.ts"
+import { Seat, Tries } from "../src/gateway/tries.ts"
+import type { Exchange } from "../src/wire/exchange.ts"
 
 const RUNS = 5
 const CALLS = 200_000
@@ -42,4 +48,45 @@ const rows: readonly [name: string, now: Moment][] = [
   ["half of them are ill", moment({ isWell: (index) => index % 2 === 0 })],
   ["none is well", moment({ isWell: () => false })],
 ]
-for (const [name, now] of rows) console.log(`${name.padEnd(28)} ${measured(now).toFixed(0).padStart(6)} ns`)
+const limits = { maxConcurrency: 1_000, requestsPerMinute: 1e9, tokensPerMinute: 1e12 }
+const upstream = { provider: "p", format: "chat", model: "m", priority: 0, weight: 1 } as const
+
+/** A model of one member for each key, with limits or without. */
+function poolOf(keys: readonly string[], given: BackendLimits) {
+  const credentials = keys.map((name) => ({ ...soleCredential("KEY"), name, ...given }))
+  const provider = { id: "p", label: "", baseUrl: "", headers: {}, credentials: [soleCredential("KEY")] as const }
+  const backends = new Map([["p", credentials.map((one) => ({ provider, credential: one, apiKey: one.name }))]])
+  const model = { id: "m", maxConcurrency: 1_000, upstreams: [{ ...upstream, ...given }] } as unknown as Model
+  const pools = new Pools({ backends, clock: systemClock, share: () => whole, setting: () => undefined })
+  return { pools, pool: pools.of(model) }
+}
+
+/** From the call's arrival to its last byte: a member is chosen, a seat is taken, and left. */
+function seated({ pools, pool }: ReturnType<typeof poolOf>): number {
+  const exchange = { backend: "chat" } as unknown as Exchange
+  let best = Infinity
+  for (let run = 0; run <= RUNS; run++) {
+    const before = performance.now()
+    for (let call = 0; call < CALLS / 10; call++) {
+      const conversation = conversations[call & 1_023] ?? 0
+      const tries = new Tries({ pools, pool, conversation, serves: undefined, exchange: () => exchange })
+      void tries.first()
+      const seat = tries.take(100, 0, () => false)
+      if (!(seat instanceof Seat)) throw new Error("no seat")
+      seat.asks()
+      seat.answers()
+      seat.answered(90)
+      seat.leave()
+    }
+    const ns = ((performance.now() - before) * 1e6) / (CALLS / 10)
+    if (run > 0) best = Math.min(best, ns)
+  }
+  return best
+}
+
+const ids = members.map(({ id }) => id)
+const print = (name: string, ns: number) => console.log(`${name.padEnd(40)} ${ns.toFixed(0).padStart(6)} ns`)
+for (const [name, now] of rows) print(name, measured(now))
+print("a whole call, of one member", seated(poolOf(["one"], {})))
+print("a whole call, of 16", seated(poolOf(ids, {})))
+print("a whole call, of 16 with all limits", seated(poolOf(ids, limits)))

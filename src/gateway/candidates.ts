@@ -159,7 +159,9 @@ function fitted(
     pools,
     pool: pools.of(model),
     conversation,
-    serves: (upstream) => lacking(model, request, search !== undefined, [upstream]) === undefined,
+    serves: isOfBackend(request)
+      ? (upstream) => lacking(model, request, search !== undefined, [upstream]) === undefined
+      : undefined,
     exchange: (upstream) => exchange(model, upstream),
   })
   const fits = contextWindow === null || request.inputTokens <= contextWindow
@@ -173,6 +175,10 @@ function fitted(
   if (!fits) return { offer }
   return affords(offer).then((can) => (can ? soon(tries.first(), judged) : new Failure("billing.insufficient_balance")))
 }
+
+/** What a model does where one backend of it may, and another may not. */
+const isOfBackend = ({ features }: ModelRequest): boolean =>
+  features.has("web_search") || features.has("structured_outputs")
 
 const leastOf = (met: Exchange, { upstreams }: Model, { endpoint }: ModelRequest): number =>
   upstreams.length === 1 ? met.leastAnswerTokens : leastAnswerTokens(endpoint, upstreams)

@@ -17,8 +17,8 @@ export interface TriesParts {
   readonly pool: Pool
   /** What the conversation is known by, in 32 bits. */
   readonly conversation: number
-  /** Whether a backend can do what is asked. */
-  readonly serves: (upstream: Upstream) => boolean
+  /** Whether a backend can do what is asked; undefined where any can. */
+  readonly serves: ((upstream: Upstream) => boolean) | undefined
   /** How it is asked; a Failure says what its format cannot say. */
   readonly exchange: (upstream: Upstream) => Soon<Exchange | Failure>
 }
@@ -33,7 +33,8 @@ export class Tries implements Moment {
 
   constructor(parts: TriesParts) {
     this.#parts = parts
-    if (!parts.pool.isAlone) this.#passAll(({ upstream }) => !parts.serves(upstream))
+    const { serves } = parts
+    if (serves !== undefined) this.#passAll(({ upstream }) => !serves(upstream))
   }
 
   get isAlone(): boolean {

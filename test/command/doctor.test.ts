@@ -104,6 +104,21 @@ const rows: readonly Row[] = [
     remedy: /if SECOND_PROVIDER_API_KEY was meant/,
   },
   {
+    seeded: "one of a provider's keys without a value",
+    env: () => ({
+      PROVIDERS_FILE: providersAt(provider.url.origin, {
+        api_key_env: undefined,
+        keys: [
+          { name: "one", env: "FIRST_PROVIDER_API_KEY" },
+          { name: "two", file: join(scratch, "nowhere") },
+        ],
+      }),
+    }),
+    state: "look",
+    what: /^provider first: the key two has no value: .*nowhere holds none, or cannot be read/,
+    remedy: /take the key out/,
+  },
+  {
     seeded: "one port for two listeners",
     env: () => ({ PORT: "9187", METRICS_PORT: "9187" }),
     what: /both 9187/,

@@ -1,7 +1,7 @@
 /** Pools through the running gateway: several backends, of which each can be made to fail while it runs. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import type { Credential, Provider } from "../../src/catalogue/model.ts"
-import type { UpstreamSeed } from "../../src/catalogue/schema.ts"
+import type { ModelSeed, UpstreamSeed } from "../../src/catalogue/schema.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 import { ask, eventually, failureIn, requestId } from "../contract/calling.ts"
@@ -196,6 +196,28 @@ describe("a member that fails before content is not noticed by the customer, and
     expect((await chat(model, { stop: ["."] })).status).toBe(200)
     expect(asked()).toEqual([1, 0, 1])
   })
+})
+
+test("what only some backends do is asked of those alone, and of nobody where none of them is configured", async () => {
+  const schema = { type: "object", properties: {}, required: [], additionalProperties: false }
+  const more = { response_format: { type: "json_schema", json_schema: { name: "x", strict: true, schema } } }
+  const ofChat: Pick<ModelSeed, "features"> = { features: ["structured_outputs"] }
+  const both = await gateway.model({
+    format: "chat",
+    ...ofChat,
+    upstreams: [at("a", { format: "messages", priority: 9 }), at("b")],
+  })
+  expect((await chat(both, more)).status).toBe(200)
+  expect(asked()).toEqual([0, 1, 0])
+  expect((await chat(both)).status).toBe(200)
+  expect(asked()).toEqual([1, 1, 0])
+  const unset = await gateway.model({
+    format: "chat",
+    ...ofChat,
+    upstreams: [at("a", { format: "messages" }), { provider: "nobody's", format: "chat", model: "m" }],
+  })
+  expect((await chat(unset, more)).headers.get("x-error-code")).toBe("dependency.upstream_unconfigured")
+  expect((await chat(unset)).status).toBe(200)
 })
 
 test("a request that no member's format can say fails as at the first", async () => {
