@@ -29,6 +29,9 @@ export interface BackendView {
   readonly calls: number
   readonly answered: number
   readonly failures: Readonly<Record<FailureClass, number>>
+  /** Since this process began. A request that was not taken is neither. */
+  readonly everAnswered: number
+  readonly everFailed: number
   /** To the first content, of tries that had some; within a tenth. Undefined without any. */
   readonly p50Ms: number | undefined
   readonly p95Ms: number | undefined
@@ -63,6 +66,8 @@ interface Backend {
   readonly member: string
   readonly model: string
   readonly slots: Map<number, Slot>
+  everAnswered: number
+  everFailed: number
   lastFailure: BackendView["lastFailure"]
 }
 
@@ -110,9 +115,12 @@ export class BackendHealth {
     const backend = this.#backend(member, model)
     const slot = this.#slot(backend)
     if (firstMs !== undefined) add(slot.firstContent, bucketOf(firstMs), 1)
-    if (end.kind === "answered") slot.answered += 1
-    else {
+    if (end.kind === "answered") {
+      slot.answered += 1
+      backend.everAnswered += 1
+    } else {
       const found = classOf(end.fault)
+      if (found !== "refused_request") backend.everFailed += 1
       slot.failures[found] += 1
       backend.lastFailure = { at: this.#clock.now(), class: found, status: end.fault.status }
     }
@@ -122,7 +130,7 @@ export class BackendHealth {
     return [...this.#backends.values()].map((backend) => this.#view(backend))
   }
 
-  #view({ member, model, slots, lastFailure }: Backend): BackendView {
+  #view({ member, model, slots, everAnswered, everFailed, lastFailure }: Backend): BackendView {
     const since = this.#minute() - HEALTH_MINUTES
     const failures = none()
     const firstContent = new Uint32Array(BUCKETS)
@@ -141,6 +149,8 @@ export class BackendHealth {
       calls: answered + failed,
       answered,
       failures,
+      everAnswered,
+      everFailed,
       p50Ms: at(0.5),
       p95Ms: at(0.95),
       lastFailure,
@@ -151,7 +161,7 @@ export class BackendHealth {
     const name = JSON.stringify([member, model])
     const known = this.#backends.get(name)
     if (known !== undefined) return known
-    const backend = { member, model, slots: new Map(), lastFailure: undefined }
+    const backend = { member, model, slots: new Map(), everAnswered: 0, everFailed: 0, lastFailure: undefined }
     this.#backends.set(name, backend)
     return backend
   }

@@ -11,6 +11,7 @@ import type { Actors } from "../gateway/actors.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
 import { CallMetrics } from "./call-metrics.ts"
+import { type WatchedPools, watchPools } from "./pool-metrics.ts"
 import { counter, gauge, type Watched, watchEventLoop, watchProcess } from "./process-metrics.ts"
 
 export interface Gauged extends Watched {
@@ -21,6 +22,7 @@ export interface Gauged extends Watched {
   readonly underWay: () => number
   /** The reconciliation that ended last, if there was one. */
   readonly reconciled: () => LastReconciliation | undefined
+  readonly memberPools: WatchedPools
 }
 
 export class Metrics {
@@ -56,7 +58,7 @@ export class Metrics {
   }
 
   /** From now on tells what these have at the moment that it is asked. */
-  watch({ actors, models, underWay, reconciled, ...watched }: Gauged): void {
+  watch({ actors, models, underWay, reconciled, memberPools, ...watched }: Gauged): void {
     gauge(this.#registry, "in_flight", "Calls admitted and not settled yet.", [], (set) => set({}, underWay()))
     gauge(
       this.#registry,
@@ -120,6 +122,7 @@ export class Metrics {
       [],
       ofReconciliation((last) => last.endedAt.getTime() / 1_000),
     )
+    watchPools(this.#registry, memberPools)
     watchProcess(this.#registry, watched)
     this.#eventLoop = watchEventLoop(this.#registry)
   }

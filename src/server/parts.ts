@@ -109,6 +109,14 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     actors,
     models: () => catalogue.offers(systemClock.now()).map(({ model }) => model.id),
     underWay: () => underWay.size,
+    memberPools: {
+      members: () =>
+        catalogue
+          .offers(systemClock.now())
+          .flatMap(({ model }) => gateway.ports.pools.all(model).map((place) => ({ model: model.id, place }))),
+      health: gateway.ports.health,
+      now: () => gateway.ports.pools.clock.monotonic(),
+    },
     reconciled: () => daily.last,
     descriptors,
     bodies,

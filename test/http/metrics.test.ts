@@ -51,6 +51,31 @@ test("whoever asks after this very process is answered on the same port", async 
   expect(await ready.json()).toEqual({ status: "ready", database: true, ledger: true, draining: false })
 })
 
+test("members of pools are told with their calls, and whether they are asked", async () => {
+  const script = "fault=status&status=500"
+  const model = await gateway.model({
+    format: "chat",
+    upstreams: ["good", `bad?${script}`].map((name) => ({ provider: "simulated", format: "chat", model: name })),
+  })
+  const of = (member: string) => ({ model, member: `simulated/default/${member}` })
+  const bad = of(`bad?${script}`)
+  for (let count = 0; count < 3; count++) {
+    const other = (await gateway.key(person)).key
+    await (
+      await gateway.post("/v1/chat/completions", other, { model, messages: [{ role: "user", content: "Hi" }] })
+    ).text()
+  }
+  expect(await value("loket_member_well", of("good"))).toBe(1)
+  expect(await value("loket_member_under_way", of("good"))).toBe(0)
+  expect(await value("loket_member_tries_total", { ...of("good"), outcome: "answered" })).toBe(3)
+  const failed = (await value("loket_member_tries_total", { ...bad, outcome: "failed" })) ?? 0
+  // Three failures within the window are what opens a circuit.
+  expect(await value("loket_member_well", bad)).toBe(failed >= 3 ? 0 : 1)
+  await gateway.sql`insert into member_settings (member, state) values (${bad.member}, 'disabled')`
+  await gateway.server.refreshCatalogue()
+  expect(await value("loket_member_well", bad)).toBeUndefined()
+})
+
 test("a finished call is counted with its tokens, its charge and its times", async () => {
   const model = await gateway.model({ format: "chat", script: "input=100&cached=40&written=20&output=7" })
   expect((await ask(model)).status).toBe(200)
