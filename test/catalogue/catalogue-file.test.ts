@@ -544,3 +544,37 @@ test("two models may stand in for each other", () => {
   const json = { models: [model("a", { fallback: ["b"] }), model("b", { fallback: ["a"] })] }
   expect(Array.isArray(parseCatalogue("c.json", json))).toBeFalse()
 })
+
+const usd = { currency: "USD", input: "3", output: 15, cache_read: "0.3", cache_write: 3.75 }
+const costing = (cost: object) => ({
+  models: [model("a", { upstream: { provider: "first", format: "chat", model: "m", cost } })],
+})
+
+test("a cost is checked with its place in the file", () => {
+  expect(messages(parseCatalogue("c.json", costing(usd)))).toEqual([])
+  expect(messages(parseCatalogue("c.json", costing({ ...usd, rounding: "per_call", step: "0.01" })))).toEqual([])
+  const { currency: _, ...without } = usd
+  const at = 'c.json: model "a": upstream.cost'
+  const amount = "allowed: a decimal of the currency from 0 to 1000000000, with at most nine decimals"
+  const wrong: [object, string][] = [
+    [
+      without,
+      `${at}.currency: found nothing; allowed: the ISO 4217 code of the currency that the backend bills in, such as USD`,
+    ],
+    [{ ...usd, currency: "XQZ" }, `${at}.currency: found "XQZ"; allowed: the ISO 4217 code of a currency`],
+    [{ ...usd, input: "3,5" }, `${at}.input: found "3,5"; ${amount}`],
+    [{ ...usd, input: "0.0000000001" }, `${at}.input: found "0.0000000001"; ${amount}`],
+    [{ ...usd, input: "1000000000.1" }, `${at}.input: found "1000000000.1"; ${amount}`],
+    [{ ...usd, output: -1 }, `${at}.output: found -1; ${amount}`],
+    [{ ...usd, step: "1" }, `${at}.step: found "1"; allowed: nothing, where the rounding is none`],
+    [
+      { ...usd, rounding: "per_call" },
+      `${at}.step: found nothing; allowed: what is rounded to, above 0, where the rounding is per_call`,
+    ],
+    [
+      { ...usd, effective_at: "2026-13-01T00:00:00Z" },
+      `${at}.effective_at: found "2026-13-01T00:00:00Z"; allowed: a time that exists`,
+    ],
+  ]
+  for (const [cost, message] of wrong) expect(messages(parseCatalogue("c.json", costing(cost)))).toEqual([message])
+})
