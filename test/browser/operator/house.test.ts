@@ -47,7 +47,6 @@ test.each(everyLook)("the operator's pages are accessible and fit: %o", async (l
     "operator-problems": "/payment-problems",
     "operator-models": "/models",
     "operator-model": "/models/kapal-cepat",
-    "operator-backends": "/backends",
     "operator-billing": "/billing",
     "operator-audit": "/audit",
   }
