@@ -34,6 +34,7 @@ export const detectors = {
   pools: ["test", "test/gateway/pools.test.ts", "-t", "a conversation stays|refused with 401"],
   "a collector": ["test", "test/traces/collector.test.ts", "-t", "end of the process"],
   "a backup": ["test", "--path-ignore-patterns=none", "./test/processes/backup-command.test.ts", "-t", "a slow copy"],
+  costs: ["test", "test/contract/costs.test.ts", "-t", "are not its own|is a part of its own"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const
 

@@ -10,7 +10,34 @@ const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
 const lane = { file: "actors/ledger-lane.ts", detector: "ledger" } as const
 const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
 
+const costing = { file: "src/catalogue/live.ts", detector: "costs" } as const
+
 export const callCanaries: readonly Canary[] = [
+  {
+    ...costing,
+    name: "a call costs what its backend charges when it is settled",
+    means: "The margin of calls under way is told by a cost that is not theirs.",
+    find: "atMs)?.cost",
+    replace: "Infinity)?.cost",
+    reason: /\(fail\) a cost and a rate that begin while a call is under way are not its own/,
+  },
+  {
+    ...costing,
+    name: "a call costs what its currency is worth when it is settled",
+    means: "An exchange rate acts on calls that were opened before it.",
+    find: "atMs)?.unit",
+    replace: "Infinity)?.unit",
+    reason: /\(fail\) a cost and a rate that begin while a call is under way are not its own/,
+  },
+  {
+    file: "src/gateway/call-costs.ts",
+    detector: "costs",
+    name: "a try that broke off is forgotten",
+    means: "Retries cost money that no page tells of.",
+    find: "this.answered || said > 0 ?",
+    replace: "this.answered ?",
+    reason: /\(fail\) a try that broke off after it had content is a part of its own/,
+  },
   {
     ...underWay,
     name: "the head goes before the opening is durable",
