@@ -87,12 +87,12 @@ test("a pool is told with its members: what they are, how they did, and nothing 
 })
 
 test("one that fails is told with its class, its circuit, and when it is asked again", async () => {
-  const { model, one } = await pooled("?fault=status&status=500")
+  const { model, one } = await pooled("?fault=status&status=429&retry_after=60")
   await say(model, 6)
   const members = await membersOf(model)
-  expect(members[0]).toMatchObject({ answered: 0, circuit: "open", by_class: { server_error: members[0].calls } })
-  expect(members[0].last_failure).toMatchObject({ class: "server_error", status: 500 })
-  expect(members[0].reopens_in_s).toBeGreaterThan(0)
+  expect(members[0]).toMatchObject({ answered: 0, circuit: "open", by_class: { rate_limited: members[0].calls } })
+  expect(members[0].last_failure).toMatchObject({ class: "rate_limited", status: 429 })
+  expect(members[0].reopens_in_s).toBeGreaterThan(30)
   const { status, json } = await ask(at(one, "/retry"), {})
   expect([status, json.member]).toEqual([200, one])
   expect((await membersOf(model))[0]).toMatchObject({ circuit: "closed", reopens_in_s: null })
