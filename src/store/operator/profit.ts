@@ -95,11 +95,14 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
   const { from, to, groupBy, limit } = question
   const rows = await database.run(
     (sql) => sql<Row[]>`
-      with hours as materialized (
-        select ${named(sql, question)}, ${sql.unsafe(LEAK_OF)} as leak, sum(records) filter (where ${isFinal(sql)}) as calls,
+      with raw as materialized (
+        select ${raw(sql, question)}, ${sql.unsafe(LEAK_OF)} as leak, sum(records) filter (where ${isFinal(sql)}) as calls,
           sum(records) as records, sum(charge_micro) as revenue, sum(cost_micro) as cost, sum(estimated_micro) as estimated,
           sum(unknown) as unknown, sum(absorbed_micro) as absorbed, sum(under) as under, sum(under_micro) as under_micro
         from profit_hours where hour >= ${from} and hour < ${to} group by 1, 2, 3
+      ), hours as (
+        select ${named(sql, question)}, leak, calls, records, revenue, cost, estimated, unknown, absorbed, under, under_micro
+        from raw
       ), sums as (
         select 'row' as of, name, split, null::text as leak, ${summed(sql)} from hours group by name, split having sum(records) > 0
         order by ${groupBy === "day" ? sql`name, cost desc, split` : sql`cost desc, name, split`} limit ${limit + 1}
@@ -182,14 +185,15 @@ export async function readEmails(database: Database, ids: readonly string[]): Pr
 /** A call has one final record; its other parts are markers, searches and tries. */
 const isFinal = (sql: Sql) => sql`kind not in ('retry', 'search') and kind not like 'fallback\\_%'`
 
-const named = (sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) => {
-  const groups = {
-    day: sql`to_char(hour at time zone ${timeZone}, 'YYYY-MM-DD')`,
-    model: sql`model`,
-    member: sql`member`,
-    account: sql`account_id`,
-  }
-  return sql`${groups[groupBy]} as name, ${splitBy === undefined ? sql`null::text` : groups[splitBy]} as split`
+const columns = { day: "hour", model: "model", member: "member", account: "account_id" } as const
+
+/** An hour is named by its day only when what it has is summed: there are few hours, and many rows of each. */
+const raw = (sql: Sql, { groupBy, splitBy }: ProfitQuestion) =>
+  sql`${sql(columns[groupBy])} as one, ${splitBy === undefined ? sql`null::text` : sql(columns[splitBy])} as other`
+
+function named(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
+  const day = (column: ReturnType<Sql>) => sql`to_char(${column} at time zone ${timeZone}, 'YYYY-MM-DD')`
+  return sql`${groupBy === "day" ? day(sql`one`) : sql`one`} as name, ${splitBy === "day" ? day(sql`other`) : sql`other`} as split`
 }
 
 const summed = (sql: Sql) => sql`
