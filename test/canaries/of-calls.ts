@@ -103,11 +103,10 @@ export const callCanaries: readonly Canary[] = [
     name: "an answer without counts is charged",
     means: "A backend that counts nothing is paid for by guesswork.",
     file: "src/gateway/settle.ts",
-    find: "  const { admission } = call\n  const { status, errorCode }",
-    replace: `  const { admission } = call
-  const counted = { input: 20, cacheRead: 0, cacheWrite: 0, output: 20 }
+    find: "  const outcome = statusOf(call, end, drainedOut)",
+    replace: `  const counted = { input: 20, cacheRead: 0, cacheWrite: 0, output: 20 }
   if (end.kind === "answered" && end.tokens === undefined) end = { ...end, tokens: counted }
-  const { status, errorCode }`,
+  const outcome = statusOf(call, end, drainedOut)`,
     detector: "worlds",
     reason: /what no backend has counted is charged/,
   },
