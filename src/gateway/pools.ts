@@ -175,10 +175,10 @@ function knownOf<Key>(all: Map<Key, Known>, key: Key, limits: BackendLimits, sha
   return known
 }
 
-/** What a failure says, and of whom: of the request it says nothing of the backend. */
-export type Blame = "request" | "throttled" | "credential" | "member"
+/** Whose failure it is. One of the request says nothing of the backend. */
+export type Origin = "request" | "throttled" | "credential" | "member"
 
-export function blameOf({ failure: { code }, alert, status }: Fault): Blame {
+export function originOf({ failure: { code }, alert, status }: Fault): Origin {
   if (alert && status !== undefined && REFUSED.has(status)) return "credential"
   if (code === "upstream.rate_limited") return "throttled"
   return code.startsWith("upstream.") ? "request" : "member"

@@ -69,7 +69,6 @@ function ask(call: RoutedCall, { offer, tries }: Candidate): Promise<End> {
       ? attempt(call, turn)
       : toolLoop(call, { first: turn, webSearch, search })
   }
-  // At once: a retry or another model of the chain may hide it from everyone else.
   const failures = new Failures()
   const failed = (end: Failed) => {
     const { alert, status } = end.fault

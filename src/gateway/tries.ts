@@ -10,7 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import type { Fault } from "../upstream/client.ts"
 import type { Member } from "../upstream/providers.ts"
 import type { Exchange } from "../wire/exchange.ts"
-import { blameOf, type Pool, type PoolMember, type Pools } from "./pools.ts"
+import { originOf, type Pool, type PoolMember, type Pools } from "./pools.ts"
 
 export interface TriesParts {
   readonly pools: Pools
@@ -83,11 +83,11 @@ export class Tries implements Moment {
   /** A seat at another member than has failed; undefined where none is left that is well and has room. */
   elsewhere(seat: Seat, fault: Fault): Soon<Seat | undefined> {
     if (this.isAlone) return undefined
-    const blame = blameOf(fault)
+    const origin = originOf(fault)
     const isOversize = fault.failure.code === "upstream.context_length_exceeded"
-    if (blame === "request" && !isOversize) return undefined
+    if (origin === "request" && !isOversize) return undefined
     for (const [index, { member }] of this.#parts.pool.members.entries()) {
-      const isSameKey = blame === "credential" && member.backend === seat.member.backend
+      const isSameKey = origin === "credential" && member.backend === seat.member.backend
       // What is too long for a backend is too long for it with any credential.
       const isSameBackend = isOversize && member.upstream === seat.member.upstream
       if (member === seat.member || isSameKey || isSameBackend) this.#pass(index)
@@ -229,8 +229,8 @@ export class Seat {
   failed(fault: Fault): void {
     const nowMs = this.#pools.clock.monotonic()
     const { own, credential } = this.#place
-    const blame = blameOf(fault)
-    switch (blame) {
+    const origin = originOf(fault)
+    switch (origin) {
       case "request":
         own.circuit.answers(this.#askedAt)
         return own.circuit.succeeded(nowMs)
@@ -247,7 +247,7 @@ export class Seat {
       case "member":
         return own.circuit.failed(nowMs, this.#isOfMember)
       default:
-        return unreachable(blame)
+        return unreachable(origin)
     }
   }
 
