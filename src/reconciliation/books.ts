@@ -5,8 +5,8 @@
 import { within } from "../store/deadline.ts"
 import type { Connection } from "../store/connection.ts"
 import type { Sql } from "../store/database.ts"
-import { type Claim, claims } from "./claims.ts"
-import type { Difference, Finding } from "./finding.ts"
+import { claims } from "./claims.ts"
+import type { Claim, Difference, Finding } from "./finding.ts"
 
 /** How many differences of one claim are shown; all are counted. */
 const SHOWN = 100

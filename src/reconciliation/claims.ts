@@ -5,22 +5,8 @@
  * is one statement too (decisions §3): so a claim holds in the midst of calls, and not only when nobody calls.
  * A query names the account that a row is about; null is the house's books as a whole. Columns in `_micro` are money.
  */
-export interface Claim {
-  readonly name: string
-  /** The table whose rows are compared. */
-  readonly of:
-    | "balances"
-    | "transfers"
-    | "leases"
-    | "key_spend"
-    | "usage"
-    | "usage_hours"
-    | "profit_hours"
-    | "openings"
-    | "top_ups"
-  /** Yields `account_id` and whatever shows the contradiction. */
-  readonly contradictions: string
-}
+import { claimsOfSums } from "./claims-of-sums.ts"
+import type { Claim } from "./finding.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
@@ -164,59 +150,7 @@ export const claims: readonly Claim[] = [
       select o.account_id, o.request_id, u.status
       from openings o join usage u on u.request_id = o.request_id and u.part = 0`,
   },
-  {
-    // No money, so that a difference is about no account and freezes none.
-    name: "the sums by the hour are those of the records",
-    of: "usage_hours",
-    contradictions: `
-      with summed as (
-        select account_id, date_trunc('hour', opened_at, 'UTC') as hour, model, key_id, endpoint, status, count(*) as calls,
-          sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
-          sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
-          sum(charge_micro) as charge_micro, count(*) filter (where cache_read_tokens > 0) as cache_reads
-        from usage where part = 0 group by 1, 2, 3, 4, 5, 6
-      ), kept as (
-        select * from usage_hours
-        where (calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
-          <> (0, 0, 0, 0, 0, 0, 0)
-      )
-      select null::text as account_id, account_id as sums_of, hour, model, key_id, endpoint, status,
-        k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
-      from summed s full join kept k using (account_id, hour, model, key_id, endpoint, status)
-      where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro,
-          s.cache_reads)
-        is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
-          k.charge_micro, k.cache_reads)`,
-  },
-  {
-    // Costs are no money of anybody's account. Records of before there were members are in no sum.
-    name: "the sums of profit are those of the records",
-    of: "profit_hours",
-    contradictions: `
-      with summed as (
-        select date_trunc('hour', opened_at, 'UTC') as hour, account_id, model, member, profit_kind(part, status) as kind,
-          count(*) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
-          sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro,
-          coalesce(sum(cost_micro), 0) as cost_micro,
-          sum(profit_estimated(status, input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, cost_micro))
-            as estimated_micro,
-          count(*) - count(cost_micro) as unknown,
-          count(*) filter (where profit_under(part, status, charge_micro + absorbed_micro, cost_micro) > 0) as under,
-          sum(profit_under(part, status, charge_micro + absorbed_micro, cost_micro)) as under_micro
-        from usage where member is not null group by 1, 2, 3, 4, 5
-      ), kept as (
-        select * from profit_hours
-        where (records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
-          <> (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-      )
-      select null::text as account_id, account_id as sums_of, hour, model, member, kind, k.records as kept_records,
-        s.records as recorded_records, k.charge_micro as kept_micro, s.charge_micro as recorded_micro,
-        k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
-      from summed s full join kept k using (hour, account_id, model, member, kind)
-      where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
-        is distinct from (k.records, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.absorbed_micro, k.cost_micro, k.estimated_micro, k.unknown, k.under,
-          k.under_micro)`,
-  },
+  ...claimsOfSums,
   {
     name: "a key has spent its charges, in all three calendars",
     of: "key_spend",

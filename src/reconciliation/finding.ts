@@ -1,3 +1,21 @@
+/** What must be true of the books, as a query for what contradicts it. */
+export interface Claim {
+  readonly name: string
+  /** The table whose rows are compared. */
+  readonly of:
+    | "balances"
+    | "transfers"
+    | "leases"
+    | "key_spend"
+    | "usage"
+    | "usage_hours"
+    | "profit_hours"
+    | "openings"
+    | "top_ups"
+  /** Yields `account_id` and whatever shows the contradiction. */
+  readonly contradictions: string
+}
+
 /** What holding one claim against what is there has come to. */
 export interface Finding {
   readonly claim: string
