@@ -155,9 +155,10 @@ export const callCanaries: readonly Canary[] = [
     name: "what a backend counted is taken once for each try",
     means: "A customer pays for the tries that failed, too.",
     file: "src/gateway/settle.ts",
-    find: 'const tokens = end.kind === "answered" ? end.tokens : undefined',
+    find: 'const tokens = end.kind === "answered" ? end.tokens : undefined\n  const charging',
     replace: `const found = end.kind === "answered" ? end.tokens : undefined
-  const tokens = found && { ...found, output: found.output * call.attempts }`,
+  const tokens = found && { ...found, output: found.output * call.attempts }
+  const charging`,
     reason: /counted|charge/,
   },
   {
@@ -191,8 +192,8 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "a hold under the worst case does not lower the answer's limit",
     means: "An answer costs more than is held for it, and the house pays the rest.",
-    find: "const answerLimit = affordableLimit(hold, quoted)",
-    replace: "const answerLimit = quoted.answerLimit",
+    find: "const answerLimit = affordableLimit(hold, this.#quoted)",
+    replace: "const answerLimit = this.#quoted.answerLimit",
     reason: /the house bears what was asked for within the limit/,
   },
   {
