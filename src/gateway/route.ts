@@ -11,6 +11,8 @@ import type { Candidate, Chain, Marker } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { retried } from "./retried.ts"
 import { type LoopedCall, toolLoop } from "./tool-loop.ts"
+import type { Exchange } from "../wire/exchange.ts"
+import type { ModelRequest } from "../language/request.ts"
 import type { Weighed } from "./weigh.ts"
 
 /** What routing needs of its call. */
@@ -64,7 +66,8 @@ function ask(call: RoutedCall, { offer, tries }: Candidate): Promise<End> {
   const { webSearch } = request
   const once = () => {
     const { seat, answerLimit } = call.admission
-    const turn = { request, offer, exchange: seat.exchange, answerLimit }
+    const { exchange } = seat
+    const turn = { request, offer, exchange, answerLimit: limitAt(exchange, request, answerLimit) }
     return webSearch === undefined || search === undefined
       ? attempt(call, turn)
       : toolLoop(call, { first: turn, webSearch, search })
@@ -85,6 +88,13 @@ function ask(call: RoutedCall, { offer, tries }: Candidate): Promise<End> {
   const again = () => tries.mayRepeat()
   return retried(once, call, tries.isAlone ? { failed } : { failed, moves, again }).then((end) => failures.told(end))
 }
+
+/** What is forwarded, and so charged at the most: another member's format may take no limit as small as the client's. */
+const limitAt = (
+  { leastAnswerTokens: least }: Pick<Exchange, "leastAnswerTokens">,
+  { maxOutputTokens: asked }: ModelRequest,
+  answerLimit: number,
+): number => (asked === undefined ? answerLimit : Math.min(answerLimit, Math.max(asked, least)))
 
 /** What members of one pool failed of. One that throttles, or finds the prompt too long, is told before one that is broken. */
 class Failures {

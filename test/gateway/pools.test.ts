@@ -220,6 +220,15 @@ test("what only some backends do is asked of those alone, and of nobody where no
   expect((await chat(unset)).status).toBe(200)
 })
 
+test("an answer is charged up to the limit that its own member was asked with", async () => {
+  // Responses take no limit under 16, which is held; a member that takes the client's counts to its price no more than that.
+  const model = await inOrder(at("a", { model: "m?input=10&counted=12" }), at("b", { format: "responses" }))
+  const response = await chat(model, { max_tokens: 2 })
+  expect(response.status).toBe(200)
+  const { charge_micro: charge, output_tokens: output } = await rowOf(response)
+  expect([charge, output]).toEqual([10n * 1_000n + 2n * 5_000n, 2n])
+})
+
 test("a request that no member's format can say fails as at the first", async () => {
   const model = await inOrder(at("a", { format: "responses" }), at("b", { format: "responses" }))
   const response = await chat(model, { stop: ["."] })
