@@ -101,11 +101,10 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
 
   /** Admits the call for the first model of its chain, and forwards it. */
   begin(): void {
-    const crashed = (error: unknown) => this.receive({ type: "crashed", error })
     handOn(
       () => this.admit(this.#parts.chain.first),
       (admitted) => this.#onAdmission(admitted),
-      crashed,
+      (error) => this.receive({ type: "crashed", error }),
     )
   }
 
@@ -117,9 +116,8 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.receive({ type: "timed-out", reason: "stopped" })
   }
 
-  admit({ offer, tries, leastAnswerTokens }: Candidate): Soon<Admission | Failure> {
-    const terms = { call: this, offer, tries, leastAnswerTokens }
-    return soon(admit(this.ports, terms), (admitted) => this.#readmitted(admitted))
+  admit(candidate: Candidate): Soon<Admission | Failure> {
+    return soon(admit(this.ports, { call: this, ...candidate }), (admitted) => this.#readmitted(admitted))
   }
 
   #readmitted(admitted: Admission | Failure): Admission | Failure {
