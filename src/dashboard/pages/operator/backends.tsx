@@ -128,7 +128,7 @@ function useColumns(onAct: (acting: Acting) => void): readonly Column<Row>[] {
       id: "member",
       head: heads.member,
       names: true,
-      cell: ({ member }) => <code className="operator-long">{member}</code>,
+      cell: ({ member }) => <code className="operator-member">{member}</code>,
     },
     {
       id: "state",
