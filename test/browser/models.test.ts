@@ -80,7 +80,7 @@ test("the calculator reckons as calls are charged", async () => {
   await drawer.getByLabel("Output tokens").fill("10")
   await drawer.getByLabel("Calls per day").fill("3")
   // 600 × 67,200 + 400 × 6,720 + 10 × 336,000 micro-rupiah
-  await drawer.getByText("Rp\u00A046.36", { exact: true }).waitFor()
+  await drawer.getByText("Rp\u00A046.37", { exact: true }).waitFor()
   await drawer.getByText("Rp\u00A0139.10", { exact: true }).waitFor()
   await visit.screenshot("models-calculator")
   await visit.expectAccessible()

@@ -2,31 +2,31 @@
 import { useMutation, type UseMutationOptions, type UseMutationResult } from "@tanstack/react-query"
 import { useCallback, useRef } from "react"
 
-/** What a success brings, such as the next dialog, has been drawn by then. */
+/** What a success brings, such as the next dialog, has been drawn by then. Milliseconds. */
 const DRAWN_MS = 100
 
 /**
  * A mutation that is carried out once for each press: a further one in the same turn, before the button could be drawn busy, or
- * while the work is under way, is the same press. After a failure it can be pressed again; after a success, when what follows
- * (`onSuccess`) has been done.
+ * while the work is under way, is the same press, and so is one with the same input right after a success.
  */
 export function useChange<Output, Input = void>(
   options: UseMutationOptions<Output, Error, Input> & { readonly mutationFn: (input: Input) => Promise<Output> },
 ): UseMutationResult<Output, Error, Input> {
   const isUnderWay = useRef(false)
+  const done = useRef<{ readonly input: string; readonly at: number }>(undefined)
   const mutation = useMutation<Output, Error, Input>({
     ...options,
-    onSettled: (_, error) => {
-      const waitMs = error === null ? DRAWN_MS : 0
-      setTimeout(() => {
-        isUnderWay.current = false
-      }, waitMs)
+    onSettled: (_, error, input) => {
+      isUnderWay.current = false
+      if (error === null) done.current = { input: written(input), at: performance.now() }
     },
   })
   const { mutate: send } = mutation
   const mutate = useCallback<typeof send>(
     (...press) => {
-      if (isUnderWay.current) return
+      const { input, at } = done.current ?? { input: undefined, at: -Infinity }
+      const isJustDone = performance.now() - at < DRAWN_MS && written(press[0]) === input
+      if (isUnderWay.current || isJustDone) return
       isUnderWay.current = true
       send(...press)
     },
@@ -34,3 +34,5 @@ export function useChange<Output, Input = void>(
   )
   return { ...mutation, mutate }
 }
+
+const written = (input: unknown): string => JSON.stringify(input) ?? ""
