@@ -54,10 +54,15 @@ export class Blockers {
       const found = await within(
         ANSWER_MS,
         connection.sql<Blocker[]>`
+          with recursive ahead(pid) as (
+            select unnest(pg_blocking_pids(${session}))
+            union
+            -- Whoever waits for the same row waits in a line, and only the first for the holder.
+            select next from ahead, unnest(pg_blocking_pids(ahead.pid)) next
+          )
           select pid, usename as user, application_name as application, client_addr::text as address, state,
             extract(epoch from now() - xact_start)::float8 as "transactionS"
-          from pg_stat_activity
-          where pid = any (pg_blocking_pids(${session})) and wait_event_type is distinct from 'Lock'`,
+          from pg_stat_activity join ahead using (pid) where wait_event_type is distinct from 'Lock'`,
       )
       const now = performance.now()
       for (const blocker of found) {
