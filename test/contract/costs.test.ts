@@ -24,7 +24,8 @@ async function setRate(rupiah: number, from: string): Promise<void> {
   await gateway.sql`
     insert into exchange_rates (currency, unit_micro, source, effective_at)
     values ('USD', ${rupiah * 1_000_000}, 'operator', ${from})`
-  await gateway.server.refreshCatalogue()
+  // With a new model the catalogue is read again, exchange rates too.
+  await gateway.model({ format: "chat" })
 }
 
 interface CostRow {
