@@ -11,6 +11,7 @@ import type { Sql } from "../../src/store/database.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
 import { Servers } from "../../src/store/servers.ts"
 import { onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
+import { eachLine } from "../lines.ts"
 
 export const PAYMENT_SECRET = "a secret of the tests"
 const root = join(import.meta.dir, "../..")
@@ -264,17 +265,6 @@ export class ChildGateway {
     const account = (await (await this.get("/account", customer)).json()) as { balance_micro: number }
     return account.balance_micro
   }
-}
-
-async function eachLine(stream: ReadableStream<Uint8Array>, hear: (line: string) => void): Promise<void> {
-  const decoder = new TextDecoder()
-  let text = ""
-  for await (const bytes of stream) {
-    const lines = (text + decoder.decode(bytes, { stream: true })).split("\n")
-    text = lines.pop() ?? ""
-    for (const line of lines) hear(line)
-  }
-  if (text !== "") hear(text)
 }
 
 /** A model of the simulator's provider, with rates that are easy to reckon with. */

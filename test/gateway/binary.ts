@@ -11,6 +11,7 @@ import type { Sql } from "../../src/store/database.ts"
 import { embeddedAddress, openEmbedded } from "../../src/store/embedded/open.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 import { directConnection, onPostgres, openTestDatabase, templateCopy } from "../store/harness.ts"
+import { eachLine } from "../lines.ts"
 
 /** Undefined where the gateway runs in the process of the test. */
 export const binary = Bun.env["LOKET_BINARY"] || undefined
@@ -149,15 +150,4 @@ function providersOf(backends: readonly Backend[]) {
     return { id, label: label || id, base_url: baseUrl, headers, keys: credentials, ...auth }
   })
   return { providers, keys }
-}
-
-async function eachLine(stream: ReadableStream<Uint8Array>, hear: (line: string) => void): Promise<void> {
-  const decoder = new TextDecoder()
-  let text = ""
-  for await (const bytes of stream) {
-    const lines = (text + decoder.decode(bytes, { stream: true })).split("\n")
-    text = lines.pop() ?? ""
-    for (const line of lines) hear(line)
-  }
-  if (text !== "") hear(text)
 }
