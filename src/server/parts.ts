@@ -88,7 +88,8 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue })
   const { accounts, keys } = openAccounts(config, database, gateway, (accountId) => {
     events.accountChanged(accountId)
-    tellAccountChanged(database, accountId)
+    // The embedded database has no other process to tell.
+    if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
   })
   const payments = openPayments(config, database, (accountId, topUpId) => {
     actors.accounts.freed(accountId)

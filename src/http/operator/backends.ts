@@ -116,9 +116,10 @@ export const backendsController = (deps: BackendsDeps) => {
             ...(body.state !== undefined && { state: body.state }),
             ...(body.weight !== undefined && { weight: body.weight }),
           }
-          const before = Object.fromEntries(
-            Object.keys(change).map((name) => [name, { state, weight }[name as "state"]]),
-          )
+          const before = {
+            ...(body.state !== undefined && { state }),
+            ...(body.weight !== undefined && { weight }),
+          }
           const { dry_run = false }: Static<typeof DryRun> = query
           if (!dry_run) {
             await members.change(member, change, operator.act)
