@@ -28,6 +28,31 @@ import costs from "./0036_costs.sql" with { type: "text" }
 import profitHours from "./0037_profit_hours.sql" with { type: "text" }
 import memberSettings from "./0038_member_settings.sql" with { type: "text" }
 import otherDebits from "./0040_other_debits.sql" with { type: "text" }
+import idempotencyKeys from "./0041_idempotency_keys.sql" with { type: "text" }
+import refusedCalls from "./0042_refused_calls.sql" with { type: "text" }
+import refunds from "./0043_refunds.sql" with { type: "text" }
+import documents from "./0044_documents.sql" with { type: "text" }
+import accountMails from "./0045_account_mails.sql" with { type: "text" }
+import secondFactors from "./0046_second_factors.sql" with { type: "text" }
+import operatorRoles from "./0047_operator_roles.sql" with { type: "text" }
+import agreements from "./0048_agreements.sql" with { type: "text" }
+import alerts from "./0049_alerts.sql" with { type: "text" }
+import announcements from "./0050_announcements.sql" with { type: "text" }
+import profitDays from "./0051_profit_days.sql" with { type: "text" }
+import mailsByExpiry from "./0052_mails_by_expiry.sql" with { type: "text" }
+import shownBalances from "./0053_shown_balances.sql" with { type: "text" }
+import passkeys from "./0054_passkeys.sql" with { type: "text" }
+import runs from "./0057_runs.sql" with { type: "text" }
+import usageOfRuns from "./0057_usage_of_runs.sql" with { type: "text" }
+import boundKeys from "./0058_bound_keys.sql" with { type: "text" }
+import accountEvents from "./0060_account_events.sql" with { type: "text" }
+import spendingAlerts from "./0061_spending_alerts.sql" with { type: "text" }
+import breakers from "./0062_breakers.sql" with { type: "text" }
+import childKeys from "./0063_child_keys.sql" with { type: "text" }
+import childrenOfKeys from "./0064_children_of_keys.sql" with { type: "text" }
+import members from "./0065_members.sql" with { type: "text" }
+import replayedRetries from "./0067_replayed_retries.sql" with { type: "text" }
+import historyOfLimits from "./0068_history_of_limits.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -72,4 +97,29 @@ export const migrations: readonly Migration[] = [
   { name: "0037_profit_hours.sql", sql: profitHours },
   { name: "0038_member_settings.sql", sql: memberSettings },
   { name: "0040_other_debits.sql", sql: otherDebits },
+  { name: "0041_idempotency_keys.sql", sql: idempotencyKeys },
+  { name: "0042_refused_calls.sql", sql: refusedCalls },
+  { name: "0043_refunds.sql", sql: refunds },
+  { name: "0044_documents.sql", sql: documents },
+  { name: "0045_account_mails.sql", sql: accountMails },
+  { name: "0046_second_factors.sql", sql: secondFactors },
+  { name: "0047_operator_roles.sql", sql: operatorRoles },
+  { name: "0048_agreements.sql", sql: agreements },
+  { name: "0049_alerts.sql", sql: alerts },
+  { name: "0050_announcements.sql", sql: announcements },
+  { name: "0051_profit_days.sql", sql: profitDays },
+  { name: "0052_mails_by_expiry.sql", sql: mailsByExpiry },
+  { name: "0053_shown_balances.sql", sql: shownBalances },
+  { name: "0054_passkeys.sql", sql: passkeys },
+  { name: "0057_runs.sql", sql: runs },
+  { name: "0057_usage_of_runs.sql", sql: usageOfRuns },
+  { name: "0058_bound_keys.sql", sql: boundKeys },
+  { name: "0060_account_events.sql", sql: accountEvents },
+  { name: "0061_spending_alerts.sql", sql: spendingAlerts },
+  { name: "0062_breakers.sql", sql: breakers },
+  { name: "0063_child_keys.sql", sql: childKeys },
+  { name: "0064_children_of_keys.sql", sql: childrenOfKeys },
+  { name: "0065_members.sql", sql: members },
+  { name: "0067_replayed_retries.sql", sql: replayedRetries },
+  { name: "0068_history_of_limits.sql", sql: historyOfLimits },
 ]
