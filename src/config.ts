@@ -2,18 +2,26 @@
  * The configuration: the only reader of the environment. Times in milliseconds, sizes in bytes. A wrong value is told
  * with the variable's name, what was found and what is allowed, and nothing starts (decisions §9).
  */
+import { availableParallelism } from "node:os"
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 
 const milliseconds = (fallback: number) => Type.Integer({ minimum: 1, maximum: 86_400_000, default: fallback })
 const port = Type.Integer({ minimum: 0, maximum: 65_535 })
 const text = Type.String({ minLength: 1 })
+/** The Indonesian tax office's number: its 15 digits as it writes them or bare, or the 16 of a newer one. */
+export const NPWP = String.raw`^(?:\d{15,16}|\d{2}\.\d{3}\.\d{3}\.\d-\d{3}\.\d{3})$`
 
 /** Variables that have a value when they are unset. */
 const settings = {
   HOST: Type.String({ minLength: 1, default: "127.0.0.1" }),
   PORT: Type.Integer({ minimum: 0, maximum: 65_535, default: 8_787 }),
   REUSE_PORT: Type.Boolean({ default: false }),
+  WORKERS: Type.String({
+    pattern: "^(auto|[1-9]|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-6])$",
+    description: "auto, or a whole number from 1 to 256",
+    default: "1",
+  }),
   LOG_LEVEL: Type.Union([Type.Literal("debug"), Type.Literal("info"), Type.Literal("warn"), Type.Literal("error")], {
     default: "info",
   }),
@@ -22,6 +30,7 @@ const settings = {
   EMBEDDED_SYNC: Type.Boolean({ default: true }),
   SIGN_UPS_PER_HOUR: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 60 }),
   SIGN_UPS_PER_DAY: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 300 }),
+  OPERATOR_SECOND_FACTOR: Type.Boolean({ default: true }),
   MAX_KEYS_PER_ACCOUNT: Type.Integer({ minimum: 1, maximum: 100_000, default: 200 }),
   MAX_BODY_BYTES: Type.Integer({ minimum: 1, maximum: 2 ** 31, default: 32 * 1024 * 1024 }),
   BODY_IDLE_TIMEOUT_MS: milliseconds(30_000),
@@ -40,8 +49,11 @@ const settings = {
   PAYMENT_SERVICE_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   PAYMENT_FEE_BPS: Type.Integer({ minimum: 0, maximum: 10_000, default: 0 }),
   PAYMENT_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
+  SELLER_PRICES_INCLUDE_VAT: Type.Boolean({ default: true }),
+  ADJUSTMENT_CONFIRM_RP: Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 5_000_000 }),
   RECONCILE_HOUR: Type.Integer({ minimum: 0, maximum: 23, default: 20 }),
   EXCHANGE_RATES_EVERY_MS: Type.Integer({ minimum: 60_000, maximum: 7 * 86_400_000, default: 21_600_000 }),
+  ERASE_DELETED_AFTER_DAYS: Type.Integer({ minimum: 0, maximum: 3_650, default: 30 }),
   RECONCILE_TOP_UP_DAYS: Type.Integer({ minimum: 0, maximum: 366, default: 7 }),
   MIDTRANS_BASE_URL: Type.String({
     pattern: "^https?://",
@@ -82,17 +94,26 @@ const options = {
   SEARCH_URL: Type.String({ pattern: "^https?://", description: "an address that begins with http:// or https://" }),
   CATALOGUE_FILE: text,
   PROVIDERS_FILE: text,
+  LEGAL_TEXTS_DIR: text,
   CLIENT_ADDRESS_HEADER: Type.String({
     pattern: "^[A-Za-z][A-Za-z0-9-]*$",
     description: "the name of a header, such as X-Forwarded-For",
   }),
   PAYMENT_SIMULATED_SECRET: Type.String(),
   MIDTRANS_SERVER_KEY: text,
+  SELLER_NAME: Type.String({ minLength: 1, maxLength: 200, description: "a name of at most 200 characters" }),
+  SELLER_ADDRESS: Type.String({ minLength: 1, maxLength: 500, description: "an address of at most 500 characters" }),
+  SELLER_NPWP: Type.String({ pattern: NPWP, description: "an NPWP of 15 or 16 digits, such as 01.234.567.8-901.000" }),
+  SELLER_VAT_BPS: Type.Integer({ minimum: 1, maximum: 10_000 }),
   SMTP_URL: Type.String({
     pattern: "^smtps?://[^/\\s]+",
     description: "an address that begins with smtp:// or smtps://",
   }),
   MAIL_FROM: text,
+  PUBLIC_URL: Type.String({
+    pattern: "^https?://[^/?#@\\s]+/?$",
+    description: "the address at which people reach the dashboard, such as https://loket.example, without a path",
+  }),
   EXCHANGE_RATES_FROM: Type.String({
     pattern: "^(https://[^\\s]+|/[^\\0]*)$",
     description: "an address that begins with https://, or the absolute path of a file",
@@ -139,10 +160,22 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   if (problems.length === 0 && values["SMTP_URL"] !== undefined && values["MAIL_FROM"] === undefined) {
     problems.push("MAIL_FROM is unset; SMTP_URL needs it, as in Loket <no-reply@example.com>")
   }
+  if (problems.length === 0 && values["SELLER_VAT_BPS"] !== undefined && values["SELLER_NPWP"] === undefined) {
+    problems.push("SELLER_NPWP is unset; SELLER_VAT_BPS needs it: only who is registered with the tax office takes VAT")
+  }
+  if (
+    problems.length === 0 &&
+    values["SELLER_NAME"] === undefined &&
+    (values["SELLER_ADDRESS"] ?? values["SELLER_NPWP"]) !== undefined
+  ) {
+    problems.push("SELLER_NAME is unset; SELLER_ADDRESS and SELLER_NPWP need it")
+  }
   const { MAX_BODY_BYTES: largest, BODY_MEMORY_BYTES: memory } = values
   if (typeof largest === "number" && typeof memory === "number" && memory < LEAST_BODY_MEMORY * largest) {
     problems.push(`BODY_MEMORY_BYTES is ${memory}; it must be at least 16/7 of MAX_BODY_BYTES, which is ${largest}`)
   }
+  if (problems.length === 0 && values["DATABASE_URL"] === undefined && workersOf(values as Pick<Config, "WORKERS">) > 1)
+    problems.push("WORKERS is over 1 and DATABASE_URL is unset; the embedded database admits one process")
   problems.push(...collectorProblems(values))
   if (problems.length > 0) return problems
   return { ...values, secret } as Config
@@ -206,6 +239,12 @@ function allowed(schema: TSchema): string {
   if (Array.isArray(schema.anyOf)) return schema.anyOf.map((choice: { const: string }) => choice.const).join(", ")
   return schema.description ?? "any text"
 }
+
+/** How many processes serve; `auto` is one for each core that this one may use. */
+export const workersOf = ({ WORKERS }: Pick<Config, "WORKERS">): number =>
+  WORKERS === "auto" ? Math.min(MOST_WORKERS, availableParallelism()) : Number(WORKERS)
+
+const MOST_WORKERS = 256
 
 /** Every variable that is read, but for those that other files name. */
 export const variableNames: readonly string[] = Object.keys({ ...settings, ...options })

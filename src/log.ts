@@ -80,18 +80,27 @@ export class Batches {
   }
 }
 
+export interface OutputLog {
+  readonly log: Log
+  /** Whole lines of another process, in their turn. */
+  readonly pass: (lines: string) => void
+  /** Resolves when whoever reads the log has taken all of it; before an exit of one's own. */
+  readonly drained: () => Promise<void>
+}
+
 /** A log on standard output. Nothing is lost when the process exits or dies of an error. */
-export function logToStandardOutput(least: Level): { readonly log: Log; readonly drained: () => Promise<void> } {
+export function logToStandardOutput(least: Level): OutputLog {
   let taken = Promise.resolve()
-  const batches = new Batches((text) => {
+  const pass = (text: string) => {
     const { promise, resolve } = Promise.withResolvers<void>()
     taken = promise
     process.stdout.write(text, () => resolve())
-  })
+  }
+  const batches = new Batches(pass)
   process.on("exit", () => batches.flush())
   return {
     log: createLog(least, batches.write),
-    /** Resolves when whoever reads the log has taken all of it; before an exit of one's own. */
+    pass,
     drained() {
       batches.flush()
       return taken

@@ -4,7 +4,7 @@
  */
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
-import { openPayments, type Payments } from "./payments/open.ts"
+import { besideGateways, openPayments, type Payments } from "./payments/open.ts"
 import { CLAIM_MS } from "./reconciliation/books.ts"
 import { Daily } from "./reconciliation/daily.ts"
 import { differencesIn } from "./reconciliation/finding.ts"
@@ -53,7 +53,7 @@ export async function reconcileBooks(
 ): Promise<0 | 1> {
   const { servers, database, close } = await openExisting(config)
   // Gateways hear of a credit by the database's own notice.
-  const payments = openPayments(config, database, () => {})
+  const payments = openPayments(config, database, besideGateways(database))
   const accounts = accountStore(database)
   const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
   const parts = reconcileParts({ config, servers, database, payments, freeze })

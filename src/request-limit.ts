@@ -2,6 +2,8 @@
  * Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
  * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
+import { ownCommand } from "./own-command.ts"
+
 const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
 const REQUESTS = "65535"
@@ -13,13 +15,9 @@ export function ensureRequestLimit(): void {
     }
     return
   }
-  const { execPath } = process
-  // In a compiled binary the second argument is the path inside it, which the new process adds by itself.
-  const compiled = process.argv[1]?.startsWith("/$bunfs/") === true
-  const rest = compiled ? process.argv.slice(2) : [...process.execArgv, ...process.argv.slice(1)]
   if (process.execve === undefined)
     throw new Error(`set ${VARIABLE}=${REQUESTS}; this platform cannot set it by itself`)
-  process.execve(execPath, [execPath, ...rest], { ...environment(), [VARIABLE]: REQUESTS })
+  process.execve(process.execPath, [...ownCommand()], { ...environment(), [VARIABLE]: REQUESTS })
 }
 
 const environment = (): Record<string, string> =>

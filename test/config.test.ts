@@ -13,6 +13,10 @@ describe(covers("9.environment"), () => {
     ["PORT", " 80", "a whole number from 0 to 65535"],
     ["PORT", "-1", "a whole number from 0 to 65535"],
     ["REUSE_PORT", "1", "true, false"],
+    ["WORKERS", "0", "auto, or a whole number from 1 to 256"],
+    ["WORKERS", "257", "auto, or a whole number from 1 to 256"],
+    ["WORKERS", "02", "auto, or a whole number from 1 to 256"],
+    ["WORKERS", "all", "auto, or a whole number from 1 to 256"],
     ["LOG_LEVEL", "loud", "debug, info, warn, error"],
     ["MAX_BODY_BYTES", "0", "a whole number from 1 to 2147483648"],
     ["MAX_BODY_BYTES", "32MiB", "a whole number from 1 to 2147483648"],
@@ -47,6 +51,13 @@ describe(covers("9.environment"), () => {
     expect(problems).toEqual([expect.stringContaining("MAIL_FROM is unset; SMTP_URL needs it")])
     expect(readConfig({ SMTP_URL: "smtp://mail.example", MAIL_FROM: "a@example.com" })).not.toBeArray()
   })
+  test("several workers need a database server", () => {
+    expect(readConfig({ WORKERS: "2" })).toEqual([
+      "WORKERS is over 1 and DATABASE_URL is unset; the embedded database admits one process",
+    ])
+    const DATABASE_URL = "postgres://db/loket"
+    for (const WORKERS of ["2", "256", "auto"]) expect(readConfig({ WORKERS, DATABASE_URL })).toMatchObject({ WORKERS })
+  })
   test("a password in an address is not told", () => {
     const problems = readConfig({ DATABASE_URL: "mysql://somebody:secret@db/loket" })
     expect(problems).toEqual([
@@ -77,6 +88,18 @@ describe(covers("9.environment"), () => {
       OTEL_EXPORTER_OTLP_HEADERS: list,
       OTEL_TRACES_SAMPLER_ARG: 0.01,
     })
+  })
+  test("who sells has a name where anything is said of it, and a tax number where there is VAT", () => {
+    const seller = { SELLER_NAME: "PT Satu", SELLER_NPWP: "01.234.567.8-901.000", SELLER_VAT_BPS: "1100" }
+    expect(readConfig(seller)).toMatchObject({ ...seller, SELLER_VAT_BPS: 1_100, SELLER_PRICES_INCLUDE_VAT: true })
+    expect(readConfig({ ...seller, SELLER_NPWP: "1234567890123456" })).not.toBeArray()
+    expect(readConfig({ ...seller, SELLER_NPWP: "" })).toEqual([expect.stringMatching(/^SELLER_NPWP is unset; /)])
+    expect(readConfig({ ...seller, SELLER_NAME: "" })).toEqual([expect.stringMatching(/^SELLER_NAME is unset; /)])
+    for (const npwp of ["12345678901234", "12345678901234567", "01.234.567.8.901.000"])
+      expect(readConfig({ ...seller, SELLER_NPWP: npwp })).toEqual([
+        expect.stringMatching(/^SELLER_NPWP is .* 15 or 16 digits/),
+      ])
+    expect(readConfig({ ...seller, SELLER_VAT_BPS: "10001" })).toEqual([expect.stringMatching(/^SELLER_VAT_BPS is /)])
   })
   test("a variable that is unset or empty has its default", () => {
     const unset = readConfig({})

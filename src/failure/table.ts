@@ -65,6 +65,19 @@ const failureTable = {
     message: "The model is not in the catalogue.",
     hint: "Model ids are case-sensitive; copy one from GET /models.",
   },
+  "run.unknown": {
+    condition: "The call's `X-Run-Id` names no run of its key, and no `X-Run-Budget-Rp` was sent to make one.",
+    status: 400,
+    ...requestFault,
+    message: "There is no run of this X-Run-Id, and no budget was sent to make it.",
+    hint: "Send X-Run-Budget-Rp with the first call of a run: whole rupiah, what all its calls may spend together.",
+  },
+  "run.budget_mismatch": {
+    condition: "The run was made with another budget than the `X-Run-Budget-Rp` that was sent.",
+    status: 400,
+    ...requestFault,
+    message: "The run was made with another budget.",
+  },
   "upstream.context_length_exceeded": {
     condition:
       "The prompt is longer than the model's `context_window`, by the gateway's estimate or by the backend's count.",
@@ -107,11 +120,42 @@ const failureTable = {
     ...requestFault,
     message: "The API key has been revoked.",
   },
+  "auth.api_key_expired": {
+    condition:
+      "The key's `expires_at` has come. The call still counts against the key's minute. Its owner may give it more time.",
+    status: 401,
+    ...requestFault,
+    message: "The API key has expired.",
+    hint: "The key's owner gives it more time in the dashboard, or makes another.",
+  },
   "auth.unauthorized": {
-    condition: "A dashboard endpoint without a valid session token; an API key does not open one.",
+    condition:
+      "A dashboard endpoint without a valid session token; an API key does not open one. Or a password, a code or a passkey was not accepted.",
     status: 401,
     ...requestFault,
     message: "The session token is missing or not valid.",
+  },
+  "auth.management_token": {
+    condition:
+      "A call with a management token (`mt-loket-…`), which makes no model calls: on `/v1/keys` it makes keys that do.",
+    status: 401,
+    ...requestFault,
+    message: "A management token makes no calls.",
+    hint: "Send an API key (sk-loket-…). A management token is for /v1/keys.",
+  },
+  "auth.management_token_required": {
+    condition: "`/v1/keys` with an API key or a session: it is for management tokens (`mt-loket-…`).",
+    status: 401,
+    ...requestFault,
+    message: "This needs a management token.",
+    hint: "The key's owner makes one in the dashboard, at the key whose children it is to make.",
+  },
+  "auth.management_token_invalid": {
+    condition: "`/v1/keys` without a management token, or with one that is not known or was revoked, or whose key was.",
+    status: 401,
+    ...requestFault,
+    message: "The management token is missing or not recognised.",
+    hint: "Send it as 'Authorization: Bearer <MANAGEMENT_TOKEN>'.",
   },
   "billing.insufficient_balance": {
     condition:
@@ -120,6 +164,22 @@ const failureTable = {
     ...requestFault,
     message: "The balance does not cover the estimated input and a minimal answer.",
     hint: "Top up the balance in the dashboard. Nothing was charged.",
+  },
+  "quota.run_limit_exceeded": {
+    condition:
+      "The run that the call's `X-Run-Id` names has ended, or what is left of its budget does not cover the estimated input and a minimal answer. Checked before anything is forwarded.",
+    status: 402,
+    ...requestFault,
+    message: "The run's budget is used up.",
+    hint: "Begin another run with an X-Run-Id and an X-Run-Budget-Rp of its own. Nothing was charged.",
+  },
+  "quota.runs_exceeded": {
+    condition:
+      "A run would be made, and the account has 2,000 that have not ended, or 20,000 in all; a run is removed 30 days after its end.",
+    status: 402,
+    ...requestFault,
+    message: "The account has as many runs as it may.",
+    hint: "Use one X-Run-Id for all calls of a run. Runs end by themselves. Nothing was charged.",
   },
   "auth.account_deleted": {
     condition: "The account that owns the key was deleted.",
@@ -134,12 +194,44 @@ const failureTable = {
     ...requestFault,
     message: "The account is frozen; contact the operator.",
   },
+  "auth.key_not_allowed": {
+    condition:
+      "The key may not do this. It is bound to other models, endpoints or networks, or to a largest rate that one of the model's four rates is above; or its owner has turned off asking for the balance with it, which a dry run would tell too.",
+    status: 403,
+    ...requestFault,
+    message: "This API key is not allowed to do this.",
+    hint: "The key's owner changes what it may do in the dashboard.",
+  },
   "auth.forbidden": {
     condition:
       "A dashboard endpoint was called by cookie from another origin, or an operator's endpoint by somebody who is none.",
     status: 403,
     ...requestFault,
     message: "Access is denied.",
+  },
+  "auth.role_required": {
+    condition:
+      "A member of an account calls a dashboard endpoint that the member's role in it does not allow; the message names the roles that do.",
+    status: 403,
+    ...requestFault,
+    message: "Your role in this account does not allow this.",
+    hint: "An owner of the account changes roles in the dashboard's settings.",
+  },
+  "auth.membership_ended": {
+    condition:
+      "The session looks at an account of which the person is no member any more, or which was deleted. `POST /auth/look-at` chooses another.",
+    status: 403,
+    ...requestFault,
+    message: "You are no member of this account any more.",
+    hint: "Look at another account with POST /auth/look-at.",
+  },
+  "auth.second_factor_required": {
+    condition:
+      "An operator's endpoint in a session in which no second factor was shown. Its settings set one up; then it is asked for at the sign-in.",
+    status: 403,
+    ...requestFault,
+    message: "Operators need a second factor.",
+    hint: "Set up two-step verification in the dashboard's settings, or sign in with it.",
   },
   "route.not_found": {
     condition: "There is nothing at this path; image generation and audio transcription are not served.",
@@ -167,6 +259,39 @@ const failureTable = {
     ...requestFault,
     message: "The method is not allowed at this path.",
   },
+  "auth.other_account": {
+    condition:
+      "A dashboard endpoint was called with an `X-Account-Id` that is not the account which the session looks at, such as from a page that was opened before another account was chosen.",
+    status: 409,
+    ...requestFault,
+    message: "The session looks at another account now.",
+    hint: "Reload the page, or choose the account with POST /auth/look-at.",
+  },
+  "idempotency.in_progress": {
+    condition:
+      "A request with this `Idempotency-Key` is being carried out. `Retry-After: 1`; send the same request again. A call is attached to the first instead, unless another process makes that, four read it already, or no memory is left to keep it.",
+    status: 409,
+    retryable: true,
+    message: "The request with this Idempotency-Key is being carried out.",
+    stream: "internal",
+    messagesType: "api_error",
+  },
+  "idempotency.finished": {
+    condition:
+      "The request with this `Idempotency-Key` was carried out within the last 24 hours, and its answer is not kept any more (of a call for ten minutes, of a change for five, by the process that gave it). Nothing was done or charged again; the message names what it made, or the call's request id, status, cost and tokens.",
+    status: 409,
+    ...requestFault,
+    message: "The request with this Idempotency-Key was carried out before.",
+    hint: "Look at what it made. The secret of an API key is shown once: rotate the key for another.",
+  },
+  "idempotency.mismatch": {
+    condition:
+      "This `Idempotency-Key` was sent within the last 24 hours with another method, path or body; of a call, with another body or to another endpoint.",
+    status: 409,
+    ...requestFault,
+    message: "This Idempotency-Key belongs to another request.",
+    hint: "Make a new key for each change, and send it again only with the very same request.",
+  },
   "request.too_large": {
     condition: "The body is larger than the gateway takes (32 MiB unless the operator says otherwise).",
     status: 413,
@@ -176,7 +301,7 @@ const failureTable = {
   },
   "rate_limit.rpm_exceeded": {
     condition:
-      "The key's requests per minute are used up. Refused calls are not counted. `Retry-After`: until this call would pass.",
+      "The key's requests per minute are used up, or the 60 dry runs that a key has in a minute (`X-Dry-Run`). Refused calls are not counted. `Retry-After`: until this call would pass.",
     ...throttled,
     message: "The key's limit of requests per minute is reached.",
   },
@@ -185,6 +310,23 @@ const failureTable = {
       "Too many accounts were made from the caller's network within an hour or a day. `Retry-After`: until the next may be made.",
     ...throttled,
     message: "Too many accounts were made from this network; try again later.",
+  },
+  "rate_limit.mail": {
+    condition:
+      "So many mails were asked for within an hour: to this address, by this account, from the caller's network, or of the whole gateway; or an account has sent 20 invitations within a day. `Retry-After`: until the next may be sent.",
+    ...throttled,
+    message: "Too many mails were asked for; try again later.",
+  },
+  "rate_limit.export": {
+    condition: "The account's data was exported five times within a day. `Retry-After`: until it may be again.",
+    ...throttled,
+    message: "The account's data was exported too often; try again later.",
+  },
+  "rate_limit.documents": {
+    condition:
+      "An account asked for 300 receipts and statements as PDF within an hour, or for more than four at once, or 64 of all accounts wait. `Retry-After`: until the next is made.",
+    ...throttled,
+    message: "Too many receipts and statements were asked for; try again later.",
   },
   "rate_limit.tpm_exceeded": {
     condition:
@@ -205,6 +347,16 @@ const failureTable = {
     condition: "The model's backend is throttling. Its `Retry-After` is passed on, at most 3600 seconds.",
     ...throttled,
     message: "The model's backend is throttling requests; retry shortly.",
+  },
+  "quota.key_paused": {
+    condition:
+      "The key is paused: it, or its account, was about to pass the ceiling that its owner has set for ten minutes. Calls under way go on.",
+    status: 403,
+    retryable: false,
+    message: "The API key is paused: spending within ten minutes reached the ceiling that its owner has set.",
+    hint: "The key's owner looks at what it was used for, and resumes it in the dashboard.",
+    stream: "rate_limited",
+    messagesType: "rate_limit_error",
   },
   "quota.key_limit_exceeded": {
     condition:

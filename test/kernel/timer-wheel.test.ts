@@ -90,6 +90,18 @@ describe("a timer wheel", () => {
     expect(ran).toEqual(["one"])
   })
 
+  test("runs what a deadline sets for the very tick that runs", () => {
+    const { clock, wheel } = wheelOf()
+    const ran: string[] = []
+    wheel.after(5_000, () => {
+      ran.push("one")
+      wheel.after(0, () => ran.push("at once"))
+    })
+    wheel.after(5_000, () => ran.push("two"))
+    clock.advance(5_200)
+    expect(ran.toSorted()).toEqual(["at once", "one", "two"])
+  })
+
   test("loses no deadline by another that throws", () => {
     const { clock, wheel } = wheelOf()
     const ran: string[] = []
