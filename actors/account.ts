@@ -35,6 +35,8 @@ export interface AccountView {
 export type AccountCommand =
   | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldReply> }
   | { readonly type: "settle"; readonly requestId: string; readonly actual: Micro; readonly reply: Reply<Charged> }
+  /** Less is needed than was held. */
+  | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
   | { readonly type: "release"; readonly requestId: string }
   /** Takes a charge back that could not be booked. */
   | { readonly type: "unsettle"; readonly charged: Charged }
@@ -62,6 +64,8 @@ export class Account implements Behaviour<AccountCommand> {
         return this.#onHold(command.terms, command.reply)
       case "settle":
         return command.reply({ ...this.#purse.settle(command.requestId, command.actual), purse: this.#purseId })
+      case "trim":
+        return this.#purse.trim(command.requestId, command.hold)
       case "release":
         return this.#purse.release(command.requestId)
       case "unsettle":

@@ -19,6 +19,20 @@ export interface Opening {
   /** Wall clock at admission; the spending periods that the charge counts in. */
   readonly openedAt: number
   readonly starts: PeriodStarts
+  /** Of a child's call: the key that pays as well. */
+  readonly parent?: PayingParent | undefined
+  /** The purses of breakers that pay as well. */
+  readonly breakers?: readonly string[] | undefined
+  /** The run that pays as well, and that the record names. */
+  readonly runId?: string | undefined
+}
+
+/** The parent of a call's key, and its spending periods that the charge counts in: they may be others than the child's. */
+export interface PayingParent {
+  readonly keyId: string
+  /** The id of its actor. */
+  readonly keyHash: string
+  readonly starts: PeriodStarts
 }
 
 /** Usage record status (gateway-api.md, "Usage record status"). */

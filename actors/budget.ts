@@ -1,5 +1,5 @@
 /**
- * A key's budget of one calendar period: this process's share of it, and what is known of the rest. Micro-rupiah. The limit
+ * A key's budget of one calendar period, or a run's budget: this process's share of it, and what is known of the rest. Micro-rupiah. The limit
  * is not here: the database grants no more than the limit leaves, so a changed one needs only new leasing.
  */
 import type { Clock } from "./kernel/clock.ts"
@@ -9,6 +9,7 @@ import { type Micro, minus, notNegative, plus, smaller } from "./money/micro.ts"
 import type { SpendingPeriod } from "./period.ts"
 
 export interface BudgetTerms {
+  /** Of a key; or of a run, with the period `total`. */
   readonly keyId: string
   readonly period: SpendingPeriod
   /** Milliseconds since the epoch. */

@@ -150,6 +150,12 @@ const BUDGET_WINDOW_MS = 10_000
 export class RetryBudget {
   readonly #calls = new Counts(BUDGET_WINDOW_MS)
   readonly #retries = new Counts(BUDGET_WINDOW_MS)
+  #refused = 0
+
+  /** How often there was none left. */
+  get refused(): number {
+    return this.#refused
+  }
 
   called(nowMs: number): void {
     this.#calls.add(nowMs)
@@ -157,7 +163,10 @@ export class RetryBudget {
 
   /** Whether one more may be sent again, which is then counted. */
   take(nowMs: number): boolean {
-    if (this.#retries.sum(nowMs) >= Math.max(LEAST_RETRIES, RETRIED_SHARE * this.#calls.sum(nowMs))) return false
+    if (this.#retries.sum(nowMs) >= Math.max(LEAST_RETRIES, RETRIED_SHARE * this.#calls.sum(nowMs))) {
+      this.#refused++
+      return false
+    }
     this.#retries.add(nowMs)
     return true
   }

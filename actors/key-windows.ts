@@ -15,6 +15,17 @@ export interface WindowViews {
   readonly tokens: WindowView | undefined
 }
 
+/** What a call has to wait for that a window has no room for; `retryAfterS` is undefined where no wait helps. */
+interface Wait {
+  readonly retryAfterS: number | undefined
+}
+
+/** Undefined where there is room, or no limit. */
+export interface WindowWaits {
+  readonly requests: Wait | undefined
+  readonly tokens: Wait | undefined
+}
+
 export class KeyWindows {
   #share: Share
   #limits: KeyLimits = { requestsPerMinute: undefined, tokensPerMinute: undefined }
@@ -53,8 +64,16 @@ export class KeyWindows {
     return { requests: this.#requests?.view(nowMs), tokens: this.#tokens?.view(nowMs) }
   }
 
+  /** For a call of so many tokens. */
+  waits(tokens: number, nowMs: number): WindowWaits {
+    return { requests: waitFor(this.#requests, 1, nowMs), tokens: waitFor(this.#tokens, tokens, nowMs) }
+  }
+
   #set(): void {
     this.#requests = limited(this.#requests, this.#limits.requestsPerMinute, this.#share)
     this.#tokens = limited(this.#tokens, this.#limits.tokensPerMinute, this.#share)
   }
 }
+
+const waitFor = (window: SlidingWindow | undefined, amount: number, nowMs: number): Wait | undefined =>
+  window === undefined || window.fits(amount, nowMs) ? undefined : { retryAfterS: window.waitS(amount, nowMs) }

@@ -7,29 +7,15 @@ import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
 import { KeyCalendar } from "./key-calendar.ts"
 import type { KeyRecord, LoadedKey } from "./key-record.ts"
-import { KeyWindows, type WindowViews } from "./key-windows.ts"
+import { type Counting, type CountReply, type KeyForecast, type KeyView, refusalOf } from "./key-count.ts"
+import { KeyWindows } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import type { PeriodStarts, SpendingPeriod } from "./period.ts"
+import { isWithin } from "./network.ts"
 import { Reads } from "./reads.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-
-/** The limits that a key has, as its rate headers tell them. */
-export interface KeyView extends WindowViews {
-  readonly budget:
-    | { readonly limit: Micro; readonly usage: Micro; readonly remaining: Micro; readonly period: SpendingPeriod }
-    | undefined
-}
-
-export type CountReply =
-  | { readonly kind: "unknown" }
-  | { readonly kind: "moved"; readonly to: string }
-  /** The secret was replaced, and its time is over. */
-  | { readonly kind: "ended" }
-  | { readonly kind: "requests-exceeded"; readonly retryAfterS: number; readonly view: KeyView }
-  | { readonly kind: "revoked" | "account-deleted" | "account-frozen"; readonly view: KeyView }
-  | { readonly kind: "active"; readonly record: KeyRecord }
 
 export type ReserveReply =
   /** `hold` is undefined for a key without a budget. */
@@ -58,8 +44,7 @@ export interface CallUsage {
 }
 
 export type KeyCommand =
-  /** A call has come, with the secret of this hash. One that is free of the request window is looked at, not counted. */
-  | { readonly type: "count"; readonly counted: boolean; readonly secret?: string; readonly reply: Reply<CountReply> }
+  | { readonly type: "count"; readonly call: Counting; readonly reply: Reply<CountReply> }
   | { readonly type: "reserve"; readonly reservation: Reservation; readonly reply: Reply<ReserveReply> }
   /** The account held less than the key did; the key needs no more. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
@@ -69,6 +54,8 @@ export type KeyCommand =
   /** Some of a charge, or all of it, that was not booked after all. */
   | { readonly type: "unsettle"; readonly charge: Micro; readonly starts: PeriodStarts }
   | { readonly type: "view"; readonly reply: Reply<KeyView> }
+  /** What would be said to a call of so many tokens now; nothing is counted or held. */
+  | { readonly type: "forecast"; readonly tokens: number; readonly reply: Reply<KeyForecast> }
   /** Of one budget's lease. */
   | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews }
   /** Of the current budget, if there is one. */
@@ -128,7 +115,7 @@ export class Key implements Behaviour<KeyCommand> {
   receive(command: KeyCommand): void {
     switch (command.type) {
       case "count":
-        return command.reply(this.#onCount(command.counted, command.secret))
+        return command.reply(this.#onCount(command.call))
       case "reserve":
         return this.#onReserve(command.reservation, command.reply)
       case "trim":
@@ -141,6 +128,8 @@ export class Key implements Behaviour<KeyCommand> {
         return this.#budgetOf(command.starts)?.unsettle(command.charge)
       case "view":
         return command.reply(this.#view())
+      case "forecast":
+        return command.reply(this.#forecast(command.tokens))
       case "budget":
         return command.budget.receive(command.news)
       case "lease":
@@ -159,21 +148,24 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   /** A call refused here is not counted; every other is, a revoked key's too (decisions §12.1). */
-  #onCount(counted: boolean, secret = ""): CountReply {
+  #onCount({ counted, secret, origin }: Counting): CountReply {
     const record = this.#record
     if (record === undefined) return { kind: "unknown" }
     if (record.movedTo !== undefined) return { kind: "moved", to: record.movedTo }
     // Whoever still has a secret that leaked must not use up the window of the one that took its place.
-    if (this.#clock.now() >= (record.secretEnds?.[secret] ?? Infinity)) return { kind: "ended" }
+    const endsAt = secret === undefined ? undefined : record.secretEnds?.[secret]
+    if (endsAt !== undefined && this.#clock.now() >= endsAt) return { kind: "ended", record }
+    // Nor may whoever has the key elsewhere than it is meant for.
+    const networks = record.binding?.networks
+    if (networks !== undefined && !isWithin(networks, origin.address)) return { kind: "elsewhere", record }
     const now = this.#clock.monotonic()
     const { requests } = this.#windows
     if (counted && requests !== undefined && !requests.fits(1, now)) {
-      return { kind: "requests-exceeded", retryAfterS: requests.waitS(1, now) ?? 1, view: this.#view() }
+      return { kind: "requests-exceeded", retryAfterS: requests.waitS(1, now) ?? 1, view: this.#view(), record }
     }
     if (counted) requests?.add(1, now)
-    if (record.revoked) return { kind: "revoked", view: this.#view() }
-    if (record.accountDeleted) return { kind: "account-deleted", view: this.#view() }
-    if (record.accountFrozen) return { kind: "account-frozen", view: this.#view() }
+    const refusal = refusalOf(record, this.#clock.now())
+    if (refusal !== undefined) return { kind: refusal, view: this.#view(), record }
     return { kind: "active", record }
   }
 
@@ -287,6 +279,16 @@ export class Key implements Behaviour<KeyCommand> {
     this.#calendar.follow(loaded.record)
     const budget = this.#currentBudget()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
+  }
+
+  #forecast(tokens: number): KeyForecast {
+    const now = this.#clock.monotonic()
+    const budget = this.#record?.budget
+    return {
+      view: this.#view(),
+      budgetEndsInS: budget && this.#calendar.endsInS(budget.period),
+      ...this.#windows.waits(tokens, now),
+    }
   }
 
   #view(): KeyView {

@@ -31,6 +31,8 @@ export type LeaseNews =
   | { readonly type: "freed" }
   /** A neighbour is short of `amount`. Of two that are short, the one that `yields` lets the other go first. */
   | { readonly type: "recalled"; readonly amount: Micro; readonly yields: boolean }
+  /** The terms of the whole are others: what is not held is given back, and asked for anew when it is needed. */
+  | { readonly type: "changed" }
   /** From now on only what is held is kept. */
   | { readonly type: "drain" }
   | { readonly type: "look"; readonly at: LookAt }

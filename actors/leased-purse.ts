@@ -143,6 +143,8 @@ export class LeasedPurse {
         return this.#onFreed()
       case "recalled":
         return this.#onRecalled(news.amount, news.yields)
+      case "changed":
+        return this.reconsider()
       case "drain":
         return this.drain(true)
       case "look":

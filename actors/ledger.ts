@@ -31,6 +31,7 @@ export {
   type Committed,
   type LedgerStore,
   type Opening,
+  type PayingParent,
   RowsLocked,
   type Settled,
   type Settlement,

@@ -44,6 +44,11 @@ export class Presence {
     return this.#seen.size
   }
 
+  /** How many there would be, had this one asked. */
+  countWith(accountId: string): number {
+    return this.count + (this.#seen.has(accountId) ? 0 : 1)
+  }
+
   /** In how many milliseconds the first of them may be gone. */
   get nextGoneMs(): number {
     const first = this.#seen.values().next().value

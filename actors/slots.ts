@@ -21,6 +21,11 @@ export interface SlotsView {
   readonly waiting: number
 }
 
+/** What one more call would meet now. */
+export interface SlotsForecast extends SlotsView {
+  readonly kind: "acquired" | "waits" | "full"
+}
+
 /** Whose call asks for a slot. */
 export interface SlotCaller {
   readonly requestId: string
@@ -43,6 +48,12 @@ export type SlotsCommand =
   /** Somebody may count as gone by now. */
   | { readonly type: "look" }
   | { readonly type: "view"; readonly reply: Reply<SlotsView> }
+  /** What a call would meet now; nothing is taken, and nobody counts as present for it. */
+  | {
+      readonly type: "forecast"
+      readonly caller: Omit<SlotCaller, "requestId">
+      readonly reply: Reply<SlotsForecast>
+    }
 
 interface Waiting extends SlotCaller {
   readonly reply: Reply<AcquireReply>
@@ -97,7 +108,9 @@ export class Slots implements Behaviour<SlotsCommand> {
         this.#looking = false
         return this.#serve()
       case "view":
-        return command.reply({ cap: this.#cap, taken: this.#taken.size, waiting: this.#waiting.size })
+        return command.reply(this.#view())
+      case "forecast":
+        return command.reply({ ...this.#view(), kind: this.#forecast(command.caller) })
       default:
         return unreachable(command)
     }
@@ -115,6 +128,17 @@ export class Slots implements Behaviour<SlotsCommand> {
     this.#wait(caller, waitMs, reply)
   }
 
+  #view(): SlotsView {
+    return { cap: this.#cap, taken: this.#taken.size, waiting: this.#waiting.size }
+  }
+
+  #forecast(caller: Omit<SlotCaller, "requestId">): SlotsForecast["kind"] {
+    if (this.#mayTake(caller.accountId, this.#presence.countWith(caller.accountId))) return "acquired"
+    const limit = QUEUE_FACTOR * this.#cap
+    if (this.#waiting.size < limit) return "waits"
+    return this.#waiting.size === limit && this.#turns.givesWay(caller) !== undefined ? "waits" : "full"
+  }
+
   #wait(caller: SlotCaller, waitMs: number, reply: Reply<AcquireReply>): void {
     const { requestId } = caller
     const timer = this.#clock.after(waitMs, () => this.#self({ type: "expire", requestId }))
@@ -127,11 +151,11 @@ export class Slots implements Behaviour<SlotsCommand> {
    * A slot is free, and if only the last quarter of them is, the account has fewer than its share: as many as each would have, were
    * they dealt out to all accounts that are present. One that is alone has them all.
    */
-  #mayTake(accountId: string): boolean {
+  #mayTake(accountId: string, present = this.#presence.count): boolean {
     const free = this.#cap - this.#taken.size
     if (free <= 0) return false
     if (free > Math.floor(this.#cap / KEPT_PART)) return true
-    const share = Math.max(1, Math.floor(this.#cap / this.#presence.count))
+    const share = Math.max(1, Math.floor(this.#cap / present))
     return this.#presence.held(accountId) < share
   }
 

@@ -27,6 +27,10 @@ export class SlidingWindow {
   readonly #seconds = new Float64Array(BUCKETS).fill(-Infinity)
   /** When the last call came that each bucket counts; one whose last is too long ago is empty. */
   readonly #lasts = new Float64Array(BUCKETS).fill(-Infinity)
+  /** What was last summed, and from when and until when it is right: a window is asked far more often than a bucket leaves it. */
+  #sum = 0
+  #summedAt = Infinity
+  #leavesAt = -Infinity
 
   constructor(limit: number, share: Share = whole) {
     this.limit = limit
@@ -51,12 +55,16 @@ export class SlidingWindow {
   add(amount: number, atMs: number): void {
     const second = Math.floor(atMs / 1_000)
     const index = second % BUCKETS
+    if (atMs < this.#summedAt) this.#leavesAt = -Infinity
     if (this.#seconds[index] !== second) {
       this.#seconds[index] = second
       this.#counts[index] = 0
+      this.#leavesAt = -Infinity
     }
     this.#lasts[index] = atMs
     this.#counts[index] = (this.#counts[index] ?? 0) + amount
+    this.#sum += amount
+    this.#leavesAt = Math.min(this.#leavesAt, atMs + WINDOW_MS)
   }
 
   /** Corrects what was added at `atMs`, if that second is still in the window. */
@@ -64,16 +72,27 @@ export class SlidingWindow {
     const second = Math.floor(atMs / 1_000)
     const index = second % BUCKETS
     if (this.#seconds[index] !== second) return
-    this.#counts[index] = Math.max(0, (this.#counts[index] ?? 0) + by)
+    const before = this.#counts[index] ?? 0
+    const after = Math.max(0, before + by)
+    this.#counts[index] = after
+    if ((this.#lasts[index] ?? -Infinity) > this.#summedAt - WINDOW_MS) this.#sum += after - before
   }
 
   used(nowMs: number): number {
-    const after = nowMs - WINDOW_MS
-    let sum = 0
+    if (nowMs < this.#summedAt || nowMs >= this.#leavesAt) this.#sumUp(nowMs)
+    return this.#sum
+  }
+
+  #sumUp(nowMs: number): void {
+    this.#sum = 0
+    this.#summedAt = nowMs
+    this.#leavesAt = Infinity
     for (let index = 0; index < BUCKETS; index++) {
-      if ((this.#lasts[index] ?? -Infinity) > after) sum += this.#counts[index] ?? 0
+      const last = this.#lasts[index] ?? -Infinity
+      if (last <= nowMs - WINDOW_MS) continue
+      this.#sum += this.#counts[index] ?? 0
+      this.#leavesAt = Math.min(this.#leavesAt, last + WINDOW_MS)
     }
-    return sum
   }
 
   remaining(nowMs: number): number {

@@ -7,6 +7,7 @@
  */
 import { Ask, type Outcome, type Pending, type Reply } from "./ask.ts"
 import type { Clock } from "./clock.ts"
+import { DenseSet } from "./dense-set.ts"
 import { Mailbox } from "./mailbox.ts"
 import type { Random } from "./random.ts"
 import type { Scheduler } from "./scheduler.ts"
@@ -77,7 +78,7 @@ export class Actor<Command> {
   readonly #options: ActorOptions<Command>
   readonly #mailbox = new Mailbox<Envelope<Command>>()
   /** Asks whose turn is over, and whose reply is still to come. */
-  readonly #unanswered = new Set<Pending>()
+  readonly #unanswered = new DenseSet<Pending>()
   readonly #stopWaiters: (() => void)[] = []
   #behaviour: Behaviour<Command> | undefined
   #state: State = "starting"
@@ -220,7 +221,7 @@ export class Actor<Command> {
   /** What was begun and not answered never will be: whoever could have answered it is gone. */
   #crash(cause: unknown): void {
     this.#behaviour = undefined
-    for (const ask of this.#unanswered) ask.end({ kind: "unknown", reason: "crashed" })
+    for (const ask of this.#unanswered.all()) ask.end({ kind: "unknown", reason: "crashed" })
     this.#runtime.crashed(this.name, cause)
     if (this.#options.supervise(cause) === "restart") this.#start()
     else this.#end({ kind: "refused", reason: "stopped" })
@@ -231,7 +232,7 @@ export class Actor<Command> {
     this.#stopping = true
     this.#behaviour = undefined
     for (let envelope = this.#take(); envelope !== undefined; envelope = this.#take()) envelope.ask?.end(waiting)
-    for (const ask of this.#unanswered) ask.end({ kind: "unknown", reason: "stopped" })
+    for (const ask of this.#unanswered.all()) ask.end({ kind: "unknown", reason: "stopped" })
     for (const resolve of this.#stopWaiters.splice(0)) resolve()
   }
 

@@ -3,6 +3,7 @@
  * crash or stop). What is certain is said as certain: an ask whose turn had not begun is refused, and never handled later.
  */
 import type { Clock, Timer } from "./clock.ts"
+import type { DenseSet, Placed } from "./dense-set.ts"
 
 export type Reply<T> = (value: T) => void
 
@@ -25,19 +26,20 @@ export type Refusal = "full" | "late" | "unavailable" | "stopped"
 export type Read<T, R> = (outcome: Outcome<T>) => R
 
 /** An ask to those who need not know what it is answered with. */
-export interface Pending {
+export interface Pending extends Placed {
   readonly ended: boolean
   end(outcome: Outcome<never>): void
   /** Its turn is over without a reply: from now on it is one of those that a crash would leave unanswered. */
-  leaveUnanswered(among: Set<Pending>): void
+  leaveUnanswered(among: DenseSet<Pending>): void
 }
 
 export class Ask<T, R> implements Pending {
+  place: number | undefined
   readonly #read: Read<T, R>
   #outcome: Outcome<T> | undefined
   #resolve: ((read: R) => void) | undefined
   #timer: Timer | undefined
-  #unanswered: Set<Pending> | undefined
+  #unanswered: DenseSet<Pending> | undefined
 
   readonly reply: Reply<T> = (value) => this.end({ kind: "ok", value })
 
@@ -62,7 +64,7 @@ export class Ask<T, R> implements Pending {
     return this.#read({ kind: "refused", reason })
   }
 
-  leaveUnanswered(among: Set<Pending>): void {
+  leaveUnanswered(among: DenseSet<Pending>): void {
     this.#unanswered = among
     among.add(this)
   }

@@ -2,6 +2,8 @@
  * Deadlines of seconds, in ticks: all that are due in one tick share one timer of the clock, so that a deadline which is
  * cancelled in time, as nearly every one is, costs no timer. None comes early; each comes within a tick. Milliseconds.
  */
+import { DenseSet, type Placed } from "./dense-set.ts"
+
 /** The part of a clock that it needs (clock.ts). */
 interface RunningClock {
   running(): number
@@ -13,12 +15,13 @@ interface Timer {
 }
 
 /** One that is waited for: in the set of those that are due with it until it runs or is cancelled. */
-class Deadline implements Timer {
+class Deadline implements Timer, Placed {
+  place: number | undefined
   readonly run: () => void
   readonly #wheel: TimerWheel
-  readonly #due: Set<Deadline>
+  readonly #due: DenseSet<Deadline>
 
-  constructor(wheel: TimerWheel, due: Set<Deadline>, run: () => void) {
+  constructor(wheel: TimerWheel, due: DenseSet<Deadline>, run: () => void) {
     this.run = run
     this.#wheel = wheel
     this.#due = due
@@ -33,7 +36,7 @@ export class TimerWheel {
   readonly #clock: RunningClock
   readonly #tickMs: number
   /** By the tick in which they are due. */
-  readonly #ticks = new Map<number, Set<Deadline>>()
+  readonly #ticks = new Map<number, DenseSet<Deadline>>()
   #waiting = 0
   /** The tick that the clock's timer is set for. */
   #next = Infinity
@@ -46,7 +49,7 @@ export class TimerWheel {
 
   after(delayMs: number, run: () => void): Timer {
     const tick = Math.ceil((this.#clock.running() + delayMs) / this.#tickMs)
-    const due = this.#ticks.get(tick) ?? new Set()
+    const due = this.#ticks.get(tick) ?? new DenseSet()
     if (due.size === 0) this.#ticks.set(tick, due)
     const deadline = new Deadline(this, due, run)
     due.add(deadline)
@@ -87,12 +90,15 @@ export class TimerWheel {
   }
 
   #run(tick: number): void {
-    const due = this.#ticks.get(tick) ?? new Set()
-    for (const deadline of due) {
-      due.delete(deadline)
+    const due = this.#ticks.get(tick)
+    if (due === undefined) return
+    for (const deadline of due.all()) {
+      // One that ran before it may have cancelled it.
+      if (!due.delete(deadline)) continue
       this.#waiting--
       deadline.run()
     }
-    this.#ticks.delete(tick)
+    // One that ran may have set another one for this very tick: the next turn has it.
+    if (due.size === 0) this.#ticks.delete(tick)
   }
 }

@@ -1,0 +1,201 @@
+/**
+ * A run: calls of one key that together spend at most a budget, until the run ends. Its budget is leased like a key's
+ * (budget.ts), so that it is exact across processes. Money in micro-rupiah, times in milliseconds since the epoch.
+ *
+ * The actor exists for an unknown run too, for as long as somebody asks for it. Whatever was found of a run stays true: its
+ * budget and its end do not change.
+ */
+import { Budget, type BudgetPorts } from "./budget.ts"
+import type { Behaviour, Reply } from "./kernel/actor.ts"
+import type { LeaseNews } from "./lease.ts"
+import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
+import { unreachable } from "./unreachable.ts"
+import type { HoldOutcome, HoldTerms } from "./waiting-holds.ts"
+
+/** A run as it is in durable state. */
+export interface RunRecord {
+  readonly runId: string
+  readonly accountId: string
+  readonly keyId: string
+  /** As its key's calls name it. */
+  readonly name: string
+  readonly budget: Micro
+  readonly endsAt: number
+  /** What had been spent of it when this was read. */
+  readonly spent: Micro
+}
+
+/** What a call says of its run; without a budget the run must be there. */
+export interface RunAsked extends Omit<RunRecord, "budget" | "endsAt" | "spent"> {
+  readonly budget: Micro | undefined
+}
+
+export type EnterReply =
+  | { readonly kind: "entered" }
+  /** No such run, and no budget to make it with. */
+  | { readonly kind: "unknown" }
+  /** It was made with this budget, and another one was sent. */
+  | { readonly kind: "other-budget"; readonly budget: Micro }
+  | { readonly kind: "ended" }
+  /** The account has as many runs as it may. */
+  | { readonly kind: "too-many" }
+  /** Whether there is such a run could not be found out. */
+  | { readonly kind: "unavailable" }
+
+export interface RunView {
+  readonly budget: Micro
+  /** Settled and held: here, and elsewhere as far as is known. */
+  readonly usage: Micro
+  readonly remaining: Micro
+  readonly held: Micro
+  readonly endsAt: number
+}
+
+export type Found = RunRecord | "unknown" | "too-many"
+
+export type RunCommand =
+  /** A call wants to be one of the run's. */
+  | { readonly type: "enter"; readonly asked: RunAsked; readonly reply: Reply<EnterReply> }
+  | { readonly type: "found"; readonly found: Found }
+  | { readonly type: "not-found-out" }
+  | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldOutcome> }
+  /** The account held less than the run did. */
+  | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
+  /** Answers with what the run pays of what the call costs. */
+  | { readonly type: "settle"; readonly requestId: string; readonly actual: Micro; readonly reply: Reply<Micro> }
+  | { readonly type: "release"; readonly requestId: string }
+  /** Some of a charge, or all of it, that was not booked after all. */
+  | { readonly type: "unsettle"; readonly charge: Micro }
+  | { readonly type: "lease"; readonly news: LeaseNews }
+  /** Undefined of a run that is not known. */
+  | { readonly type: "view"; readonly reply: Reply<RunView | undefined> }
+
+export interface RunPorts extends Omit<BudgetPorts, "self"> {
+  readonly self: (command: RunCommand) => void
+  /** Begins to find the run, or to make it where there is none and a budget is given: comes back as `found` or `not-found-out`. */
+  readonly find: (asked: RunAsked) => void
+}
+
+interface Entering {
+  readonly asked: RunAsked
+  readonly reply: Reply<EnterReply>
+}
+
+/** How many calls may wait to hear whether there is such a run. */
+const MOST_WAITING = 1_000
+
+export class Run implements Behaviour<RunCommand> {
+  readonly #ports: RunPorts
+  readonly #held = new Set<string>()
+  #run: { readonly record: RunRecord; readonly budget: Budget } | undefined
+  /** In the order in which they came; it is looked for what the first one asks. */
+  #entering: Entering[] = []
+  #draining = false
+
+  constructor(ports: RunPorts, record: RunRecord | undefined) {
+    this.#ports = ports
+    if (record !== undefined) this.#load(record)
+  }
+
+  idle(): boolean {
+    return this.#entering.length === 0 && this.#held.size === 0 && this.#run?.budget.purse.isIdle !== false
+  }
+
+  receive(command: RunCommand): void {
+    switch (command.type) {
+      case "enter":
+        return this.#onEnter(command)
+      case "found":
+        return this.#onFound(command.found)
+      case "not-found-out":
+        for (const { reply } of this.#entering.splice(0)) reply({ kind: "unavailable" })
+        return
+      case "hold":
+        return this.#onHold(command.terms, command.reply)
+      case "trim":
+        return this.#run?.budget.purse.trim(command.requestId, command.hold)
+      case "settle":
+        return this.#onSettle(command.requestId, command.actual, command.reply)
+      case "release":
+        this.#held.delete(command.requestId)
+        return this.#run?.budget.purse.release(command.requestId)
+      case "unsettle":
+        return this.#run?.budget.unsettle(command.charge)
+      case "lease":
+        if (command.news.type === "drain") this.#draining = true
+        return this.#run?.budget.receive(command.news)
+      case "view":
+        return command.reply(this.#view())
+      default:
+        return unreachable(command)
+    }
+  }
+
+  #load(record: RunRecord): void {
+    const { driverOf, clock } = this.#ports
+    const budget = new Budget(
+      { clock, driverOf, self: (_, news) => this.#ports.self({ type: "lease", news }) },
+      { keyId: record.runId, period: "total", start: 0, spent: record.spent },
+    )
+    budget.purse.drain(this.#draining)
+    this.#run = { record, budget }
+  }
+
+  #onEnter(entering: Entering): void {
+    const { asked, reply } = entering
+    if (this.#run !== undefined) return reply(this.#judge(this.#run.record, asked))
+    if (this.#entering.length >= MOST_WAITING) return reply({ kind: "unavailable" })
+    this.#entering.push(entering)
+    if (this.#entering.length === 1) this.#ports.find(asked)
+  }
+
+  /** What there is not for one call may be made for the next one, which says a budget. */
+  #onFound(found: Found): void {
+    if (typeof found === "object") {
+      if (this.#run === undefined) this.#load(found)
+      for (const { asked, reply } of this.#entering.splice(0)) reply(this.#judge(found, asked))
+      return
+    }
+    this.#entering.shift()?.reply({ kind: found })
+    const next = this.#entering[0]
+    if (next !== undefined) this.#ports.find(next.asked)
+  }
+
+  #judge(record: RunRecord, asked: RunAsked): EnterReply {
+    if (asked.budget !== undefined && asked.budget !== record.budget) {
+      return { kind: "other-budget", budget: record.budget }
+    }
+    return { kind: this.#ports.clock.now() >= record.endsAt ? "ended" : "entered" }
+  }
+
+  /** A call that has entered may be held for when the run has ended meanwhile: it began in time. */
+  #onHold(terms: HoldTerms, reply: Reply<HoldOutcome>): void {
+    const { requestId } = terms
+    if (this.#run === undefined) return reply("unavailable")
+    this.#held.add(requestId)
+    this.#run.budget.purse.hold(terms, (outcome) => {
+      if (typeof outcome === "string") this.#held.delete(requestId)
+      reply(outcome)
+    })
+  }
+
+  /** No more than the hold and what is left of the budget. */
+  #onSettle(requestId: string, actual: Micro, reply: Reply<Micro>): void {
+    const purse = this.#run?.budget.purse
+    // It was there when the call was admitted, and is not removed for weeks after its end.
+    if (purse === undefined) return reply(zero)
+    if (this.#held.delete(requestId) || actual === zero) return reply(purse.settle(requestId, actual).charge)
+    // Who held for it crashed. It may cost what is left; where that cannot be found out nobody answers.
+    purse.hold({ requestId, least: zero, target: actual }, (outcome) => {
+      if (outcome !== "unavailable") reply(purse.settle(requestId, actual).charge)
+    })
+  }
+
+  #view(): RunView | undefined {
+    if (this.#run === undefined) return undefined
+    const { record, budget } = this.#run
+    const { usage } = budget
+    const { budget: limit, endsAt } = record
+    return { budget: limit, usage, remaining: notNegative(minus(limit, usage)), held: budget.purse.held, endsAt }
+  }
+}
