@@ -4,14 +4,14 @@
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { PdfMeasure } from "./measure.ts"
-import type { FromWorker, ToWorker } from "./worker.ts"
+import type { FromWorker, MeasuredFile } from "./worker.ts"
 
 /** `endless`: it took longer than any honest file. Undefined: it could not be read, or not in time. */
 export type PdfReading = PdfMeasure | "endless" | undefined
 
 export interface PdfReader {
   /** `base64` is the file. Files of one `owner` wait for each other; whoever sent an endless one has none read for a minute. */
-  read(base64: ToWorker, owner: string): Promise<PdfReading>
+  read(base64: MeasuredFile, owner: string): Promise<PdfReading>
 }
 
 /** Honest files of 20 MB take 50 ms. */
@@ -27,7 +27,7 @@ const MOST_WAITING = 1_024
 const MOST_WAITING_OF_ONE = 128
 
 interface Job {
-  readonly base64: ToWorker
+  readonly base64: MeasuredFile
   readonly answer: (reading: PdfReading) => void
 }
 
@@ -36,7 +36,7 @@ interface Job {
  * its path below src/ (build.ts).
  */
 const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
-const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.meta.url)
+export const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.meta.url)
 
 export class PdfWorker implements PdfReader, Disposable {
   readonly #clock: Clock
@@ -51,7 +51,7 @@ export class PdfWorker implements PdfReader, Disposable {
     this.#clock = clock
   }
 
-  read(base64: ToWorker, owner: string): Promise<PdfReading> {
+  read(base64: MeasuredFile, owner: string): Promise<PdfReading> {
     const jobs = this.#waiting.get(owner) ?? []
     const barred = (this.#barred.get(owner) ?? -Infinity) > this.#clock.monotonic()
     if (barred || this.#count >= MOST_WAITING || jobs.length >= MOST_WAITING_OF_ONE) return Promise.resolve(undefined)
@@ -120,7 +120,7 @@ export class PdfWorker implements PdfReader, Disposable {
     for (const job of jobs) job.answer(undefined)
   }
 
-  #measure(base64: ToWorker): Promise<PdfReading> {
+  #measure(base64: MeasuredFile): Promise<PdfReading> {
     const worker = (this.#worker ??= new Worker(workerUrl))
     return new Promise((resolve) => {
       const waiting = new AbortController()

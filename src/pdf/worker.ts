@@ -1,9 +1,15 @@
-/** Measures one PDF at a time, in a thread of its own, which is ended when one takes too long. */
+/** Measures one PDF at a time, or draws one paper, in a thread of its own, which is ended when one takes too long. */
 import { measurePdf, type PdfMeasure } from "./measure.ts"
+import { drawPaper, type Paper } from "./paper.ts"
 
 /** Base64. */
-export type ToWorker = string | Blob
+export type MeasuredFile = string | Blob
+export type ToWorker = MeasuredFile | { readonly paper: Paper }
 export type FromWorker = PdfMeasure | undefined
+/** The file, or why there is none. */
+export interface Drawn {
+  readonly drawn: Uint8Array | string
+}
 
 declare const self: Worker
 
@@ -11,7 +17,7 @@ declare const self: Worker
 const KEPT = 1_000
 const known = new Map<string, PdfMeasure | undefined>()
 
-async function measure(sent: ToWorker): Promise<void> {
+async function measure(sent: MeasuredFile): Promise<void> {
   const base64 = typeof sent === "string" ? sent : await sent.text()
   const name = new Bun.CryptoHasher("sha256").update(base64).digest("base64")
   if (!known.has(name)) known.set(name, await measurePdf(Buffer.from(base64, "base64")))
@@ -20,4 +26,12 @@ async function measure(sent: ToWorker): Promise<void> {
   self.postMessage(known.get(name), [])
 }
 
-self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => void measure(data))
+async function draw(paper: Paper): Promise<void> {
+  const drawn = await drawPaper(paper).catch(String)
+  self.postMessage({ drawn } satisfies Drawn, [])
+}
+
+self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
+  if (typeof data === "object" && "paper" in data) void draw(data.paper)
+  else void measure(data)
+})
