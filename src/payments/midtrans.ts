@@ -1,5 +1,6 @@
 /**
- * QRIS through Midtrans' Core API (docs.midtrans.com: "QRIS", "HTTP(S) Notification / Webhooks", "GET Status API").
+ * QRIS through Midtrans' Core API (docs.midtrans.com: "QRIS", "HTTP(S) Notification / Webhooks", "GET Status API", "Refund
+ * Transactions").
  * A notification is verified in two steps: its SHA-512 signature, and then the transaction's status as the provider itself
  * gives it, because the signature covers neither the transaction status nor the currency.
  *
@@ -10,7 +11,14 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { Failure } from "../failure/failure.ts"
 import { parseBody } from "../wire/body.ts"
-import { type Charge, type PaymentNotice, type PaymentProvider, sameSignature } from "./provider.ts"
+import {
+  type Charge,
+  type PaymentNotice,
+  type PaymentProvider,
+  type ProviderRefund,
+  sameSignature,
+  type ToldReversal,
+} from "./provider.ts"
 
 export interface MidtransTerms {
   /** Unset or empty: no charge is made and no notification accepted. */
@@ -45,8 +53,28 @@ const Status = Type.Object({
   transaction_status: Type.String(),
   gross_amount: Type.String(),
   currency: Type.String(),
+  /** All that went back so far. */
+  refund_amount: Type.Optional(Type.String()),
+  refunds: Type.Optional(
+    Type.Array(
+      Type.Object({
+        refund_chargeback_id: Type.Union([Type.Integer(), Type.String({ minLength: 1, maxLength: 100 })]),
+        refund_amount: Type.String(),
+        refund_key: Type.Optional(Type.String()),
+        reason: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      }),
+      { maxItems: 1_000 },
+    ),
+  ),
 })
 const status = TypeCompiler.Compile(Status)
+const Answered = TypeCompiler.Compile(
+  Type.Object({
+    status_code: Type.String(),
+    status_message: Type.Optional(Type.String()),
+    refund_chargeback_id: Type.Optional(Type.Union([Type.Integer(), Type.String()])),
+  }),
+)
 /** Midtrans knows no such order: it answers so under HTTP 200 and 404 alike. */
 const unknownOrder = TypeCompiler.Compile(Type.Object({ status_code: Type.Literal("404") }))
 
@@ -105,26 +133,102 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
       if (unknownOrder.Check(now)) return { kind: "unpaid", status: "unknown" }
       return status.Check(now) ? judge(now, topUpId, now.gross_amount) : unavailable()
     },
+
+    async refund(refund) {
+      if (!serverKey) return unconfigured()
+      if (!ORDER_ID.test(refund.topUpId)) return new Failure("resource.not_found")
+      // What an earlier attempt, or an earlier process, has asked for is looked for first, and again after a refusal.
+      const known = async () => {
+        const now = await call(`/v2/${refund.topUpId}/status`, { method: "GET" })
+        if (!status.Check(now)) return unavailable()
+        const made = now.refunds?.find(({ refund_key: key }) => key === refund.id)
+        return made && ({ kind: "paid-out", reference: String(made.refund_chargeback_id) } as const)
+      }
+      const before = await known()
+      if (before !== undefined) return before
+      const answer = await call(`/v2/${refund.topUpId}/refund`, {
+        method: "POST",
+        body: JSON.stringify(refundBody(refund)),
+      })
+      if (!Answered.Check(answer)) return unavailable()
+      if (/^20[01]$/.test(answer.status_code)) {
+        return { kind: "paid-out", reference: String(answer.refund_chargeback_id ?? refund.id) }
+      }
+      // 4xx is its no; 408 and 429 are none, and 5xx says nothing.
+      if (!/^4(?!08|29)\d\d$/.test(answer.status_code)) return unavailable()
+      return (await known()) ?? { kind: "refused", why: `${answer.status_code} ${answer.status_message ?? ""}`.trim() }
+    },
   }
 }
 
 /** Compares what Midtrans has of an order with its notification, or with what the gateway asked for. */
 function judge(now: Static<typeof Status>, orderId: string, noticeAmount: string): PaymentNotice {
-  if (now.transaction_status !== "settlement" || now.status_code !== "200") {
+  const back = BACK.get(now.transaction_status)
+  if ((now.transaction_status !== "settlement" && back === undefined) || now.status_code !== "200") {
     return { kind: "unpaid", status: now.transaction_status }
   }
-  const amount = AMOUNT.exec(now.gross_amount)?.[1]
+  const amount = rupiah(now.gross_amount)
+  const reversals = back && reversalsOf(now, back)
   if (
     now.order_id !== orderId ||
     now.currency !== "IDR" ||
     amount === undefined ||
-    amount !== AMOUNT.exec(noticeAmount)?.[1]
+    amount !== rupiah(noticeAmount) ||
+    (back !== undefined && reversals === undefined)
   ) {
     const paid = `${now.order_id}: ${now.gross_amount} ${now.currency}`
     return { kind: "mismatched", topUpId: orderId, reference: orderId, paid }
   }
-  return { kind: "paid", topUpId: orderId, reference: orderId, amountRp: BigInt(amount) }
+  const payment = { topUpId: orderId, reference: orderId, amountRp: amount }
+  return reversals === undefined ? { kind: "paid", ...payment } : { kind: "reversed", ...payment, ...reversals }
 }
+
+/** Statuses of an order of which something went back. Each status is of the order, and so of its latest reversal. */
+const BACK: ReadonlyMap<string, { readonly kind: ToldReversal["kind"]; readonly whole: boolean }> = new Map([
+  ["refund", { kind: "provider_refund", whole: true }],
+  ["partial_refund", { kind: "provider_refund", whole: false }],
+  ["chargeback", { kind: "chargeback", whole: true }],
+  ["partial_chargeback", { kind: "chargeback", whole: false }],
+])
+
+/**
+ * What went back, by its list, and all of it. Of a chargeback the list may be missing: then it is one reversal, named by
+ * what went back so far. Undefined where an amount cannot be read.
+ */
+function reversalsOf(
+  now: Static<typeof Status>,
+  { kind, whole }: { readonly kind: ToldReversal["kind"]; readonly whole: boolean },
+) {
+  const listed = (now.refunds ?? []).map(({ refund_chargeback_id: id, refund_amount, refund_key, reason }) => ({
+    reference: String(id),
+    refundId: refund_key,
+    amountRp: rupiah(refund_amount),
+    reason: reason ?? "",
+    kind,
+  }))
+  const told = now.refund_amount === undefined ? undefined : rupiah(now.refund_amount)
+  const sum = listed.reduce((all, { amountRp }) => all + (amountRp ?? 0n), 0n)
+  const backRp = told ?? (sum > 0n ? sum : whole ? rupiah(now.gross_amount) : undefined)
+  if (backRp === undefined || (told === undefined && now.refund_amount !== undefined)) return undefined
+  const reversals = listed.flatMap((each) => (each.amountRp === undefined ? [] : { ...each, amountRp: each.amountRp }))
+  if (reversals.length < listed.length) return undefined
+  const rest = backRp - sum
+  if (rest > 0n) {
+    reversals.push({ reference: `upto-${backRp}`, refundId: undefined, amountRp: rest, reason: "", kind })
+  }
+  return { backRp, reversals }
+}
+
+function rupiah(amount: string): bigint | undefined {
+  const whole = AMOUNT.exec(amount)?.[1]
+  return whole === undefined ? undefined : BigInt(whole)
+}
+
+const refundBody = ({ id, amountRp, reason }: ProviderRefund) => ({
+  refund_key: id,
+  amount: Number(amountRp),
+  reason: reason.slice(0, 255),
+})
 
 const chargeBody = ({ topUpId, amountRp, validMinutes }: Charge) => ({
   payment_type: "qris",

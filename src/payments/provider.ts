@@ -18,7 +18,22 @@ export interface PaymentProvider {
   readonly payPath?: (topUpId: string) => string
   /** Asks whether a charge was paid. A provider without it can only tell by itself. */
   readonly readStatus?: (topUpId: string) => Promise<PaymentNotice | Failure>
+  /** Pays back a part of what was paid, once for each refund's id, however often it is asked. A Failure: nobody knows whether it did. */
+  readonly refund?: (refund: ProviderRefund) => Promise<ProviderRefunded | Failure>
 }
+
+export interface ProviderRefund {
+  readonly id: string
+  readonly topUpId: string
+  /** Whole rupiah. */
+  readonly amountRp: bigint
+  readonly reason: string
+}
+
+/** The provider's name for what it paid back, or why it will not. */
+export type ProviderRefunded =
+  | { readonly kind: "paid-out"; readonly reference: string }
+  | { readonly kind: "refused"; readonly why: string }
 
 export interface Charge {
   readonly topUpId: string
@@ -40,6 +55,17 @@ export type PaymentNotice =
       readonly reference: string
       readonly amountRp: bigint
     }
+  /** It was paid, and some or all of it went back. */
+  | {
+      readonly kind: "reversed"
+      readonly topUpId: string
+      readonly reference: string
+      /** What was paid at first. */
+      readonly amountRp: bigint
+      /** All that went back so far; undefined where the provider tells of each reversal alone. */
+      readonly backRp: bigint | undefined
+      readonly reversals: readonly ToldReversal[]
+    }
   /** Money came, but the notification does not match what the provider has: another order, amount or currency. */
   | { readonly kind: "mismatched"; readonly topUpId: string; readonly reference: string; readonly paid: string }
   /** Genuine, but not about money that came: a QR code that was made, or that expired unpaid. */
@@ -48,6 +74,17 @@ export type PaymentNotice =
       /** What the provider calls it; `unknown` for a charge that it does not know. */
       readonly status: string
     }
+
+/** One reversal, as the provider tells it. */
+export interface ToldReversal {
+  /** The provider's name for it. */
+  readonly reference: string
+  /** The refund's id, where the gateway asked for it. */
+  readonly refundId: string | undefined
+  readonly kind: "provider_refund" | "chargeback"
+  readonly amountRp: bigint
+  readonly reason: string
+}
 
 /** Total of a top-up, always whole rupiah, because the fees are rounded up to them. */
 export const wholeRupiah = (total: Micro): bigint => total / 1_000_000n

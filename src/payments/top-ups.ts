@@ -5,10 +5,12 @@
 import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
+import type { ChangeName } from "../store/idempotency-keys.ts"
 import type { PaymentProblem, PaymentProblemStore } from "../store/payment-problems.ts"
 import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore } from "../store/top-ups.ts"
 import { breakDown, type Fees, total } from "./breakdown.ts"
 import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
+import type { Refunds } from "./refunds.ts"
 
 /** How long a QR code is shown as payable. A payment that comes later is credited all the same. */
 const TOP_UP_MINUTES = 15
@@ -29,6 +31,8 @@ export interface TopUpsParts {
   readonly providers: readonly PaymentProvider[]
   readonly fees: Fees
   readonly credited: Credited
+  /** Books what of a payment went back. */
+  readonly refunds: Pick<Refunds, "reverse">
 }
 
 export class TopUps {
@@ -57,7 +61,7 @@ export class TopUps {
     return topUp.status === "paid" || topUp.provider !== provider.id ? undefined : provider.payPath?.(topUp.id)
   }
 
-  async open(accountId: string, amountRp: number): Promise<TopUp | Failure> {
+  async open(accountId: string, amountRp: number, change?: ChangeName): Promise<TopUp | Failure> {
     const { store, provider } = this.#parts
     const breakdown = this.quote(amountRp)
     if (breakdown instanceof Failure) return breakdown
@@ -77,17 +81,23 @@ export class TopUps {
       await store.abandon(id)
       return charge
     }
-    return await store.showQr(id, charge.qrPayload)
+    const shown = await store.showQr(id, charge.qrPayload, change)
+    if (shown !== "done before") return shown
+    await store.abandon(id)
+    return new Failure("idempotency.finished")
   }
 
-  /** Credits what a proved notice says was paid. When it resolves without a Failure, the credit is committed. */
+  /**
+   * Credits what a proved notice says was paid, and books what it says went back. When it resolves without a Failure, both are
+   * committed.
+   */
   async settle(providerId: string, notice: PaymentNotice): Promise<void | Failure> {
     if (notice.kind === "unpaid") return undefined
     const { topUpId, reference } = notice
     const topUp = isTopUpId(topUpId) ? await this.#parts.store.find(topUpId) : undefined
     // One provider's secret must not settle what another was to be paid for.
     const known = topUp?.provider === providerId ? topUp : undefined
-    const paid = notice.kind === "paid" ? `${notice.amountRp} IDR` : notice.paid
+    const paid = notice.kind === "mismatched" ? notice.paid : `${notice.amountRp} IDR`
     const problem = { provider: providerId, reference, topUpId: known?.id, paid }
     if (known === undefined) {
       await this.#keep({ ...problem, kind: "unknown_order" })
@@ -104,6 +114,7 @@ export class TopUps {
     await this.#parts.store.credit(known.id, { key: `topup:${providerId}:${reference}`, reference })
     // Also when it had been credited before: the process that did so may not have lived to tell.
     this.#parts.credited(known.accountId, known.id)
+    if (notice.kind === "reversed") await this.#parts.refunds.reverse(known, notice)
     return undefined
   }
 

@@ -54,4 +54,21 @@ export const claimsOfSums: readonly Claim[] = [
         is distinct from (k.records, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.absorbed_micro, k.cost_micro, k.estimated_micro, k.unknown, k.under,
           k.under_micro)`,
   },
+  {
+    // Of parts that are summed, and of which nothing came later.
+    name: "the sums of profit by parts of days are those of the hours",
+    of: "profit_days",
+    contradictions: `
+      with summed as (
+        select profit_part(hour) as since, account_id, model, member, kind,
+          sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
+        from profit_hours group by 1, 2, 3, 4, 5
+      )
+      select null::text as account_id, account_id as sums_of, since, model, member, kind, d.records as kept_records,
+        h.records as recorded_records, d.charge_micro as kept_micro, h.charge_micro as recorded_micro,
+        d.cost_micro as kept_cost_micro, h.cost_micro as recorded_cost_micro
+      from summed h full join profit_days d using (since, account_id, model, member, kind)
+      where since in (select since from profit_parts except select since from profit_late) and (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)
+        is distinct from (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)`,
+  },
 ]

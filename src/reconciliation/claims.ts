@@ -6,6 +6,7 @@
  * A query names the account that a row is about; null is the house's books as a whole. Columns in `_micro` are money.
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
+import { claimsOfRefunds } from "./claims-of-refunds.ts"
 import type { Claim } from "./finding.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
@@ -13,6 +14,9 @@ const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeri
 
 /** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
 const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
+
+/** `key_spend` has runs and breakers beside keys. */
+const OF_A_KEY = "key_id not like all (array['run\\_%', 'brk\\_%'])"
 
 export const claims: readonly Claim[] = [
   {
@@ -77,8 +81,10 @@ export const claims: readonly Claim[] = [
         select key_id, period, period_start, sum(granted_micro - returned_micro - settled_micro) as amount
         from budget_leases group by 1, 2, 3
       )
-      select k.account_id, s.key_id, s.period, s.period_start, s.leased_micro, l.amount as of_leases_micro
+      select coalesce(k.account_id, r.account_id) as account_id, s.key_id, s.period, s.period_start, s.leased_micro,
+        l.amount as of_leases_micro
       from key_spend s left join lefts l using (key_id, period, period_start) left join api_keys k on k.id = s.key_id
+        left join runs r on r.id = s.key_id
       where s.leased_micro <> coalesce(l.amount, 0)`,
   },
   {
@@ -152,22 +158,44 @@ export const claims: readonly Claim[] = [
   },
   ...claimsOfSums,
   {
-    name: "a key has spent its charges, in all three calendars",
+    name: "a key has spent its charges, and those of its children, in all three calendars",
     of: "key_spend",
     contradictions: `
       with spent as (
         select key_id, coalesce(sum(spent_micro) filter (where period = 'daily'), 0) as daily,
           coalesce(sum(spent_micro) filter (where period = 'monthly'), 0) as monthly,
           coalesce(sum(spent_micro) filter (where period = 'total'), 0) as total
-        from key_spend group by 1
+        from key_spend where ${OF_A_KEY} group by 1
       ), charged as (
-        select key_id, max(account_id) as account_id, sum(charge_micro) as amount from usage group by 1
+        -- What a child is charged its parent has spent too.
+        select paying.key_id, max(o.account_id) as account_id, sum(o.amount) as amount
+        from (select key_id, max(account_id) as account_id, sum(charge_micro) as amount from usage group by 1) o
+        left join api_keys k on k.id = o.key_id
+        cross join lateral (values (o.key_id), (k.parent_id)) as paying (key_id)
+        where paying.key_id is not null group by 1
       )
       select coalesce(c.account_id, k.account_id) as account_id, key_id,
         s.daily as daily_micro, s.monthly as monthly_micro, s.total as total_micro, c.amount as charged_micro
       from spent s full join charged c using (key_id) left join api_keys k on k.id = key_id
       where (coalesce(s.daily, 0), coalesce(s.monthly, 0), coalesce(s.total, 0))
         <> (coalesce(c.amount, 0), coalesce(c.amount, 0), coalesce(c.amount, 0))`,
+  },
+  {
+    // A run of the same name is made anew some time after it was removed, and the records of the one before it stay.
+    name: "a run has spent what its calls are charged, and no more than its budget",
+    of: "runs",
+    contradictions: `
+      with charged as (
+        select u.run_id, sum(u.charge_micro) as amount from usage u join runs r on r.id = u.run_id
+        where u.opened_at > r.created_at - interval '1 day' group by 1
+      ), spent as (
+        select key_id as run_id, period, spent_micro from key_spend where key_id like 'run\\_%'
+      )
+      select r.account_id, coalesce(r.id, s.run_id) as run_id, s.period, r.budget_micro, s.spent_micro,
+        c.amount as charged_micro
+      from runs r full join spent s on s.run_id = r.id left join charged c on c.run_id = r.id
+      where (r.id is not null and coalesce(s.period, 'total') = 'total' and coalesce(s.spent_micro, 0) = coalesce(c.amount, 0)
+        and coalesce(s.spent_micro, 0) <= r.budget_micro) is not true`,
   },
   {
     name: "a paid top-up was credited once, in full, and no other was",
@@ -203,7 +231,8 @@ export const claims: readonly Claim[] = [
     contradictions: `
       with wrong as materialized (
         select t.*, null as audited from transfers t
-        where t.idempotency_key not like 'adjustment:%' and case split_part(t.idempotency_key, ':', 1)
+        where t.idempotency_key not like 'adjustment:%' and split_part(t.idempotency_key, ':', 1) not in ('refund', 'refund-cancelled', 'claim')
+          and case split_part(t.idempotency_key, ':', 1)
           when 'charge' then t.reason = 'charge' and t.credit_account = 'house:revenue' and t.debit_account not like 'house:%'
           when 'absorb' then t.reason = 'absorbed' and t.debit_account = 'house:absorbed' and t.credit_account = 'house:revenue'
           when 'void' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account not like 'house:%'
@@ -229,6 +258,7 @@ export const claims: readonly Claim[] = [
         union all select null where t.debit_account like 'house:%' and t.credit_account like 'house:%'
       ) s`,
   },
+  ...claimsOfRefunds,
   {
     name: "a record is of its key's account",
     of: "usage",

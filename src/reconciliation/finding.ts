@@ -7,10 +7,13 @@ export interface Claim {
     | "transfers"
     | "leases"
     | "key_spend"
+    | "runs"
     | "usage"
     | "usage_hours"
     | "profit_hours"
+    | "profit_days"
     | "openings"
+    | "refunds"
     | "top_ups"
   /** Yields `account_id` and whatever shows the contradiction. */
   readonly contradictions: string

@@ -1,11 +1,12 @@
 /**
- * Top-ups held against what their provider says was paid. What was paid there and not credited here is credited at once,
- * by the same way as a notification. A provider that gives no answer is no difference: those top-ups were not compared.
+ * Top-ups held against what their provider says was paid and went back. What was paid there and not credited here is credited
+ * at once, and what went back is booked, by the same way as a notification. A provider that gives no answer is no difference: those top-ups were not compared.
  */
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import { total } from "../payments/breakdown.ts"
 import type { PaymentNotice, PaymentProvider } from "../payments/provider.ts"
+import type { Refunds } from "../payments/refunds.ts"
 import type { TopUps } from "../payments/top-ups.ts"
 import type { TopUp, TopUpStore } from "../store/top-ups.ts"
 import type { Difference, Finding } from "./finding.ts"
@@ -16,6 +17,7 @@ export interface PaymentsParts {
   readonly store: Pick<TopUpStore, "find" | "createdSince">
   readonly providers: readonly PaymentProvider[]
   readonly topUps: Pick<TopUps, "settle">
+  readonly refunds: Pick<Refunds, "reverse">
   /** How far back, in days; 0 compares none. */
   readonly days: number
   readonly now: () => number
@@ -134,10 +136,14 @@ class Comparison {
       return topUp.status === "paid" ? this.#differ(topUp, { provider_says: payment.status }) : undefined
     }
     const figures =
-      payment.kind === "paid"
-        ? { provider_says: "paid", paid_micro: String(payment.amountRp * MICRO_PER_RUPIAH) }
+      payment.kind === "paid" || payment.kind === "reversed"
+        ? { provider_says: payment.kind, paid_micro: String(payment.amountRp * MICRO_PER_RUPIAH) }
         : { provider_says: payment.paid }
     const credited = topUp.status === "paid" || (await this.#parts.store.find(topUp.id))?.status === "paid"
+    if (credited && payment.kind === "reversed" && figures.paid_micro === String(total(topUp.breakdown))) {
+      const isNew = await this.#parts.refunds.reverse(topUp, payment)
+      return isNew ? this.#differ(topUp, figures, true) : undefined
+    }
     if (credited)
       return figures.paid_micro === String(total(topUp.breakdown)) ? undefined : this.#differ(topUp, figures)
     const settled = await this.#parts.topUps.settle(topUp.provider, payment)

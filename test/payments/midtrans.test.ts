@@ -196,6 +196,133 @@ describe("a notification", () => {
   })
 })
 
+const refunded = (fields: object) => (path: string) => Response.json(settled(orderOf(path), fields))
+const entry = (id: number, amount: number, fields: object = {}) => ({
+  refund_chargeback_id: id,
+  refund_chargeback_uuid: `0ed1b1b9-8529-4a59-ba65-7a3c08ba6cb${id}`,
+  refund_amount: `${amount}.00`,
+  created_at: "2026-11-22 15:57:18",
+  reason: "a reason",
+  refund_key: `reference${id}`,
+  ...fields,
+})
+const paid = async () => {
+  const person = await opened()
+  expect((await notify(notification(person.topUp.id))).status).toBe(200)
+  return person
+}
+
+const asking = { id: "ref_x", topUpId: "top_x", amountRp: 5_000n, reason: "a reason" }
+const provider = () => midtransProvider({ serverKey: SERVER_KEY, baseUrl: midtrans.url.origin })
+/** Refunds that Midtrans has made, by their key. */
+const playing = (made: object[], post: () => object) => (path: string) =>
+  Response.json(path.endsWith("/refund") ? post() : settled("top_x", { refunds: made }))
+
+describe("money that Midtrans took back", () => {
+  test("in part, and then whole, is booked as its parts, however often and in whatever order it is told", async () => {
+    const { token, topUp } = await paid()
+    const told = async () =>
+      expect((await notify(notification(topUp.id, { transaction_status: "refund" }))).status).toBe(200)
+    answer = refunded({ transaction_status: "partial_refund", refund_amount: "20000.00", refunds: [entry(1, 20_000)] })
+    for (let n = 0; n < 2; n++) await told()
+    expect(await balance(token)).toBe(30_000_000_000)
+    const part = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(part.json).toMatchObject({
+      status: "paid",
+      refund_status: "partly_refunded",
+      refunded_micro: 20_000_000_000,
+    })
+    answer = refunded({
+      transaction_status: "refund",
+      refund_amount: "50000.00",
+      refunds: [entry(2, 30_000, { refund_chargeback_id: "2" }), entry(1, 20_000)],
+    })
+    await Promise.all([told(), told()])
+    expect(await balance(token)).toBe(0)
+    const whole = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(whole.json).toMatchObject({ refund_status: "refunded", refunded_micro: 50_000_000_000 })
+    expect(
+      whole.json.refunds.map(({ kind, reference }: { kind: string; reference: string }) => [kind, reference]),
+    ).toEqual([
+      ["provider_refund", "2"],
+      ["provider_refund", "1"],
+    ])
+  })
+
+  test("by a chargeback without a list is booked as far as it goes, and shown as disputed and to the operator", async () => {
+    const { token, topUp } = await paid()
+    answer = refunded({ transaction_status: "partial_chargeback", refund_amount: "10000.00" })
+    for (let n = 0; n < 2; n++) await notify(notification(topUp.id))
+    expect(await balance(token)).toBe(40_000_000_000)
+    answer = refunded({ transaction_status: "chargeback" })
+    for (let n = 0; n < 2; n++) await notify(notification(topUp.id))
+    expect(await balance(token)).toBe(0)
+    const shown = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(shown.json).toMatchObject({ refund_status: "disputed", refunded_micro: 50_000_000_000 })
+    const kept = await world.sql`select kind, paid from payment_problems where top_up_id = ${topUp.id} order by paid`
+    expect([...kept]).toEqual([
+      { kind: "chargeback", paid: "10000 IDR" },
+      { kind: "chargeback", paid: "50000 IDR" },
+    ])
+  })
+
+  test("before its payment was told is credited and taken back", async () => {
+    const { token, topUp } = await opened()
+    answer = refunded({ transaction_status: "refund", refund_amount: "50000.00", refunds: [entry(1, 50_000)] })
+    expect((await notify(notification(topUp.id))).status).toBe(200)
+    expect(await balance(token)).toBe(0)
+    const shown = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(shown.json).toMatchObject({ status: "paid", refund_status: "refunded" })
+  })
+
+  test.each([
+    ["an amount that is none", { refund_amount: "much", refunds: [] }],
+    ["a part that is none", { refund_amount: "5000.00", refunds: [{ ...entry(1, 1), refund_amount: "-5000.00" }] }],
+    ["no amount at all", {}],
+  ])("with %s is not booked, and an operator sees it", async (_, fields) => {
+    const { token, topUp } = await paid()
+    answer = refunded({ transaction_status: "partial_refund", ...fields })
+    expect((await notify(notification(topUp.id))).status).toBe(400)
+    expect(await balance(token)).toBe(50_000_000_000)
+    const kept = await world.sql`select kind from payment_problems where top_up_id = ${topUp.id}`
+    expect([...kept]).toEqual([{ kind: "mismatch" }])
+  })
+
+  describe("because it was asked to", () => {
+    test("is asked for under the refund's id, in whole rupiah", async () => {
+      answer = playing([], () => ({ status_code: "200", refund_chargeback_id: 7, refund_key: "ref_x" }))
+      expect(await provider().refund?.(asking)).toEqual({ kind: "paid-out", reference: "7" })
+      expect(asked.at(-1)).toMatchObject({
+        method: "POST",
+        path: "/v2/top_x/refund",
+        body: { refund_key: "ref_x", amount: 5_000, reason: "a reason" },
+      })
+    })
+
+    test("is not asked for again where an earlier attempt has arrived", async () => {
+      answer = playing([entry(9, 5_000, { refund_key: "ref_x" })], () => ({ status_code: "200" }))
+      expect(await provider().refund?.(asking)).toEqual({ kind: "paid-out", reference: "9" })
+      expect(asked.map(({ method }) => method)).toEqual(["GET"])
+    })
+
+    test("is refused only where Midtrans says so, and has not made it meanwhile", async () => {
+      const made: object[] = []
+      answer = playing(made, () => ({ status_code: "412", status_message: "Merchant cannot modify the status" }))
+      expect(await provider().refund?.(asking)).toEqual({
+        kind: "refused",
+        why: "412 Merchant cannot modify the status",
+      })
+      answer = playing(made, () => (made.push(entry(3, 5_000, { refund_key: "ref_x" })), { status_code: "412" }))
+      expect(await provider().refund?.(asking)).toEqual({ kind: "paid-out", reference: "3" })
+    })
+
+    test.each(["500", "503", "408", "429", "what"])("is not known after a %s", async (code) => {
+      answer = playing([], () => ({ status_code: code }))
+      expect(await provider().refund?.(asking)).toMatchObject({ code: "dependency.upstream_unavailable" })
+    })
+  })
+})
+
 const check = (token: string, id: string) => world.call("POST", `/top-ups/${id}/check`, { token })
 const pending = (path: string) =>
   Response.json(settled(orderOf(path), { status_code: "201", transaction_status: "pending" }))

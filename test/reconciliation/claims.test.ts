@@ -20,6 +20,20 @@ interface Break {
   readonly alsoFrozen?: "bystander"
 }
 
+const sums =
+  "records input_tokens output_tokens cache_read_tokens cache_write_tokens charge_micro absorbed_micro cost_micro estimated_micro unknown under under_micro"
+    .split(" ")
+    .map((column) => `sum(${column})`)
+    .join(", ")
+
+/** The victim's call is one of a run. */
+async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget: number; spent: number }) {
+  await sql`insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
+    values ('run_1', ${victim.accountId}, ${victim.keyId}, '1', ${budget}, '2020-01-01', '2120-01-01')`
+  await sql`update usage set run_id = 'run_1' where request_id = ${victim.requestId} and part = 0`
+  await sql`insert into key_spend (key_id, period, period_start, spent_micro) values ('run_1', 'total', 'epoch', ${spent})`
+}
+
 const breaks: readonly Break[] = [
   {
     claim: "a balance is the sum of its transfers",
@@ -123,11 +137,29 @@ const breaks: readonly Break[] = [
     figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
   },
   {
-    claim: "a key has spent its charges, in all three calendars",
+    claim: "the sums of profit by parts of days are those of the hours",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql`insert into profit_parts select distinct profit_part(hour) from profit_hours`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await sql`update profit_days set cost_micro = cost_micro + 3 where account_id = ${victim.accountId} and kind = 'ok'`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
+  },
+  {
+    claim: "a key has spent its charges, and those of its children, in all three calendars",
     by: ({ sql, victim }) =>
       sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,
     about: "victim",
     figures: { daily_micro: "200000", monthly_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "a run has spent what its calls are charged, and no more than its budget",
+    by: (world) => madeRun(world, { budget: 300_000, spent: 200_001 }),
+    about: "victim",
+    figures: { run_id: "run_1", budget_micro: "300000", spent_micro: "200001", charged_micro: "200000" },
   },
   {
     claim: "a paid top-up was credited once, in full, and no other was",
@@ -153,6 +185,50 @@ const breaks: readonly Break[] = [
       }),
     about: "victim",
     figures: { debit_account: "house:adjustments", amount_micro: "7", audited: null },
+  },
+  {
+    claim: "a claim is what its transfers leave, and is settled before anything is free",
+    by: async ({ sql, victim }) => {
+      await sql`alter table balances disable trigger claims_first`
+      await sql`alter table balances drop constraint balances_claim_first`
+      await sql`update balances set claim_micro = 7 where account_id = ${victim.accountId}`
+    },
+    about: "victim",
+    figures: { claim_micro: "7", of_transfers_micro: null },
+  },
+  {
+    claim: "a refund is booked once, in full, of its own account and of the house",
+    by: async ({ sql, victim }) => {
+      await sql`alter table refunds drop constraint refunds_check`
+      await sql`insert into refunds (id, account_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+          claimed_micro, reason, status, paid_out_at)
+        values ('ref_x', ${victim.accountId}, 'chargeback', 'k', 7, 0, 0, 0, '', 'paid_out', now())`
+    },
+    about: "victim",
+    figures: { idempotency_key: "refund:ref_x", due_micro: "7", booked_micro: null },
+  },
+  {
+    claim: "of a top-up no more goes back than was paid, and as much as its refunds say",
+    by: ({ sql, victim }) => sql`update top_ups set refunded_balance_micro = 7 where id = ${victim.topUpId}`,
+    about: "victim",
+    figures: { kept_micro: "7", refunded_micro: null },
+  },
+  {
+    claim: "a refund that no provider made is an operator's",
+    by: ({ sql, victim }) => sql`
+      select * from refund_1('ref_x', 'refund', ${victim.accountId}, ${victim.topUpId}, 7, 'operator:k', 'r', 'booked', null, null, false)`,
+    about: "victim",
+    figures: { refund_id: "ref_x", balance_micro: "7" },
+  },
+  {
+    claim: "a claim is settled of its own account",
+    by: async ({ sql, victim, bystander }) => {
+      await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        values (${`claim:${bystander.accountId}:1`}, ${victim.accountId}, ${`house:claims:${bystander.accountId}`}, 7, 'claim')`
+    },
+    about: "victim",
+    figures: { amount_micro: "7" },
+    alsoFrozen: "bystander",
   },
   {
     claim: "a record is of its key's account",

@@ -28,7 +28,14 @@ async function daily(processId: string, connect: ReconcileParts["connect"] = asy
   const parts: ReconcileParts = {
     store,
     connect,
-    payments: { store: topUpStore(db), providers: [], topUps: { settle: async () => {} }, days: 0, now: () => time },
+    payments: {
+      store: topUpStore(db),
+      providers: [],
+      topUps: { settle: async () => {} },
+      refunds: { reverse: async () => false },
+      days: 0,
+      now: () => time,
+    },
     freeze: (accountId, reason) => accounts.freeze(accountId, reason),
   }
   return new Daily({

@@ -4,9 +4,11 @@ import { micro, zero } from "../../actors/money/micro.ts"
 import { noFees } from "../../src/payments/breakdown.ts"
 import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { simulatedProvider } from "../../src/payments/simulated.ts"
+import { Refunds } from "../../src/payments/refunds.ts"
 import { TopUps } from "../../src/payments/top-ups.ts"
 import { comparePayments } from "../../src/reconciliation/payments.ts"
 import { paymentProblemStore } from "../../src/store/payment-problems.ts"
+import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { Books } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
@@ -73,8 +75,16 @@ async function compare(days = 7) {
   const providers = [provider, simulatedProvider({ secret: "a secret" })]
   const store = topUpStore(target.db)
   const problems = paymentProblemStore(target.db)
-  const topUps = new TopUps({ store, problems, provider, providers, fees: noFees, credited: () => {} })
-  const parts = { store, providers, topUps, days, now: Date.now, pauseMs: 0 }
+  const refunds = new Refunds({
+    store: refundStore(target.db),
+    topUps: store,
+    providers,
+    problems,
+    recall: () => {},
+    changed: () => {},
+  })
+  const topUps = new TopUps({ store, problems, provider, providers, fees: noFees, credited: () => {}, refunds })
+  const parts = { store, providers, topUps, refunds, days, now: Date.now, pauseMs: 0 }
   const finding = await comparePayments(parts, new AbortController().signal)
   // Whatever it does leaves the books in order.
   await reconcile(target.sql)
@@ -115,7 +125,7 @@ test("what is paid there and not credited here is credited at once and told, and
   expect((await books.balance(lost.accountId)).posted).toBe(10_000_000_000n)
 })
 
-test("what is credited here and given back there, or not known there, differs", async () => {
+test("what went back there is booked, once; what is credited here and not known there differs", async () => {
   const paid = await topUp({ credited: true })
   const refunded = await topUp({ credited: true })
   const forged = await topUp({ credited: true })
@@ -123,9 +133,13 @@ test("what is credited here and given back there, or not known there, differs", 
   payments.set(refunded.id, found(refunded.id, { transaction_status: "refund" }))
   const { differences, accounts, shown } = await compare()
   expect(differences).toBe(2)
-  expect([...accounts].sort()).toEqual([refunded.accountId, forged.accountId].sort())
-  const said = Object.fromEntries(shown.map(({ figures }) => [figures["top_up_id"], figures["provider_says"]]))
-  expect(said).toEqual({ [refunded.id]: "refund", [forged.id]: "unknown" })
+  expect([...accounts]).toEqual([forged.accountId])
+  const said = Object.fromEntries(
+    shown.map(({ figures, mended }) => [figures["top_up_id"], [figures["provider_says"], mended]]),
+  )
+  expect(said).toEqual({ [refunded.id]: ["reversed", true], [forged.id]: ["unknown", false] })
+  expect((await books.balance(refunded.accountId)).posted).toBe(0n)
+  expect((await compare()).differences).toBe(1)
 })
 
 test("another amount differs, credited here or not, and nothing is credited for it", async () => {

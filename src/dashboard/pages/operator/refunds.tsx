@@ -1,0 +1,282 @@
+/** Money back on an account's page: what went back, what is still to be paid out, and the dialogs that do it. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { nanoid } from "nanoid"
+import { useState } from "react"
+import { api, unwrap } from "../../api/client.ts"
+import { Choice } from "../../components/choice.tsx"
+import { type Column, DataTable } from "../../components/data-table.tsx"
+import { FormDialog } from "../../components/dialog.tsx"
+import { SelectField, TextField } from "../../components/form.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Money, Tag, type Tone } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
+import { useLanguage } from "../../i18n/language.tsx"
+import { amountText, parseRupiah } from "../../i18n/parse.ts"
+import { ActDialog, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
+import { RoleButton } from "./frame.tsx"
+import { useRefundsText } from "./refunds-text.ts"
+
+const refundsQuery = (accountId: string) =>
+  queryOptions({
+    queryKey: ["operator", "refunds", accountId],
+    queryFn: async () => (await unwrap(api.operator.accounts({ id: accountId }).refunds.get())).data,
+  })
+type Refund = Awaited<ReturnType<NonNullable<ReturnType<typeof refundsQuery>["queryFn"]>>>[number]
+
+const TONES: Readonly<Record<Refund["status"], Tone>> = {
+  booked: "warn",
+  sending: "warn",
+  paid_out: "good",
+  cancelled: "neutral",
+}
+
+/** What went back of an account, with what can be done about what is not paid out. */
+export function Refunds({ accountId }: { readonly accountId: string }) {
+  const text = useRefundsText()
+  const { data, error, refetch } = useQuery(refundsQuery(accountId))
+  const [acting, setActing] = useState<{ readonly refund: Refund; readonly act: Act }>()
+  return (
+    <Card title={text.refunds} flush>
+      <DataTable
+        caption={text.refunds}
+        columns={useColumns((refund, act) => setActing({ refund, act }))}
+        rows={data}
+        rowKey={({ id }) => id}
+        error={error}
+        retry={refetch}
+        empty={text.none}
+      />
+      {acting !== undefined && <RefundActDialog {...acting} onClose={() => setActing(undefined)} />}
+    </Card>
+  )
+}
+
+type Act = "paid-out" | "send" | "cancel"
+
+function useColumns(onAct: (refund: Refund, act: Act) => void): readonly Column<Refund>[] {
+  const text = useRefundsText()
+  const format = useFormat()
+  const { columns: heads } = text
+  return [
+    { id: "kind", head: heads.kind, names: true, cell: ({ kind }) => text.kinds[kind] },
+    { id: "time", head: heads.time, cell: ({ created_at: time }) => format.dateTime(time) },
+    {
+      id: "amount",
+      head: heads.amount,
+      numeric: true,
+      cell: ({ amount_micro: amount }) => <Money micro={amount} form="exact" />,
+    },
+    {
+      id: "note",
+      head: heads.note,
+      cell: ({ reason, reference, top_up_id: topUp, claimed_micro: claimed, problem }) => (
+        <span className="operator-reference">
+          {reason !== "" && <span>{reason}</span>}
+          {claimed > 0 && <span>{text.claimed(format.rupiah(claimed))}</span>}
+          {problem !== null && <span>{text.refused(problem)}</span>}
+          {topUp !== null && <code>{topUp}</code>}
+          {reference !== null && <code>{reference}</code>}
+        </span>
+      ),
+    },
+    {
+      id: "status",
+      head: heads.status,
+      cell: (refund) => (
+        <span className="operator-refund-state">
+          <Tag tone={TONES[refund.status]}>{text.statuses[refund.status]}</Tag>
+          {refund.status === "booked" && (
+            <span className="operator-refund-acts">
+              <RoleButton role="finance" size="small" onClick={() => onAct(refund, "paid-out")}>
+                {text.acts["paid-out"]}
+              </RoleButton>
+              {refund.top_up_id !== null && (
+                <RoleButton role="finance" size="small" onClick={() => onAct(refund, "send")}>
+                  {text.acts.send}
+                </RoleButton>
+              )}
+              <RoleButton role="finance" size="small" onClick={() => onAct(refund, "cancel")}>
+                {text.acts.cancel}
+              </RoleButton>
+            </span>
+          )}
+        </span>
+      ),
+    },
+  ]
+}
+
+interface RefundActProps {
+  readonly refund: Refund
+  readonly act: Act
+  readonly onClose: () => void
+}
+
+function RefundActDialog({ refund, act, onClose }: RefundActProps) {
+  const text = useRefundsText()
+  const format = useFormat()
+  const [reference, setReference] = useState("")
+  const route = api.operator.refunds({ id: refund.id })
+  const run = (reason: string) =>
+    act === "paid-out"
+      ? unwrap(route["paid-out"].post({ reference: reference.trim(), reason }))
+      : unwrap(route[act].post({ reason }))
+  return (
+    <ActDialog
+      title={text.actTitles[act](format.rupiah(refund.amount_micro, "exact"))}
+      act={text.acts[act]}
+      done={text.actsDone[act]}
+      reason={text.reason}
+      danger={act === "cancel"}
+      run={run}
+      onClose={onClose}
+    >
+      <p>{text.actTexts[act]}</p>
+      {act === "paid-out" && (
+        <TextField
+          label={text.reference}
+          hint={text.referenceHint}
+          required
+          maxLength={200}
+          autoComplete="off"
+          value={reference}
+          onChange={({ target }) => setReference(target.value)}
+        />
+      )}
+    </ActDialog>
+  )
+}
+
+interface RefundedAccount {
+  readonly id: string
+  readonly balance_micro: number
+  readonly deleted_at: string | null
+  readonly top_ups: readonly {
+    readonly id: string
+    readonly status: string
+    readonly created_at: string
+    readonly refunded_micro: number
+    readonly breakdown: { readonly total_micro: number; readonly balance_purchased_micro: number }
+  }[]
+}
+
+const payouts = ["by_hand", "provider"] as const
+
+/** As typed; without a top-up it is what is left of a closed account. */
+interface RefundDraft {
+  readonly topUp: string
+  readonly amount: string
+  readonly payout: (typeof payouts)[number]
+  readonly reason: string
+}
+
+/** Refunds a top-up, or what is left of a closed account. The same key is sent with each retry, so that it is made once. */
+export function RefundDialog({
+  account,
+  onClose,
+}: {
+  readonly account: RefundedAccount
+  readonly onClose: () => void
+}) {
+  const text = useRefundsText()
+  const format = useFormat()
+  const { language } = useLanguage()
+  const [key] = useState(() => nanoid())
+  const topUps = account.top_ups.filter((topUp) => topUp.status === "paid" && leftOf(topUp) > 0n)
+  const isClosed = account.deleted_at !== null
+  const mostOf = (id: string) => {
+    const balance = BigInt(account.balance_micro)
+    const topUp = topUps.find((one) => one.id === id)
+    if (topUp === undefined) return balance
+    const bought = BigInt(topUp.breakdown.balance_purchased_micro) - BigInt(topUp.refunded_micro)
+    return bought < balance ? bought : balance
+  }
+  const first = isClosed ? "" : (topUps[0]?.id ?? "")
+  const { values, set, sent, send } = useDraft<RefundDraft>({
+    topUp: first,
+    amount: mostOf(first) > 0n ? amountText(mostOf(first), language) : "",
+    payout: "by_hand",
+    reason: "",
+  })
+  const refund = useAction({
+    run: (body: { top_up_id: string | null; amount_micro: number; payout: (typeof payouts)[number]; reason: string }) =>
+      unwrap(api.operator.accounts({ id: account.id }).refunds.post({ ...body, idempotency_key: key })),
+    done: ({ status }) => text.made[status],
+    onClose,
+  })
+  const amount = parseRupiah(values.amount, language)
+  const amountWrong = amount === undefined || amount <= 0n
+  const reason = values.reason.trim()
+  if (!isClosed && topUps.length === 0) {
+    return (
+      <FormDialog
+        title={text.refundTitle}
+        submit={text.understood}
+        busy={false}
+        error={null}
+        onSubmit={onClose}
+        onClose={onClose}
+      >
+        <p>{text.nothing}</p>
+      </FormDialog>
+    )
+  }
+  return (
+    <FormDialog
+      title={text.refundTitle}
+      submit={amountWrong ? text.refund : text.refundAct(format.rupiah(amount, "exact"))}
+      busy={refund.isPending}
+      error={refund.error}
+      onSubmit={() => {
+        send()
+        if (amountWrong || reason === "") return
+        const payout = values.topUp === "" ? "by_hand" : values.payout
+        refund.mutate({ top_up_id: values.topUp || null, amount_micro: Number(amount), payout, reason })
+      }}
+      onClose={onClose}
+    >
+      <p>{text.refundText}</p>
+      <SelectField
+        label={text.of}
+        value={values.topUp}
+        onChange={({ target }) => set({ topUp: target.value, amount: amountText(mostOf(target.value), language) })}
+        options={[
+          ...(isClosed ? [{ value: "", label: text.leftOver(format.rupiah(account.balance_micro)) }] : []),
+          ...topUps.map((topUp) => ({
+            value: topUp.id,
+            label: `${format.dateTime(topUp.created_at)} · ${format.rupiah(leftOf(topUp))}`,
+          })),
+        ]}
+      />
+      <TextField
+        label={text.amount}
+        before="Rp"
+        inputMode="decimal"
+        autoComplete="off"
+        data-autofocus
+        error={sent && amountWrong ? text.amountWrong : undefined}
+        hint={text.amountHint}
+        value={values.amount}
+        onChange={({ target }) => set({ amount: target.value })}
+      />
+      {values.topUp !== "" && (
+        <Choice
+          label={text.payout}
+          values={payouts}
+          chosen={values.payout}
+          nameOf={(payout) => text.payouts[payout]}
+          onChoose={(payout) => set({ payout })}
+        />
+      )}
+      <ReasonField
+        label={text.reason}
+        missing={sent && reason === ""}
+        value={values.reason}
+        onChange={({ target }) => set({ reason: target.value })}
+      />
+    </FormDialog>
+  )
+}
+
+const leftOf = ({ breakdown, refunded_micro: back }: RefundedAccount["top_ups"][number]): bigint =>
+  BigInt(breakdown.total_micro) - BigInt(back)

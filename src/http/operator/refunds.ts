@@ -1,0 +1,180 @@
+/** `/operator/…/refunds`: money back, by an operator: of a top-up, or what is left of a closed account. */
+import { type Static, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { largestMicro, micro } from "../../../actors/money/micro.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { Refunds } from "../../payments/refunds.ts"
+import { isTopUpId } from "../../payments/top-ups.ts"
+import type { AccountViews } from "../../store/operator/accounts.ts"
+import type { Refund, RefundStore } from "../../store/refunds.ts"
+import { Reason } from "../dashboard/page.ts"
+import { refundJson, refundShape } from "../dashboard/top-ups.ts"
+import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { listOf, oneOf, orNull, text } from "../shapes.ts"
+import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
+
+export interface RefundsDeps {
+  readonly refunds: Refunds
+  readonly store: Pick<RefundStore, "list">
+  readonly views: Pick<AccountViews, "find">
+  readonly authenticate: Authenticate
+}
+
+const payouts = ["by_hand", "provider"] as const
+const NewRefund = Type.Object({
+  top_up_id: Type.Optional(
+    Type.Union([Type.String({ maxLength: 60 }), Type.Null()], {
+      description: "whose money it is; without one it is what is left of a closed account",
+    }),
+  ),
+  amount_micro: Type.Integer({
+    minimum: 1,
+    maximum: Number(largestMicro),
+    description: "a positive integer of micro-rupiah: the balance of a top-up goes back first, then its fees",
+  }),
+  payout: oneOf(payouts),
+  reason: Reason,
+  idempotency_key: OnceKey,
+})
+const PaidOut = Type.Object({
+  reference: Type.RegExp(/^[^\p{Cc}]{1,200}$/u, {
+    description: "1 to 200 characters on one line: the bank's name of the payment",
+  }),
+  reason: Reason,
+})
+const WithReason = Type.Object({ reason: Reason })
+
+const OperatorRefund = Type.Intersect(
+  [
+    refundShape,
+    Type.Object({
+      account_id: text,
+      payout: orNull(oneOf(payouts)),
+      problem: orNull(text, "Why the provider did not pay it out."),
+    }),
+  ],
+  { $id: "OperatorRefund" },
+)
+
+export const operatorRefundsController = ({ refunds, store, views, authenticate }: RefundsDeps) => {
+  const operators = operatorBy(authenticate)
+  const found = async (id: string) =>
+    (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
+  return new Elysia({ name: "operator/refunds" })
+    .get(
+      ...operators(
+        "/operator/refunds",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: "Refunds that are not paid out yet, the newest first",
+          answer: listOf(OperatorRefund),
+        },
+        async () => ({ data: (await store.list("open")).map(operatorRefundJson) }),
+      ),
+    )
+    .get(
+      ...operators(
+        "/operator/accounts/:id/refunds",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: "What went back of an account, the newest first",
+          answer: listOf(OperatorRefund),
+        },
+        async ({ params }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          return { data: (await store.list({ accountId: account.id })).map(operatorRefundJson) }
+        },
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/accounts/:id/refunds",
+        {
+          tag: "Operator",
+          role: "finance",
+          summary:
+            "Take a refund of the balance; once for each `idempotency_key`. At most what is free, and what is left of the top-up",
+          description: "With `payout` `provider` the payment provider is asked to pay it out at once.",
+          body: NewRefund,
+          answer: OperatorRefund,
+          status: 201,
+        },
+        async ({ params, body, operator }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const topUpId = body.top_up_id ?? undefined
+          if (topUpId === undefined && account.deletedAt === undefined)
+            return new Failure("request.invalid", {
+              message: "Without 'top_up_id' it is what is left of a closed account, and this one is open.",
+            })
+          if (topUpId !== undefined && !isTopUpId(topUpId)) return new Failure("resource.not_found")
+          const refund = await refunds.make(
+            {
+              accountId: account.id,
+              topUpId,
+              amountMicro: micro(BigInt(body.amount_micro)),
+              reason: body.reason,
+              idempotencyKey: body.idempotency_key,
+              byProvider: body.payout === "provider",
+            },
+            operator.act,
+          )
+          return shown(refund)
+        },
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/refunds/:id/paid-out",
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: "Write down that a person paid it out",
+          body: PaidOut,
+          answer: OperatorRefund,
+        },
+        async ({ params, body, operator }) =>
+          shown(await refunds.change(params.id, { to: "paid_out", ...body }, operator.act)),
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/refunds/:id/send",
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: "Ask the payment provider to pay it out",
+          body: WithReason,
+          answer: OperatorRefund,
+        },
+        async ({ params, body, operator }) =>
+          shown(await refunds.change(params.id, { to: "sending", ...body }, operator.act)),
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/refunds/:id/cancel",
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: "Give it back to the balance, while nobody has paid it out or was asked to",
+          body: WithReason,
+          answer: OperatorRefund,
+        },
+        async ({ params, body, operator }) =>
+          shown(await refunds.change(params.id, { to: "cancelled", ...body }, operator.act)),
+      ),
+    )
+}
+
+const operatorRefundJson = (refund: Refund): Static<typeof OperatorRefund> => ({
+  ...refundJson(refund),
+  account_id: refund.accountId,
+  payout: refund.payout ?? null,
+  problem: refund.problem ?? null,
+})
+
+const shown = (refund: Refund | Failure) => (refund instanceof Failure ? refund : operatorRefundJson(refund))

@@ -1,0 +1,235 @@
+/**
+ * Money back. An operator's refund is taken of the balance first, and then paid out: by a person, or by the provider, which
+ * is asked under the refund's own id until it says yes or no, so that a crash between the two pays once. What the provider
+ * takes back by itself is booked once for each of its reversals; what is spent of it becomes a claim.
+ */
+import { nanoid } from "nanoid"
+import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/micro.ts"
+import { Failure } from "../failure/failure.ts"
+import type { Act } from "../store/operator/audit.ts"
+import type { PaymentProblem } from "../store/payment-problems.ts"
+import type { Booked, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
+import type { TopUp } from "../store/top-ups.ts"
+import type { PaymentNotice, PaymentProvider, ToldReversal } from "./provider.ts"
+
+export interface RefundsParts {
+  readonly store: RefundStore
+  readonly topUps: { find(id: string): Promise<TopUp | undefined> }
+  readonly providers: readonly PaymentProvider[]
+  readonly problems: { record(problem: PaymentProblem): Promise<void> }
+  /** Asks every process for so much of what it has leased of the account and does not need. */
+  readonly recall: (accountId: string, amount: Micro) => void
+  /** The balance, or what is claimed of it, is another. */
+  readonly changed: (accountId: string) => void
+}
+
+export interface RefundTerms {
+  readonly accountId: string
+  readonly topUpId: string | undefined
+  readonly amountMicro: Micro
+  readonly reason: string
+  readonly idempotencyKey: string
+  readonly byProvider: boolean
+}
+
+type Reversed = Extract<PaymentNotice, { readonly kind: "reversed" }>
+
+/** How often, and how many milliseconds apart, what was called back is looked for. */
+const LOOKS = 10
+const LOOK_MS = 100
+
+const isRefundId = (text: string): boolean => /^ref_[A-Za-z0-9_-]{1,40}$/.test(text)
+
+export class Refunds {
+  readonly #parts: RefundsParts
+
+  constructor(parts: RefundsParts) {
+    this.#parts = parts
+  }
+
+  /** Also the one that was made under this key before. One that the provider pays out has been asked for once. */
+  async make(terms: RefundTerms, act: Act): Promise<Refund | Failure> {
+    if (terms.byProvider) {
+      const refusal = await this.#unpayable(terms)
+      if (refusal !== undefined) return refusal
+    }
+    const booked = await this.#freed(terms.accountId, () =>
+      this.#parts.store.book({ id: `ref_${nanoid()}`, ...terms }, act),
+    )
+    switch (booked.outcome) {
+      case "booked":
+        this.#parts.changed(terms.accountId)
+        break
+      case "before":
+        break
+      case "no account":
+        return new Failure("resource.not_found")
+      case "not paid":
+        return invalid("'top_up_id' is none of this account's top-ups that were paid.")
+      case "over":
+      case "nothing":
+        return invalid(`'amount_micro' is more than what is left to refund: ${booked.refundableMicro} micro-rupiah.`)
+      case "short":
+        return invalid(
+          `'amount_micro' takes more than is free: ${booked.freeMicro} micro-rupiah can be taken now; the balance is ${booked.postedMicro}.`,
+        )
+    }
+    const refund = await this.#found(booked)
+    if (booked.outcome === "before" && !isSame(refund, terms))
+      return invalid("'idempotency_key' was used for another refund of this account.")
+    if (refund.status !== "sending") return refund
+    if (await this.#parts.store.claim(refund.id)) await this.#send(refund)
+    return await this.#found(booked)
+  }
+
+  /** A person paid it out, or the provider is to, or the balance gets it back. */
+  async change(id: string, change: RefundChange, act: Act): Promise<Refund | Failure> {
+    const { store, changed } = this.#parts
+    const refund = isRefundId(id) ? await store.find(id) : undefined
+    if (refund === undefined) return new Failure("resource.not_found")
+    if (change.to === "sending") {
+      const amountMicro = micro(refund.balanceMicro + refund.feesMicro)
+      const refusal = await this.#unpayable({ topUpId: refund.topUpId, amountMicro })
+      if (refusal !== undefined) return refusal
+    }
+    if (!(await store.change(id, change, act))) {
+      const now = await store.find(id)
+      // The same again, by whoever did not hear that it was done.
+      const done = now?.status === change.to && (change.to !== "paid_out" || now.reference === change.reference)
+      return done ? now : invalid(`A refund that is '${now?.status ?? refund.status}' cannot become '${change.to}'.`)
+    }
+    if (change.to === "sending" && (await store.claim(id))) await this.#send(refund)
+    changed(refund.accountId)
+    return (await store.find(id)) ?? new Failure("resource.not_found")
+  }
+
+  /** Books what the provider took back of a top-up, whose payment has been credited. True when some of it was new. */
+  async reverse(topUp: TopUp, notice: Reversed): Promise<boolean> {
+    const others: ToldReversal[] = []
+    let ours = 0n
+    for (const told of notice.reversals) {
+      if (await this.#isOurs(topUp, told)) ours += told.amountRp
+      else others.push(told)
+    }
+    const upToMicro = notice.backRp === undefined ? undefined : micro((notice.backRp - ours) * MICRO_PER_RUPIAH)
+    let isNew = false
+    for (const told of others) {
+      const reversal = {
+        id: `ref_${nanoid()}`,
+        accountId: topUp.accountId,
+        topUpId: topUp.id,
+        kind: told.kind,
+        amountMicro: micro(told.amountRp * MICRO_PER_RUPIAH),
+        reason: told.reason.replaceAll("\u0000", "").slice(0, 200),
+        key: `${topUp.provider}:${topUp.id}:${told.reference}`,
+        reference: told.reference,
+        upToMicro,
+      }
+      const booked = await this.#freed(topUp.accountId, (mayClaim) =>
+        this.#parts.store.reverse({ ...reversal, mayClaim }),
+      )
+      isNew ||= booked.outcome === "booked"
+      await this.#report(topUp, told, booked)
+    }
+    if (isNew) {
+      this.#parts.changed(topUp.accountId)
+      await this.collect()
+    }
+    return isNew
+  }
+
+  /** Asks the provider again about what it was asked to pay out, a few at a time; each is one process's. */
+  async poll(): Promise<void> {
+    await Promise.all((await this.#parts.store.claimDue()).map((refund) => this.#send(refund)))
+    await this.collect()
+  }
+
+  /** Calls back what is leased of accounts with a claim: what comes back settles it. */
+  async collect(): Promise<void> {
+    for (const { accountId, claimMicro } of await this.#parts.store.claimed()) this.#parts.recall(accountId, claimMicro)
+  }
+
+  /** What is booked at the provider under a refund of ours, and moves no money a second time. */
+  async #isOurs(topUp: TopUp, { refundId, reference }: ToldReversal): Promise<boolean> {
+    const { store, changed } = this.#parts
+    const refund = refundId !== undefined && isRefundId(refundId) ? await store.find(refundId) : undefined
+    if (refund?.topUpId !== topUp.id) return false
+    if (refund.status === "sending" || refund.status === "booked") {
+      await store.ended(refund.id, { reference })
+      changed(refund.accountId)
+    }
+    const now = await store.find(refund.id)
+    // One that a person paid out, or that was cancelled, went out a second time.
+    return now?.status === "paid_out" && now.payout === "provider"
+  }
+
+  /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
+  async #freed(accountId: string, book: (mayClaim: boolean) => Promise<Booked>): Promise<Booked> {
+    for (let looks = 0; ; looks++) {
+      const booked = await book(looks === LOOKS)
+      if (booked.outcome !== "short" || looks === LOOKS) return booked
+      // Nothing that is called back would be enough.
+      if (booked.postedMicro < booked.amountMicro) return await book(true)
+      if (looks === 0) this.#parts.recall(accountId, minus(booked.amountMicro, booked.freeMicro))
+      await Bun.sleep(LOOK_MS)
+    }
+  }
+
+  async #report(topUp: TopUp, told: ToldReversal, booked: Booked): Promise<void> {
+    const { problems } = this.#parts
+    const problem = {
+      provider: topUp.provider,
+      reference: told.reference,
+      topUpId: topUp.id,
+      paid: `${told.amountRp} IDR`,
+    }
+    if (told.kind === "chargeback") await problems.record({ ...problem, kind: "chargeback" })
+    if (booked.overMicro > 0n) await problems.record({ ...problem, kind: "over_refunded" })
+  }
+
+  async #send(refund: Refund): Promise<void> {
+    const { store, topUps, changed } = this.#parts
+    const topUp = refund.topUpId === undefined ? undefined : await topUps.find(refund.topUpId)
+    const provider = this.#parts.providers.find(({ id }) => id === topUp?.provider)
+    if (topUp === undefined || provider?.refund === undefined) return
+    const outcome = await provider.refund({
+      id: refund.id,
+      topUpId: topUp.id,
+      amountRp: (refund.balanceMicro + refund.feesMicro) / MICRO_PER_RUPIAH,
+      reason: refund.reason,
+    })
+    // Whether it was paid out is not known: it is asked again.
+    if (outcome instanceof Failure) return
+    await store.ended(
+      refund.id,
+      outcome.kind === "paid-out" ? { reference: outcome.reference } : { problem: outcome.why.slice(0, 200) },
+    )
+    changed(refund.accountId)
+  }
+
+  async #unpayable({
+    topUpId,
+    amountMicro,
+  }: Pick<RefundTerms, "topUpId" | "amountMicro">): Promise<Failure | undefined> {
+    const topUp = topUpId === undefined ? undefined : await this.#parts.topUps.find(topUpId)
+    if (topUp === undefined) return invalid("The provider can refund a top-up alone: 'top_up_id' must name one.")
+    const provider = this.#parts.providers.find(({ id }) => id === topUp.provider)
+    if (provider?.refund === undefined) return invalid("This top-up's provider cannot be asked for a refund.")
+    return amountMicro % MICRO_PER_RUPIAH === 0n
+      ? undefined
+      : invalid("The provider pays out whole rupiah: 'amount_micro' must be a multiple of 1000000.")
+  }
+
+  async #found({ refundId }: Booked): Promise<Refund> {
+    const refund = refundId === undefined ? undefined : await this.#parts.store.find(refundId)
+    if (refund === undefined) throw new Error("a refund is not there after its booking")
+    return refund
+  }
+}
+
+const isSame = (refund: Refund, terms: RefundTerms): boolean =>
+  micro(refund.balanceMicro + refund.feesMicro) === terms.amountMicro &&
+  refund.topUpId === terms.topUpId &&
+  refund.reason === terms.reason
+
+const invalid = (message: string): Failure => new Failure("request.invalid", { message })

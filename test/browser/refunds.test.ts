@@ -1,0 +1,81 @@
+/** Money back, as an operator gives it and as its owner sees it. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { caller, makeOperator } from "../http/operator/operator.ts"
+import { reconcile } from "../money/reconcile.ts"
+import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+
+let world: BrowserWorld
+let operator: Person
+let customer: Person
+let topUpId: string
+
+beforeAll(async () => {
+  world = await openBrowser()
+  operator = await makeOperator(world.gateway)
+  customer = await world.gateway.person()
+  topUpId = await paid(50_000)
+}, 60_000)
+afterAll(() => world[Symbol.asyncDispose]())
+
+const simulate = async (id: string, play = "") => {
+  const response = await fetch(`${world.gateway.url}/simulated-pay/${id}${play}`, { method: "POST" })
+  expect(response.status).toBe(200)
+}
+async function paid(amountRp: number): Promise<string> {
+  const { json } = await caller(world.gateway, customer)("/top-ups", { amount_rp: amountRp })
+  await simulate(json.id)
+  return json.id
+}
+
+test("an operator refunds a part of a top-up, and writes down its transfer", async () => {
+  await using visit = await world.visit({ person: operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${customer.accountId}`)
+  await page.getByRole("button", { name: "Refund", exact: true }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Amount").fill("12,500")
+  await dialog.getByLabel("Reason").fill("Paid twice by mistake")
+  await visit.expectAccessible()
+  await dialog.getByRole("button", { name: /^Refund Rp/ }).click()
+  await dialog.waitFor({ state: "detached" })
+  const row = page.getByRole("row", { name: /Paid twice by mistake.*To be paid out/ })
+  await row.getByRole("button", { name: "Record transfer" }).click()
+  await dialog.getByLabel("Transfer number").fill("BCA 20261122-001")
+  await dialog.getByLabel("Reason").fill("Sent by the bank")
+  await dialog.getByRole("button", { name: "Record transfer" }).click()
+  await page.getByRole("row", { name: /BCA 20261122-001.*Paid out/ }).waitFor()
+  const { json } = await caller(world.gateway, customer)(`/top-ups/${topUpId}`)
+  expect(json).toMatchObject({ refund_status: "partly_refunded", refunded_micro: 12_500_000_000 })
+  await reconcile(world.gateway.sql, { busy: true })
+  await visit.open("/operator/top-ups")
+  await page.getByRole("row", { name: new RegExp(`${topUpId}.*Partly refunded.*12,500 went back`) }).waitFor()
+  await visit.expectAccessible()
+})
+
+test.each(everyLook)("a chargeback and its claim are shown where its owner and an operator look: %o", async (look) => {
+  const { json } = await caller(world.gateway, customer)("/account")
+  if (json.claim_micro === 0) {
+    // All was spent, and then the bank takes the payment back.
+    await caller(world.gateway, operator)(`/operator/accounts/${customer.accountId}/adjustments`, {
+      amount_micro: -json.balance_micro,
+      reason: "spent",
+      idempotency_key: "spent",
+    })
+    await simulate(topUpId, "?play=chargeback")
+  }
+  const pages = {
+    "wallet-claim": ["/wallet", customer],
+    "statement-claim": ["/wallet/statement", customer],
+    "top-up-disputed": [`/wallet/${topUpId}`, customer],
+    "operator-refunds": [`/operator/accounts/${customer.accountId}`, operator],
+  } as const
+  for (const [name, [path, person]] of Object.entries(pages)) {
+    await using visit = await world.visit({ ...look, person })
+    await visit.open(path)
+    await visit.page.getByText("37.500").or(visit.page.getByText("37,500")).first().waitFor()
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+    await visit.screenshot(name)
+  }
+})

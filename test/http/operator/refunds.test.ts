@@ -1,0 +1,155 @@
+/** Money back through the API of a live gateway, which has leased what is taken: by an operator, and by the provider. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
+import { notification } from "../dashboard/world.ts"
+import { reconcile } from "../../money/reconcile.ts"
+import { caller, makeOperator } from "./operator.ts"
+
+const RP = 1_000_000
+let gateway: TestGateway
+let ask: ReturnType<typeof caller>
+let model: string
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  ask = caller(gateway, await makeOperator(gateway))
+  model = await gateway.model({ format: "chat" })
+}, 30_000)
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const say = async (key: string) => {
+  const body = { model, max_tokens: 50, messages: [{ role: "user", content: "hi" }] }
+  const response = await gateway.post("/v1/chat/completions", key, body)
+  await response.text()
+  return response.status
+}
+const told = async (body: object) => {
+  const { body: text, headers } = notification(body)
+  return (await fetch(`${gateway.url}/webhooks/payments/simulated`, { method: "POST", body: text, headers })).status
+}
+const topUpOf = async (person: Person, amount = 50_000) => {
+  const { json } = await caller(gateway, person)("/top-ups", { amount_rp: amount })
+  expect(await told({ top_up_id: json.id, status: "paid", amount_rp: json.breakdown.total_micro / RP })).toBe(200)
+  return { id: json.id as string, total: json.breakdown.total_micro / RP }
+}
+const refund = (person: Person, body: object) =>
+  ask(`/operator/accounts/${person.accountId}/refunds`, {
+    payout: "by_hand",
+    reason: "a test",
+    idempotency_key: crypto.randomUUID(),
+    ...body,
+  })
+
+test("a top-up goes back, from under a gateway that has leased it, and its owner sees it", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const { key } = await gateway.key(person)
+  expect(await say(key)).toBe(200)
+  const { balance_micro: balance } = (await caller(gateway, person)("/account")).json
+  const made = await refund(person, { top_up_id: topUp.id, amount_micro: 40_000 * RP, payout: "provider" })
+  expect([made.status, made.json.status, made.json.payout]).toEqual([201, "paid_out", "provider"])
+  expect((await refund(person, { top_up_id: topUp.id, amount_micro: 10_001 * RP })).status).toBe(400)
+  expect((await refund(person, { top_up_id: "top_of_nobody", amount_micro: RP })).status).toBe(400)
+  const mine = caller(gateway, person)
+  expect((await mine("/account")).json.balance_micro).toBe(balance - 40_000 * RP)
+  expect((await mine(`/top-ups/${topUp.id}`)).json).toMatchObject({
+    status: "paid",
+    refund_status: "partly_refunded",
+    refunded_micro: 40_000 * RP,
+    refunds: [{ kind: "refund", status: "paid_out", amount_micro: 40_000 * RP, reason: "a test" }],
+  })
+  const { entries } = (await mine("/account/statement")).json
+  expect(entries.find(({ kind }: { kind: string }) => kind === "refund")).toMatchObject({
+    amount_micro: -40_000 * RP,
+    top_up_id: topUp.id,
+    note: "a test",
+  })
+  await reconcile(gateway.sql, { busy: true })
+})
+
+test("what is left goes back once an account is closed, to the last micro, and by hand", async () => {
+  const person = await gateway.person(12_345)
+  const { key } = await gateway.key(person)
+  expect(await say(key)).toBe(200)
+  const { balance_micro: left } = (await caller(gateway, person)("/account")).json
+  expect((await refund(person, { amount_micro: left })).status).toBe(400)
+  await gateway.sql`update accounts set deleted_at = now() where id = ${person.accountId}`
+  expect((await refund(person, { amount_micro: left + 1 })).status).toBe(400)
+  expect((await refund(person, { amount_micro: left, payout: "provider" })).status).toBe(400)
+  const made = await refund(person, { amount_micro: left })
+  expect([made.status, made.json.status]).toEqual([201, "booked"])
+  const open = (await ask("/operator/refunds")).json.data.map(({ id }: { id: string }) => id)
+  expect(open).toContain(made.json.id)
+  const out = await ask(`/operator/refunds/${made.json.id}/paid-out`, { reference: "BCA 1", reason: "sent" })
+  expect(out.json).toMatchObject({ status: "paid_out", reference: "BCA 1" })
+  expect((await ask(`/operator/refunds/${made.json.id}/cancel`, { reason: "no" })).status).toBe(400)
+  expect((await ask(`/operator/accounts/${person.accountId}`)).json).toMatchObject({ balance_micro: 0, claim_micro: 0 })
+  await reconcile(gateway.sql, { busy: true })
+})
+
+test("what a bank takes back after it was spent is claimed: calls get 402 until more than that has come", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const { key } = await gateway.key(person)
+  expect(await say(key)).toBe(200)
+  const chargeback = {
+    top_up_id: topUp.id,
+    status: "chargeback",
+    amount_rp: topUp.total,
+    back_rp: topUp.total,
+    reversal_id: "cb",
+  }
+  for (let n = 0; n < 3; n++) expect(await told(chargeback)).toBe(200)
+  const mine = caller(gateway, person)
+  const { balance_micro: balance, claim_micro: claim } = (await mine("/account")).json
+  expect([balance, claim > 0]).toEqual([0, true])
+  expect(await say(key)).toBe(402)
+  const problems = (await ask("/operator/payment-problems")).json.data
+  expect(problems.find(({ top_up_id: id }: { top_up_id: string }) => id === topUp.id)).toMatchObject({
+    kind: "chargeback",
+  })
+  // A top-up settles it first; what is left of it is spent again.
+  await topUpOf(person)
+  const after = (await mine("/account")).json
+  expect([after.balance_micro, after.claim_micro]).toEqual([50_000 * RP - claim, 0])
+  while ((await say(key)) !== 200) await Bun.sleep(20)
+  const { entries, claim_micro: owed } = (await mine("/account/statement")).json
+  expect(owed).toBe(0)
+  const moved = (kind: string) =>
+    entries
+      .filter((entry: { kind: string }) => entry.kind === kind)
+      .reduce((sum: number, entry: { claim_micro: number }) => sum + entry.claim_micro, 0)
+  expect([moved("chargeback") + moved("claim")]).toEqual([0])
+  expect(-moved("claim")).toBeGreaterThanOrEqual(claim)
+  await reconcile(gateway.sql, { busy: true })
+})
+
+test("fees that went back are no revenue of the overview, and come back to it when a refund is cancelled", async () => {
+  await using paying = await startTestGateway({ env: { PAYMENT_SERVICE_FEE_RP: "700" } })
+  const asking = caller(paying, await makeOperator(paying))
+  const fees = async () => {
+    const { json } = await asking("/operator/overview")
+    return [json.service_fees_micro / RP, json.revenue_micro / RP]
+  }
+  const person = await paying.person(0)
+  const { json: topUp } = await caller(paying, person)("/top-ups", { amount_rp: 50_000 })
+  const { body, headers } = notification({ top_up_id: topUp.id, status: "paid", amount_rp: 50_700 })
+  expect((await fetch(`${paying.url}/webhooks/payments/simulated`, { method: "POST", body, headers })).status).toBe(200)
+  expect(await fees()).toEqual([700, 700])
+  const back = async (amountRp: number) =>
+    (
+      await asking(`/operator/accounts/${person.accountId}/refunds`, {
+        top_up_id: topUp.id,
+        amount_micro: amountRp * RP,
+        payout: "by_hand",
+        reason: "a test",
+        idempotency_key: crypto.randomUUID(),
+      })
+    ).json
+  await back(50_200)
+  expect(await fees()).toEqual([500, 500])
+  const rest = await back(500)
+  expect(await fees()).toEqual([0, 0])
+  expect((await asking(`/operator/refunds/${rest.id}/cancel`, { reason: "a slip" })).status).toBe(200)
+  expect(await fees()).toEqual([500, 500])
+  await reconcile(paying.sql, { busy: true })
+})

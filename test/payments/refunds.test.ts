@@ -1,0 +1,378 @@
+/** Money back, on a real database: what an operator gives back, what a provider takes, and what is claimed for it. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import * as fc from "fast-check"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { PaymentNotice, PaymentProvider, ProviderRefunded } from "../../src/payments/provider.ts"
+import { Refunds, type RefundTerms } from "../../src/payments/refunds.ts"
+import { checkClaim } from "../../src/reconciliation/books.ts"
+import { claims } from "../../src/reconciliation/claims.ts"
+import { adjust } from "../../src/store/operator/adjustments.ts"
+import { paymentProblemStore } from "../../src/store/payment-problems.ts"
+import { returnLease } from "../../src/store/leases.ts"
+import { refundStore } from "../../src/store/refunds.ts"
+import { topUpStore } from "../../src/store/top-ups.ts"
+import { Books } from "../money/books.ts"
+import { openTestDatabase, type TestDatabase } from "../store/harness.ts"
+
+const RP = 1_000_000n
+let target: TestDatabase
+let books: Books
+let serial = 0
+/** What the provider says to a refund that it is asked for. */
+let answer: () => ProviderRefunded | Failure
+const asked: string[] = []
+const recalled: string[] = []
+beforeAll(async () => {
+  target = await openTestDatabase()
+  books = await Books.open(target)
+}, 120_000)
+afterAll(() => target.close())
+
+const provider: PaymentProvider = {
+  id: "played",
+  createCharge: async () => new Failure("dependency.upstream_unconfigured"),
+  readNotification: async () => new Failure("auth.unauthorized"),
+  async refund({ id }) {
+    asked.push(id)
+    return answer()
+  },
+}
+
+const refunds = () => {
+  const store = topUpStore(target.db)
+  return new Refunds({
+    store: refundStore(target.db),
+    topUps: store,
+    providers: [provider],
+    problems: paymentProblemStore(target.db),
+    recall: (accountId) => void recalled.push(accountId),
+    changed: () => {},
+  })
+}
+
+/** A customer with one paid top-up of Rp 100,000, and fees of Rp 500 and Rp 700 on it. */
+async function paid() {
+  const { accountId, keyId } = await books.account(0n)
+  const topUpId = `top_${++serial}`
+  const breakdown = {
+    balancePurchasedMicro: micro(100_000n * RP),
+    serviceFeeMicro: micro(500n * RP),
+    paymentFeeMicro: micro(700n * RP),
+    networkFeeMicro: zero,
+  }
+  const store = topUpStore(target.db)
+  await store.create({ id: topUpId, accountId, provider: "played", breakdown, validMinutes: 15 })
+  await store.credit(topUpId, { key: `topup:played:${topUpId}`, reference: topUpId })
+  const topUp = await store.find(topUpId)
+  if (topUp === undefined) throw new Error("no top-up")
+  return { accountId, keyId, topUpId, topUp }
+}
+
+const act = () => ({ requestId: `req_${++serial}`, operatorId: undefined, address: undefined })
+const terms = (
+  of: { accountId: string; topUpId: string | undefined },
+  rupiah: bigint,
+  more: Partial<RefundTerms> = {},
+) => ({
+  accountId: of.accountId,
+  topUpId: of.topUpId,
+  amountMicro: micro(rupiah * RP),
+  reason: "a test",
+  idempotencyKey: `key_${++serial}`,
+  byProvider: false,
+  ...more,
+})
+const state = async (accountId: string) => {
+  const [row] = await target.sql<{ posted: bigint; leased: bigint; claim: bigint }[]>`
+    select posted_micro / ${RP} as posted, leased_micro / ${RP} as leased, claim_micro / ${RP} as claim
+    from balances where account_id = ${accountId}`
+  return row && { posted: Number(row.posted), leased: Number(row.leased), claim: Number(row.claim) }
+}
+const takenBack = (
+  topUpId: string,
+  parts: readonly (readonly [string, bigint])[],
+  {
+    backRp,
+    kind = "chargeback",
+    refundId,
+  }: { backRp?: bigint; kind?: "chargeback" | "provider_refund"; refundId?: string } = {},
+): Extract<PaymentNotice, { kind: "reversed" }> => ({
+  kind: "reversed",
+  topUpId,
+  reference: topUpId,
+  amountRp: 101_200n,
+  backRp,
+  reversals: parts.map(([reference, amountRp]) => ({ reference, amountRp, refundId, kind, reason: "" })),
+})
+const spend = (accountId: string, rupiah: bigint) =>
+  adjust(
+    target.db,
+    { accountId, amountMicro: micro(-rupiah * RP), reason: "spent", idempotencyKey: `spent_${++serial}` },
+    act(),
+  )
+async function agree() {
+  for (const claim of claims)
+    expect(await checkClaim(target.sql, claim)).toMatchObject({ claim: claim.name, shown: [] })
+}
+
+describe("an operator's refund", () => {
+  test("takes a part of a top-up once for each key, and the rest to the last rupiah, but no more", async () => {
+    const of = await paid()
+    const first = terms(of, 40_000n)
+    const made = await refunds().make(first, act())
+    expect(made).toMatchObject({ status: "booked", balanceMicro: 40_000n * RP, claimedMicro: 0n })
+    expect(await refunds().make(first, act())).toEqual(made)
+    expect(await refunds().make({ ...first, amountMicro: micro(1n) }, act())).toMatchObject({ code: "request.invalid" })
+    // The fees go back last, and are the house's; the customer's balance has the rest of what was bought.
+    expect(await refunds().make(terms(of, 61_201n), act())).toMatchObject({ code: "request.invalid" })
+    expect(await refunds().make(terms(of, 61_200n), act())).toMatchObject({
+      balanceMicro: 60_000n * RP,
+      feesMicro: 1_200n * RP,
+    })
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    expect(await refunds().make(terms(of, 1n), act())).toMatchObject({ code: "request.invalid" })
+    const audited = await target.sql`select after ->> 'amount_micro' as amount from audit_log
+      where subject = ${of.accountId} and action = 'account.refunded' order by id`
+    expect(audited.map(({ amount }) => amount)).toEqual(["40000000000", "61200000000"])
+    await agree()
+  })
+
+  test("takes nothing that is spent or in use, and calls back what is not in use", async () => {
+    const of = await paid()
+    const processId = await books.process()
+    const lease = await books.lease(processId, of.accountId, 100_000n * RP)
+    const short = await refunds().make(terms(of, 1n), act())
+    expect(short).toMatchObject({ code: "request.invalid" })
+    expect(recalled).toContain(of.accountId)
+    const making = refunds().make(terms(of, 30_000n), act())
+    await Bun.sleep(150)
+    await returnLease(target.db, lease.id, micro(30_000n * RP))
+    expect(await making).toMatchObject({ status: "booked" })
+    expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 70_000, claim: 0 })
+    await agree()
+  })
+
+  test("is written down as paid out by hand, or given back, and neither after the other", async () => {
+    const of = await paid()
+    const [one, two] = await Promise.all([
+      refunds().make(terms(of, 10_000n), act()),
+      refunds().make(terms(of, 20_000n), act()),
+    ])
+    if (one instanceof Failure || two instanceof Failure) throw new Error("not made")
+    const out = { to: "paid_out", reference: "BCA 123", reason: "sent" } as const
+    expect(await refunds().change(one.id, out, act())).toMatchObject({
+      status: "paid_out",
+      reference: "BCA 123",
+      payout: "by_hand",
+    })
+    expect(await refunds().change(one.id, out, act())).toMatchObject({ status: "paid_out" })
+    expect(await refunds().change(one.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
+      code: "request.invalid",
+    })
+    expect(await refunds().change(two.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
+      status: "cancelled",
+    })
+    expect(await refunds().change(two.id, out, act())).toMatchObject({ code: "request.invalid" })
+    expect(await state(of.accountId)).toEqual({ posted: 90_000, leased: 0, claim: 0 })
+    expect(await refunds().make(terms(of, 90_000n), act())).toMatchObject({ status: "booked" })
+    await agree()
+  })
+
+  test("that the provider pays out is asked for under one name until it answers, and is paid once", async () => {
+    const of = await paid()
+    asked.length = 0
+    // The process dies after it has booked, or does not hear the answer: to the books it is the same.
+    answer = () => new Failure("dependency.upstream_unavailable")
+    const made = await refunds().make(terms(of, 25_000n, { byProvider: true }), act())
+    expect(made).toMatchObject({ status: "sending" })
+    if (made instanceof Failure) throw new Error("not made")
+    // While nobody knows, nobody else may pay it out or give it back.
+    for (const change of [
+      { to: "cancelled", reason: "x" },
+      { to: "paid_out", reference: "x", reason: "x" },
+    ] as const)
+      expect(await refunds().change(made.id, change, act())).toMatchObject({ code: "request.invalid" })
+    await refunds().poll()
+    expect(asked).toEqual([made.id])
+    await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
+    answer = () => ({ kind: "paid-out", reference: "77" })
+    await Promise.all([refunds().poll(), refunds().poll()])
+    expect(asked).toEqual([made.id, made.id])
+    expect(await refundStore(target.db).find(made.id)).toMatchObject({ status: "paid_out", reference: "77" })
+    // The provider tells of it as well: it is ours, and moves nothing.
+    const told = takenBack(of.topUpId, [["77", 25_000n]], {
+      backRp: 25_000n,
+      kind: "provider_refund",
+      refundId: made.id,
+    })
+    expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("that the provider refuses is a person's to pay out or to give back", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "refused", why: "412 too late" })
+    const made = await refunds().make(terms(of, 25_000n, { byProvider: true }), act())
+    expect(made).toMatchObject({ status: "booked", problem: "412 too late" })
+    if (made instanceof Failure) throw new Error("not made")
+    expect(await refunds().change(made.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
+      status: "cancelled",
+    })
+    // It went out all the same, after all: the money is gone, and the books say so once.
+    const told = takenBack(of.topUpId, [["78", 25_000n]], {
+      backRp: 25_000n,
+      kind: "provider_refund",
+      refundId: made.id,
+    })
+    expect([await refunds().reverse(of.topUp, told), await refunds().reverse(of.topUp, told)]).toEqual([true, false])
+    expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+})
+
+describe("what the provider takes back", () => {
+  test("is booked once for each, in any order and together no more than was paid", async () => {
+    const of = await paid()
+    const first = takenBack(of.topUpId, [["1", 30_000n]], { backRp: 30_000n })
+    const both = takenBack(
+      of.topUpId,
+      [
+        ["2", 50_000n],
+        ["1", 30_000n],
+      ],
+      { backRp: 80_000n },
+    )
+    for (const told of [both, first, both, first]) await refunds().reverse(of.topUp, told)
+    expect(await state(of.accountId)).toEqual({ posted: 20_000, leased: 0, claim: 0 })
+    await Promise.all(
+      ["3", "4", "5"].map((name) => refunds().reverse(of.topUp, takenBack(of.topUpId, [[name, 20_000n]]))),
+    )
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    const [sum] = await target.sql<{ back: bigint; problems: bigint }[]>`
+      select (sum(balance_micro + service_fee_micro + payment_fee_micro) / ${RP})::bigint as back,
+        (select count(*) from payment_problems where top_up_id = ${of.topUpId} and kind = 'over_refunded') as problems
+      from refunds where top_up_id = ${of.topUpId}`
+    // One of the last three was booked in full, one for what was left, and what was over is told.
+    expect(sum).toEqual({ back: 101_200n, problems: 2n })
+    await agree()
+  })
+
+  test("comes to no more than its own sum, when its parts are told under two names", async () => {
+    const of = await paid()
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["upto-30000", 30_000n]], { backRp: 30_000n }))
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["9", 30_000n]], { backRp: 30_000n }))
+    await refunds().reverse(
+      of.topUp,
+      takenBack(
+        of.topUpId,
+        [
+          ["9", 30_000n],
+          ["10", 5_000n],
+        ],
+        { backRp: 35_000n },
+      ),
+    )
+    expect(await state(of.accountId)).toEqual({ posted: 65_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("and is spent already is a claim, which whatever comes next settles first", async () => {
+    const of = await paid()
+    await spend(of.accountId, 90_000n)
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["1", 101_200n]]))
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 90_000 })
+    await agree()
+    const given = {
+      accountId: of.accountId,
+      amountMicro: micro(50_000n * RP),
+      reason: "a gift",
+      idempotencyKey: "gift",
+    }
+    expect(await adjust(target.db, given, act())).toEqual({ outcome: "adjusted", balanceMicro: zero })
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 40_000 })
+    expect(await spend(of.accountId, 1n)).toMatchObject({ outcome: "refused" })
+    const more = await adjust(target.db, { ...given, idempotencyKey: "gift 2" }, act())
+    expect(more).toEqual({ outcome: "adjusted", balanceMicro: micro(10_000n * RP) })
+    expect(await state(of.accountId)).toEqual({ posted: 10_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("and is leased is called back, and no process leases any more while there is a claim", async () => {
+    const of = await paid()
+    const processId = await books.process()
+    const lease = await books.lease(processId, of.accountId, 100_000n * RP)
+    recalled.length = 0
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["1", 60_000n]]))
+    // In use when it was booked: nobody gave it back within a second.
+    expect(await state(of.accountId)).toEqual({ posted: 100_000, leased: 100_000, claim: 60_000 })
+    expect(recalled.length).toBeGreaterThan(1)
+    await returnLease(target.db, lease.id, micro(35_000n * RP))
+    expect(await state(of.accountId)).toEqual({ posted: 65_000, leased: 65_000, claim: 25_000 })
+    const grown = await books.lease(processId, of.accountId, 10_000n * RP)
+    expect(grown.granted).toBe(micro(100_000n * RP))
+    await agree()
+    await returnLease(target.db, lease.id, micro(100_000n * RP))
+    expect(await state(of.accountId)).toEqual({ posted: 40_000, leased: 0, claim: 0 })
+    await agree()
+  })
+})
+
+test("whatever comes in whatever order, the books agree and the sums are those of a plain account", async () => {
+  const part = fc.record({
+    do: fc.constantFrom("refund", "back", "spend", "give", "cancel", "again"),
+    rp: fc.integer({ min: 1, max: 60_000 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(part, { minLength: 3, maxLength: 12 }), async (course) => {
+      const of = await paid()
+      // The model: what is owed to the customer, below zero where it is a claim; and what of the payment is still there.
+      let worth = 100_000n
+      let left = 101_200n
+      let leftOfBalance = 100_000n
+      const booked: { id: string; balance: bigint; all: bigint }[] = []
+      let last: Extract<PaymentNotice, { kind: "reversed" }> | undefined
+      for (const { do: what, rp } of course) {
+        const amount = BigInt(rp)
+        if (what === "refund") {
+          const made = await refunds().make(terms(of, amount), act())
+          const balance = amount < leftOfBalance ? amount : leftOfBalance
+          const may = amount <= left && balance <= (worth > 0n ? worth : 0n)
+          expect(made instanceof Failure).toBe(!may)
+          if (made instanceof Failure) continue
+          booked.push({ id: made.id, balance, all: amount })
+          worth -= balance
+          leftOfBalance -= balance
+          left -= amount
+        } else if (what === "back") {
+          last = takenBack(of.topUpId, [[`back_${++serial}`, amount]])
+          await refunds().reverse(of.topUp, last)
+          const all = amount < left ? amount : left
+          const balance = all < leftOfBalance ? all : leftOfBalance
+          worth -= balance
+          leftOfBalance -= balance
+          left -= all
+        } else if (what === "spend") {
+          if ((await spend(of.accountId, amount)).outcome === "adjusted") worth -= amount
+        } else if (what === "give") {
+          await books.credit(of.accountId, amount * RP)
+          worth += amount
+        } else if (what === "cancel") {
+          const one = booked.pop()
+          if (one === undefined) continue
+          await refunds().change(one.id, { to: "cancelled", reason: "x" }, act())
+          worth += one.balance
+          leftOfBalance += one.balance
+          left += one.all
+        } else if (last !== undefined) {
+          await refunds().reverse(of.topUp, last)
+        }
+        const expected = worth >= 0n ? { posted: Number(worth), claim: 0 } : { posted: 0, claim: -Number(worth) }
+        expect(await state(of.accountId)).toEqual({ ...expected, leased: 0 })
+      }
+    }),
+    { numRuns: 12 },
+  )
+  await agree()
+}, 120_000)
