@@ -1,11 +1,14 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
+import { type OperatorRole, operatorRole, type Role } from "./role.ts"
 
 export interface AccountView {
   readonly id: string
   readonly email: string
-  readonly role: "customer" | "operator"
+  readonly role: Role
+  /** Undefined for a customer. */
+  readonly operatorRole: OperatorRole | undefined
   readonly timeZone: string
   readonly createdAt: Date
   readonly deletedAt: Date | undefined
@@ -15,6 +18,8 @@ export interface AccountView {
   readonly heldMicro: Micro
   /** What gateway processes may spend without asking again, what is held included. */
   readonly leasedMicro: Micro
+  /** What the account owes for payments that were taken back. */
+  readonly claimMicro: Micro
   readonly keys: number
 }
 
@@ -37,7 +42,7 @@ export interface TransferRow {
   readonly reason: string
   /** `kind:id` of what it was for: a call's request id, a top-up, an adjustment. */
   readonly idempotencyKey: string
-  /** Of an adjustment, what its operator wrote. */
+  /** Of an adjustment or a refund, what its operator wrote. */
   readonly note: string | undefined
 }
 
@@ -106,7 +111,8 @@ export function accountViews(database: Database): AccountViews {
           )
           select p.*, (start.balance - coalesce(sum(p.amount) over (order by p.id desc
               rows between unbounded preceding and 1 preceding), 0))::bigint as balance,
-            case when p.reason = 'adjustment' then (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
+            case when p.idempotency_key like 'refund%' then (select r.reason from refunds r where r.id = split_part(p.idempotency_key, ':', 2))
+              when p.reason = 'adjustment' then (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
               and l.after->>'transfer' = p.idempotency_key) end as note
           from page p, start order by p.id desc`,
         once,
@@ -133,8 +139,9 @@ const newerSum = (sql: Sql, accountId: string, from: bigint) => sql`(
   (select coalesce(sum(amount_micro), 0) from transfers where debit_account = ${accountId} and id >= ${from}))`
 
 const selectAccounts = (sql: Sql) => sql`
-  select a.id, a.email, a.role, a.time_zone, a.created_at, a.deleted_at, a.frozen_at, a.frozen_reason,
+  select a.id, a.email, a.role, ${operatorRole(sql, "a")} as operator_role, a.time_zone, a.created_at, a.deleted_at, a.frozen_at, a.frozen_reason,
     coalesce(b.posted_micro, 0) as posted_micro, coalesce(b.leased_micro, 0) as leased_micro,
+    coalesce(b.claim_micro, 0) as claim_micro,
     (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro,
     (select count(*)::int from api_keys k where k.account_id = a.id) as keys
   from accounts a left join balances b on b.account_id = a.id`
@@ -154,7 +161,8 @@ const literally = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&")
 interface AccountRow {
   id: string
   email: string
-  role: "customer" | "operator"
+  role: Role
+  operator_role: OperatorRole | null
   time_zone: string
   created_at: Date
   deleted_at: Date | null
@@ -163,6 +171,7 @@ interface AccountRow {
   posted_micro: bigint
   leased_micro: bigint
   held_micro: bigint
+  claim_micro: bigint
   keys: number
 }
 interface TransferColumns {
@@ -180,6 +189,7 @@ const toView = (row: AccountRow): AccountView => ({
   id: row.id,
   email: row.email,
   role: row.role,
+  operatorRole: row.operator_role ?? undefined,
   timeZone: row.time_zone,
   createdAt: row.created_at,
   deletedAt: row.deleted_at ?? undefined,
@@ -187,5 +197,6 @@ const toView = (row: AccountRow): AccountView => ({
   balanceMicro: micro(row.posted_micro),
   heldMicro: micro(row.held_micro),
   leasedMicro: micro(row.leased_micro),
+  claimMicro: micro(row.claim_micro),
   keys: row.keys,
 })

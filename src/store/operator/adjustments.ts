@@ -3,7 +3,7 @@
  * balance and the row of the audit log are there together or not at all, and hang on the transfer being new.
  */
 import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
-import type { Database } from "../database.ts"
+import type { Database, Sql } from "../database.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
 
 export interface Adjustment {
@@ -29,7 +29,7 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
   const [row] = await database.run(
     (sql) => sql<Row[]>`
       with target as materialized (
-        select account_id, posted_micro, leased_micro from balances where account_id = ${accountId} for update
+        select account_id, posted_micro, leased_micro, claim_micro from balances where account_id = ${accountId} for update
       ), allowed as (
         select * from target
         where posted_micro - leased_micro + ${amount}::bigint >= 0
@@ -45,14 +45,14 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
         insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
         select ${signature(sql, act)}, 'account.adjusted', a.account_id,
           jsonb_build_object('balance_micro', a.posted_micro),
-          jsonb_build_object('balance_micro', a.posted_micro + ${amount}::bigint, 'amount_micro', ${amount}::bigint,
+          jsonb_build_object('balance_micro', ${after(sql, amount)}, 'amount_micro', ${amount}::bigint,
             'transfer', ${transfer}::text),
           ${reason}
         from allowed a where exists (select from fresh)
       )
       select apply_1(null, array(
           select ('account', t.account_id, null, null, null, -${amount}::bigint)::change_1 from fresh)),
-        t.posted_micro, t.leased_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
+        t.posted_micro, t.leased_micro, (select ${after(sql, amount)} from allowed a) as after_micro, exists (select from fresh) as fresh, exists (select from allowed) as allowed,
         (select case when x.credit_account = ${accountId} then x.amount_micro else -x.amount_micro end
           from transfers x where x.idempotency_key = ${transfer}) as earlier,
         (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
@@ -61,7 +61,7 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
     { deadlineMs: 5_000, retry: true },
   )
   if (row === undefined) return { outcome: "no account" }
-  if (row.fresh) return { outcome: "adjusted", balanceMicro: micro(row.posted_micro + amount) }
+  if (row.fresh) return { outcome: "adjusted", balanceMicro: micro(row.after_micro) }
   if (row.earlier !== null) {
     const earlierReason = row.earlier_reason ?? ""
     return row.earlier === amount && earlierReason === reason
@@ -74,8 +74,14 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
   return { outcome: "refused", freeMicro: micro(row.posted_micro - row.leased_micro), balanceMicro }
 }
 
+/** The balance afterwards: of what is given, an open claim is settled first (migrations/0043_refunds.sql). */
+const after = (sql: Sql, amount: Micro) => sql`a.posted_micro + ${amount}::bigint
+  - least(a.claim_micro, greatest(0, a.posted_micro + ${amount}::bigint - a.leased_micro))`
+
 interface Row {
   posted_micro: bigint
+  /** Of one that was made now. */
+  after_micro: bigint
   leased_micro: bigint
   fresh: boolean
   allowed: boolean

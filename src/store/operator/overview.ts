@@ -17,6 +17,7 @@ export interface Overview {
   readonly absorbedMicro: Micro
   readonly topUps: number
   readonly toppedUpMicro: Micro
+  /** Of what was paid, less those that went back; below zero where more went back. */
   readonly serviceFeesMicro: Micro
   /** Given less taken. */
   readonly adjustedMicro: Micro
@@ -49,6 +50,10 @@ export async function readOverview(database: Database, { from, to, ids }: Period
         select count(*)::int as count, coalesce(sum(balance_purchased_micro), 0)::bigint as amount,
           coalesce(sum(service_fee_micro), 0)::bigint as fees
         from top_ups where status = 'paid' and paid_at >= ${from} and paid_at < ${to}
+      ), returned as (
+        select (coalesce(sum(service_fee_micro) filter (where created_at >= ${from} and created_at < ${to}), 0)
+          - coalesce(sum(service_fee_micro) filter (where cancelled_at >= ${from} and cancelled_at < ${to}), 0))::bigint as fees
+        from refunds
       ), adjusted as (
         select coalesce(sum(case debit_account when 'house:adjustments' then amount_micro else -amount_micro end), 0)::bigint
           as amount
@@ -69,13 +74,13 @@ export async function readOverview(database: Database, { from, to, ids }: Period
         ) e), '{}') as by_error_code,
         coalesce((select sum(charged) from records), 0)::bigint as charged,
         coalesce((select sum(absorbed) from records), 0)::bigint as absorbed,
-        paid.count as top_ups, paid.amount as topped_up, paid.fees, adjusted.amount as adjusted,
+        paid.count as top_ups, paid.amount as topped_up, paid.fees - returned.fees as fees, adjusted.amount as adjusted,
         people.accounts, people.frozen, people.new,
         (select coalesce(sum(posted_micro), 0)::bigint from balances) as balances,
         (select coalesce(sum(hold_micro), 0)::bigint from openings) as held,
         (select count(*)::int from openings) as open_calls,
         (select count(*)::int from processes where closed_at is null) as processes
-      from paid, adjusted, people`,
+      from paid, returned, adjusted, people`,
     patient,
   )
   if (row === undefined) throw new Error("an overview returned nothing")

@@ -1,20 +1,16 @@
 /**
- * What calls brought and what they cost the house, by the hour that they were opened in. Micro-rupiah. Read from `profit_hours`,
- * whose rows are hours of accounts and not calls, so that a month is summed at once. A sum that is larger than a JSON integer can
- * say is told as that much.
+ * What calls brought and what they cost the house, by the hour that they were opened in. Micro-rupiah. Read from `profit_days`,
+ * whose rows are parts of days of accounts and not calls, so that three months are summed at once, and from `profit_hours` where a
+ * time begins or ends within such a part, or the part is not summed yet. A sum that is larger than a JSON integer can say is told
+ * as that much.
  */
 import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { Database, Sql } from "../database.ts"
+import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
-
-/** Hours that begin from `from` on and before `to`. */
-export interface ProfitPeriod {
-  readonly from: Date
-  readonly to: Date
-}
 
 export interface ProfitQuestion extends ProfitPeriod {
   /** In which days are counted. */
@@ -67,6 +63,8 @@ export interface ProfitSums {
 /** What a model's charged calls were made of, and what they cost where that is known. */
 export interface Mix {
   readonly calls: number
+  /** Accounts that the calls are of. */
+  readonly customers: number
   readonly tokens: Tokens
   readonly revenueMicro: Micro
   readonly costMicro: Micro
@@ -92,14 +90,14 @@ const LEAK_OF = `case when kind = 'usage_missing' then 'usage_missing' when kind
   when kind = 'billing_error' then 'voided' end`
 
 export async function readProfit(database: Database, question: ProfitQuestion): Promise<ProfitSums> {
-  const { from, to, groupBy, limit } = question
+  const { groupBy, limit } = question
   const rows = await database.run(
     (sql) => sql<Row[]>`
       with raw as materialized (
         select ${raw(sql, question)}, ${sql.unsafe(LEAK_OF)} as leak, sum(records) filter (where ${isFinal(sql)}) as calls,
           sum(records) as records, sum(charge_micro) as revenue, sum(cost_micro) as cost, sum(estimated_micro) as estimated,
           sum(unknown) as unknown, sum(absorbed_micro) as absorbed, sum(under) as under, sum(under_micro) as under_micro
-        from profit_hours where hour >= ${from} and hour < ${to} group by 1, 2, 3
+        from ${sums(sql, question, partsOf(question))} group by 1, 2, 3
       ), hours as (
         select ${named(sql, question)}, leak, calls, records, revenue, cost, estimated, unknown, absorbed, under, under_micro
         from raw
@@ -135,20 +133,22 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
 }
 
 /** Of all its customers' charged calls of a period. */
-export async function readMix(database: Database, model: string, { from, to }: ProfitPeriod): Promise<Mix> {
+export async function readMix(database: Database, model: string, period: ProfitPeriod): Promise<Mix> {
   const [row] = await database.run(
     (sql) => sql<MixRow[]>`
-      select coalesce(sum(records), 0)::int as calls, ${said(sql, sql`sum(input_tokens)`)} as input,
+      select coalesce(sum(records), 0)::int as calls,
+        count(distinct account_id) filter (where records > 0)::int as customers, ${said(sql, sql`sum(input_tokens)`)} as input,
         ${said(sql, sql`sum(output_tokens)`)} as output, ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read,
         ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write, ${said(sql, sql`sum(charge_micro)`)} as revenue,
         ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
-      from profit_hours where hour >= ${from} and hour < ${to} and model = ${model} and kind = 'ok'`,
+      from ${sums(sql, period)} where model = ${model} and kind = 'ok'`,
     patient,
   )
   if (row === undefined) throw new Error("a sum has one row")
   const { input, output, cache_read: cacheRead, cache_write: cacheWrite } = row
   return {
     calls: row.calls,
+    customers: row.customers,
     tokens: {
       input: Number(input),
       output: Number(output),
@@ -162,11 +162,11 @@ export async function readMix(database: Database, model: string, { from, to }: P
 }
 
 /** Whose price is under its cost, the worst first. */
-export async function readUnder(database: Database, { from, to }: ProfitPeriod): Promise<readonly Under[]> {
+export async function readUnder(database: Database, period: ProfitPeriod): Promise<readonly Under[]> {
   return await database.run(
     (sql) => sql<Under[]>`
       select model, member, sum(under)::int as calls, ${said(sql, sql`sum(under_micro)`)} as "shortMicro"
-      from profit_hours where hour >= ${from} and hour < ${to} and under > 0
+      from ${sums(sql, period)} where under > 0
       group by 1, 2 order by 4 desc, 1, 2 limit ${MOST_UNDER}`,
     patient,
   )
@@ -182,17 +182,25 @@ export async function readEmails(database: Database, ids: readonly string[]): Pr
   return new Map(rows.map(({ id, email }) => [id, email]))
 }
 
+const partsOf = (question: ProfitQuestion): ProfitPeriod =>
+  question.groupBy === "day" || question.splitBy === "day"
+    ? partsOfDays(question, question.timeZone)
+    : partsWithin(question)
+
 /** A call has one final record; its other parts are markers, searches and tries. */
 const isFinal = (sql: Sql) => sql`kind not in ('retry', 'search') and kind not like 'fallback\\_%'`
 
-const columns = { day: "hour", model: "model", member: "member", account: "account_id" } as const
+const columns = { model: "model", member: "member", account: "account_id" } as const
 
-/** An hour is named by its day only when what it has is summed: there are few hours, and many rows of each. */
-const raw = (sql: Sql, { groupBy, splitBy }: ProfitQuestion) =>
-  sql`${sql(columns[groupBy])} as one, ${splitBy === undefined ? sql`null::text` : sql(columns[splitBy])} as other`
+function raw(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
+  const column = (group: ProfitGroup) =>
+    group === "day" ? sql`(hour at time zone ${timeZone})::date` : sql(columns[group])
+  return sql`${column(groupBy)} as one, ${splitBy === undefined ? sql`null::text` : column(splitBy)} as other`
+}
 
-function named(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
-  const day = (column: ReturnType<Sql>) => sql`to_char(${column} at time zone ${timeZone}, 'YYYY-MM-DD')`
+/** A day is written when what it has is summed: there are few days, and many rows of each. */
+function named(sql: Sql, { groupBy, splitBy }: ProfitQuestion) {
+  const day = (column: ReturnType<Sql>) => sql`to_char(${column}, 'YYYY-MM-DD')`
   return sql`${groupBy === "day" ? day(sql`one`) : sql`one`} as name, ${splitBy === "day" ? day(sql`other`) : sql`other`} as split`
 }
 
@@ -233,6 +241,7 @@ interface Row {
 }
 interface MixRow {
   calls: number
+  customers: number
   input: bigint
   output: bigint
   cache_read: bigint

@@ -82,14 +82,18 @@ test("a role, a database and an encoding that are not there are named", async ()
 
 test("privileges that are missing are named, with the grant", async () => {
   expect(await said(asRole())).toMatch(
-    new RegExp(`${role} may not read and write \\w+, \\w+, \\w+ and \\d+ more tables → .*grant select`),
+    new RegExp(
+      `${role} may not read and write \\w+, \\w+, \\w+ and \\d+ more tables → .*loket migrate --grant ${role}`,
+    ),
   )
-  await direct.sql.unsafe(`grant select, insert, update, delete on all tables in schema public to ${role}`)
-  expect(await said(asRole())).toContain("ok     the schema is up to date")
+  expect((await loket({ DATABASE_URL: place.url }, "migrate", "--grant", role)).code).toBe(0)
+  expect(await said(asRole())).toMatch(
+    new RegExp(`ok +the schema is up to date\\n.*ok +${role} may add to the books, and not change them`),
+  )
   await direct.sql`delete from schema_migrations where name = '0030_gathered_answers.sql'`
   const found = await said(asRole())
-  expect(found).toMatch(new RegExp(`${role} may not create tables.* → \`grant create on schema public to ${role}`))
-  expect(found).toMatch(/belong to another role.* → `reassign owned/)
+  expect(found).toMatch(new RegExp(`${role} may not create tables.* → as the owner of the tables: \`loket migrate`))
+  expect(found).toMatch(new RegExp(`belong to another role.* → as that role: \`loket migrate --grant ${role}`))
 })
 
 test("too few connections are named", async () => {
@@ -98,9 +102,8 @@ test("too few connections are named", async () => {
 })
 
 test("of several servers one has to take writes; a standby or one that is away beside it is no fault", async () => {
-  const two = place.url
-    .replace("127.0.0.1:5432", "127.0.0.1:5432,127.0.0.1:1")
-    .replace("localhost:5432", "localhost:5432,127.0.0.1:1")
+  const { host } = new URL(place.url)
+  const two = place.url.replace(host, `${host},127.0.0.1:1`)
   const found = await said(two)
   expect(found).toMatch(/look +127\.0\.0\.1:1 is not reached: .* → nothing listens there/)
   expect(found).toContain("connections are free")

@@ -1,0 +1,43 @@
+/**
+ * The role that runs a gateway, where another one owns the tables: it writes new transfers, entries of the audit log and documents,
+ * and can change or remove none. Whoever has taken over a gateway, or the address of its database, cannot rewrite the books.
+ */
+import type { Sql } from "./database.ts"
+
+/** What is only ever added to. */
+const FINAL_TABLES = ["transfers", "audit_log", "documents"] as const
+/** Written by migrations alone. */
+const READ_TABLES = ["schema_migrations"] as const
+
+/** Why a role cannot be the one that runs: it is not there, or it has rights that nobody can take from it. */
+type Unfit = "unknown" | "owner"
+
+/** In the database that `sql` is of, as the owner of its tables. What the role had before is taken first. */
+export async function grantToRunningRole(sql: Sql, role: string): Promise<Unfit | undefined> {
+  const [found] = await sql<{ owns: boolean }[]>`
+    select r.rolsuper or exists (
+      select from pg_class c where c.relnamespace = current_schema()::regnamespace and pg_has_role(r.oid, c.relowner, 'member')
+    ) as owns
+    from pg_roles r where r.rolname = ${role}`
+  if (found === undefined) return "unknown"
+  if (found.owns) return "owner"
+  const name = `"${role.replaceAll('"', '""')}"`
+  const schema = "schema public"
+  // Of several statements in one simple query all hold or none does.
+  await sql.unsafe(`
+    revoke all on all tables in ${schema} from ${name};
+    revoke create on ${schema} from public, ${name};
+    grant usage on ${schema} to ${name};
+    grant select, insert, update, delete on all tables in ${schema} to ${name};
+    grant usage on all sequences in ${schema} to ${name};
+    revoke update, delete on ${FINAL_TABLES.join(", ")} from ${name};
+    revoke insert, update, delete on ${READ_TABLES.join(", ")} from ${name}`)
+  return undefined
+}
+
+/** What a role that runs is to be able to do with each table, for whoever looks whether it can. */
+export const wantedRights = (table: string): readonly string[] => {
+  if (READ_TABLES.some((name) => name === table)) return ["select"]
+  if (FINAL_TABLES.some((name) => name === table)) return ["select", "insert"]
+  return ["select", "insert", "update", "delete"]
+}

@@ -1,0 +1,103 @@
+/** A gateway whose role does not own the tables: all of it works, and the books cannot be changed by whoever has taken it over. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { House, modelSeed } from "../../crash/child.ts"
+import { reconcile } from "../../money/reconcile.ts"
+import { directConnection, openPlace, type Place } from "../../store/scratch.ts"
+import type { Connection } from "../../../src/store/connection.ts"
+import { loket } from "../loket.ts"
+
+const role = `loket_run_${process.pid}`
+let place: Place
+let owner: Connection
+let asRole: string
+beforeAll(async () => {
+  place = await openPlace(false)
+  owner = directConnection(place.url)
+  await owner.sql.unsafe(`create role ${role} login password 'of the tests'`)
+  const url = new URL(place.url)
+  url.username = role
+  url.password = "of the tests"
+  asRole = url.href
+})
+afterAll(async () => {
+  await owner.sql.unsafe(`drop owned by ${role}; drop role ${role}`)
+  await owner.end()
+  await place.remove()
+})
+
+const migrateTo = (grant: string) => loket({ DATABASE_URL: place.url }, "migrate", "--grant", grant)
+
+test("who may not change the schema is told who may, and nothing is changed", async () => {
+  const house = await House.build([modelSeed("chat", "chat", "input=1&output=2")], { place: { DATABASE_URL: asRole } })
+  const refused = house.spawn()
+  expect(await refused.exited).toBe(1)
+  await refused.silent
+  expect(refused.complaints.join("\n")).toContain("run `loket migrate` as the owner of the tables")
+  await house[Symbol.asyncDispose]()
+  expect((await owner.sql`select from pg_tables where schemaname = 'public'`).length).toBe(0)
+})
+
+test("a role that is not there, or that nothing can be kept from, is refused", async () => {
+  expect(await migrateTo("nobody_at_all")).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("there is no role nobody_at_all: `create role nobody_at_all login"),
+  })
+  const [self] = await owner.sql<{ name: string }[]>`select current_user as name`
+  expect(await migrateTo(self?.name ?? "")).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("owns the tables or is a superuser"),
+  })
+  expect(await loket({ DATA_DIR: "/nowhere" }, "migrate", "--grant", role)).toMatchObject({
+    code: 2,
+    complaint: expect.stringContaining("--grant needs DATABASE_URL"),
+  })
+})
+
+test("with what it is granted a gateway does all its work, and the books agree", async () => {
+  expect(await migrateTo(role)).toMatchObject({ code: 0, said: expect.stringContaining(`${role} may run a gateway`) })
+  await using house = await House.build([modelSeed("chat", "chat", "input=1&output=2")], {
+    place: { DATABASE_URL: asRole },
+  })
+  const gateway = await house.start()
+  await using _ = { [Symbol.asyncDispose]: () => gateway.kill() }
+  const customer = await gateway.customer(100_000, {
+    spending_limit_micro: 50_000_000_000,
+    spending_period: "daily",
+  })
+  const call = () =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${customer.key}`, "Idempotency-Key": crypto.randomUUID() },
+      body: JSON.stringify({ model: "chat", messages: [{ role: "user", content: "Hello" }] }),
+    })
+  for (const answer of await Promise.all(Array.from({ length: 20 }, call))) expect(answer.status).toBe(200)
+  await gateway.change(customer, { requests_per_minute: 100 })
+  const topUp = await gateway.openTopUp(customer, 20_000)
+  await gateway.pay(topUp, 20_000)
+  await gateway.takeBack(topUp, 20_000, "reversal-1")
+  for (const path of ["/usage", "/keys", "/account/activity", "/account/statement"])
+    expect([path, (await gateway.get(path, customer)).status]).toEqual([path, 200])
+  expect(await gateway.stop()).toBe(0)
+  expect(gateway.complaints.filter((line) => !line.includes("without paying"))).toEqual([])
+  await reconcile(owner.sql)
+})
+
+test.each([
+  "update transfers set amount_micro = 1",
+  "delete from transfers",
+  "truncate transfers",
+  "alter table transfers disable trigger all",
+  "update audit_log set reason = 'another'",
+  "delete from audit_log",
+  "update documents set content = '{}'",
+  "delete from documents",
+  "insert into schema_migrations (name, sha256) values ('9999', '')",
+  "create table mine (id integer)",
+])("what has taken over its role cannot: %s", async (statement) => {
+  const taken = directConnection(asRole)
+  try {
+    expect(await taken.sql.unsafe(statement).then(() => "done", String)).toMatch(/permission denied|must be owner/)
+  } finally {
+    await taken.end()
+  }
+})

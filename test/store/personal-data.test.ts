@@ -1,0 +1,179 @@
+/** What is known of people: every column is in the document or is said here to tell nothing, and what is over its time goes. */
+import { expect, test } from "bun:test"
+import { removeOverdue } from "../../src/store/retention.ts"
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+/** The house's own: catalogue, prices, processes, books about books. */
+const impersonal = new Set(
+  "announcement_rounds announcements costs document_counters exchange_rates installation_secrets member_settings model_aliases models prices processes profit_late profit_parts reconciliations schema_migrations".split(
+    " ",
+  ),
+)
+
+/** Tables whose rows are named whole, because money's rows stay as they are. */
+const wholeRow =
+  /and (?:its counts|sums|amounts|amounts and times|times|what was done)|or `key_id`, and amounts|`figures`/
+
+async function documented(): Promise<ReadonlyMap<string, ReadonlySet<string> | "whole">> {
+  const text = await Bun.file("docs/operating/privacy.md").text()
+  const known = new Map<string, Set<string> | "whole">()
+  for (const row of text.split("\n").filter((line) => line.startsWith("| `"))) {
+    const [data = "", purpose = "", time = ""] = row.split("|").slice(1)
+    expect([row, purpose.trim() === "", time.trim() === ""]).toEqual([row, false, false])
+    const [tables = "", columns = ""] = data.split(": ")
+    for (const [, table = ""] of tables.matchAll(/`(\w+)`/g)) {
+      const before = known.get(table)
+      if (wholeRow.test(columns) || before === "whole") known.set(table, "whole")
+      else
+        known.set(
+          table,
+          new Set([...(before ?? []), ...[...columns.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name)]),
+        )
+    }
+  }
+  return known
+}
+
+test("every column that may tell something of a person is in the document, with how long it is kept", async () => {
+  await using database = await openTestDatabase()
+  const columns = await database.sql<{ table: string; column: string }[]>`
+    select c.relname as table, a.attname as column from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped`
+  const known = await documented()
+  const missing = columns
+    .filter(({ table, column }) => {
+      const named = known.get(table)
+      return !impersonal.has(table) && named !== "whole" && named?.has(column) !== true
+    })
+    .map(({ table, column }) => `${table}.${column}`)
+  expect(columns.length).toBeGreaterThan(200)
+  expect(missing).toEqual([])
+})
+
+const account = async ({ sql }: TestDatabase, id: string, deletedDaysAgo?: number) => {
+  await sql`
+    insert into accounts (id, email, password_hash, low_balance_email, deleted_at) values (${id}, ${`${id}@mail.id`}, 'hash', 'x@mail.id',
+      ${deletedDaysAgo === undefined ? null : new Date(Date.now() - deletedDaysAgo * 86_400_000)})`
+  await sql`insert into balances (account_id) values (${id})`
+  await sql`
+    insert into api_keys (id, account_id, name, key_hash, prefix, last4)
+    values (${`key_${id}`}, ${id}, 'of Ana', ${Buffer.from(id)}, 'sk-abc', 'wxyz')`
+  await sql`insert into estimate_factors (account_id, model, part, factor, learnt_at) values (${id}, 'm', 'texts', 2, now())`
+}
+const nextRound = ({ sql }: TestDatabase) => sql`delete from allowances where name = 'retention'`
+
+test("a deleted account's owner is forgotten at its time and not before, and its keys still answer as dead ones", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_living")
+  await account(database, "acc_young", 29.9)
+  await account(database, "acc_old", 30.1)
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({
+    keys_of_erased_accounts: 1,
+    estimates_of_erased_accounts: 1,
+    events_of_erased_accounts: 2,
+    erased_accounts: 1,
+  })
+  const rows = await sql`
+    select a.id, a.email, a.low_balance_email, k.name, k.prefix, k.key_hash from accounts a join api_keys k on k.account_id = a.id order by a.id`
+  const kept = { low_balance_email: "x@mail.id", name: "of Ana", prefix: "sk-abc" }
+  expect([...rows]).toEqual([
+    { id: "acc_living", email: "acc_living@mail.id", key_hash: Buffer.from("acc_living"), ...kept },
+    {
+      id: "acc_old",
+      email: "acc_old@deleted.invalid",
+      low_balance_email: null,
+      name: "",
+      prefix: "",
+      key_hash: Buffer.from("acc_old"),
+    },
+    { id: "acc_young", email: "acc_young@mail.id", key_hash: Buffer.from("acc_young"), ...kept },
+  ])
+  await nextRound(database)
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
+})
+
+test("sessions, networks, sign-ups and mails go when they are over, and many at once", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_1")
+  await sql`
+    insert into sessions (token_hash, account_id, expires_at)
+    select ('over ' || n)::bytea, 'acc_1', now() - interval '1 second' from generate_series(1, 1100) n`
+  await sql`insert into sessions (token_hash, account_id, expires_at) values ('good', 'acc_1', now() + interval '1 minute')`
+  await sql`
+    insert into account_networks (account_id, network, signed_in_at)
+    values ('acc_1', '1.1.1.1', now() - interval '91 days'), ('acc_1', '2.2.2.2', now() - interval '89 days')`
+  await sql`insert into sign_ups (network, day_began_at) values ('1.1.1.1', now() - interval '25 hours'), ('2.2.2.2', now())`
+  await sql`
+    insert into account_mails (account_id, kind, email, expires_at)
+    values ('acc_1', 'prove', 'a@mail.id', now() - interval '1 second'), ('acc_1', 'prove', 'a@mail.id', now() + interval '1 hour')`
+  await sql`
+    insert into sign_in_steps (token_hash, account_id, password_hash, expires_at)
+    values ('over', 'acc_1', 'x', now() - interval '1 second'), ('good', 'acc_1', 'x', now() + interval '1 minute')`
+  await sql`
+    insert into outbox (account_id, channel, kind, data, expires_at, due_at, created_at)
+    select 'acc_1', 'mail', 'balance.low', '{}', now(), due, now() - make_interval(days => age)
+    from (values (null::timestamptz, 31), (null, 29), (now(), 31)) as told (due, age)`
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({
+    sessions: 1_100,
+    account_networks: 1,
+    sign_ups: 1,
+    account_mails: 1,
+    sign_in_steps: 1,
+    outbox: 1,
+  })
+  const [left] = await sql`
+    select (select count(*)::int from sessions) as sessions, (select network from account_networks) as known,
+      (select network from sign_ups) as network, (select count(*)::int from account_mails) as mails`
+  expect(left).toEqual({ sessions: 1, known: "2.2.2.2", network: "2.2.2.2", mails: 1 })
+})
+
+test("a run goes thirty days after its end, with what it has spent and leased; its calls' records stay", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_1")
+  await sql`insert into processes (id) values ('prc_1')`
+  await sql`
+    insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
+    select 'run_' || n, 'acc_1', 'key_acc_1', n, 9, now() - interval '99 days', now() - make_interval(days => ended)
+    from (values ('over', 31), ('held', 31), ('young', 29), ('open', -1)) as made (n, ended)`
+  await sql`insert into key_spend (key_id, period, period_start, spent_micro) select id, 'total', 'epoch', 5 from runs`
+  await sql`
+    insert into budget_leases (key_id, period, period_start, process_id, granted_micro, settled_micro)
+    select id, 'total', 'epoch', 'prc_1', case id when 'run_held' then 6 else 5 end, 5 from runs`
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({ runs: 1 })
+  const left =
+    await sql`select id, (select spent_micro from key_spend where key_id = id) as spent from runs order by id`
+  expect([...left]).toEqual([
+    { id: "run_held", spent: 5n },
+    { id: "run_open", spent: 5n },
+    { id: "run_young", spent: 5n },
+  ])
+  expect((await sql`select from key_spend where key_id = 'run_over'`).length).toBe(0)
+})
+
+test("of several processes one does it in an hour", async () => {
+  await using database = await openTestDatabase()
+  const rounds = await Promise.all([1, 2, 3].map(() => removeOverdue(database.db, { erasedAfterDays: 30 })))
+  expect(rounds.filter((removed) => removed !== undefined)).toHaveLength(1)
+  expect(await removeOverdue(database.db, { erasedAfterDays: 30 })).toBeUndefined()
+})
+
+test("what was done to an account is told for a year, and is forgotten with its owner", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_living")
+  await account(database, "acc_old", 30.1)
+  await sql`delete from account_events where account_id = 'acc_living'`
+  await sql`
+    insert into account_events (account_id, action, at) values
+      ('acc_living', 'older', now() - interval '365 days 1 minute'), ('acc_living', 'younger', now() - interval '364 days 23 hours')`
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toMatchObject({
+    account_events: 1,
+    events_of_erased_accounts: 2,
+  })
+  expect([...(await sql`select account_id, action from account_events`)]).toEqual([
+    { account_id: "acc_living", action: "younger" },
+  ])
+})

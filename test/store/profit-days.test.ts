@@ -1,0 +1,198 @@
+/** Sums of profit by parts of days: that they are those of the hours, whatever time, zone and groups are asked for. */
+import { expect, test } from "bun:test"
+import type { Sql } from "../../src/store/database.ts"
+import { type ProfitGroup, profitGroups, readMix, readProfit, readUnder } from "../../src/store/operator/profit.ts"
+import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
+import { claims } from "../../src/reconciliation/claims.ts"
+import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
+
+const CLAIM = "the sums of profit by parts of days are those of the hours"
+const HOUR_MS = 3_600_000
+const FIRST = Date.parse("2026-03-20T00:00:00Z")
+
+/** Ten days in which London's summer begins; each amount is another one. */
+const hoursOf = (sql: Sql) => sql`
+  insert into profit_hours
+  select '2026-03-20T00:00:00Z'::timestamptz + n * interval '1 hour', 'acc_' || a, 'm-' || (n + a) % 2, 'p/k/' || n % 3, k,
+    1 + n % 3, n, a, 7, 9, n * 1000 + a, n % 5, n * 900 + 31 * a, n, n % 2, n % 4, n * (n % 4)
+  from generate_series(0, 239) n, generate_series(1, 2) a, unnest(array['ok', 'retry', 'usage_missing']) k`
+
+const contradicted = async (sql: Sql) => {
+  const claim = claims.find(({ name }) => name === CLAIM)
+  return await sql.unsafe(claim?.contradictions ?? "")
+}
+
+const recordOf = (sql: Sql, requestId: string, openedAt: string) => sql`
+  insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms,
+    cost_micro, member)
+  values (${requestId}, 0, 'acc_1', 'key_1', 1, 'm-1', 'chat', false, 'ok', 1, 1, 0, 0, 5, 0, 1, 1, 1, false, ${openedAt}, 1, 3, 'p/k/1')`
+
+const costOf = async ({ db }: Pick<TestDatabase, "db">) => {
+  const question = { timeZone: "UTC", groupBy: "model", splitBy: undefined, limit: 10 } as const
+  const period = { from: new Date(FIRST), to: new Date(FIRST + 240 * HOUR_MS) }
+  return String((await readProfit(db, { ...period, ...question })).total.costMicro)
+}
+
+const hourly = async (sql: Sql) => {
+  const [row] = await sql<{ cost: string }[]>`select sum(cost_micro)::text as cost from profit_hours`
+  return row!.cost
+}
+
+const marks = async (sql: Sql) =>
+  (await sql<{ since: Date }[]>`select since from profit_late order by since`).map(({ since }) => since.toISOString())
+
+test("a part is summed when it is over, and what comes late or is taken back later is in what is told at once", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql)
+  expect(await costOf(target)).toBe(await hourly(sql))
+  await sumProfitParts(db)
+  const [rows] = await sql<{ days: number; parts: number }[]>`
+    select (select count(*)::int from profit_days) as days, (select count(*)::int from profit_parts) as parts`
+  // Of 1,440 sums of hours, ten days of four parts.
+  expect(rows).toEqual({ days: 840, parts: 40 })
+  expect(await contradicted(sql)).toHaveLength(0)
+  expect(await costOf(target)).toBe(await hourly(sql))
+  await recordOf(sql, "req_late", "2026-03-21T16:20:00Z")
+  expect(await marks(sql)).toEqual(["2026-03-21T16:00:00.000Z"])
+  expect(await costOf(target)).toBe(await hourly(sql))
+  expect(await contradicted(sql)).toHaveLength(0)
+  await sumProfitParts(db)
+  expect(await marks(sql)).toEqual([])
+  expect(await contradicted(sql)).toHaveLength(0)
+  expect(await costOf(target)).toBe(await hourly(sql))
+  await sql`update usage set cost_micro = 1 where request_id = 'req_late'`
+  await sql`delete from usage where request_id = 'req_late'`
+  expect(await marks(sql)).toEqual(["2026-03-21T16:00:00.000Z", "2026-03-21T16:00:00.000Z"])
+  expect(await costOf(target)).toBe(await hourly(sql))
+  await sumProfitParts(db)
+  expect(await marks(sql)).toEqual([])
+  await sql`update profit_days set under_micro = under_micro + 1 where since = '2026-03-21T16:00:00Z'`
+  expect(await contradicted(sql)).not.toHaveLength(0)
+}, 60_000)
+
+test("a part is not summed before it was over for its time, and what is booked in time leaves no mark", async () => {
+  await using target = await openTestDatabase()
+  const { sql } = target
+  const next = async (over: string) => {
+    const [row] = await sql<{ since: Date | null }[]>`select sum_profit_part_1(${over}) as since`
+    return row?.since?.toISOString()
+  }
+  await hoursOf(sql)
+  expect(await next("2026-03-20T15:00:00Z")).toBe(undefined)
+  expect(await next("2026-03-20T15:00:01Z")).toBe("2026-03-20T00:00:00.000Z")
+  expect(await next("2026-03-20T16:00:00Z")).toBe(undefined)
+  expect(await next("2026-03-20T16:00:01Z")).toBe("2026-03-20T15:00:00.000Z")
+  expect(await next("2026-03-21T00:00:01Z")).toBe("2026-03-20T16:00:00.000Z")
+  expect(await next("2026-03-21T00:00:01Z")).toBe("2026-03-20T17:00:00.000Z")
+  expect(await next("2026-03-21T00:00:01Z")).toBe(undefined)
+  await recordOf(sql, "req_now", new Date().toISOString())
+  await sql`update usage set cost_micro = 1`
+  expect(await marks(sql)).toEqual([])
+  // An hour after a part's end, and not a moment before.
+  const [late] = await sql<{ at: boolean; after: boolean }[]>`
+    with part as (select profit_part(now() - interval '1 day') as since)
+    select profit_is_late(profit_part(now())) as at, profit_is_late(since) as after from part`
+  expect(late).toEqual({ at: false, after: true })
+}, 60_000)
+
+test.if(onPostgres)(
+  "what is booked while its part is summed is summed again, and one process sums at a time",
+  async () => {
+    await using target = await openTestDatabase()
+    const { sql, db } = target
+    await hoursOf(sql)
+    const other = directConnection(target.url)
+    await other.sql.begin(async (booking) => {
+      await recordOf(booking as unknown as Sql, "req_late", "2026-03-22T01:00:00Z")
+      await sumProfitParts(db)
+    })
+    expect(await marks(sql)).toEqual(["2026-03-22T00:00:00.000Z"])
+    expect(await costOf(target)).toBe(await hourly(sql))
+    await other.sql.begin(async (summing) => {
+      const [row] = await summing<{ since: Date }[]>`select sum_profit_part_1(now()) as since`
+      expect(row?.since.toISOString()).toBe("2026-03-22T00:00:00.000Z")
+      const [beside] = await sql<{ since: Date | null }[]>`select sum_profit_part_1(now()) as since`
+      expect(beside?.since).toBeNull()
+    })
+    expect(await marks(sql)).toEqual([])
+    expect(await contradicted(sql)).toHaveLength(0)
+    await other.end()
+  },
+  60_000,
+)
+
+const zones = ["UTC", "Asia/Jakarta", "Asia/Makassar", "Asia/Jayapura", "Asia/Kolkata", "Europe/London"]
+/** From and until which hour after the first; some begin or end within a part of a day, or within an hour. */
+const times = [
+  [0, 240],
+  [17, 185],
+  [-7, 233],
+  [16, 17],
+  [3, 9],
+  [14.5, 63.25],
+  [15, 15],
+] as const
+
+test.each(zones)(
+  "what is told of a time is what its hours have, of parts that are summed and others (%s)",
+  async (timeZone) => {
+    await using target = await openTestDatabase()
+    const { sql, db } = target
+    await hoursOf(sql)
+    await sumProfitParts(db)
+    await sql`delete from profit_parts where since between '2026-03-23T15:00:00Z' and '2026-03-25T15:00:00Z'`
+    await sql`insert into profit_late values ('2026-03-21T17:00:00Z')`
+    const columns: Record<ProfitGroup, string> = {
+      day: `to_char(hour at time zone '${timeZone}', 'YYYY-MM-DD')`,
+      model: "model",
+      member: "member",
+      account: "account_id",
+    }
+    for (const [first, last] of times) {
+      const period = { from: new Date(FIRST + first * HOUR_MS), to: new Date(FIRST + last * HOUR_MS) }
+      const within = `hour >= '${period.from.toISOString()}' and hour < '${period.to.toISOString()}'`
+      for (const groupBy of profitGroups)
+        for (const splitBy of [undefined, ...profitGroups]) {
+          if (splitBy === groupBy) continue
+          const told = await readProfit(db, { ...period, timeZone, groupBy, splitBy, limit: 1_000 })
+          const summed = await sql.unsafe<{ key: string; cost: string; records: number }[]>(`
+          select concat_ws('|', ${columns[groupBy]}, ${splitBy === undefined ? "null" : columns[splitBy]}) as key,
+            sum(cost_micro)::text as cost, coalesce(sum(records) filter (where kind <> 'retry'), 0)::int as records
+          from profit_hours where ${within} group by 1`)
+          const expected = new Map(summed.map(({ key, cost, records }) => [key, [cost, records]]))
+          const got = new Map(
+            told.rows.map(({ group, split, costMicro, calls }) => [
+              split === undefined ? group : `${group}|${split}`,
+              [String(costMicro), calls],
+            ]),
+          )
+          expect([timeZone, first, last, groupBy, splitBy, got]).toEqual([
+            timeZone,
+            first,
+            last,
+            groupBy,
+            splitBy,
+            expected,
+          ])
+          expect(told.total.costMicro).toBe(
+            summed.reduce((all, { cost }) => all + BigInt(cost), 0n) as typeof told.total.costMicro,
+          )
+        }
+      const [direct] = await sql.unsafe<{ calls: number; customers: number; input: number; under: number }[]>(`
+      select coalesce(sum(records) filter (where model = 'm-1' and kind = 'ok'), 0)::int as calls,
+        coalesce(sum(input_tokens) filter (where model = 'm-1' and kind = 'ok'), 0)::int as input,
+        count(distinct account_id) filter (where model = 'm-1' and kind = 'ok' and records > 0)::int as customers,
+        coalesce(sum(under), 0)::int as under from profit_hours where ${within}`)
+      expect(await readMix(db, "m-1", period)).toMatchObject({
+        calls: direct!.calls,
+        customers: direct!.customers,
+        tokens: { input: direct!.input },
+      })
+      const under = await readUnder(db, period)
+      expect(under.reduce((all, { calls }) => all + calls, 0)).toBe(direct!.under)
+    }
+  },
+  60_000,
+)
