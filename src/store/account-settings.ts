@@ -1,4 +1,5 @@
 /** What an account's owner sets: time zone, language and when to be written to. Keys' budgets follow the time zone. */
+import postgres from "postgres"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
 import { carryOver } from "./running-periods.ts"
@@ -11,6 +12,11 @@ export interface AccountChange {
   readonly language?: Language | undefined
   readonly lowBalanceEmail?: string | null | undefined
   readonly lowBalanceThresholdMicro?: Micro | null | undefined
+  readonly budgetMails?: boolean | undefined
+  readonly buyerName?: string | null | undefined
+  readonly buyerAddress?: string | null | undefined
+  /** Digits. */
+  readonly buyerNpwp?: string | null | undefined
 }
 
 export interface OwnedKey {
@@ -21,26 +27,39 @@ export interface OwnedKey {
 export interface SettingsStore {
   /** Returns the account's keys that work, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
   change(id: string, change: AccountChange): Promise<readonly OwnedKey[] | undefined>
+  /** Of the same version twice, the first time stays. */
+  agree(id: string, version: string): Promise<void>
 }
+
+const INVALID_PARAMETER_VALUE = "22023"
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function settingsStore(database: Database, now: () => number): SettingsStore {
-  /** The server reads a file for each zone that it lists, so it is asked once. */
-  let zones: Promise<ReadonlySet<string>> | undefined
+  /** For as long as this statement: the server reads the one zone's file, where to list all of them it would read all. */
   const isZone = async (name: string): Promise<boolean> => {
-    zones ??= database
-      .run((sql) => sql<{ name: string }[]>`select lower(name) as name from pg_timezone_names`, once)
-      .then((rows) => new Set(rows.map((row) => row.name)))
-    const known = await zones.catch((error: unknown) => {
-      zones = undefined
+    try {
+      await database.run((sql) => sql`select set_config('timezone', ${name}, true)`, once)
+      return true
+    } catch (error) {
+      if (error instanceof postgres.PostgresError && error.code === INVALID_PARAMETER_VALUE) return false
       throw error
-    })
-    return known.has(name.toLowerCase())
+    }
   }
 
   return {
-    async change(id, { timeZone, language, lowBalanceEmail: email, lowBalanceThresholdMicro: threshold }) {
+    async agree(id, version) {
+      await database.run(
+        (sql) => sql`
+          update accounts set agreed_version = ${version}, agreed_at = now()
+          where id = ${id} and deleted_at is null and agreed_version is distinct from ${version}`,
+        once,
+      )
+    },
+
+    async change(id, change) {
+      const { timeZone, language, lowBalanceEmail: email, lowBalanceThresholdMicro: threshold, budgetMails } = change
+      const { buyerName, buyerAddress, buyerNpwp } = change
       // Postgres has to know it too: days of usage are counted there.
       if (timeZone !== undefined && !(await isZone(timeZone))) return undefined
       for (;;) {
@@ -59,6 +78,10 @@ export function settingsStore(database: Database, now: () => number): SettingsSt
             ), changed as (
               update accounts a set time_zone = coalesce(${timeZone ?? null}, time_zone),
                 language = coalesce(${language ?? null}, language),
+                budget_mails = coalesce(${budgetMails ?? null}, budget_mails),
+                buyer_name = case when ${buyerName !== undefined} then ${buyerName ?? null}::text else buyer_name end,
+                buyer_address = case when ${buyerAddress !== undefined} then ${buyerAddress ?? null}::text else buyer_address end,
+                buyer_npwp = case when ${buyerNpwp !== undefined} then ${buyerNpwp ?? null}::text else buyer_npwp end,
                 low_balance_email = w.email, low_balance_threshold_micro = w.threshold,
                 low_balance_told_at = case when a.low_balance_email is distinct from w.email
                   or a.low_balance_threshold_micro is distinct from w.threshold then null else low_balance_told_at end

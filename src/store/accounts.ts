@@ -11,33 +11,42 @@ import {
   settingsStore,
   toOwnedKey,
 } from "./account-settings.ts"
-import type { Database, Sql } from "./database.ts"
-import { type Act, signature, signatureColumns } from "./operator/audit.ts"
+import { type FreezeStore, freezeStore } from "./account-freezes.ts"
+import { type CredentialStore, credentialStore } from "./credentials.ts"
+import type { Database } from "./database.ts"
+import { lockedOwners, type OperatorRole, operatorRole, type Role } from "./operator/role.ts"
 import { rememberNetwork } from "./account-networks.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
 export interface Account {
   readonly id: string
   readonly email: string
-  readonly role: "customer" | "operator"
+  /** A mail has shown that it reaches its owner, or none is asked for (decisions §13.16). */
+  readonly emailProved: boolean
+  readonly role: Role
+  /** Undefined for a customer. */
+  readonly operatorRole: OperatorRole | undefined
   /** The posted balance, and what calls under way hold of it (decisions §12.17). */
   readonly balanceMicro: Micro
   readonly heldMicro: Micro
+  /** What is owed for payments that were taken back; settled before anything may be spent. */
+  readonly claimMicro: Micro
   readonly timeZone: string
   readonly language: Language
   /** Where to write, and below which balance. */
   readonly lowBalanceEmail: string | undefined
   readonly lowBalanceThresholdMicro: Micro | undefined
+  /** Whether it is written to about its keys' budgets, at the same address. */
+  readonly budgetMails: boolean
+  /** To whom its receipts and statements are made out. */
+  readonly buyerName: string | undefined
+  readonly buyerAddress: string | undefined
+  /** The tax office's number, its digits. */
+  readonly buyerNpwp: string | undefined
   readonly frozen: boolean
+  /** The texts that its owner agreed to. */
+  readonly agreed: { readonly version: string; readonly at: Date } | undefined
   readonly createdAt: Date
-}
-
-export interface StoredCredentials {
-  readonly id: string
-  readonly email: string
-  readonly passwordHash: string
-  /** Somebody has signed in from the network that was asked about. */
-  readonly isKnownNetwork: boolean
 }
 
 export interface FirstSteps {
@@ -55,36 +64,25 @@ export interface Whereabouts {
 export interface NewAccount {
   readonly id: string
   readonly email: string
+  /** It is to be proved. */
+  readonly emailUnproved: boolean
   readonly passwordHash: string
+  /** Of the texts that its owner agrees to by signing up. */
+  readonly agreedVersion?: string | undefined
   /** Of the session that the sign-up opens. */
   readonly sessionHash: Uint8Array
   readonly from: Whereabouts
   readonly network: string
 }
 
-export interface PasswordChange {
-  /** Hashes. */
-  readonly from: string
-  readonly to: string
-  /** From which it is changed. */
-  readonly network: string
-}
-
-export interface AccountStore extends SettingsStore {
+export interface AccountStore extends SettingsStore, CredentialStore, FreezeStore {
   /** Undefined when the address is taken. */
   create(account: NewAccount): Promise<Account | undefined>
   read(id: string): Promise<Account | undefined>
   /** What an account has done of what everybody does first. */
   firstSteps(id: string): Promise<FirstSteps>
-  credentialsOf(email: string, network: string): Promise<StoredCredentials | undefined>
-  credentialsById(id: string, network: string): Promise<StoredCredentials | undefined>
-  /** False when the password is no longer the one that was confirmed. Ends all sessions, and forgets all other networks. */
-  changePassword(id: string, change: PasswordChange): Promise<boolean>
-  /** Ends all sessions, and returns the keys that die with the account. */
-  delete(id: string): Promise<readonly OwnedKey[]>
-  /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
-  freeze(id: string, reason: string, act?: Act): Promise<readonly OwnedKey[]>
-  unfreeze(id: string, by?: { readonly act: Act; readonly reason: string }): Promise<readonly OwnedKey[]>
+  /** Ends all sessions, and returns the keys that die with the account. The last owner's is kept. */
+  delete(id: string): Promise<readonly OwnedKey[] | "last-owner">
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -93,9 +91,10 @@ export function accountStore(database: Database, now: () => number = Date.now): 
   const read = async (id: string): Promise<Account | undefined> => {
     const [row] = await database.run(
       (sql) => sql<AccountRow[]>`
-        select a.id, a.email, a.role, a.time_zone, a.language, a.low_balance_email, a.low_balance_threshold_micro,
-          a.frozen_at is not null as frozen, a.created_at, coalesce(b.posted_micro, 0) as posted_micro,
-          (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro
+        select a.id, a.email, not a.email_unproved as email_proved, a.role, ${operatorRole(sql, "a")} as operator_role, a.time_zone, a.language, a.low_balance_email, a.low_balance_threshold_micro, a.budget_mails,
+          a.buyer_name, a.buyer_address, a.buyer_npwp,
+          a.frozen_at is not null as frozen, a.agreed_version, a.agreed_at, a.created_at, coalesce(b.posted_micro, 0) as posted_micro,
+          coalesce(b.claim_micro, 0) as claim_micro, (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro
         from accounts a left join balances b on b.account_id = a.id
         where a.id = ${id} and a.deleted_at is null`,
       once,
@@ -105,14 +104,18 @@ export function accountStore(database: Database, now: () => number = Date.now): 
 
   return {
     ...settingsStore(database, now),
+    ...credentialStore(database),
+    ...freezeStore(database),
     read,
 
-    async create({ id, email, passwordHash, sessionHash, from, network }) {
+    async create({ id, email, emailUnproved, passwordHash, agreedVersion, sessionHash, from, network }) {
       // `opened` comes first by its own id on a second sending, when the address is taken by this very account.
       const [row] = await database.run(
         (sql) => sql<{ id: string }[]>`
           with account as (
-            insert into accounts (id, email, password_hash) values (${id}, ${email}, ${passwordHash})
+            insert into accounts (id, email, email_unproved, password_hash, agreed_version, agreed_at)
+            values (${id}, ${email}, ${emailUnproved}, ${passwordHash}, ${agreedVersion ?? null},
+              case when ${agreedVersion !== undefined} then now() end)
             on conflict do nothing returning id
           ), balance as (
             insert into balances (account_id) select id from account
@@ -142,145 +145,93 @@ export function accountStore(database: Database, now: () => number = Date.now): 
       }
     },
 
-    async credentialsOf(email, network) {
-      const [row] = await database.run(
-        (sql) => sql<CredentialsRow[]>`
-          ${selectCredentials(sql, network)} where lower(a.email) = lower(${email}) and a.deleted_at is null`,
-        once,
-      )
-      return row && toCredentials(row)
-    },
-
-    async credentialsById(id, network) {
-      const [row] = await database.run(
-        (sql) => sql<CredentialsRow[]>`${selectCredentials(sql, network)} where a.id = ${id} and a.deleted_at is null`,
-        once,
-      )
-      return row && toCredentials(row)
-    },
-
-    async changePassword(id, { from, to, network }) {
-      // Hashes are salted, so finding `to` already there means that this statement was sent before.
-      const rows = await database.run(
-        (sql) => sql`
-          with changed as (
-            update accounts set password_hash = ${to}
-            where id = ${id} and password_hash in (${from}, ${to}) and deleted_at is null
-            returning id
-          ), ended as (
-            delete from sessions where account_id in (select id from changed)
-          ), forgotten as (
-            delete from account_networks where account_id in (select id from changed) and network <> ${network}
-          )
-          select id from changed`,
-        once,
-      )
-      return rows.length === 1
-    },
-
     async delete(id) {
       const rows = await database.run(
-        (sql) => sql<OwnedKeyRow[]>`
-          with deleted as (
-            update accounts set deleted_at = coalesce(deleted_at, now()) where id = ${id} returning id
+        (sql) => sql<(OwnedKeyRow | { id: null })[]>`
+          with ${lockedOwners(sql)}, deleted as (
+            update accounts set deleted_at = coalesce(deleted_at, now())
+            where id = ${id} and exists (select from owners o where o.id <> ${id}) >= (${id} in (select o.id from owners o))
+            returning id
           ), ended as (
-            delete from sessions where account_id = ${id}
+            delete from sessions where account_id in (select id from deleted)
           ), forgotten as (
-            delete from account_networks where account_id = ${id}
+            delete from account_networks where account_id in (select id from deleted)
+          ), mails as (
+            delete from account_mails where account_id in (select id from deleted)
+          ), factors as (
+            delete from second_factors where account_id in (select id from deleted)
+          ), passkeys_gone as (
+            delete from passkeys where account_id in (select id from deleted)
+          ), codes as (
+            delete from recovery_codes where account_id in (select id from deleted)
+          ), steps as (
+            delete from sign_in_steps where account_id in (select id from deleted)
+          ), refused as (
+            delete from refused_calls where account_id in (select id from deleted)
+          ), refused_counts_gone as (
+            delete from refused_counts where account_id in (select id from deleted)
+          ), tokens as (
+            delete from management_tokens where account_id in (select id from deleted)
+          ), webhook as (
+            delete from webhooks where account_id in (select id from deleted)
+          ), members_gone as (
+            delete from members where account_id in (select id from deleted) or member_id in (select id from deleted)
+          ), uninvited as (
+            delete from invitations where account_id in (select id from deleted) or invited_by in (select id from deleted)
           )
-          select k.id, k.key_hash from api_keys k join deleted on deleted.id = k.account_id where k.revoked_at is null`,
+          select k.id, k.key_hash from deleted left join api_keys k on k.account_id = deleted.id and k.revoked_at is null`,
         once,
       )
-      return rows.map(toOwnedKey)
-    },
-
-    async freeze(id, reason, act) {
-      const rows = await database.run(
-        (sql) => sql<OwnedKeyRow[]>`
-          with frozen as (
-            update accounts set frozen_at = now(), frozen_reason = ${reason} where id = ${id} and frozen_at is null
-            returning id
-          )${
-            act === undefined
-              ? sql``
-              : sql`, logged as (
-            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
-            select ${signature(sql, act)}, 'account.frozen', id, '{"frozen":false}', '{"frozen":true}', ${reason} from frozen
-          )`
-          }
-          select id, key_hash from api_keys where account_id = ${id} and revoked_at is null`,
-        once,
-      )
-      return rows.map(toOwnedKey)
-    },
-
-    async unfreeze(id, by) {
-      const rows = await database.run(
-        (sql) => sql<OwnedKeyRow[]>`
-          with unfrozen as (
-            update accounts set frozen_at = null, frozen_reason = null where id = ${id} and frozen_at is not null
-            returning id
-          )${
-            by === undefined
-              ? sql``
-              : sql`, logged as (
-            insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
-            select ${signature(sql, by.act)}, 'account.unfrozen', id, '{"frozen":true}', '{"frozen":false}', ${by.reason}
-            from unfrozen
-          )`
-          }
-          select id, key_hash from api_keys where account_id = ${id} and revoked_at is null`,
-        once,
-      )
-      return rows.map(toOwnedKey)
+      return rows.length === 0 ? "last-owner" : rows.filter((row) => row.id !== null).map(toOwnedKey)
     },
   }
 }
 
-interface CredentialsRow {
-  id: string
-  email: string
-  password_hash: string
-  is_known_network: boolean
-}
 interface AccountRow {
   id: string
   email: string
-  role: "customer" | "operator"
+  email_proved: boolean
+  role: Role
+  operator_role: OperatorRole | null
   time_zone: string
   language: Language
   low_balance_email: string | null
   low_balance_threshold_micro: bigint | null
+  budget_mails: boolean
+  buyer_name: string | null
+  buyer_address: string | null
+  buyer_npwp: string | null
   frozen: boolean
+  agreed_version: string | null
+  agreed_at: Date | null
   created_at: Date
   posted_micro: bigint
   held_micro: bigint
+  claim_micro: bigint
 }
-
-/** A network is known for a season. */
-const selectCredentials = (sql: Sql, network: string) => sql`
-  select a.id, a.email, a.password_hash, exists (select from account_networks n
-    where n.account_id = a.id and n.network = ${network} and n.signed_in_at > now() - interval '90 days') as is_known_network
-  from accounts a`
-
-const toCredentials = (row: CredentialsRow): StoredCredentials => ({
-  id: row.id,
-  email: row.email,
-  passwordHash: row.password_hash,
-  isKnownNetwork: row.is_known_network,
-})
 
 const toAccount = (row: AccountRow): Account => ({
   id: row.id,
   email: row.email,
+  emailProved: row.email_proved,
   role: row.role,
+  operatorRole: row.operator_role ?? undefined,
   balanceMicro: micro(row.posted_micro),
   heldMicro: micro(row.held_micro),
+  claimMicro: micro(row.claim_micro),
   timeZone: row.time_zone,
   language: row.language,
   lowBalanceEmail: row.low_balance_email ?? undefined,
   lowBalanceThresholdMicro:
     row.low_balance_threshold_micro === null ? undefined : micro(row.low_balance_threshold_micro),
+  budgetMails: row.budget_mails,
+  buyerName: row.buyer_name ?? undefined,
+  buyerAddress: row.buyer_address ?? undefined,
+  buyerNpwp: row.buyer_npwp ?? undefined,
   frozen: row.frozen,
+  agreed:
+    row.agreed_version === null || row.agreed_at === null
+      ? undefined
+      : { version: row.agreed_version, at: row.agreed_at },
   createdAt: row.created_at,
 })

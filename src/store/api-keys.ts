@@ -3,41 +3,16 @@
  * What a key has spent in its current period is read along: `key_spend` is keyed by the period's start.
  */
 import type { Fallback } from "../../actors/key-record.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
-import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
+import { type ChangeName, taking } from "./idempotency-keys.ts"
+import { type KeyBounds, type KeyRecord, type KeyRow, toRecord } from "./key-rows.ts"
 import { type KeyName, type NewSecret, replaceSecret } from "./key-secrets.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
+import { runningPeriods } from "./running-periods.ts"
 
-export interface KeyRecord {
-  readonly id: string
-  readonly keyHash: Uint8Array
-  readonly name: string
-  readonly prefix: string
-  readonly last4: string
-  readonly requestsPerMinute: number | undefined
-  readonly tokensPerMinute: number | undefined
-  readonly budget: KeyBudget | undefined
-  readonly fallback: Fallback
-  readonly createdAt: Date
-  readonly revokedAt: Date | undefined
-  /** When the last call came that was forwarded, to the millisecond; there once its opening or its record is written. */
-  readonly lastUsedAt: Date | undefined
-  /** Until when the secret that was replaced last still works, while it does. */
-  readonly previousExpiresAt: Date | undefined
-}
-
-export interface KeyBudget {
-  readonly limitMicro: Micro
-  readonly period: SpendingPeriod
-  /** Settled in the current period. */
-  readonly spentMicro: Micro
-  /** When the current period ends; a total never does. */
-  readonly endsAt: Date | undefined
-}
-
-export interface NewKey {
+export interface NewKey extends KeyBounds {
   readonly id: string
   readonly accountId: string
   readonly name: string
@@ -49,22 +24,32 @@ export interface NewKey {
   readonly spendingLimitMicro: Micro | null
   readonly spendingPeriod: SpendingPeriod | null
   readonly fallback: Fallback
+  readonly showsBalance: boolean
+  readonly replaysRetries: boolean
+  /** Whose child it is. */
+  readonly parentId?: string | undefined
 }
 
 /** Undefined leaves as it is, null removes. A limit without a period keeps the period that is there, and the reverse. */
-export interface KeyChange {
+export interface KeyChange extends Changed<KeyBounds> {
   readonly name?: string | undefined
   readonly requestsPerMinute?: number | null | undefined
   readonly tokensPerMinute?: number | null | undefined
   readonly spendingLimitMicro?: Micro | null | undefined
   readonly spendingPeriod?: SpendingPeriod | null | undefined
   readonly fallback?: Fallback | undefined
+  readonly showsBalance?: boolean | undefined
+  readonly replaysRetries?: boolean | undefined
 }
+
+type Changed<T> = { readonly [Name in keyof T]?: T[Name] | undefined }
 
 export interface KeyPage {
   /** The last key that was seen before, and whether it was revoked then. */
   readonly after: { readonly id: string; readonly revoked: boolean } | undefined
   readonly limit: number
+  /** Children of this key; else those that are nobody's. */
+  readonly childrenOf?: string | undefined
 }
 
 /** How many keys an account may have that work, and how many it may make in a day: revoked ones stay as rows. */
@@ -73,11 +58,20 @@ export interface KeyCounts {
   readonly aDay: number
 }
 
+/** The same of children: of one key, and of all keys of an account together. */
+export interface ChildCounts extends KeyCounts {
+  readonly ofKey: number
+}
+
+/** What was refused before it was made. */
+export type NotMade = "frozen" | "too many" | "too many today" | "no parent" | "done before"
+
 export interface ApiKeyStore {
   /** Those that work before the revoked ones, the newest first. */
   list(accountId: string, page: KeyPage): Promise<readonly KeyRecord[]>
   read(key: KeyName): Promise<KeyRecord | undefined>
-  create(key: NewKey, limits: KeyCounts): Promise<KeyRecord | "frozen" | "too many" | "too many today">
+  /** `"done before"` when the change was carried out before: with another secret, that nobody has any more. */
+  create(key: NewKey, limits: KeyCounts | ChildCounts, change?: ChangeName): Promise<KeyRecord | NotMade>
   /** `"no budget"` when only one of limit and period was given and the key has not the other. */
   change(key: KeyName, change: KeyChange): Promise<KeyRecord | "no budget" | undefined>
   /** For good. With a row of the audit log when it is not the owner who does so. */
@@ -85,21 +79,29 @@ export interface ApiKeyStore {
   /** Whose key this is, by its id. */
   ownerOf(keyId: string): Promise<string | undefined>
   /** Gives the key another secret; those before it work for so many seconds more, or as long as they would have. */
-  rotate(key: KeyName, secret: NewSecret): Promise<KeyRecord | "revoked" | "frozen" | "too often" | undefined>
+  rotate(
+    key: KeyName,
+    secret: NewSecret,
+    change?: ChangeName,
+  ): Promise<KeyRecord | "revoked" | "frozen" | "too often" | "done before" | undefined>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
-  const select = async (accountId: string, what: string | KeyPage): Promise<readonly KeyRecord[]> => {
+  const select = async (accountId: string, what: KeyName | KeyPage): Promise<readonly KeyRecord[]> => {
     const rows = await database.run(
       (sql) => sql<KeyRow[]>`
         with page as (
           select k.id from api_keys k
-          where k.account_id = ${accountId} and ${typeof what === "string" ? sql`k.id = ${what}` : following(sql, what)}
+          where k.account_id = ${accountId} and ${"keyId" in what ? named(sql, what) : following(sql, what)}
         )
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
-          k.spending_limit_micro, k.spending_period, k.fallback, k.created_at, k.revoked_at,
+          k.spending_limit_micro, k.spending_period, k.fallback, k.shows_balance, k.replays_retries, k.breaker_ceiling_micro, k.breaker_stops,
+          k.breaker_pause_minutes, k.paused_at, k.paused_until, k.created_at, k.revoked_at,
+          k.expires_at, k.models, k.endpoints, k.networks, k.max_rate_micro, k.parent_id,
+          exists (select from api_keys p where p.id = k.parent_id and p.revoked_at is not null) as parent_revoked,
+          (select count(*)::int from api_keys c where c.parent_id = k.id and c.revoked_at is null) as children,
           a.time_zone, ${runningPeriods(sql)} as running, s.spent_micro, s.period_start,
           greatest((select opened_at from usage u where u.key_id = k.id and u.part = 0 order by opened_at desc limit 1),
             (select max(opened_at) from openings o where o.key_id = k.id)) as last_used_at,
@@ -117,31 +119,34 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
     )
     return rows.map((row) => toRecord(row, now()))
   }
-  const read = async ({ accountId, keyId }: KeyName): Promise<KeyRecord | undefined> =>
-    (await select(accountId, keyId))[0]
+  const read = async (key: KeyName): Promise<KeyRecord | undefined> => (await select(key.accountId, key))[0]
 
   return {
     list: select,
     read,
 
-    async create(key, { active, aDay }) {
+    async create(key, counts, change) {
       const [row] = await database.run(
-        (sql) => sql<{ refusal: "made before" | "frozen" | "too many" | "too many today" | null }[]>`
+        (sql) => sql<{ refusal: Exclude<NotMade, "done before"> | "made before" | null; taken: boolean }[]>`
           with asked as materialized (
-            select key_refusal(${key.accountId}, ${key.id}, ${active}::integer, ${aDay}::integer) as refusal
-          ), made as (
+            select ${refusalOf(sql, key, counts)} as refusal
+          ), ${taking(sql, change, key.id, sql`exists (select from asked where refusal is null)`)},
+          made as (
           insert into api_keys (id, account_id, name, key_hash, prefix, last4, requests_per_minute, tokens_per_minute,
-            spending_limit_micro, spending_period, fallback)
+            spending_limit_micro, spending_period, fallback, shows_balance, replays_retries, expires_at, models, endpoints, networks, max_rate_micro,
+            parent_id)
           select ${key.id}, ${key.accountId}, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
             ${key.requestsPerMinute}::integer, ${key.tokensPerMinute}::integer, ${key.spendingLimitMicro}::bigint,
-            ${key.spendingPeriod}, ${key.fallback}
-          from asked where refusal is null
+            ${key.spendingPeriod}, ${key.fallback}, ${key.showsBalance}, ${key.replaysRetries}, ${key.expiresAt}::timestamptz, ${key.models}::text[],
+            ${key.endpoints}::text[], ${key.networks}::text[], ${key.maxRateMicro}::bigint, ${key.parentId ?? null}
+          from asked, taken where refusal is null
           )
-          select refusal from asked`,
+          select refusal, exists (select from taken) as taken from asked`,
         once,
       )
       const refusal = row?.refusal ?? undefined
       if (refusal !== undefined && refusal !== "made before") return refusal
+      if (refusal === undefined && row?.taken === false) return "done before"
       const made = await read({ accountId: key.accountId, keyId: key.id })
       if (made === undefined) throw new Error(`the key ${key.id} was made and is not there`)
       return made
@@ -155,7 +160,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
             select id,
               (${!given(limit) || limit === null || given(period)} or spending_period is not null)
               and (${!given(period) || period === null || given(limit)} or spending_limit_micro is not null) as complete
-            from api_keys where id = ${key.keyId} and account_id = ${key.accountId} for update
+            from api_keys k where account_id = ${key.accountId} and ${named(sql, key)} for update
           ), changed as (
             update api_keys k set
               name = coalesce(${change.name ?? null}, name),
@@ -167,7 +172,15 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
                 then ${limit ?? null}::bigint else spending_limit_micro end,
               spending_period = case when ${given(period) || limit === null}
                 then ${period ?? null}::text else spending_period end,
-              fallback = coalesce(${change.fallback ?? null}, fallback)
+              fallback = coalesce(${change.fallback ?? null}, fallback),
+              shows_balance = coalesce(${change.showsBalance ?? null}::boolean, shows_balance),
+              replays_retries = coalesce(${change.replaysRetries ?? null}::boolean, replays_retries),
+              expires_at = case when ${given(change.expiresAt)} then ${change.expiresAt ?? null}::timestamptz else expires_at end,
+              models = case when ${given(change.models)} then ${change.models ?? null}::text[] else models end,
+              endpoints = case when ${given(change.endpoints)} then ${change.endpoints ?? null}::text[] else endpoints end,
+              networks = case when ${given(change.networks)} then ${change.networks ?? null}::text[] else networks end,
+              max_rate_micro = case when ${given(change.maxRateMicro)}
+                then ${change.maxRateMicro ?? null}::bigint else max_rate_micro end
             from found where k.id = found.id and found.complete
           )
           select complete from found`,
@@ -181,8 +194,8 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       await database.run(
         (sql) => sql`
           with revoked as (
-            update api_keys set revoked_at = now()
-            where id = ${key.keyId} and account_id = ${key.accountId} and revoked_at is null returning id
+            update api_keys k set revoked_at = now()
+            where account_id = ${key.accountId} and ${named(sql, key)} and revoked_at is null returning id
           )${
             by === undefined
               ? sql``
@@ -206,16 +219,25 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       return row?.account_id
     },
 
-    async rotate(key, secret) {
-      const outcome = await replaceSecret(database, key, secret)
+    async rotate(key, secret, change) {
+      const outcome = await replaceSecret(database, key, secret, change)
       return outcome === "replaced" ? await read(key) : outcome
     },
   }
 }
 
+const named = (sql: Sql, { keyId, childOf }: KeyName) =>
+  childOf === undefined ? sql`k.id = ${keyId}` : sql`k.id = ${keyId} and k.parent_id = ${childOf}`
+
+const refusalOf = (sql: Sql, { accountId, id, parentId }: NewKey, counts: KeyCounts | ChildCounts) =>
+  "ofKey" in counts
+    ? sql`child_refusal_1(${accountId}, ${parentId ?? null}, ${id}, ${counts.ofKey}::integer, ${counts.active}::integer,
+        ${counts.aDay}::integer)`
+    : sql`key_refusal(${accountId}, ${id}, ${counts.active}::integer, ${counts.aDay}::integer)`
+
 /** The end of a statement about `api_keys k` of one account: what comes after a place. */
-const following = (sql: Sql, { after, limit }: KeyPage) => sql`
-  ${
+const following = (sql: Sql, { after, limit, childrenOf }: KeyPage) => sql`
+  ${childrenOf === undefined ? sql`k.parent_id is null` : sql`k.parent_id = ${childrenOf}`} and ${
     after === undefined
       ? sql`true`
       : sql`((k.revoked_at is not null) > ${after.revoked} or (k.revoked_at is not null) = ${after.revoked}
@@ -224,57 +246,3 @@ const following = (sql: Sql, { after, limit }: KeyPage) => sql`
   order by k.revoked_at is null desc, k.created_at desc, k.id desc limit ${limit}`
 
 const given = (value: unknown): boolean => value !== undefined
-
-interface KeyRow {
-  id: string
-  key_hash: Uint8Array
-  name: string
-  prefix: string
-  last4: string
-  requests_per_minute: number | null
-  tokens_per_minute: number | null
-  spending_limit_micro: bigint | null
-  spending_period: SpendingPeriod | null
-  fallback: Fallback
-  created_at: Date
-  revoked_at: Date | null
-  time_zone: string
-  running: readonly RunningRow[] | null
-  spent_micro: bigint | null
-  period_start: Date | null
-  last_used_at: Date | null
-  previous_expires_at: Date | null
-}
-
-function toRecord(row: KeyRow, now: number): KeyRecord {
-  return {
-    id: row.id,
-    keyHash: row.key_hash,
-    name: row.name,
-    prefix: row.prefix,
-    last4: row.last4,
-    requestsPerMinute: row.requests_per_minute ?? undefined,
-    tokensPerMinute: row.tokens_per_minute ?? undefined,
-    budget: toBudget(row, now),
-    fallback: row.fallback,
-    createdAt: row.created_at,
-    revokedAt: row.revoked_at ?? undefined,
-    lastUsedAt: row.last_used_at ?? undefined,
-    previousExpiresAt: row.previous_expires_at ?? undefined,
-  }
-}
-
-function toBudget(row: KeyRow, now: number): KeyBudget | undefined {
-  if (row.spending_limit_micro === null || row.spending_period === null) return undefined
-  const period = row.spending_period
-  const { starts, dayEnds, monthEnds } = calendarAt(now, row.time_zone, runningOf(row.running))
-  const ends = { daily: dayEnds, monthly: monthEnds, total: undefined }[period]
-  // The newest row may be of a period that is over.
-  const isCurrent = row.period_start !== null && row.period_start.getTime() >= starts[period]
-  return {
-    limitMicro: micro(row.spending_limit_micro),
-    period,
-    spentMicro: isCurrent && row.spent_micro !== null ? micro(row.spent_micro) : zero,
-    endsAt: ends === undefined ? undefined : new Date(ends),
-  }
-}

@@ -1,6 +1,6 @@
 /**
- * Leases of a key's budget of one period: like those of an account (leases.ts), with the limit less what was spent in
- * place of the balance. Micro-rupiah, cumulative. A limit that was lowered under what is leased leaves nothing free.
+ * Leases of a key's budget of one period, or of a run's budget: like those of an account (leases.ts), with the limit less what
+ * was spent in place of the balance. Micro-rupiah, cumulative. A limit that was lowered under what is leased leaves nothing free.
  */
 import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus } from "../../actors/money/micro.ts"
@@ -8,6 +8,7 @@ import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
 
 export interface BudgetPeriod {
+  /** Of a key; or of a run, with the period `total`. */
   readonly keyId: string
   readonly period: SpendingPeriod
   /** Milliseconds since the epoch. */
@@ -90,11 +91,13 @@ free as (
   -- Without a limit there is nothing to keep from others: it was removed a moment ago. A process that has not heard of a new
   -- time zone may take a period for begun in which an older one runs on.
   select s.spent_micro,
-    case when k.id is null then ${short}::bigint
+    case when s.key_id like 'run\\_%' then greatest(0, coalesce(r.budget_micro, 0) - s.spent_micro - s.leased_micro)
+      when k.id is null then ${short}::bigint
       when exists (select from running_periods r where r.key_id = ${keyId} and r.period = ${period}
         and r.started_at < ${from} and r.ends_at > ${from}) then 0
       else greatest(0, k.spending_limit_micro - s.spent_micro - s.leased_micro) end as amount
   from key_spend s left join api_keys k on k.id = s.key_id and k.spending_period = s.period
+    left join runs r on r.id = s.key_id
   where s.key_id = ${keyId} and s.period = ${period} and s.period_start = ${from}
     and exists (select 1 from alive) and (select count(*) from mine) >= 0
   for update of s
@@ -132,8 +135,11 @@ answer as materialized (
 )
 select granted_micro, returned_micro, settled_micro, version, spent_micro, neighbours or rest as more,
   case when neighbours and short > 0 then (
-    select pg_notify('loket', concat_ws(' ', 'short key', encode(key_hash, 'hex'), ${processId}::text, short))::text
-    from api_keys where id = ${keyId}) end as asked
+    select pg_notify('loket', concat_ws(' ', 'short', owner, ${processId}::text, short))::text
+    from (
+      select 'key ' || encode(key_hash, 'hex') as owner from api_keys where id = ${keyId}
+      union all select 'run ' || id from runs where id = ${keyId}
+    ) named) end as asked
 from answer`
 }
 

@@ -5,6 +5,7 @@
  */
 import postgres from "postgres"
 import { systemClock } from "../../actors/kernel/clock.ts"
+import { byWhoActs } from "./acting.ts"
 import { type Blocker, Blockers } from "./blockers.ts"
 import type { Connection } from "./connection.ts"
 import { NoAnswer, within } from "./deadline.ts"
@@ -152,7 +153,7 @@ class Pool implements Database {
       const forItMs = until - systemClock.running()
       if (forItMs <= 0) throw new NoAnswer(`no connection within ${Math.round(leftMs)} ms`)
       using _watched = this.#blockers?.watch(connection.session)
-      const value = await within(forItMs, statement(connection.sql))
+      const value = await within(forItMs, byWhoActs(connection.sql, statement))
       this.#idle.push(connection)
       return { value }
     } catch (error) {

@@ -53,7 +53,7 @@ with alive as (
 ),
 -- Locked before the balance, as settling and closing do.
 mine as (
-  select version from leases where account_id = ${accountId} and process_id = ${processId} and closed_at is null for update
+  select id, version from leases where account_id = ${accountId} and process_id = ${processId} and closed_at is null for update
 ),
 free as (
   select b.account_id, b.posted_micro - b.leased_micro as amount
@@ -66,13 +66,21 @@ share as (
     then least(amount, greatest(${short}::bigint, amount / 2)) else amount end as amount
   from free, (select coalesce((select version from mine), 0) <> ${version}::integer as overtaken) as known
 ),
-lease as (
+-- One that another statement has just opened is not locked, as an upsert would: that statement's next one locks it before the
+-- balance, which this one holds.
+opened as (
   insert into leases (account_id, process_id, granted_micro, version)
-  select s.account_id, ${processId}, s.amount, 1 from share s
-  on conflict (account_id, process_id) where closed_at is null
-  do update set granted_micro = leases.granted_micro + excluded.granted_micro, version = leases.version + 1
-  where exists (select from mine)
+  select s.account_id, ${processId}, s.amount, 1 from share s where not exists (select from mine)
+  on conflict (account_id, process_id) where closed_at is null do nothing
   returning id, granted_micro, returned_micro, settled_micro, version
+),
+enlarged as (
+  update leases l set granted_micro = l.granted_micro + s.amount, version = l.version + 1
+  from mine m, share s where l.id = m.id
+  returning l.id, l.granted_micro, l.returned_micro, l.settled_micro, l.version
+),
+lease as (
+  select * from opened union all select * from enlarged
 ),
 taken as (
   -- The least of the two is what was just locked. Postgres checks constraints also on the row as it was when the statement

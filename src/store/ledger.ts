@@ -83,7 +83,7 @@ const openingRow = (o: Opening): Row => [
   o.openedAt,
 ]
 
-/** In the order of `book_1_record`; what nothing fills yet is empty. */
+/** In the order of `book_1_record`. */
 const recordRow = (o: Opening, r: UsageRecord, voided: boolean, payer: number): Row => [
   o.requestId,
   r.part,
@@ -114,7 +114,7 @@ const recordRow = (o: Opening, r: UsageRecord, voided: boolean, payer: number): 
   voided,
   r.cost,
   r.member,
-  undefined,
+  o.runId,
 ]
 
 /** Who pays for the calls of a batch: each once, with its purses in the order of `book_1_purse`. */
@@ -123,16 +123,23 @@ class Payers {
   readonly #known = new Map<string, number>()
 
   /** The number of a call's payer. */
-  of({ accountId, keyId, leaseId, starts }: Opening): number {
-    const name = `${leaseId} ${keyId} ${starts.daily} ${starts.monthly}`
+  of({ accountId, keyId, leaseId, starts, parent, runId, breakers = [] }: Opening): number {
+    const ofParent = parent && `${parent.keyId} ${parent.starts.daily} ${parent.starts.monthly}`
+    const name = `${leaseId} ${keyId} ${starts.daily} ${starts.monthly} ${ofParent} ${runId} ${breakers.join(" ")}`
     const known = this.#known.get(name)
     if (known !== undefined) return known
     const payer = this.#known.size
     this.#known.set(name, payer)
     this.purses.push([payer, "account", accountId, leaseId, undefined, undefined])
-    for (const period of ["daily", "monthly", "total"] as const) {
-      this.purses.push([payer, "key", keyId, undefined, period, starts[period]])
+    for (const key of [{ keyId, starts }, ...(parent === undefined ? [] : [parent])]) {
+      for (const period of ["daily", "monthly", "total"] as const) {
+        this.purses.push([payer, "key", key.keyId, undefined, period, key.starts[period]])
+      }
     }
+    // A breaker's purse is to the books what a key is: its id says which it is, and it has the one period that does not end.
+    for (const purse of breakers) this.purses.push([payer, "key", purse, undefined, "total", starts.total])
+    // A run is to the books what a key is: its id says which it is, and it has the one period that does not end.
+    if (runId !== undefined) this.purses.push([payer, "key", runId, undefined, "total", starts.total])
     return payer
   }
 }

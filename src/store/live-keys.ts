@@ -1,7 +1,9 @@
 /** A key as its actor needs it: found by its hash, with its account's state and what it has spent. */
-import type { Fallback, KeyRecord, LoadedKey, Spent } from "../../actors/key-record.ts"
+import type { Fallback, KeyBinding, KeyRecord, LoadedKey, ParentKey, Spent } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
+import { readNetwork } from "../../actors/network.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
+import { purseOf } from "./breaker-purses.ts"
 import type { Database } from "./database.ts"
 import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
 
@@ -18,6 +20,20 @@ interface KeyRow {
   readonly spending_limit_micro: bigint | null
   readonly spending_period: SpendingPeriod | null
   readonly fallback: Fallback
+  readonly replays_retries: boolean
+  /** In milliseconds; 0 for a time that is over by the database's clock, which may be ahead of this machine's. */
+  readonly expires_ms: bigint | null
+  readonly models: readonly string[] | null
+  readonly endpoints: readonly string[] | null
+  readonly networks: readonly string[] | null
+  readonly max_rate_micro: bigint | null
+  readonly parent_id: string | null
+  /** Hex of the parent's first secret's hash. */
+  readonly parent_actor: string | null
+  readonly breaker: boolean
+  readonly account_breaker: boolean
+  /** The longest pause that is on; null where there is none. `infinity` is until it is resumed. */
+  readonly paused_until_ms: number | null
   /** Hex of the first secret's hash. */
   readonly actor: string
   /** 0 for one that has ended by the database's clock, which may be ahead of this machine's. */
@@ -38,7 +54,14 @@ export const keyStatements = (database: Database): KeyStatements => ({
       (sql) => sql<KeyRow[]>`
 select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is not null as account_deleted,
   a.frozen_at is not null as account_frozen, a.time_zone, ${runningPeriods(sql)} as running, k.requests_per_minute, k.tokens_per_minute,
-  k.spending_limit_micro, k.spending_period, k.fallback, encode(k.key_hash, 'hex') as actor,
+  k.spending_limit_micro, k.spending_period, k.fallback, k.replays_retries, encode(k.key_hash, 'hex') as actor,
+  k.breaker_stops and k.breaker_ceiling_micro is not null as breaker,
+  a.breaker_stops and a.breaker_ceiling_micro is not null as account_breaker,
+  (select extract(epoch from greatest(case when k.paused_at is not null then coalesce(k.paused_until, 'infinity') end,
+    case when a.paused_at is not null then coalesce(a.paused_until, 'infinity') end))::float8 * 1000) as paused_until_ms,
+  case when k.expires_at <= now() then 0 else (extract(epoch from k.expires_at) * 1000)::bigint end as expires_ms,
+  k.models, k.endpoints, k.networks, k.max_rate_micro, k.parent_id,
+  (select encode(p.key_hash, 'hex') from api_keys p where p.id = k.parent_id) as parent_actor,
   (select jsonb_object_agg(encode(s.secret_hash, 'hex'),
       case when s.expires_at <= now() then 0 else (extract(epoch from s.expires_at) * 1000)::bigint end)
     from key_secrets s where s.key_id = k.id and s.expires_at is not null) as secret_ends
@@ -89,6 +112,8 @@ function toRecord(row: KeyRow, keyHash: string): KeyRecord {
     timeZone: row.time_zone,
     running: runningOf(row.running),
     fallback: row.fallback,
+    replaysRetries: row.replays_retries ? undefined : false,
+    parent: parentOf(row),
   }
   // Where the key is not, there is nothing to be counted and nothing to be spent.
   if (row.actor !== keyHash) {
@@ -105,6 +130,34 @@ function toRecord(row: KeyRow, keyHash: string): KeyRecord {
     requestsPerMinute: row.requests_per_minute ?? undefined,
     tokensPerMinute: row.tokens_per_minute ?? undefined,
     budget: limit === null || period === null ? undefined : { limit: micro(limit), period },
+    expiresAt: row.expires_ms === null ? undefined : Number(row.expires_ms),
+    binding: bindingOf(row),
     secretEnds: row.secret_ends ?? undefined,
+    breakers: breakersOf(row),
+    paused: row.paused_until_ms === null ? undefined : { until: row.paused_until_ms },
+  }
+}
+
+/** Undefined where there is none, as most keys have it. */
+function breakersOf({ id, account_id: accountId, breaker, account_breaker: ofAccount }: KeyRow): string[] | undefined {
+  if (!breaker && !ofAccount) return undefined
+  return [...(breaker ? [purseOf(accountId, id)] : []), ...(ofAccount ? [purseOf(accountId)] : [])]
+}
+
+function parentOf({ parent_id: keyId, parent_actor: keyHash }: KeyRow): ParentKey | undefined {
+  if (keyId === null) return undefined
+  if (keyHash === null) throw new Error(`the parent ${keyId} of a key is not there`)
+  return { keyId, keyHash }
+}
+
+/** Undefined where nothing is bound, so that such a key is not asked about any of it. */
+function bindingOf({ models, endpoints, networks, max_rate_micro: rate }: KeyRow): KeyBinding | undefined {
+  if (models === null && endpoints === null && networks === null && rate === null) return undefined
+  return {
+    models: models === null ? undefined : new Set(models),
+    endpoints: endpoints === null ? undefined : new Set(endpoints),
+    // What cannot be read lets nobody in.
+    networks: networks?.flatMap((text) => readNetwork(text) ?? []),
+    maxRate: rate === null ? undefined : micro(rate),
   }
 }

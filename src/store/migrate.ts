@@ -14,9 +14,16 @@ export class SchemaMismatch extends Error {
   override readonly name = "SchemaMismatch"
 }
 
+/** The schema is another role's, and not the one that this program needs. */
+class SchemaNotOurs extends Error {
+  override readonly name = "SchemaNotOurs"
+}
+
 /** An index on a large table takes its time; the other statements of a start-up do not. */
 const MIGRATION_MS = 600_000
 const REACH_MS = 15_000
+const REACHED = { deadlineMs: REACH_MS, attemptMs: 5_000, retry: true } as const
+const INSUFFICIENT_PRIVILEGE = "42501"
 /**
  * Whoever waits for a table's lock makes all others wait behind it. So a migration waits no longer than this, lets them pass,
  * and begins again.
@@ -38,12 +45,15 @@ export async function migrate(url: string | Servers, wanted: readonly Migration[
   // An index that is made concurrently waits for whoever is at work, and for the other processes that migrate.
   const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS, lockWaitMs: 0 })
   try {
+    const { pending, foreign } = await db.run((sql) => schemaState(sql, wanted), REACHED)
+    // A role that may not change the schema need not, where nothing is to be changed.
+    if (pending.length === 0 && foreign.length === 0) return []
     // Several statements in one simple query are one transaction, and the lock is held to its end.
     await db.run(
       (sql) =>
         sql.unsafe(`${takeLock} create table if not exists schema_migrations (
           name text primary key, sha256 text not null, applied_at timestamptz not null default now())`),
-      { deadlineMs: REACH_MS, attemptMs: 5000, retry: true },
+      REACHED,
     )
     const done: string[] = []
     for (const migration of wanted) {
@@ -54,6 +64,12 @@ export async function migrate(url: string | Servers, wanted: readonly Migration[
     }
     check(await applied(db), wanted)
     return done
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError) || error.code !== INSUFFICIENT_PRIVILEGE) throw error
+    throw new SchemaNotOurs(
+      `the schema is to be changed, and this role may not (${error.message}): run \`loket migrate\` as the owner of the tables`,
+      { cause: error },
+    )
   } finally {
     await db.close()
   }
@@ -142,11 +158,7 @@ const record = ({ name, sql }: Migration): string =>
 async function applied(db: Database): Promise<Map<string, string>> {
   const rows = await db.run(
     (sql) => sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`,
-    {
-      deadlineMs: REACH_MS,
-      attemptMs: 5000,
-      retry: true,
-    },
+    REACHED,
   )
   return new Map(rows.map((row) => [row.name, row.sha256]))
 }

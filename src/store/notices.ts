@@ -12,18 +12,22 @@ import { pause, within } from "./deadline.ts"
 import type { Servers } from "./servers.ts"
 
 export type Notice =
-  | { readonly about: "account" | "key"; readonly id: string; readonly what: "freed" }
+  | { readonly about: "account" | "key" | "breaker" | "run"; readonly id: string; readonly what: "freed" }
   /** By so much, in the process named. */
   | {
-      readonly about: "account" | "key"
+      readonly about: "account" | "key" | "breaker" | "run"
       readonly id: string
       readonly what: "short"
       readonly processId: string
       readonly amount: Micro
     }
-  | { readonly about: "key"; readonly id: string; readonly what: "changed" }
-  /** Its settings, its keys, or whether it is frozen: for whoever looks at it. */
+  | { readonly about: "key" | "breaker"; readonly id: string; readonly what: "changed" }
+  /** Its settings, its keys, its members, or whether it is frozen: for whoever looks at it. */
   | { readonly about: "account"; readonly id: string; readonly what: "changed" }
+  /** Some of its calls were refused. */
+  | { readonly about: "account"; readonly id: string; readonly what: "refused" }
+  /** Its owner has a warning of what it spends. */
+  | { readonly about: "account"; readonly id: string; readonly what: "unusual" }
   /** One begins to take calls, ends taking them, or was closed. */
   | { readonly about: "processes"; readonly what: "changed" }
   /** Models, prices or retired ids: all of it is to be read again. */
@@ -32,7 +36,7 @@ export type Notice =
 export interface NoticesOptions {
   /** Not through a pooler that shares sessions. */
   readonly servers: Servers
-  /** Accounts by id, keys by the hex of their hash. */
+  /** Accounts, runs and purses of breakers by id, keys by the hex of their hash. */
   readonly heard: (notice: Notice) => void
   /** Some may have been missed. */
   readonly missed: () => void
@@ -118,10 +122,11 @@ export function parseNotice(payload: string): Notice | undefined {
   const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
   if (about === "processes") return what === "changed" ? { what, about } : undefined
   if (what === "changed" && about === "catalogue") return { what, about }
-  if (about !== "account" && about !== "key") return undefined
+  if (about !== "account" && about !== "key" && about !== "breaker" && about !== "run") return undefined
   if (what === "freed") return { what, about, id }
   if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }
-  return what === "changed" ? { what, about, id } : undefined
+  if ((what === "refused" || what === "unusual") && about === "account") return { what, about, id }
+  return what === "changed" && about !== "run" ? { what, about, id } : undefined
 }
 
 /** Tells every process, this one too. A lost notice is harmless: whoever looks sees it with the next thing that it asks. */

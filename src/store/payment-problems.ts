@@ -1,13 +1,18 @@
 /**
- * Payments that came and could not be credited: an order that nobody knows, or not the amount of the top-up. Kept once each,
- * however often it is told, until an operator has seen to it.
+ * Payments that came and could not be credited: an order that nobody knows, or not the amount of the top-up. And what a payer's
+ * bank took back. Kept once each, however often it is told, until an operator has seen to it.
  */
 import type { Database } from "./database.ts"
 
+export const problemKinds = ["unknown_order", "wrong_amount", "mismatch", "chargeback", "over_refunded"] as const
+
 export interface PaymentProblem {
   readonly provider: string
-  /** `mismatch`: what was told is not what the provider itself has of the payment. */
-  readonly kind: "unknown_order" | "wrong_amount" | "mismatch"
+  /**
+   * `mismatch`: what was told is not what the provider itself has of the payment. `chargeback`: the payer's bank took it back.
+   * `over_refunded`: more went back than was paid; what is over is not booked.
+   */
+  readonly kind: (typeof problemKinds)[number]
   /** The provider's name for the payment. */
   readonly reference: string
   /** Undefined for an order that is none of this provider's top-ups. */

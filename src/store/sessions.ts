@@ -4,7 +4,10 @@
  */
 import { rememberNetwork } from "./account-networks.ts"
 import { type Account, accountStore, type Whereabouts } from "./accounts.ts"
+import { hasFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
+import type { MemberRole } from "./member-roles.ts"
+import { type OperatorRole, operatorRole } from "./operator/role.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
 export interface NewSession {
@@ -13,6 +16,8 @@ export interface NewSession {
   readonly network: string
   /** The one that the person's password was verified against. */
   readonly passwordHash: string
+  /** A second factor was shown. Without it there is no session where the account has one. */
+  readonly showedFactor: boolean
   readonly tokenHash: Uint8Array
   /** The session of the same account that this one takes the place of. */
   readonly replaces: Uint8Array | undefined
@@ -22,8 +27,20 @@ export interface SessionOwner {
   readonly accountId: string
   readonly timeZone: string
   readonly role: Account["role"]
+  readonly operatorRole: Account["operatorRole"]
+  /** In this session. */
+  readonly showedFactor: boolean
   /** Names the session; its token cannot be had from it. */
   readonly sessionId: string
+  /** Whose pages the session shows, where it is not the person's own. */
+  readonly looksAt: LookedAt | undefined
+}
+
+/** Another's account, in a session of a member; `role` is undefined when they are none any more, or the account is deleted. */
+export interface LookedAt {
+  readonly accountId: string
+  readonly timeZone: string
+  readonly role: MemberRole | undefined
 }
 
 export interface SessionRecord extends Whereabouts {
@@ -41,6 +58,8 @@ export interface SessionStore {
   ownerOf(tokenHash: Uint8Array, from: Whereabouts): Promise<SessionOwner | undefined>
   /** Those that are still good, the latest seen first. */
   list(accountId: string): Promise<readonly SessionRecord[]>
+  /** Shows another's account from now on, or without one the person's own. False where they are no member of it. */
+  lookAt(session: { readonly id: string; readonly accountId: string }, at: string | undefined): Promise<boolean>
   end(tokenHash: Uint8Array): Promise<void>
   /** All of an account's, save the one that is excepted. */
   endAll(accountId: string, except?: string): Promise<void>
@@ -55,16 +74,18 @@ const once = { deadlineMs: 5_000, retry: true } as const
 export function sessionStore(database: Database): SessionStore {
   const accounts = accountStore(database)
   return {
-    async open({ accountId, passwordHash, tokenHash, replaces, from, network }) {
+    async open({ accountId, passwordHash, showedFactor, tokenHash, replaces, from, network }) {
       // The row lock makes a password change that is under way commit before or after this, never unseen in between.
       const rows = await database.run(
         (sql) => sql`
           with account as (
-            select id from accounts where id = ${accountId} and password_hash = ${passwordHash} and deleted_at is null
+            select id from accounts a where id = ${accountId} and password_hash = ${passwordHash} and deleted_at is null
+              and (${showedFactor} or not ${hasFactor(sql)})
             for share
           ), session as (
-            insert into sessions (token_hash, account_id, expires_at, address, user_agent)
-            select ${tokenHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent}
+            insert into sessions (token_hash, account_id, expires_at, address, user_agent, factor_at)
+            select ${tokenHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent},
+              case when ${showedFactor} then now() end
             from account
             on conflict do nothing
           ), ended as (
@@ -81,18 +102,34 @@ export function sessionStore(database: Database): SessionStore {
 
     async ownerOf(tokenHash, { address, userAgent }) {
       const [row] = await database.run(
-        (sql) => sql<{ account_id: string; time_zone: string; role: Account["role"]; id: string }[]>`
+        (sql) => sql<OwnerRow[]>`
           with seen as (
             update sessions set last_seen_at = now(), address = ${address}, user_agent = ${userAgent}
             where token_hash = ${tokenHash} and expires_at > now() and last_seen_at < now() - interval '1 minute'
           )
-          select s.account_id, a.time_zone, a.role, s.id from sessions s join accounts a on a.id = s.account_id
+          select s.account_id, a.time_zone, a.role, ${operatorRole(sql, "a")} as operator_role, s.id,
+            s.factor_at is not null as showed_factor, s.looks_at, coalesce(o.time_zone, 'UTC') as their_time_zone,
+            case when o.id is null then null when a.frozen_at is not null then 'viewer' else m.role end as member_role
+          from sessions s join accounts a on a.id = s.account_id
+          left join members m on m.account_id = s.looks_at and m.member_id = s.account_id
+          left join accounts o on o.id = m.account_id and o.deleted_at is null
           where s.token_hash = ${tokenHash} and s.expires_at > now() and a.deleted_at is null`,
         once,
       )
       return row === undefined
         ? undefined
-        : { accountId: row.account_id, timeZone: row.time_zone, role: row.role, sessionId: row.id }
+        : {
+            accountId: row.account_id,
+            timeZone: row.time_zone,
+            role: row.role,
+            operatorRole: row.operator_role ?? undefined,
+            showedFactor: row.showed_factor,
+            sessionId: row.id,
+            looksAt:
+              row.looks_at === null
+                ? undefined
+                : { accountId: row.looks_at, timeZone: row.their_time_zone, role: row.member_role ?? undefined },
+          }
     },
 
     async list(accountId) {
@@ -110,6 +147,19 @@ export function sessionStore(database: Database): SessionStore {
         address: row.address,
         userAgent: row.user_agent,
       }))
+    },
+
+    async lookAt({ id, accountId }, at) {
+      const rows = await database.run(
+        (sql) => sql`
+          update sessions set looks_at = ${at ?? null}
+          where id = ${id} and account_id = ${accountId} and (${at === undefined} or exists (
+            select from members m join accounts o on o.id = m.account_id and o.deleted_at is null
+            where m.account_id = ${at ?? null} and m.member_id = ${accountId}))
+          returning 1`,
+        once,
+      )
+      return rows.length === 1
     },
 
     async end(tokenHash) {
@@ -134,6 +184,18 @@ export function sessionStore(database: Database): SessionStore {
       return true
     },
   }
+}
+
+interface OwnerRow {
+  account_id: string
+  time_zone: string
+  role: Account["role"]
+  operator_role: OperatorRole | null
+  id: string
+  showed_factor: boolean
+  looks_at: string | null
+  their_time_zone: string
+  member_role: MemberRole | null
 }
 
 interface SessionRow {

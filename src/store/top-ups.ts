@@ -3,6 +3,7 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
+import { type ChangeName, taking } from "./idempotency-keys.ts"
 
 /** What a top-up costs; the total is what the payer pays. */
 export interface Breakdown {
@@ -27,6 +28,11 @@ export interface TopUp {
   readonly paidAt: Date | undefined
   /** The provider's name for the payment that was credited. */
   readonly reference: string | undefined
+  /** What of it went back: of the balance, and of the fees. */
+  readonly refundedMicro: Micro
+  readonly refundedFeesMicro: Micro
+  /** The payer's bank took some of it back. */
+  readonly disputed: boolean
 }
 
 export interface NewTopUp {
@@ -40,7 +46,8 @@ export interface NewTopUp {
 export interface TopUpStore {
   /** False when the account has `OPEN_AT_ONCE` others that may still be paid; a crowd may get a few over. */
   create(topUp: NewTopUp): Promise<boolean>
-  showQr(id: string, qrPayload: string): Promise<TopUp>
+  /** From then on it can be paid. `"done before"` when the change has already made another that can be. */
+  showQr(id: string, qrPayload: string, change?: ChangeName): Promise<TopUp | "done before">
   /** No QR code could be made, so it is over before it began. */
   abandon(id: string): Promise<void>
   find(id: string): Promise<TopUp | undefined>
@@ -95,14 +102,20 @@ export function topUpStore(database: Database): TopUpStore {
       return rows.length > 0
     },
 
-    async showQr(id, qrPayload) {
+    async showQr(id, qrPayload, change) {
       const [row] = await database.run(
         (sql) => sql<TopUpRow[]>`
-          update top_ups set qr_payload = ${qrPayload} where id = ${id} returning ${sql.unsafe(TOP_UP_COLUMNS)}`,
+          with unshown as (
+            select id from top_ups where id = ${id} and qr_payload = ''
+          ), ${taking(sql, change, id, sql`exists (select from unshown)`)},
+          shown as (
+            update top_ups set qr_payload = ${qrPayload} from taken where id = ${id} and qr_payload = '' returning top_ups.*
+          )
+          select ${sql.unsafe(TOP_UP_COLUMNS)} from shown union all
+          select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where id = ${id} and qr_payload = ${qrPayload}`,
         once,
       )
-      if (row === undefined) throw new Error(`top-up ${id} is not there after its creation`)
-      return toTopUp(row)
+      return row === undefined ? "done before" : toTopUp(row)
     },
 
     async abandon(id) {
@@ -193,7 +206,8 @@ export function topUpStore(database: Database): TopUpStore {
 export const TOP_UP_COLUMNS = `id, account_id, provider,
   case when status = 'pending' and expires_at <= now() then 'expired' else status end as status,
   balance_purchased_micro, service_fee_micro, payment_fee_micro, network_fee_micro,
-  qr_payload, created_at, expires_at, paid_at, reference`
+  qr_payload, created_at, expires_at, paid_at, reference, refunded_balance_micro,
+  refunded_service_fee_micro + refunded_payment_fee_micro as refunded_fees_micro, disputed_at is not null as disputed`
 
 export interface TopUpRow {
   id: string
@@ -209,6 +223,9 @@ export interface TopUpRow {
   expires_at: Date
   paid_at: Date | null
   reference: string | null
+  refunded_balance_micro: bigint
+  refunded_fees_micro: bigint
+  disputed: boolean
 }
 
 export const toTopUp = (row: TopUpRow): TopUp => ({
@@ -227,4 +244,7 @@ export const toTopUp = (row: TopUpRow): TopUp => ({
   expiresAt: row.expires_at,
   paidAt: row.paid_at ?? undefined,
   reference: row.reference ?? undefined,
+  refundedMicro: micro(row.refunded_balance_micro),
+  refundedFeesMicro: micro(row.refunded_fees_micro),
+  disputed: row.disputed,
 })

@@ -13,6 +13,8 @@ export interface UsageRow {
   /** 0 is the final record; a marker of a reroute has a higher one. */
   readonly part: number
   readonly keyId: string
+  /** The run that it is one of. */
+  readonly runId: string | undefined
   readonly model: string
   readonly endpoint: string
   readonly streamed: boolean
@@ -52,6 +54,7 @@ export interface UsageFilter extends UsageNarrowing {
   readonly from?: Date | undefined
   readonly to?: Date | undefined
   readonly errorCode?: string | undefined
+  readonly runId?: string | undefined
 }
 
 export interface UsagePage {
@@ -99,19 +102,20 @@ export function usageStore(database: Database): UsageStore {
 }
 
 const selectRows = (sql: Sql) => sql`
-  select u.request_id, u.part, u.key_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
+  select u.request_id, u.part, u.key_id, u.run_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
     u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro - u.excess_micro as absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
     p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
   from usage u left join prices p on p.id = u.price_id`
 
-const matching = (sql: Sql, { accountId, ids, from, to, errorCode, ...only }: UsageFilter) => sql`
+const matching = (sql: Sql, { accountId, ids, from, to, errorCode, runId, ...only }: UsageFilter) => sql`
   u.account_id = ${accountId} and ${only.status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
   ${ids?.from === undefined ? sql`` : sql`and u.request_id >= ${ids.from}`}
   ${ids?.to === undefined ? sql`` : sql`and u.request_id < ${ids.to}`}
   ${from === undefined ? sql`` : sql`and u.opened_at >= ${from}`}
   ${to === undefined ? sql`` : sql`and u.opened_at < ${to}`}
   ${errorCode === undefined ? sql`` : sql`and u.error_code = ${errorCode}`}
+  ${runId === undefined ? sql`` : sql`and u.run_id = ${runId}`}
   ${narrowed(sql, only)}`
 
 /** A condition to add to others, on records or on their sums, which are called `u` either way. */
@@ -131,6 +135,7 @@ interface Row extends TokenColumns {
   request_id: string
   part: number
   key_id: string
+  run_id: string | null
   model: string
   endpoint: string
   streamed: boolean
@@ -162,6 +167,7 @@ const toUsageRow = (row: Row): UsageRow => ({
   requestId: row.request_id,
   part: row.part,
   keyId: row.key_id,
+  runId: row.run_id ?? undefined,
   model: row.model,
   endpoint: row.endpoint,
   streamed: row.streamed,

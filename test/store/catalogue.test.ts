@@ -18,7 +18,7 @@ beforeAll(async () => {
   await migrate(database.url, [...migrations, { name: "0002_aliases.sql", sql: aliasesMigration }])
 })
 beforeEach(async () => {
-  await database.sql`truncate costs, models, prices, model_aliases`
+  await database.sql`truncate costs, models, prices, model_aliases, announcements, announced_accounts`
 })
 afterAll(() => database.close())
 

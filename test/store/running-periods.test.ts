@@ -4,6 +4,7 @@ import { micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { accountStore } from "../../src/store/accounts.ts"
 import { apiKeyStore } from "../../src/store/api-keys.ts"
+import { unbound } from "../../src/store/key-rows.ts"
 import { budgetStatements, growBudget } from "../../src/store/budget-leases.ts"
 import { keyStatements, loadKey } from "../../src/store/live-keys.ts"
 import { Books } from "../money/books.ts"
@@ -83,7 +84,15 @@ test("a key that is made afterwards follows the calendar of the new zone", async
   const shown = { id: "key_later", accountId, name: "later", keyHash, prefix: "sk-loket", last4: "last" }
   const key = { ...shown, requestsPerMinute: null, tokensPerMinute: null }
   const made = await apiKeyStore(target.db, () => now).create(
-    { ...key, spendingLimitMicro: micro(5n), spendingPeriod: "daily", fallback: "never_dearer" },
+    {
+      ...key,
+      spendingLimitMicro: micro(5n),
+      spendingPeriod: "daily",
+      fallback: "never_dearer",
+      showsBalance: true,
+      replaysRetries: true,
+      ...unbound,
+    },
     { active: 10, aDay: 10 },
   )
   expect(made).toMatchObject({ budget: { endsAt: new Date("2026-03-11T10:00:00Z") } })

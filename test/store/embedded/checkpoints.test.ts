@@ -18,7 +18,11 @@ afterEach(() => rmSync(dataDir, { recursive: true }))
 const logBytes = () =>
   readdirSync(join(dataDir, "pg", "pg_wal"), { withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0)
+    // A file may be removed while others are looked at.
+    .reduce(
+      (sum, { parentPath, name }) => sum + (statSync(join(parentPath, name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    )
 
 /** Bytes of the log since the last checkpoint, and where that is. */
 async function since(sql: Sql): Promise<{ readonly bytes: number; readonly redo: string; readonly now: string }> {

@@ -1,5 +1,6 @@
 /** Migrations beside processes that serve: nobody waits for long, and nothing that is written meanwhile is missed. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { systemClock } from "../../../actors/kernel/clock.ts"
 import { migrate } from "../../../src/store/migrate.ts"
 import { type Migration, migrations } from "../../../src/store/migrations/index.ts"
 import { directConnection, type EmptyDatabase, openEmptyDatabase } from "../harness.ts"
@@ -49,9 +50,9 @@ test("an index is made beside those who write, once, by whichever process begins
   await one.sql.unsafe("begin; insert into calls values (1)")
   const migrating = Promise.all([1, 2, 3].map(() => migrate(place.url, [first, index])))
   await Bun.sleep(500)
-  const before = performance.now()
+  const before = systemClock.running()
   await other.sql`insert into calls values (2)`
-  expect(performance.now() - before).toBeLessThan(1_000)
+  expect(systemClock.running() - before).toBeLessThan(1_000)
   await one.sql.unsafe("commit")
   expect((await migrating).flat()).toEqual(["0002_index.sql"])
   const valid = await other.sql`select indisvalid from pg_index where indexrelid = 'calls_n'::regclass`

@@ -19,14 +19,16 @@ const terminateAll = () =>
 test("with every backend killed each 100 ms for 5 s, every acknowledged row is there once, and nothing hangs", async () => {
   const until = performance.now() + 5000
   const acknowledged: string[] = []
+  // On a busy machine it takes longer until enough are written to tell anything.
+  const goesOn = () => performance.now() < until || acknowledged.length <= 1000
   const killing = (async () => {
-    while (performance.now() < until) {
+    while (goesOn()) {
       await Bun.sleep(100)
       await terminateAll()
     }
   })()
   const writers = Array.from({ length: 8 }, async (_, writer) => {
-    for (let n = 0; performance.now() < until; n++) {
+    for (let n = 0; goesOn(); n++) {
       const id = `${writer}-${n}`
       await target.db.run((sql) => sql`insert into notes (id) values (${id}) on conflict do nothing`, {
         retry: true,
@@ -40,7 +42,7 @@ test("with every backend killed each 100 ms for 5 s, every acknowledged row is t
   expect(acknowledged.length).toBeGreaterThan(1000)
   const rows = await target.sql<{ id: string }[]>`select id from notes order by id collate "C"`
   expect(rows.map((row) => row.id)).toEqual(acknowledged.sort())
-}, 30_000)
+}, 60_000)
 
 test("a statement that was given up is ended by the server soon after, and its locks with it", async () => {
   await target.sql`insert into notes (id) values ('locked')`

@@ -1,0 +1,73 @@
+/**
+ * Receipts and statements as they were issued. A number is given by the one statement that keeps the document, in the function
+ * `issue_document_1` of the database (migrations/0044_documents.sql), so that there are no gaps.
+ */
+import type { Database } from "./database.ts"
+
+/** What numbers of a kind begin with: kuitansi, pengembalian dana, rekening koran. */
+const codes = { receipt: "KW", refund: "PD", statement: "RK" } as const
+export type DocumentKind = keyof typeof codes
+
+export interface DocumentName {
+  readonly kind: DocumentKind
+  readonly accountId: string
+  /** The id of a top-up or a refund, or a month such as 2026-11. */
+  readonly subject: string
+}
+
+export interface IssuedDocument {
+  /** Such as KW-2026-000001. */
+  readonly number: string
+  /** What was given when it was issued. */
+  readonly content: unknown
+  readonly issuedAt: Date
+}
+
+export interface DocumentStore {
+  find(name: DocumentName): Promise<IssuedDocument | undefined>
+  /** With this content and the next number, unless it was issued before: then as it was. */
+  issue(name: DocumentName, content: object): Promise<IssuedDocument>
+  /** The names of an account's keys, those that are revoked too. */
+  keyNames(accountId: string): Promise<ReadonlyMap<string, string>>
+}
+
+const once = { deadlineMs: 5_000, retry: true } as const
+
+interface Row {
+  number: string
+  content: unknown
+  issued_at: Date
+}
+
+export const documentStore = (database: Database): DocumentStore => ({
+  async find({ kind, accountId, subject }) {
+    const [row] = await database.run(
+      (sql) => sql<Row[]>`
+        select number, content, issued_at from documents
+        where account_id = ${accountId} and kind = ${kind} and subject = ${subject}`,
+      once,
+    )
+    return row && toDocument(row)
+  },
+
+  async issue({ kind, accountId, subject }, content) {
+    const [row] = await database.run(
+      (sql) => sql<Row[]>`
+        select number, content, issued_at
+        from issue_document_1(${kind}, ${codes[kind]}, ${accountId}, ${subject}, ${JSON.stringify(content)}::text::jsonb)`,
+      once,
+    )
+    if (row === undefined) throw new Error("a document was not issued")
+    return toDocument(row)
+  },
+
+  async keyNames(accountId) {
+    const rows = await database.run(
+      (sql) => sql<{ id: string; name: string }[]>`select id, name from api_keys where account_id = ${accountId}`,
+      once,
+    )
+    return new Map(rows.map(({ id, name }) => [id, name]))
+  },
+})
+
+const toDocument = (row: Row): IssuedDocument => ({ number: row.number, content: row.content, issuedAt: row.issued_at })
