@@ -5,25 +5,41 @@
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import type { AccountChange, OwnedKey } from "../store/account-settings.ts"
-import type { Account, AccountStore, FirstSteps, StoredCredentials, Whereabouts } from "../store/accounts.ts"
+import type { Account, AccountStore, FirstSteps, Whereabouts } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
-import type { SessionRecord, SessionStore } from "../store/sessions.ts"
+import { type SecondFactorStore, type SignInStep, STEP_MINUTES } from "../store/second-factors.ts"
+import type { MemberRole } from "../store/member-roles.ts"
+import type { LookedAt, SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
+import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
+import { judgePassword } from "./judge-password.ts"
 import type { Passwords } from "./password.ts"
 import { networkOf } from "./network.ts"
+import type { OwnerMail } from "./owner-mail.ts"
 import { createSessionToken, hashSessionToken } from "./session-token.ts"
 import type { SignUps } from "./sign-ups.ts"
 import type { SlowDown } from "./slow-down.ts"
 
-/** What a session's token stands for. */
+/** What a session's token stands for, and which account a call of it is about. */
 export interface Session {
   readonly id: string
+  /** The account that the person signs in to. */
+  readonly personId: string
+  /** The account that the call is about: the person's own, or one of which they are a member. */
   readonly accountId: string
+  /** What the person may do with that account. */
+  readonly memberRole: MemberRole
   /** In which the account's days begin. */
   readonly timeZone: string
   /** Read with each request, so that a role that was taken away is gone at once. */
   readonly role: Account["role"]
+  /** Undefined for a customer. */
+  readonly operatorRole: Account["operatorRole"]
+  /** An operator's, in which no second factor was shown, though operators have to. */
+  readonly lacksFactor: boolean
   readonly tokenHash: Uint8Array
+  /** Whose pages the session shows, where it is not the person's own account. */
+  readonly looksAt: LookedAt | undefined
 }
 
 export interface SignedIn {
@@ -31,9 +47,21 @@ export interface SignedIn {
   readonly token: string
 }
 
+/** The password was right; the account's second factor is still asked for. */
+export interface HalfSignedIn {
+  readonly step: string
+  readonly hasPasskey: boolean
+  readonly expiresAt: Date
+}
+
 export interface Credentials {
   readonly email: string
   readonly password: string
+}
+
+export interface SignUp extends Credentials {
+  /** Of the texts that the person agrees to; undefined for who was shown none. */
+  readonly agreedVersion?: string | undefined
 }
 
 /** From where a password is tried, and the session that a new one replaces. */
@@ -41,29 +69,16 @@ export interface Visitor extends Whereabouts {
   readonly replaces?: string | undefined
 }
 
-/**
- * Sends the live actors of keys the news that their records, or their account's, have changed; called after the commit. True
- * once that is in force in this process, false when it took too long: the change stands (decisions §13.8).
- */
-export type KeysChanged = (keys: readonly OwnedKey[]) => Promise<boolean>
-
-/** `answer` once the committed change is in force (decisions §13.8): the next call must not contradict it. */
-export async function inForce<T>(keysChanged: KeysChanged, keys: readonly OwnedKey[], answer: T): Promise<T | Failure> {
-  if (await keysChanged(keys)) return answer
-  return new Failure("dependency.database_unavailable", {
-    message: "The change is made, but the gateway has not read it yet; it takes effect when the database answers.",
-  })
-}
-
-/** Tells whoever looks at an account that something of it, or of its keys, is not what it was; called after the commit. */
-export type AccountChanged = (accountId: string) => void
-
 export interface AccountsParts {
   readonly accounts: AccountStore
   readonly sessions: SessionStore
   readonly passwords: Passwords
   readonly slowDown: SlowDown
   readonly signUps: SignUps
+  readonly mail: OwnerMail
+  readonly factors: SecondFactorStore
+  /** Operators have their routes in sessions alone in which they have shown a second factor. */
+  readonly operatorsNeedFactor: boolean
   readonly keysChanged: KeysChanged
   readonly accountChanged: AccountChanged
 }
@@ -75,7 +90,7 @@ export class Accounts {
     this.#parts = parts
   }
 
-  async signUp({ email, password }: Credentials, from: Whereabouts): Promise<SignedIn | Failure> {
+  async signUp({ email, password, agreedVersion }: SignUp, from: Whereabouts): Promise<SignedIn | Failure> {
     const admitted = await this.#parts.signUps.admit(from.address)
     if (admitted instanceof Failure) return admitted
     // The answer shows that an address is taken; whoever tries one after the other waits, as at the sign-in.
@@ -94,7 +109,9 @@ export class Accounts {
     const account = await this.#parts.accounts.create({
       id: `acc_${nanoid()}`,
       email: email.normalize("NFC"),
+      emailUnproved: this.#parts.mail.isOn,
       passwordHash,
+      agreedVersion,
       sessionHash: hash,
       from: shown(from),
       network: networkOf(from.address),
@@ -103,38 +120,54 @@ export class Accounts {
       return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
     }
     attempt.succeeded()
+    await this.#parts.mail.welcome(account.id, account.email, from.address)
     return { account, token }
   }
 
-  async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | Failure> {
+  async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | HalfSignedIn | Failure> {
     const address = email.normalize("NFC")
     const found = await this.#parts.accounts.credentialsOf(address, networkOf(visitor.address))
-    const judged = await this.#judge(found, password, address, visitor)
+    const judged = await judgePassword(this.#parts, { found, password, email: address, address: visitor.address })
     if (judged instanceof Failure) return judged
     if (!judged || found === undefined) return wrongCredentials()
 
+    const step = { accountId: found.id, email: found.email, passwordHash: found.passwordHash }
+    if (found.hasFactor) {
+      const { token, hash } = createSessionToken()
+      await this.#parts.factors.openStep({ ...step, tokenHash: hash })
+      return { step: token, hasPasskey: found.hasPasskey, expiresAt: new Date(Date.now() + STEP_MINUTES * 60_000) }
+    }
+    return (await this.openSession({ ...step, showedFactor: false }, visitor)) ?? wrongCredentials()
+  }
+
+  /** Undefined when the password was changed, or the account deleted, since the password was verified. */
+  async openSession(
+    { accountId, passwordHash, showedFactor }: SignInStep & { readonly showedFactor: boolean },
+    visitor: Visitor,
+  ): Promise<SignedIn | undefined> {
     const { token, hash } = createSessionToken()
     const replaces = visitor.replaces === undefined ? undefined : hashSessionToken(visitor.replaces)
     const account = await this.#parts.sessions.open({
-      accountId: found.id,
-      passwordHash: found.passwordHash,
+      accountId,
+      passwordHash,
+      showedFactor,
       tokenHash: hash,
       replaces,
       from: shown(visitor),
       network: networkOf(visitor.address),
     })
-    // The password was changed, or the account deleted, since it was read.
-    if (account === undefined) return wrongCredentials()
-    return { account, token }
+    return account && { account, token }
   }
 
+  /** A session about the person's own account; what it looks at is another step (`whoseAccount`). */
   async session(token: string, from: Whereabouts): Promise<Session | Failure> {
     const tokenHash = hashSessionToken(token)
     if (tokenHash === undefined) return new Failure("auth.unauthorized")
     const owner = await this.#parts.sessions.ownerOf(tokenHash, shown(from))
     if (owner === undefined) return new Failure("auth.unauthorized")
-    const { sessionId: id, ...rest } = owner
-    return { id, ...rest, tokenHash }
+    const { sessionId: id, showedFactor, ...rest } = owner
+    const lacksFactor = rest.role === "operator" && this.#parts.operatorsNeedFactor && !showedFactor
+    return { id, personId: rest.accountId, memberRole: "owner", ...rest, lacksFactor, tokenHash }
   }
 
   signOut(session: Session): Promise<void> {
@@ -163,7 +196,7 @@ export class Accounts {
     { current, replacement }: { readonly current: string; readonly replacement: string },
     visitor: Visitor,
   ): Promise<void | Failure> {
-    const confirmed = await this.#confirm(session, current, visitor)
+    const confirmed = await this.confirm(session, current, visitor)
     if (confirmed instanceof Failure) return confirmed
     const passwordHash = await this.#parts.passwords.hash(replacement, networkOf(visitor.address))
     if (passwordHash instanceof Failure) return passwordHash
@@ -175,11 +208,12 @@ export class Accounts {
     if (!changed) return wrongPassword()
     // A sign-in with the old password that was committing meanwhile was invisible to that statement.
     await this.#parts.sessions.endAll(session.accountId)
+    await this.#parts.mail.tell(session.accountId, "password-changed")
     return undefined
   }
 
-  async account(session: Session): Promise<Account | Failure> {
-    return (await this.#parts.accounts.read(session.accountId)) ?? new Failure("auth.unauthorized")
+  async account({ accountId }: Pick<Session, "accountId">): Promise<Account | Failure> {
+    return (await this.#parts.accounts.read(accountId)) ?? new Failure("auth.unauthorized")
   }
 
   firstSteps(session: Session): Promise<FirstSteps> {
@@ -199,10 +233,22 @@ export class Accounts {
     return applied instanceof Failure ? applied : await this.account(session)
   }
 
+  async agree(session: Session, version: string): Promise<Account | Failure> {
+    await this.#parts.accounts.agree(session.accountId, version)
+    this.#parts.accountChanged(session.accountId)
+    return await this.account(session)
+  }
+
   async delete(session: Session, password: string, visitor: Visitor): Promise<void | Failure> {
-    const confirmed = await this.#confirm(session, password, visitor)
+    const confirmed = await this.confirm(session, password, visitor)
     if (confirmed instanceof Failure) return confirmed
-    return await this.#inForce(await this.#parts.accounts.delete(session.accountId))
+    const keys = await this.#parts.accounts.delete(session.accountId)
+    if (keys === "last-owner") {
+      const message = "The last owner's account cannot be deleted: make somebody else an owner first."
+      return new Failure("request.invalid", { message })
+    }
+    this.#parts.accountChanged(session.accountId)
+    return await this.#inForce(keys)
   }
 
   /**
@@ -222,34 +268,12 @@ export class Accounts {
   }
 
   /** The account's password hash, when the password is its own. */
-  async #confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
+  async confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
     const found = await this.#parts.accounts.credentialsById(session.accountId, networkOf(visitor.address))
     if (found === undefined) return new Failure("auth.unauthorized")
-    const judged = await this.#judge(found, password, found.email, visitor)
+    const judged = await judgePassword(this.#parts, { found, password, email: found.email, address: visitor.address })
     if (judged instanceof Failure) return judged
     return judged ? found.passwordHash : wrongPassword()
-  }
-
-  /**
-   * A session whose token was stolen may guess no faster than anybody else, and its network does not become a known one by
-   * being used: only a right password makes it one.
-   */
-  async #judge(
-    found: StoredCredentials | undefined,
-    password: string,
-    email: string,
-    { address }: Visitor,
-  ): Promise<boolean | Failure> {
-    const isKnown = found?.isKnownNetwork ?? false
-    const attempt = await this.#parts.slowDown.attempt({ account: email.toLowerCase(), address, isKnown })
-    if (attempt instanceof Failure) return attempt
-    const matches = await this.#parts.passwords.verify(password, found?.passwordHash, networkOf(address))
-    if (matches instanceof Failure) {
-      attempt.unjudged()
-      return matches
-    }
-    if (matches) attempt.succeeded()
-    return matches
   }
 
   #inForce(keys: readonly OwnedKey[]): Promise<void | Failure> {

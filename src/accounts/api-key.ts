@@ -1,9 +1,11 @@
 /**
- * The form of an API key (decisions §1): `sk-loket-`, 40 base62 characters of secret, 6 base62 characters of CRC-32 over
+ * The form of an API key (decisions §1), and of a management token, which begins with `mt-loket-`: `sk-loket-`, 40 base62 characters of secret, 6 base62 characters of CRC-32 over
  * what precedes them. Pure and quick, because the gateway's hot path checks every key here: a mistyped or made-up key is
  * refused by its checksum, without a look-up.
  */
 export const API_KEY_PREFIX = "sk-loket-"
+/** As long as that of a key. */
+export const TOKEN_PREFIX = "mt-loket-"
 
 const SECRET_LENGTH = 40
 const CHECKSUM_LENGTH = 6
@@ -12,15 +14,23 @@ const KEY_LENGTH = BODY_LENGTH + CHECKSUM_LENGTH
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const SHAPE = /^sk-loket-[0-9A-Za-z]{46}$/
+const TOKEN_SHAPE = /^mt-loket-[0-9A-Za-z]{46}$/
 
-export function createApiKey(): string {
-  const body = API_KEY_PREFIX + randomBase62(SECRET_LENGTH)
-  return body + checksum(body)
-}
+export const createApiKey = (): string => create(API_KEY_PREFIX)
+export const createToken = (): string => create(TOKEN_PREFIX)
 
 /** Whether the text has the form and the checksum of a key; not whether such a key exists. */
-export const checkApiKey = (text: string): boolean =>
-  text.length === KEY_LENGTH && SHAPE.test(text) && checksum(text.slice(0, BODY_LENGTH)) === text.slice(BODY_LENGTH)
+export const checkApiKey = (text: string): boolean => isWhole(text, SHAPE)
+/** The same of a management token. */
+export const checkToken = (text: string): boolean => isWhole(text, TOKEN_SHAPE)
+
+const isWhole = (text: string, shape: RegExp): boolean =>
+  text.length === KEY_LENGTH && shape.test(text) && checksum(text.slice(0, BODY_LENGTH)) === text.slice(BODY_LENGTH)
+
+function create(prefix: string): string {
+  const body = prefix + randomBase62(SECRET_LENGTH)
+  return body + checksum(body)
+}
 
 /** What is stored and looked up: SHA-256 of the whole key. The secret has 238 random bits, so no salt or stretching is needed. */
 export const hashApiKey = (text: string): Uint8Array<ArrayBuffer> => {

@@ -3,23 +3,29 @@
  * hash. The live actor of a key learns of each change after it is committed.
  */
 import { nanoid } from "nanoid"
-import type { KeyView } from "../../actors/key.ts"
+import type { KeyView } from "../../actors/key-count.ts"
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import type { ApiKeyStore, KeyChange, KeyPage, KeyRecord } from "../store/api-keys.ts"
-import { SECRETS_A_DAY } from "../store/key-secrets.ts"
-import { type AccountChanged, accountFrozen, inForce, type KeysChanged, type Session } from "./accounts.ts"
+import type { ApiKeyStore, ChildCounts, KeyChange, KeyCounts, KeyPage, NotMade } from "../store/api-keys.ts"
+import type { KeyBounds, KeyRecord } from "../store/key-rows.ts"
+import type { ChangeName } from "../store/idempotency-keys.ts"
+import { type KeyName, SECRETS_A_DAY } from "../store/key-secrets.ts"
+import { accountFrozen } from "./accounts.ts"
+import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
-export interface KeyWishes {
+export interface KeyWishes extends KeyBounds {
   readonly name: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
   readonly spendingLimitMicro: Micro | undefined
   readonly spendingPeriod: SpendingPeriod | undefined
   readonly fallback: Fallback | undefined
+  readonly showsBalance: boolean | undefined
+  readonly replaysRetries: boolean | undefined
 }
 
 export interface KeysParts {
@@ -28,6 +34,8 @@ export interface KeysParts {
   readonly accountChanged: AccountChanged
   /** That work, of one account. */
   readonly mostKeys: number
+  /** Whether calls can name a model so. */
+  readonly isModel: (id: string) => boolean
   /** What a key's actor says of its windows and its budget; undefined while it has none, when nothing is counted or held. */
   readonly live: (keyHash: Uint8Array) => Promise<KeyView | undefined>
 }
@@ -35,14 +43,23 @@ export interface KeysParts {
 /** In 24 hours an account makes so many times the keys that it may have: revoked ones stay as rows. */
 const MADE_A_DAY = 5
 
+/** Of one key, of all keys of an account, and made of them in 24 hours: beside what an account has of keys of its own. */
+const CHILDREN = { ofKey: 1_000, active: 5_000, aDay: 5_000 }
+
+interface Owner {
+  readonly accountId: string
+}
+
 export class Keys {
   readonly #store: ApiKeyStore
   readonly #keysChanged: KeysChanged
   readonly #accountChanged: AccountChanged
   readonly #mostKeys: number
+  readonly #isModel: KeysParts["isModel"]
   readonly live: KeysParts["live"]
 
-  constructor({ store, keysChanged, accountChanged, live, mostKeys }: KeysParts) {
+  constructor({ store, keysChanged, accountChanged, live, mostKeys, isModel }: KeysParts) {
+    this.#isModel = isModel
     this.#accountChanged = accountChanged
     this.#store = store
     this.live = live
@@ -50,19 +67,30 @@ export class Keys {
     this.#mostKeys = mostKeys
   }
 
-  list(session: Session, page: KeyPage): Promise<readonly KeyRecord[]> {
-    return this.#store.list(session.accountId, page)
+  list({ accountId }: Owner, page: KeyPage): Promise<readonly KeyRecord[]> {
+    return this.#store.list(accountId, page)
   }
 
+  read(key: KeyName): Promise<KeyRecord | undefined> {
+    return this.#store.read(key)
+  }
+
+  /** `parentId`: it is a child of this key. */
   async create(
-    session: Session,
+    { accountId }: Owner,
     wishes: KeyWishes,
+    change?: ChangeName,
+    parentId?: string,
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
     if ((wishes.spendingLimitMicro === undefined) !== (wishes.spendingPeriod === undefined)) return halfBudget()
+    const unknown = this.#unknownModel(wishes.models)
+    if (unknown !== undefined) return noModel(unknown)
     const key = createApiKey()
+    const { expiresAt, models, endpoints, networks, maxRateMicro } = wishes
     const settings = {
       id: `key_${nanoid()}`,
-      accountId: session.accountId,
+      accountId,
+      parentId,
       name: wishes.name,
       keyHash: hashApiKey(key),
       ...apiKeyHints(key),
@@ -71,33 +99,38 @@ export class Keys {
       spendingLimitMicro: wishes.spendingLimitMicro ?? null,
       spendingPeriod: wishes.spendingPeriod ?? null,
       fallback: wishes.fallback ?? ("never_dearer" as const),
+      showsBalance: wishes.showsBalance ?? true,
+      replaysRetries: wishes.replaysRetries ?? true,
+      expiresAt,
+      models,
+      endpoints,
+      networks,
+      maxRateMicro,
     }
-    const counts = { active: this.#mostKeys, aDay: this.#mostKeys * MADE_A_DAY }
-    const record = await this.#store.create(settings, counts)
-    switch (record) {
-      case "frozen":
-        return accountFrozen()
-      case "too many":
-        return tooMany(`An account has at most ${counts.active} active keys; revoke one that is not needed.`)
-      case "too many today":
-        return tooMany(`An account makes at most ${counts.aDay} keys in 24 hours; make another later.`)
-      default:
-        this.#accountChanged(session.accountId)
-        return { key, record }
-    }
+    const counts = parentId === undefined ? { active: this.#mostKeys, aDay: this.#mostKeys * MADE_A_DAY } : CHILDREN
+    const record = await this.#store.create(settings, counts, change)
+    if (typeof record === "string") return notMade(record, counts)
+    this.#accountChanged(accountId)
+    return { key, record }
   }
 
   /** Null removes; removing the limit removes its period, and the reverse. */
-  async change(session: Session, keyId: string, change: KeyChange): Promise<KeyRecord | Failure> {
+  async change(name: KeyName, change: KeyChange): Promise<KeyRecord | Failure> {
     const { spendingLimitMicro: limit, spendingPeriod: period } = change
     if (limit !== undefined && period !== undefined && (limit === null) !== (period === null)) return halfBudget()
-    const record = await this.#store.change({ accountId: session.accountId, keyId }, change)
+    if (this.#unknownModel(change.models) !== undefined) {
+      // One that was taken from the catalogue since may stay on the list.
+      const known = await this.#store.read(name)
+      const unknown = this.#unknownModel(change.models, known?.models)
+      if (known !== undefined && unknown !== undefined) return noModel(unknown)
+    }
+    const record = await this.#store.change(name, change)
     if (record === "no budget") return halfBudget()
-    return await this.#applied(session, record)
+    return await this.#applied(name, record)
   }
 
-  async revoke(session: Session, keyId: string): Promise<KeyRecord | Failure> {
-    return await this.#applied(session, await this.#store.revoke({ accountId: session.accountId, keyId }))
+  async revoke(name: KeyName): Promise<KeyRecord | Failure> {
+    return await this.#applied(name, await this.#store.revoke(name))
   }
 
   /**
@@ -105,14 +138,15 @@ export class Keys {
    * more; none at all where it has leaked.
    */
   async rotate(
-    session: Session,
-    keyId: string,
+    name: KeyName,
     overlapS: number,
+    change?: ChangeName,
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
     const key = createApiKey()
     const secret = { keyHash: hashApiKey(key), ...apiKeyHints(key), overlapS }
-    const record = await this.#store.rotate({ accountId: session.accountId, keyId }, secret)
+    const record = await this.#store.rotate(name, secret, change)
     if (record === "frozen") return accountFrozen()
+    if (record === "done before") return new Failure("idempotency.finished")
     if (record === "revoked") {
       return new Failure("request.invalid", { message: "A revoked key cannot be rotated; make another." })
     }
@@ -121,17 +155,49 @@ export class Keys {
         message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
       })
     }
-    const applied = await this.#applied(session, record)
+    const applied = await this.#applied(name, record)
     return applied instanceof Failure ? applied : { key, record: applied }
   }
 
-  async #applied({ accountId }: Session, record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
+  #unknownModel(
+    models: readonly string[] | null | undefined,
+    known: readonly string[] | null = [],
+  ): string | undefined {
+    return models?.find((id) => !this.#isModel(id) && known?.includes(id) !== true)
+  }
+
+  async #applied({ accountId }: Owner, record: KeyRecord | undefined): Promise<KeyRecord | Failure> {
     if (record === undefined) return new Failure("resource.not_found")
     this.#accountChanged(accountId)
     return await inForce(this.#keysChanged, [record], record)
   }
 }
 
+function notMade(why: NotMade, counts: KeyCounts | ChildCounts): Failure {
+  switch (why) {
+    case "frozen":
+      return accountFrozen()
+    case "done before":
+      return new Failure("idempotency.finished")
+    case "no parent":
+      return new Failure("auth.management_token_invalid")
+    case "too many":
+      return tooMany(
+        "ofKey" in counts
+          ? `A key has at most ${counts.ofKey} active children, and an account ${counts.active}; revoke one that is not needed.`
+          : `An account has at most ${counts.active} active keys; revoke one that is not needed.`,
+      )
+    case "too many today":
+      return tooMany(
+        `An account makes at most ${counts.aDay} ${"ofKey" in counts ? "children of keys" : "keys"} in 24 hours; make another later.`,
+      )
+    default:
+      return unreachable(why)
+  }
+}
+
+const noModel = (id: string): Failure =>
+  new Failure("request.invalid", { message: `'models' names ${JSON.stringify(id)}, which is not in the catalogue.` })
 const tooMany = (message: string): Failure => new Failure("request.invalid", { message })
 const halfBudget = (): Failure =>
   new Failure("request.invalid", { message: "'spending_limit_micro' and 'spending_period' go together." })

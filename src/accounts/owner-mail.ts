@@ -1,0 +1,149 @@
+/**
+ * Mail to the owners of accounts: links that prove an address or set a new password, and news of what changed. They are rows
+ * first, so that whoever asks waits for no mail server, and a chore sends them. How many may be asked for is bounded by
+ * address, account and network, so that nobody is buried in mail, and as a whole.
+ */
+import { Failure } from "../failure/failure.ts"
+import type { Log } from "../log.ts"
+import { type Mail, type Mailer, smtpMailer } from "../mail/mailer.ts"
+import { accountMailStore, type AccountMailStore } from "../store/account-mails.ts"
+import { type DueMail, type LinkKind, linkKinds, type MailKind, type TellKind } from "../store/mail-kinds.ts"
+import type { AllowanceStore } from "../store/allowances.ts"
+import type { Database } from "../store/database.ts"
+import { isLoopbackNetwork, networkOf } from "./network.ts"
+import { createSessionToken } from "./session-token.ts"
+import { invitationMail } from "./invitation-mail.ts"
+import { ownerMail } from "./owner-mail-texts.ts"
+
+/** Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. */
+export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, ofGateway: 1_000 }
+const HOUR_S = 3_600
+const MAILS_A_LOOK = 10
+
+export interface OwnerMailParts {
+  readonly store: AccountMailStore
+  readonly allowances: AllowanceStore
+  /** Whether mail leaves, and its links lead somewhere: with a mail server and a public address. */
+  readonly isOn: boolean
+  readonly log: Log
+}
+
+export class OwnerMail {
+  readonly #parts: OwnerMailParts
+
+  constructor(parts: OwnerMailParts) {
+    this.#parts = parts
+  }
+
+  get isOn(): boolean {
+    return this.#parts.isOn
+  }
+
+  /** Counts a mail to an address that the caller names, or tells when there may be one. */
+  async admit({ to, from, by }: { readonly to: string; readonly from: string; readonly by?: string }) {
+    const network = networkOf(from)
+    const { toAddress, ofAccount, fromNetwork, ofGateway } = mailLimits
+    const limits = [
+      ...(isLoopbackNetwork(network) ? [] : [{ name: `mail from ${network}`, most: fromNetwork }]),
+      ...(by === undefined ? [] : [{ name: `mail of ${by}`, most: ofAccount }]),
+      { name: `mail to ${digest(to)}`, most: toAddress },
+      { name: "mail", most: ofGateway },
+    ]
+    for (const limit of limits) {
+      const waitS = await this.#parts.allowances.take({ ...limit, seconds: HOUR_S })
+      if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+    }
+    return undefined
+  }
+
+  /** The first proof of a new account, which exists whether or not it is sent: its owner may ask again. */
+  async welcome(accountId: string, email: string, from: string): Promise<void> {
+    await this.#kept(accountId, async () => {
+      if ((await this.admit({ to: email, from })) === undefined) await this.#parts.store.ask(accountId, "prove")
+    })
+  }
+
+  /** The change that is told is committed, and stays. */
+  async tell(accountId: string, kind: TellKind): Promise<void> {
+    await this.#kept(accountId, () => this.#parts.store.ask(accountId, kind))
+  }
+
+  async #kept(accountId: string, work: () => Promise<void>): Promise<void> {
+    if (!this.isOn) return
+    await work().catch((error: unknown) =>
+      this.#parts.log.warn("mail not kept", { account_id: accountId, error: String(error) }),
+    )
+  }
+}
+
+/** Addresses of people who have no account are not kept. */
+const digest = (email: string): string =>
+  new Bun.CryptoHasher("sha256").update(email.normalize("NFC").toLowerCase()).digest("base64url")
+
+const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
+
+export interface SenderTerms {
+  readonly smtpUrl: string | undefined
+  readonly from: string | undefined
+  readonly publicUrl: string | undefined
+  readonly database: Database
+  readonly log: Log
+}
+
+/** Sends the mails that are due; without a mail server and a public address, none. */
+export function ownerMailSender({ smtpUrl, from, publicUrl, database, log }: SenderTerms): () => Promise<void> {
+  if (smtpUrl === undefined || from === undefined || publicUrl === undefined) return async () => {}
+  const store = accountMailStore(database)
+  const mailer = smtpMailer({ url: smtpUrl, from })
+  const failed = (accountId: string, again: boolean) => log.warn("mail not sent", { account_id: accountId, again })
+  return () => sendOwnerMails({ store, mailer, publicUrl, failed })
+}
+
+export interface SenderParts {
+  readonly store: AccountMailStore
+  readonly mailer: Mailer
+  readonly publicUrl: string
+  readonly failed: (accountId: string, again: boolean) => void
+}
+
+/** Sends what is due. A link's token is made here and goes into the mail alone; what is kept is its hash. */
+export async function sendOwnerMails({ store, mailer, publicUrl, failed }: SenderParts): Promise<void> {
+  for (let tried = 0; tried < MAILS_A_LOOK; tried++) {
+    // One at a time: what waits behind a slow server is still anybody's.
+    const mail = await store.take()
+    if (mail === undefined) return
+    const letter = await written(mail, store, publicUrl)
+    // Who was invited is not invited any more.
+    const delivery = letter === undefined ? "sent" : await mailer.send(letter)
+    const again = delivery === "later"
+    if (again) await store.putBack(mail.id)
+    else await store.sent(mail.id)
+    if (delivery !== "sent") failed(mail.accountId, again)
+  }
+}
+
+async function written(
+  { id, kind, email, language, invitation }: DueMail,
+  store: AccountMailStore,
+  publicUrl: string,
+): Promise<Mail | undefined> {
+  if (kind === "invitation") {
+    if (invitation === undefined) return undefined
+    const { token, hash } = createSessionToken()
+    await store.armInvitation(invitation.id, hash)
+    return { to: email, ...invitationMail(invitation, language, dashboardLink(publicUrl, invitationPath(token))) }
+  }
+  if (!isLink(kind)) return { to: email, ...ownerMail(kind, language, publicUrl) }
+  const { token, hash } = createSessionToken()
+  await store.arm(id, kind, hash)
+  return { to: email, ...ownerMail(kind, language, linkTo(publicUrl, kind, token)) }
+}
+
+/** The token is in the fragment, which no browser sends: it is in no log and no referrer. */
+export const linkTo = (publicUrl: string, kind: LinkKind, token: string): string =>
+  dashboardLink(publicUrl, `${kind === "reset" ? "reset-password" : "prove-email"}#${token}`)
+
+const dashboardLink = (publicUrl: string, path: string): string => `${publicUrl.replace(/\/$/, "")}/dashboard/${path}`
+
+/** Below the dashboard. */
+export const invitationPath = (token: string): string => `join#${token}`

@@ -1,0 +1,375 @@
+/** Addresses that are proved, addresses that change, and forgotten passwords: over HTTP, with a real mail server. */
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { mailLimits, sendOwnerMails } from "../../src/accounts/owner-mail.ts"
+import { type Mailer, smtpMailer } from "../../src/mail/mailer.ts"
+import { accountMailStore } from "../../src/store/account-mails.ts"
+import { alertStore } from "../../src/store/alerts.ts"
+import { outbox } from "../../src/store/outbox.ts"
+import { LEGAL_VERSION, openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
+import { MailServer, type Received } from "./mail-server.ts"
+
+let world: World
+let server: MailServer
+beforeAll(async () => {
+  world = await openWorld({ sendsLinks: true, addressHeader: "X-Real-IP" })
+  server = new MailServer()
+})
+afterAll(async () => {
+  await server.stop()
+  await world[Symbol.asyncDispose]()
+})
+beforeEach(async () => {
+  await world.sql`delete from account_mails`
+  await world.sql`delete from allowances`
+  server.received.length = 0
+  server.refusal = undefined
+})
+
+const PUBLIC_URL = "https://loket.example"
+const send = async (port?: number) => {
+  const mailer = smtpMailer({ url: `smtp://127.0.0.1:${port ?? (await server.port)}`, from: "no-reply@loket.example" })
+  const failures: boolean[] = []
+  await sendOwnerMails({
+    store: accountMailStore(world.db),
+    mailer,
+    publicUrl: PUBLIC_URL,
+    failed: (_, again) => void failures.push(again),
+  })
+  return failures
+}
+const linkOf = (mail: Received | undefined, page: string) =>
+  new RegExp(`${PUBLIC_URL}/dashboard/${page}#([A-Za-z0-9_-]{43})\\s`).exec(mail?.text ?? "")?.[1] ?? ""
+const NEW = "a new password of mine"
+const post = (path: string, body: unknown, token?: string) =>
+  world.call("POST", path, { body, ...(token !== undefined && { token }) })
+const signIn = (email: string, password: string) => post("/auth/sign-in", { email, password })
+/** Signed up, and the mail of it taken away. */
+async function someone() {
+  const person = await world.signUp()
+  await world.sql`delete from account_mails`
+  await world.sql`delete from allowances`
+  return person
+}
+async function forgotten(email: string): Promise<string> {
+  expect((await post("/auth/password/forgotten", { email })).status).toBe(204)
+  // The row comes after the answer.
+  for (let tries = 0; tries < 100; tries++) {
+    const rows =
+      await world.sql`select from account_mails where kind = 'reset' and lower(email) = lower(${email}) and tries = 0`
+    if (rows.length > 0) break
+    await Bun.sleep(10)
+  }
+  await send()
+  return linkOf(server.received.at(-1), "reset-password")
+}
+
+test("a new account's address is proved by the link that is sent to it, once, and by its owner alone", async () => {
+  const stranger = await someone()
+  const { email, token } = await world.signUp()
+  const account = () => world.call("GET", "/account", { token })
+  expect((await account()).json.email_proved).toBe(false)
+  await send()
+  expect(server.received.map(({ to }) => to)).toEqual([[email]])
+  const link = linkOf(server.received[0], "prove-email")
+  expect((await post("/auth/email/prove", { token: link }, stranger.token)).status).toBe(400)
+  expect((await post("/auth/email/prove", { token: link })).status).toBe(401)
+  expect((await post("/auth/email/prove", { token: link }, token)).json.email_proved).toBe(true)
+  expect((await account()).json.email_proved).toBe(true)
+  expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(400)
+  // There is nothing left to prove, so nothing is sent.
+  expect((await post("/auth/email/send-again", undefined, token)).status).toBe(204)
+  await send()
+  expect(server.received).toHaveLength(1)
+})
+
+test("an account from before has nothing to prove", async () => {
+  const { id, token } = await someone()
+  await world.sql`update accounts set email_unproved = default where id = ${id}`
+  expect((await world.call("GET", "/account", { token })).json.email_proved).toBe(true)
+})
+
+test("an address that is not proved is sent no alert", async () => {
+  const { id, token } = await someone()
+  const body = { low_balance_email: "alerts@example.com", low_balance_threshold_micro: 1_000_000 }
+  await world.call("PATCH", "/account", { token, body })
+  const next = async () => {
+    await alertStore(world.db, true).findLowBalances()
+    return await outbox(world.db, true).takeMail()
+  }
+  expect(await next()).toBeUndefined()
+  await world.sql`update accounts set email_unproved = false where id = ${id}`
+  expect(await next()).toMatchObject({ email: "alerts@example.com" })
+})
+
+test("a link is over after its time", async () => {
+  const { token } = await world.signUp()
+  await send()
+  const link = linkOf(server.received[0], "prove-email")
+  await world.sql`update account_mails set expires_at = expires_at - interval '1440 minutes'`
+  expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(400)
+})
+
+test("who asks again and again is sent five mails an hour, and told when there is another", async () => {
+  const { token } = await someone()
+  const asked: number[] = []
+  for (let n = 0; n <= mailLimits.ofAccount; n++)
+    asked.push((await post("/auth/email/send-again", undefined, token)).status)
+  expect(asked).toEqual([204, 204, 204, 204, 204, 429])
+  const { json, headers } = await post("/auth/email/send-again", undefined, token)
+  expect(json.code).toBe("rate_limit.mail")
+  expect(Number(headers.get("retry-after"))).toBeGreaterThan(3_500)
+  await world.sql`update allowances set ends_at = now() - interval '1 second'`
+  expect((await post("/auth/email/send-again", undefined, token)).status).toBe(204)
+})
+
+test("an address is sent five mails an hour, whoever asks, wherever from, and whether or not it has an account", async () => {
+  const { email } = await someone()
+  for (const address of [email, `${crypto.randomUUID()}@example.com`]) {
+    const ask = (n: number) =>
+      world.call("POST", "/auth/password/forgotten", {
+        body: { email: n % 2 === 0 ? address : address.toUpperCase() },
+        headers: { "X-Real-IP": `192.0.2.${n}` },
+      })
+    const asked = await Promise.all(Array.from({ length: 8 }, (_, n) => ask(n)))
+    expect(asked.filter(({ status }) => status === 204)).toHaveLength(mailLimits.toAddress)
+    expect(asked.filter(({ status }) => status === 429)).toHaveLength(8 - mailLimits.toAddress)
+  }
+})
+
+test("one network asks for thirty in an hour, and the gateway sends no more than its own", async () => {
+  const ask = (from: string) =>
+    world.call("POST", "/auth/password/forgotten", {
+      body: { email: `${crypto.randomUUID()}@example.com` },
+      headers: { "X-Real-IP": from },
+    })
+  for (let n = 0; n < mailLimits.fromNetwork; n++) expect((await ask("192.0.2.1")).status).toBe(204)
+  expect((await ask("192.0.2.1")).status).toBe(429)
+  expect((await ask("192.0.2.2")).status).toBe(204)
+  await world.sql`update allowances set used = ${mailLimits.ofGateway - 1} where name = 'mail'`
+  expect((await ask("192.0.2.2")).status).toBe(204)
+  expect((await ask("192.0.2.2")).status).toBe(429)
+})
+
+test("a forgotten password is replaced once, and every session ends", async () => {
+  const { email, token } = await someone()
+  const link = await forgotten(email)
+  expect((await post("/auth/password/reset", { token: link, new: "short" })).status).toBe(400)
+  expect((await reset(link)).status).toBe(204)
+  expect((await world.call("GET", "/account", { token })).status).toBe(401)
+  expect((await signIn(email, PASSWORD)).status).toBe(401)
+  expect((await signIn(email, NEW)).json.account.email_proved).toBe(true)
+  expect((await reset(link)).status).toBe(400)
+  await send()
+  expect(server.received.map(({ text }) => /Subject: (.*)/.exec(text)?.[1])).toEqual([
+    "Buat kata sandi baru untuk akun Loket Anda",
+    "Kata sandi baru untuk akun Loket Anda",
+  ])
+})
+
+test("two uses of one link at once are one, and so are uses of two links", async () => {
+  const { email } = await someone()
+  const links = [await forgotten(email), await forgotten(email)]
+  const uses = [links[0], links[0], links[1], links[1]].map((token, n) =>
+    post("/auth/password/reset", { token, new: `the new password ${n}` }),
+  )
+  const statuses = (await Promise.all(uses)).map(({ status }) => status)
+  expect(statuses.filter((status) => status === 204)).toHaveLength(1)
+  expect(statuses.filter((status) => status === 400)).toHaveLength(3)
+  expect((await signIn(email, `the new password ${statuses.indexOf(204)}`)).status).toBe(200)
+})
+
+async function diesWith(how: (person: { id: string; token: string; email: string }) => Promise<unknown>) {
+  const person = await someone()
+  const link = await forgotten(person.email)
+  await how(person)
+  expect((await post("/auth/password/reset", { token: link, new: NEW })).status).toBe(400)
+}
+
+test("a link for a password dies with the old password, with the address and with the account", async () => {
+  await diesWith(({ token }) => post("/auth/password", { current: PASSWORD, new: NEW }, token))
+  await diesWith(({ token }) => world.call("DELETE", "/account", { token, body: { password: PASSWORD } }))
+  await diesWith(
+    ({ id }) => world.sql`update accounts set email = ${`${crypto.randomUUID()}@example.com`} where id = ${id}`,
+  )
+  await diesWith(() => world.sql`update account_mails set expires_at = expires_at - interval '30 minutes'`)
+})
+
+test("a mail that was asked for before a reset, and not sent yet, has no link any more", async () => {
+  const { email } = await someone()
+  const link = await forgotten(email)
+  await world.sql`insert into account_mails (account_id, kind, email, expires_at)
+    select id, 'reset', email, now() + interval '30 minutes' from accounts where email = ${email}`
+  await post("/auth/password/reset", { token: link, new: NEW })
+  expect(await world.sql`select kind from account_mails where next_try_at is not null`).toEqual([
+    { kind: "password-reset" },
+  ] as never)
+})
+
+test("who had the account before its address was proved keeps no key, no alert and no word in it", async () => {
+  const { id, email, token } = await someone()
+  const words = { low_balance_email: "stranger@example.com", buyer_name: "A stranger", buyer_npwp: "012345678901000" }
+  await world.call("PATCH", "/account", { token, body: { ...words, buyer_address: "Elsewhere" } })
+  await post("/account/agreement", { version: LEGAL_VERSION }, token)
+  await world.call("PUT", "/account/webhook", { token, body: { url: "https://stranger.example.com/" } })
+  const key = await world.call("POST", "/keys", { token, body: { name: "a stranger's" } })
+  world.told.length = 0
+  await post("/auth/password/reset", { token: await forgotten(email), new: NEW })
+  expect(world.told.map(({ keyId }) => keyId)).toEqual([key.json.id])
+  const [row] = await world.sql`select low_balance_email, revoked_at is not null as revoked
+    from accounts a join api_keys k on k.account_id = a.id where a.id = ${id}`
+  expect(row as unknown).toEqual({ low_balance_email: null, revoked: true })
+  const session = (await signIn(email, NEW)).json.session_token
+  const none = { buyer_name: null, buyer_address: null, buyer_npwp: null, agreed_version: null, agreed_at: null }
+  expect((await world.call("GET", "/account", { token: session })).json).toMatchObject(none)
+  expect((await world.call("GET", "/account/webhook", { token: session })).json.webhook).toBeNull()
+  // A proved one keeps them.
+  const mine = await world.call("POST", "/keys", { token: session, body: { name: "mine" } })
+  await world.call("PUT", "/account/webhook", { token: session, body: { url: "https://mine.example.com/" } })
+  await post("/auth/password/reset", { token: await forgotten(email), new: PASSWORD })
+  const after = (await signIn(email, PASSWORD)).json.session_token
+  const keys = await world.call("GET", "/keys", { token: after })
+  expect(keys.json.data.find((each: { id: string }) => each.id === mine.json.id).revoked_at).toBeNull()
+  const { webhook } = (await world.call("GET", "/account/webhook", { token: after })).json
+  expect(webhook.url).toBe("https://mine.example.com/")
+})
+
+/** Without what is each answer's own. */
+const told = async (address: string) => {
+  const { status, text, headers } = await post("/auth/password/forgotten", { email: address })
+  const names = [...headers].filter(([name]) => !["date", "x-request-id", "request-id"].includes(name))
+  return [status, text, names]
+}
+const reset = (token: string) => post("/auth/password/reset", { token, new: NEW })
+
+test("nobody learns who has an account: the same answer for each address, and the same statements before it", async () => {
+  const { email } = await someone()
+  expect(await told(email)).toEqual(await told("nobody@example.com"))
+  const unknown = await reset("x".repeat(43))
+  expect([unknown.status, unknown.json.code]).toEqual([400, "request.invalid"])
+  expect((await reset("x")).json.error).toBe(unknown.json.error)
+})
+
+test("a link that proves an address sets no password, and one for a password proves nothing", async () => {
+  const { email, token } = await world.signUp()
+  await send()
+  const proof = linkOf(server.received[0], "prove-email")
+  expect((await post("/auth/password/reset", { token: proof, new: NEW })).status).toBe(400)
+  const link = await forgotten(email)
+  expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(400)
+  expect((await signIn(email, PASSWORD)).status).toBe(200)
+})
+
+test("another address takes over when its link is opened; the old one is told, and other sessions end", async () => {
+  const { email, token } = await someone()
+  const other = (await signIn(email, PASSWORD)).json.session_token
+  const next = `${crypto.randomUUID()}@example.com`
+  expect((await post("/auth/email", { email: next, password: "wrong" }, token)).status).toBe(401)
+  expect((await post("/auth/email", { email: next, password: PASSWORD }, token)).json.email).toBe(email)
+  const old = await forgotten(email)
+  await send()
+  const proof = server.received.find(({ to }) => to[0] === next)
+  expect((await post("/auth/email/prove", { token: linkOf(proof, "prove-email") }, token)).json).toMatchObject({
+    email: next,
+    email_proved: true,
+  })
+  expect((await world.call("GET", "/account", { token: other })).status).toBe(401)
+  expect((await post("/auth/password/reset", { token: old, new: NEW })).status).toBe(400)
+  expect((await signIn(email, PASSWORD)).status).toBe(401)
+  expect((await signIn(next, PASSWORD)).status).toBe(200)
+  server.received.length = 0
+  await send()
+  expect(server.received.map(({ to, text }) => [to[0], /Subject: (.*)/.exec(text)?.[1]])).toEqual([
+    [email, "Alamat e-mail akun Loket Anda telah diganti"],
+  ])
+})
+
+test("an address of somebody else is not taken, before or after the link was sent", async () => {
+  const [mine, theirs] = [await someone(), await someone()]
+  expect((await post("/auth/email", { email: theirs.email, password: PASSWORD }, mine.token)).status).toBe(400)
+  const next = `${crypto.randomUUID()}@example.com`
+  await post("/auth/email", { email: next, password: PASSWORD }, mine.token)
+  await send()
+  const link = linkOf(server.received[0], "prove-email")
+  await world.signUp(next)
+  expect((await post("/auth/email/prove", { token: link }, mine.token)).json.error).toContain("'email' belongs")
+  expect((await world.call("GET", "/account", { token: mine.token })).json.email).toBe(mine.email)
+})
+
+test("another address that was asked for with the old password does not take over after a change of it", async () => {
+  const { email, token } = await someone()
+  await post("/auth/email", { email: `${crypto.randomUUID()}@example.com`, password: PASSWORD }, token)
+  await send()
+  const link = linkOf(server.received[0], "prove-email")
+  await post("/auth/password", { current: PASSWORD, new: NEW }, token)
+  const session = (await signIn(email, NEW)).json.session_token
+  expect((await post("/auth/email/prove", { token: link }, session)).status).toBe(400)
+  expect((await world.call("GET", "/account", { token: session })).json.email).toBe(email)
+})
+
+test("a server that is away or refuses for now is tried again, with another link, until the time is over", async () => {
+  const { token } = await world.signUp()
+  expect(await send(1)).toEqual([true])
+  server.refusal = 451
+  await world.sql`update account_mails set next_try_at = now()`
+  expect(await send()).toEqual([true])
+  expect(await send()).toEqual([])
+  server.refusal = undefined
+  await world.sql`update account_mails set next_try_at = now()`
+  await Promise.all([send(), send(), send()])
+  expect(server.received).toHaveLength(1)
+  const link = linkOf(server.received[0], "prove-email")
+  expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(200)
+})
+
+test("mails that wait behind a slow server are not taken for those of a process that died", async () => {
+  for (let n = 0; n < 4; n++) await world.signUp()
+  const sent: string[] = []
+  const slow: Mailer = {
+    async send({ to }) {
+      sent.push(to)
+      await world.sql`update account_mails set next_try_at = next_try_at - interval '2 minutes' where next_try_at > now()`
+      // Another process looks meanwhile.
+      await send()
+      return "sent"
+    },
+  }
+  await sendOwnerMails({ store: accountMailStore(world.db), mailer: slow, publicUrl: PUBLIC_URL, failed() {} })
+  const all = [...sent, ...server.received.flatMap(({ to }) => to)]
+  expect([all.length, new Set(all).size]).toEqual([4, 4])
+})
+
+test("a mail that no server takes in a day is given up", async () => {
+  await world.signUp()
+  server.refusal = 451
+  let minutes = 0
+  for (;;) {
+    const [row] = await world.sql<{ minutes: number }[]>`
+      select (extract(epoch from next_try_at - now()) / 60)::float8 as minutes from account_mails`
+    if (row === undefined || minutes > 3_000) break
+    minutes += Math.max(0, row.minutes)
+    await world.sql`update account_mails set next_try_at = now()`
+    await send()
+  }
+  expect([minutes > 1_300, minutes < 1_500]).toEqual([true, true])
+})
+
+test("what is over is swept away", async () => {
+  await world.signUp()
+  await world.sql`update account_mails set expires_at = now() - interval '1 second'`
+  await send()
+  expect([server.received, await world.sql`select from account_mails`]).toEqual([[], []] as never)
+})
+
+test("without mail, nobody has anything to prove, nobody is sent a link, and an address changes at once", async () => {
+  await using plain = await openWorld()
+  const { token } = await plain.signUp()
+  const account = await plain.call("GET", "/account", { token })
+  expect(account.json.email_proved).toBe(true)
+  const body = { email: account.json.email }
+  const refused = await plain.call("POST", "/auth/password/forgotten", { body })
+  expect([refused.status, refused.json.code]).toEqual([400, "request.unsupported_feature"])
+  const next = `${crypto.randomUUID()}@example.com`
+  const changed = await plain.call("POST", "/auth/email", { token, body: { email: next, password: PASSWORD } })
+  expect(changed.json).toMatchObject({ email: next, email_proved: true })
+  expect(await plain.sql`select from account_mails`).toHaveLength(0)
+})

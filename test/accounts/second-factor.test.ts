@@ -1,0 +1,208 @@
+/** The second factor: set up, asked for, guessed at, used twice, lost. Over HTTP, with real codes. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { TOTP } from "otpauth"
+import { RECOVERY_CODES } from "../../src/accounts/codes.ts"
+import { CODE_TRIES, SecondFactors } from "../../src/accounts/second-factor.ts"
+import { hashSessionToken } from "../../src/accounts/session-token.ts"
+import { allowanceStore } from "../../src/store/allowances.ts"
+import { accountMailStore } from "../../src/store/account-mails.ts"
+import { passkeyStore } from "../../src/store/passkeys.ts"
+import { secondFactorStore } from "../../src/store/second-factors.ts"
+import { sessionStore } from "../../src/store/sessions.ts"
+import { openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld({ sendsLinks: true })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const post = (path: string, body: unknown, token?: string) =>
+  world.call("POST", path, { body, ...(token !== undefined && { token }) })
+/** The next step's code each time: one is taken once. */
+const codeOf = (app: TOTP) => {
+  world.pass(30_000)
+  return app.generate({ timestamp: world.now() })
+}
+
+async function person() {
+  const someone = await world.signUp()
+  await world.sql`update accounts set email_unproved = false where id = ${someone.id}`
+  return someone
+}
+
+/** Somebody with an app, its recovery codes, and the session in which it was set up. */
+async function withApp() {
+  const someone = await person()
+  const { json } = await post("/account/second-factor", { password: PASSWORD }, someone.token)
+  const app = new TOTP({ secret: json.secret })
+  const confirmed = await post("/account/second-factor/confirm", { code: codeOf(app) }, someone.token)
+  expect(confirmed.status).toBe(200)
+  return { ...someone, app, codes: confirmed.json.recovery_codes as string[] }
+}
+
+const halfSignIn = async (email: string): Promise<string> => {
+  const { status, json } = await post("/auth/sign-in", { email, password: PASSWORD })
+  expect([status, json.session_token, json.account]).toEqual([200, undefined, undefined])
+  return json.second_factor.token
+}
+const show = (token: string, code: string) => post("/auth/sign-in/second-factor", { token, code })
+const account = (token: string) => world.call("GET", "/account", { token })
+
+test("an app counts from its first code on; other sessions end, and the owner is told", async () => {
+  const { id, email, token } = await person()
+  const other = (await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token
+  expect((await post("/account/second-factor", { password: "wrong" }, token)).status).toBe(401)
+  const { json } = await post("/account/second-factor", { password: PASSWORD }, token)
+  expect(json.uri).toContain(`otpauth://totp/Loket:${encodeURIComponent(email)}?`)
+  expect(json.qr_svg).toStartWith("<svg")
+  // Not yet shown, it is not asked for.
+  expect((await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token).toBeString()
+  const app = new TOTP({ secret: json.secret })
+  expect((await post("/account/second-factor/confirm", { code: "000000" }, token)).status).toBe(401)
+  const confirmed = await post("/account/second-factor/confirm", { code: codeOf(app) }, token)
+  expect(new Set(confirmed.json.recovery_codes).size).toBe(RECOVERY_CODES)
+  expect([(await account(token)).status, (await account(other)).status]).toEqual([200, 401])
+  const { json: state } = await world.call("GET", "/account/second-factor", { token })
+  expect(state).toMatchObject({ since: expect.any(String), recovery_codes_left: RECOVERY_CODES, needed: false })
+  const told = await world.sql`select kind from account_mails where account_id = ${id} and kind like 'factor%'`
+  expect(told).toEqual([{ kind: "factor-on" }] as never)
+  expect((await post("/account/second-factor", { password: PASSWORD }, token)).status).toBe(400)
+})
+
+test("a sign-in takes both steps, and half of one opens nothing", async () => {
+  const { email, app } = await withApp()
+  const half = await halfSignIn(email)
+  for (const [method, path] of [
+    ["GET", "/account"],
+    ["GET", "/keys"],
+    ["POST", "/auth/sign-out"],
+    ["DELETE", "/account/second-factor"],
+  ] as const)
+    expect((await world.call(method, path, { token: half })).status).toBe(401)
+  expect((await world.call("GET", "/account", { headers: { cookie: `session=${half}` } })).status).toBe(401)
+  const whole = await show(half, codeOf(app))
+  expect([whole.status, whole.json.account.email]).toEqual([200, email])
+  expect(whole.headers.get("set-cookie")).toContain("HttpOnly")
+  expect((await account(whole.json.session_token)).status).toBe(200)
+  expect((await show(half, codeOf(app))).status).toBe(401)
+})
+
+test("a code is good for its own step, the one before and the next, and no code is taken twice", async () => {
+  const { email, app } = await withApp()
+  const at = (steps: number) => app.generate({ timestamp: world.now() + steps * 30_000 })
+  world.pass(300_000)
+  const half = await halfSignIn(email)
+  for (const steps of [-2, 2]) expect((await show(half, at(steps))).status).toBe(401)
+  expect((await show(half, at(-1))).status).toBe(200)
+  const second = await halfSignIn(email)
+  expect((await show(second, at(-1))).status).toBe(401)
+  expect((await show(second, at(1))).status).toBe(200)
+  // A later code was taken, so the one of now is over too.
+  expect((await show(await halfSignIn(email), at(0))).status).toBe(401)
+})
+
+test("eight uses of one code at once are one, of the app's and of a recovery code", async () => {
+  const { email, app, codes } = await withApp()
+  for (const code of [codeOf(app), codes[0] ?? ""]) {
+    await world.sql`delete from allowances`
+    const halves = await Promise.all(Array.from({ length: 8 }, () => halfSignIn(email)))
+    const shown = await Promise.all(halves.map((half) => show(half, code)))
+    expect(shown.filter(({ status }) => status === 200)).toHaveLength(1)
+  }
+})
+
+test("a recovery code signs in once, as people type it, and the owner is told", async () => {
+  const { id, email, codes } = await withApp()
+  const [code = ""] = codes
+  expect((await show(await halfSignIn(email), ` ${code.toLowerCase().replaceAll("-", " ")} `)).status).toBe(200)
+  expect((await show(await halfSignIn(email), code)).status).toBe(401)
+  const told = await world.sql`select from account_mails where account_id = ${id} and kind = 'code-used'`
+  expect(told).toHaveLength(1)
+  // Kept by its hash alone.
+  const rows = await world.sql<{ row: string }[]>`select r::text as row from recovery_codes r where account_id = ${id}`
+  expect(rows).toHaveLength(RECOVERY_CODES - 1)
+  expect(rows.some(({ row }) => row.includes(codes[1] ?? "-"))).toBe(false)
+})
+
+test("wrong codes are bounded by account, whatever the half sessions and the processes", async () => {
+  const { id, email, app } = await withApp()
+  const halves = await Promise.all(Array.from({ length: 4 }, () => halfSignIn(email)))
+  const parts = {
+    accounts: undefined as never,
+    store: secondFactorStore(world.db),
+    passkeys: undefined as never,
+    passkeyStore: passkeyStore(world.db),
+    slowDown: undefined as never,
+    sessions: sessionStore(world.db),
+    allowances: allowanceStore(world.db),
+    mail: undefined as never,
+    now: world.now,
+  }
+  const another = new SecondFactors(parts)
+  const from = { address: "192.0.2.1", userAgent: "" }
+  const tries = Array.from({ length: 3 * CODE_TRIES }, (_, n) => {
+    const half = halves[n % halves.length] ?? ""
+    return n % 2 === 0 ? show(half, "000000") : another.signIn(half, { code: "000000" }, from)
+  })
+  await Promise.all(tries)
+  const [row] = await world.sql<{ used: number }[]>`select used from allowances where name = ${`factor of ${id}`}`
+  expect(row?.used).toBe(CODE_TRIES)
+  const refused = await show(halves[0] ?? "", codeOf(app))
+  expect([refused.status, Number(refused.headers.get("retry-after")) > 3_500]).toEqual([401, true])
+  await world.sql`update allowances set ends_at = now() where name = ${`factor of ${id}`}`
+  expect((await show(halves[0] ?? "", codeOf(app))).status).toBe(200)
+})
+
+test("a half session is over after ten minutes, and with its password", async () => {
+  const { id, email, app, token } = await withApp()
+  const half = await halfSignIn(email)
+  await world.sql`update sign_in_steps set expires_at = expires_at - interval '10 minutes' where account_id = ${id}`
+  expect((await show(half, codeOf(app))).status).toBe(401)
+  const second = await halfSignIn(email)
+  await post("/auth/password", { current: PASSWORD, new: "a new password of mine" }, token)
+  expect((await show(second, codeOf(app))).status).toBe(401)
+})
+
+test("who forgets the password is asked for the code all the same", async () => {
+  const { id, email } = await withApp()
+  const by = { act: { requestId: crypto.randomUUID(), operatorId: undefined, address: undefined }, reason: "a test" }
+  await accountMailStore(world.db).linkFor(id, hashSessionToken("A".repeat(43)) ?? new Uint8Array(), by)
+  const reset = await post("/auth/password/reset", { token: "A".repeat(43), new: "a new password of mine" })
+  expect(reset.status).toBe(204)
+  const { json } = await post("/auth/sign-in", { email, password: "a new password of mine" })
+  expect(json.second_factor.token).toBeString()
+})
+
+test("new recovery codes and the removal take the password and a code, and a stolen session has neither", async () => {
+  const { email, token, app, codes } = await withApp()
+  const change = (body: object) => post("/account/second-factor/recovery-codes", body, token)
+  expect((await change({ password: PASSWORD, code: "000000" })).status).toBe(401)
+  expect((await change({ password: "wrong", code: codeOf(app) })).status).toBe(401)
+  const renewed = await change({ password: PASSWORD, code: codeOf(app) })
+  expect(renewed.json.recovery_codes).toHaveLength(RECOVERY_CODES)
+  expect((await show(await halfSignIn(email), codes[0] ?? "")).status).toBe(401)
+  const other = await show(await halfSignIn(email), renewed.json.recovery_codes[0])
+  const remove = (body: object) => world.call("DELETE", "/account/second-factor", { token, body })
+  expect((await remove({ password: PASSWORD, code: "000000" })).status).toBe(401)
+  expect((await remove({ password: PASSWORD, code: renewed.json.recovery_codes[1] })).status).toBe(204)
+  expect((await account(other.json.session_token)).status).toBe(401)
+  expect((await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token).toBeString()
+})
+
+test("an address that is not proved has no second factor, which would keep its owner out", async () => {
+  const { token } = await world.signUp()
+  const { status, json } = await post("/account/second-factor", { password: PASSWORD }, token)
+  expect([status, json.code]).toEqual([403, "auth.forbidden"])
+})
+
+test("with the account everything of it goes", async () => {
+  const { id, email, token } = await withApp()
+  await halfSignIn(email)
+  await world.call("DELETE", "/account", { token, body: { password: PASSWORD } })
+  const left = await world.sql`
+    select account_id from second_factors where account_id = ${id} union all
+    select account_id from recovery_codes where account_id = ${id} union all
+    select account_id from sign_in_steps where account_id = ${id}`
+  expect(left).toHaveLength(0)
+})

@@ -1,0 +1,130 @@
+/** An event posted to an address that a customer named, who may mean ill. */
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { isPublic, post, urlProblem } from "../../src/webhooks/post.ts"
+import { HOST, PUBLIC, startReceiver } from "./receiver.ts"
+
+let receiver: Awaited<ReturnType<typeof startReceiver>>
+beforeAll(async () => void (receiver = await startReceiver()))
+afterAll(() => receiver.stop())
+beforeEach(() => receiver.reset())
+
+const send = (url = `https://${HOST}/loket?of=us`) =>
+  post({ url, headers: { "content-type": "application/json" }, body: '{"a":"é"}' }, receiver.network)
+
+test("only addresses of the public Internet are public", () => {
+  const closed = [
+    ["0.0.0.0", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.1.2.3", "169.254.169.254"],
+    [
+      "172.16.0.1",
+      "172.31.255.255",
+      "192.0.0.8",
+      "192.0.2.1",
+      "192.168.1.1",
+      "198.18.0.1",
+      "198.51.100.7",
+      "203.0.113.9",
+    ],
+    ["224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1", "::ffff:10.0.0.1", "::ffff:8.8.8.8", "::127.0.0.1"],
+    ["64:ff9b::a00:1", "64:ff9b:1::a00:1", "2002:a00:1::", "2001::1", "2001:db8::1", "3fff::1", "fc00::1", "fd12::1"],
+    ["fe80::1", "fec0::1", "ff02::1", "100::1", "5f00::1", "fd00:ec2::254", "localhost", ""],
+  ].flat()
+  expect(closed.filter(isPublic)).toEqual([])
+  const open = ["8.8.8.8", PUBLIC, "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2404:6800:4003::200e"]
+  expect(open.filter((address) => !isPublic(address))).toEqual([])
+})
+
+test("a webhook's address is https, with a name, at 443 or 8443, and names nobody", () => {
+  const right = [
+    "https://example.com",
+    "https://example.com:8443/a?b=c",
+    "https://EXAMPLE.com:443/",
+    "https://xn--bcher-kva.example/",
+  ]
+  expect(right.filter((url) => urlProblem(url) !== undefined)).toEqual([])
+  const wrong = [
+    [
+      "http://example.com/",
+      "ftp://example.com/",
+      "//example.com",
+      "example.com",
+      "",
+      "https://",
+      "https://example.com:22/",
+    ],
+    ["https://a:b@example.com/", "https://a@example.com/", "https://example.com/#x", "https://example.com/ x"],
+    ["https://127.0.0.1/", "https://[::1]/", "https://2130706433/", "https://0x7f.1/", "https://localhost/"],
+    ["https://example.com:8080/", `https://example.com/${"x".repeat(2_000)}`],
+  ].flat()
+  expect(wrong.filter((url) => urlProblem(url) === undefined)).toEqual([])
+  expect(urlProblem(`https://example.com/${"x".repeat(2_000 - "https://example.com/".length)}`)).toBeUndefined()
+})
+
+test("what is sent arrives whole, and the connection goes to the address that was judged", async () => {
+  expect(await send()).toEqual({ status: 204 })
+  expect(receiver.received).toMatchObject([{ path: "/loket?of=us", body: '{"a":"é"}', headers: { host: HOST } }])
+  expect([receiver.resolved, receiver.connected]).toEqual([[HOST], [PUBLIC]])
+})
+
+test("a name that turns to a private address is asked once, and a mixed answer is refused", async () => {
+  receiver.answers.splice(0, 1, [PUBLIC], ["127.0.0.1"])
+  expect(await send()).toEqual({ status: 204 })
+  expect([receiver.resolved, receiver.connected]).toEqual([[HOST], [PUBLIC]])
+  expect(await send()).toBe("address")
+  receiver.answers.splice(0, 2, [PUBLIC, "10.0.0.7"])
+  expect(await send()).toBe("address")
+  receiver.answers.splice(0, 1, ["::ffff:169.254.169.254"])
+  expect(await send()).toBe("address")
+  receiver.answers.splice(0, 1, [])
+  expect(await send()).toBe("dns")
+  expect(receiver.received).toHaveLength(1)
+})
+
+test("a redirect is an answer like another, and is not followed", async () => {
+  receiver.answer((_, response) => void response.writeHead(302, { location: "https://169.254.169.254/" }).end())
+  expect(await send()).toEqual({ status: 302 })
+  expect(receiver.received).toHaveLength(1)
+})
+
+test("a certificate of another name, or of nobody, is none", async () => {
+  receiver.answers.splice(0, 1, [PUBLIC])
+  expect(await send("https://other.example.com/")).toBe("tls")
+  const { ca: _, ...untrusting } = receiver.network
+  expect(await post({ url: `https://${HOST}/`, headers: {}, body: "{}" }, untrusting)).toBe("tls")
+  expect(receiver.received).toEqual([])
+})
+
+test("who hangs, drips or never ends takes no longer than the others", async () => {
+  const began = systemClock.running()
+  receiver.answer(() => {})
+  expect(await send()).toBe("timeout")
+  receiver.answer(({ socket }) => {
+    socket.write("HTTP/1.1 200 OK\r\n")
+    const drip = setInterval(() => (socket.destroyed ? clearInterval(drip) : socket.write("x-a: b\r\n")), 50)
+  })
+  expect(await send()).toBe("timeout")
+  expect(
+    await post(
+      { url: `https://${HOST}/`, headers: {}, body: "{}" },
+      { ...receiver.network, resolve: () => new Promise(() => {}) },
+    ),
+  ).toBe("timeout")
+  expect(systemClock.running() - began).toBeLessThan(6_000)
+  // The head is enough: what follows is not read.
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>()
+  receiver.answer((_, response) => {
+    response.writeHead(200)
+    const more = setInterval(() => response.write("x".repeat(65_536)), 1)
+    response.on("close", () => {
+      close()
+      clearInterval(more)
+    })
+  })
+  expect(await send()).toEqual({ status: 200 })
+  await closed
+})
+
+test("a head without end is none", async () => {
+  receiver.answer(({ socket }) => void socket.write(`HTTP/1.1 200 OK\r\nx-a: ${"b".repeat(200_000)}\r\n\r\n`))
+  expect(typeof (await send())).toBe("string")
+})
