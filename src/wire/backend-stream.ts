@@ -102,6 +102,10 @@ export class RelayedStream implements StreamReader {
     return this.#stream.tokens(this.#steps.hasContent)
   }
 
+  searches(): number {
+    return this.#stream.searches()
+  }
+
   position(): StreamPosition | undefined {
     return this.#stream.position()
   }
@@ -174,6 +178,10 @@ export class TranslatedStream implements StreamReader {
     return this.#stream.tokens(this.#hasContent)
   }
 
+  searches(): number {
+    return this.#stream.searches()
+  }
+
   position(): StreamPosition | undefined {
     return this.#encoder.position?.()
   }
@@ -230,6 +238,15 @@ export class GatheredStream {
       if (JSON.stringify(this.#gatherer.reply()).length > this.#mostLength) return "overlong"
     }
     return meaning === "terminal" ? "whole" : "more"
+  }
+
+  /** What was counted of what has come, also of an answer that breaks off. */
+  tokens(): Tokens | undefined {
+    return this.#stream.tokens(this.#hasContent)
+  }
+
+  searches(): number {
+    return this.#stream.searches()
   }
 
   /** The body as the backend would have sent it in one piece. */

@@ -196,7 +196,7 @@ abstract class Reading {
     const reply = backend.readReply(body, view)
     if (reply instanceof Failure || this.prompt === undefined) return reply
     const answer = backend.decodeReply(reply, this.prompt)
-    return answer instanceof Failure ? answer : { body: this.client.encodeReply(answer, view), tokens: reply.tokens }
+    return answer instanceof Failure ? answer : { ...reply, body: this.client.encodeReply(answer, view) }
   }
 
   streamReader(view: AnswerView): StreamReader {

@@ -64,7 +64,7 @@ export interface BackendSide {
   /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
   readReply(body: JsonObject, view: ClientView): Reply | Failure
   /** The same in the neutral language. */
-  decodeReply(reply: Reply, prompt: Prompt): ModelReply | Failure
+  decodeReply(reply: Pick<Reply, "body">, prompt: Prompt): ModelReply | Failure
   /**
    * One stream. The prompt is the one that was encoded for this backend, for a client of another format: names that the
    * backend's format could not carry were written otherwise there, by a rule that can be followed back.
@@ -98,6 +98,8 @@ export interface BackendStream {
   passed(number: number | undefined): void
   /** What has been counted so far; undefined where that cannot be read. */
   tokens(hasContent: boolean): Tokens | undefined
+  /** How many searches the backend has run so far, bounded. */
+  searches(): number
   /** Where the stream stands; undefined in formats that do not number their events. */
   position(): StreamPosition | undefined
 }
@@ -163,6 +165,8 @@ export interface Reply {
   readonly body: JsonObject
   /** As the backend counted; undefined when that cannot be read (decisions §12.20, §13.2). */
   readonly tokens: Tokens | undefined
+  /** How many searches the backend ran, bounded. */
+  readonly searches: number
 }
 
 /**
@@ -192,6 +196,8 @@ export interface StreamReader {
   pass?(events: WaitingEvents, out: string[]): void
   /** What the backend has counted so far, or undefined when that cannot be read. */
   tokens(): Tokens | undefined
+  /** How many searches it has run so far, bounded. */
+  searches(): number
   /** Undefined in formats that do not number their events. */
   position(): StreamPosition | undefined
 }

@@ -44,4 +44,14 @@ export const ofAnswer = (tokens: Tokens | undefined, hasContent: boolean): Token
 const checked = (count: Count): number | undefined =>
   typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined
 
+/** More than any backend runs for one call: a count over it is not believed further. */
+const MOST_SEARCHES = 100
+
+/** Searches that a backend says it ran, which its operator pays for and no customer; undefined where it does not say. */
+export const claimedSearches = (claim: Count): number | undefined => {
+  const count = checked(claim)
+  return count === undefined ? undefined : boundedSearches(count)
+}
+export const boundedSearches = (count: number): number => Math.min(count, MOST_SEARCHES)
+
 const orZero = (count: Count): Count => (present(count) ? count : 0)

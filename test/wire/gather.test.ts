@@ -71,6 +71,7 @@ const answer: fc.Arbitrary<Answer> = fc
     thinking: deltas,
     text: deltas,
     refused: fc.boolean(),
+    searches: fc.nat(3),
     stoppedBy: fc.constantFrom(undefined, "END"),
     calls: fc.array(call, { maxLength: 3 }),
     cut: fc.boolean(),
@@ -132,7 +133,10 @@ describe.each(simulated.map(([format, ...rest]) => [format.name, format, ...rest
           expect(body).toEqual(rest)
           expect(reader.readReply({ ...body, ...(counted !== undefined && { usage: counted }) }, view)).toMatchObject({
             tokens: (reader.readReply(whole, view) as { tokens: undefined }).tokens,
+            searches: (reader.readReply(whole, view) as { searches: number }).searches,
           })
+          if (said.usage.report === "honest")
+            expect(reader.readReply(whole, view)).toMatchObject({ searches: said.searches })
           if (said.usage.report === "honest") expect(counted ?? null).toEqual(usage ?? null)
         }),
         { numRuns: 200 },

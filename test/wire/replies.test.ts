@@ -24,7 +24,7 @@ test.each(answers)("%s: of %s only the model changes, and the tokens are counted
   const body = await recorded(name)
   const before = structuredClone(body)
   const reply = read[format](body, view)
-  expect(reply).toEqual({ body: { ...before, model: view.model }, tokens } as typeof reply)
+  expect(reply).toEqual({ body: { ...before, model: view.model }, tokens, searches: 0 } as typeof reply)
   expect(body).toEqual(before)
 })
 

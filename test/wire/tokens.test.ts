@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import { usageTokens as chat } from "../../src/wire/chat/usage.ts"
-import { usageTokens as messages } from "../../src/wire/messages/usage.ts"
+import { usageSearches, usageTokens as chat } from "../../src/wire/chat/usage.ts"
+import { SearchCount, usageTokens as messages } from "../../src/wire/messages/usage.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
 import { usageTokens as responses } from "../../src/wire/responses/usage.ts"
 import { ofAnswer } from "../../src/wire/tokens.ts"
 
@@ -114,4 +115,58 @@ test("no usage makes a bucket that is negative, fractional or unsafe", () => {
       }
     }),
   )
+})
+
+const countOf = (usage: Json, ...blocks: Json[]): number => {
+  const count = new SearchCount()
+  for (const block of blocks) count.block(block)
+  count.usage(usage)
+  return count.searches
+}
+const call = (action: Json) => ({ type: "web_search_call", status: "completed", action })
+
+describe("searches are those that a backend ran, as far as it can be believed", () => {
+  const claims: [Json, number][] = [
+    [3, 3],
+    [0, 0],
+    [100, 100],
+    [101, 100],
+    [Number.MAX_SAFE_INTEGER, 100],
+  ]
+  const nonsense: [Json][] = [[1e18], [-1], [1.5], ["3"], [null], [[3]], [{}]]
+  const search = { type: "server_tool_use", name: "web_search", id: "s", input: {} }
+
+  test.each(claims)("%p is %p", (claim, searches) => {
+    expect(countOf({ server_tool_use: { web_search_requests: claim } })).toBe(searches)
+    expect(usageSearches({ server_tool_use: { web_search_requests: claim } })).toBe(searches)
+    expect(usageSearches({ server_side_tool_usage_details: { web_search_calls: claim } })).toBe(searches)
+    expect(usageSearches({ num_search_queries: claim })).toBe(searches)
+  })
+
+  test.each(nonsense)("%j is no count, and what was seen to begin is one", (claim) => {
+    expect(countOf({ server_tool_use: { web_search_requests: claim } }, search, { ...search, name: "other" })).toBe(1)
+    expect(usageSearches({ server_tool_use: { web_search_requests: claim }, num_search_queries: claim })).toBe(0)
+  })
+
+  test("a search that failed is not billed, and so the backend's count is before the blocks", () => {
+    expect(countOf({ server_tool_use: { web_search_requests: 1 } }, search, search)).toBe(1)
+    expect(countOf({ output_tokens: 5 }, ...Array.from({ length: 200 }, () => search))).toBe(100)
+  })
+
+  test("a page that was opened is no search", () => {
+    const items = [call({ type: "search", query: "q" }), call({ type: "open_page" }), call({ type: "find_in_page" })]
+    const stream = responsesFormat.backend.stream({ model: "m", includeUsage: true })
+    const say = (type: string, output_index: number, item: JsonObject) =>
+      stream.meaning({ event: type, data: "" }, { type, output_index, item })
+    for (const [place, item] of items.entries()) {
+      say("response.output_item.added", place, { type: "web_search_call", status: "in_progress" })
+      // Until it says what it is, it counts.
+      expect([place, stream.searches()]).toEqual([place, place === 0 ? 1 : 2])
+      say("response.output_item.done", place, item)
+      expect([place, stream.searches()]).toEqual([place, 1])
+    }
+    expect(responsesFormat.backend.readReply({ output: items }, { model: "m", includeUsage: true })).toMatchObject({
+      searches: 1,
+    })
+  })
 })

@@ -50,6 +50,11 @@ class ConverseStream implements BackendStream {
     return ofAnswer(usageTokens(this.#usage), hasContent)
   }
 
+  /** Converse has no search of its own. */
+  searches(): number {
+    return 0
+  }
+
   position(): undefined {
     return undefined
   }

@@ -16,7 +16,7 @@ import type { SseEvent } from "../sse.ts"
 export const readReply = (body: JsonObject): Reply | Failure => {
   const blocks = contentOf(body)
   if (blocks === undefined) return new Failure("dependency.upstream_unavailable")
-  return { body, tokens: ofAnswer(usageTokens(body["usage"]), blocks.some(hasContent)) }
+  return { body, tokens: ofAnswer(usageTokens(body["usage"]), blocks.some(hasContent)), searches: 0 }
 }
 
 const hasContent = ({ text, toolUse, reasoningContent: thinking }: JsonObject): boolean =>
@@ -33,7 +33,7 @@ function contentOf({ output }: JsonObject): JsonObject[] | undefined {
 
 // A whole Converse answer in the neutral language.
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply {
+export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply {
   const names = toolNames(prompt, NARROW)
   const parts = (contentOf(body) ?? []).flatMap((block) => readBlock(block, names))
   const called = parts.some(({ type }) => type === "tool-call")

@@ -13,7 +13,7 @@ import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
 import { ofAnswer } from "../tokens.ts"
 import { CallReader } from "../shared/tool-calls.ts"
-import { readFinish, readUsage, usageTokens } from "./usage.ts"
+import { readFinish, readUsage, usageSearches, usageTokens } from "./usage.ts"
 import { NARROW, toolNames } from "../shared/tool-names.ts"
 
 const END_MARK = "[DONE]"
@@ -72,6 +72,10 @@ class ChatStream implements BackendStream {
 
   tokens(hasContent: boolean): Tokens | undefined {
     return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  searches(): number {
+    return usageSearches(this.#usage)
   }
 
   position(): undefined {

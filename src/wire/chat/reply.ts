@@ -14,7 +14,7 @@ import { filled, readText } from "../shared/text.ts"
 import { ofAnswer } from "../tokens.ts"
 import { isContent, readSaid } from "./events-in.ts"
 import { answerHead, writeCallHead } from "./events-out.ts"
-import { chatFinish, chatUsage, readFinish, readUsage, usageTokens } from "./usage.ts"
+import { chatFinish, chatUsage, readFinish, readUsage, usageSearches, usageTokens } from "./usage.ts"
 import { usesFunctions } from "./prompt-in.ts"
 import type { SseEvent } from "../sse.ts"
 
@@ -25,12 +25,16 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   const hasContent = body.choices.some(
     (choice) => isObject(choice) && isObject(choice.message) && isContent(choice.message),
   )
-  return { body: { ...body, model: view.model }, tokens: ofAnswer(usageTokens(body.usage), hasContent) }
+  return {
+    body: { ...body, model: view.model },
+    tokens: ofAnswer(usageTokens(body.usage), hasContent),
+    searches: usageSearches(body.usage),
+  }
 }
 
 // A chat backend's whole answer in the neutral language: its first choice, the only one that is asked for here.
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply | Failure {
+export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply | Failure {
   const choice = Array.isArray(body.choices) ? body.choices[0] : undefined
   if (!isObject(choice) || !isObject(choice.message)) return new Failure("dependency.upstream_unavailable")
   const id = typeof body.id === "string" && body.id !== "" ? body.id : undefined

@@ -5,7 +5,7 @@
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { FinishReason, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { type Count, inclusiveTokens } from "../tokens.ts"
+import { claimedSearches, type Count, inclusiveTokens } from "../tokens.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
@@ -18,6 +18,21 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
     output: outputTokens(usage),
   }
   return inclusiveTokens(counts)
+}
+
+/**
+ * Searches that the backend ran, as OpenRouter (`server_tool_use`), xAI (`server_side_tool_usage_details`) and Perplexity
+ * (`num_search_queries`) count them. Others do not say.
+ */
+export const usageSearches = (usage: Json | undefined): number => {
+  if (!isObject(usage)) return 0
+  const { server_tool_use: tools, server_side_tool_usage_details: details, num_search_queries: queries } = usage
+  const counts = [
+    isObject(tools) ? tools.web_search_requests : undefined,
+    isObject(details) ? details.web_search_calls : undefined,
+    queries,
+  ]
+  return counts.map(claimedSearches).find((count) => count !== undefined) ?? 0
 }
 
 /** For the client to see. */

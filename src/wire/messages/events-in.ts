@@ -13,7 +13,7 @@ import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import { eventType, named, type SseEvent } from "../sse.ts"
 import { ofAnswer } from "../tokens.ts"
 import { freeText } from "../shared/free-text.ts"
-import { decodeUsage, finishReason, laterUsage, startUsage, usageTokens } from "./usage.ts"
+import { decodeUsage, finishReason, laterUsage, SearchCount, startUsage, usageTokens } from "./usage.ts"
 import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 
@@ -29,6 +29,7 @@ class MessagesStream implements BackendStream {
   readonly open = OPEN
   readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
+  readonly #searches = new SearchCount()
   #usage: JsonObject | undefined
 
   constructor(view: ClientView, prompt: Prompt | undefined) {
@@ -41,7 +42,11 @@ class MessagesStream implements BackendStream {
     if (type === "error" || present(body.error)) return classifyErrorObject(body)
     if (type === "message_stop") return "terminal"
     if (type === "message_start" && isObject(body.message)) this.#usage = startUsage(body.message.usage)
-    if (type === "message_delta") this.#usage = laterUsage(this.#usage ?? {}, body.usage)
+    if (type === "content_block_start") this.#searches.block(body.content_block)
+    if (type === "message_delta") {
+      this.#usage = laterUsage(this.#usage ?? {}, body.usage)
+      this.#searches.usage(body.usage)
+    }
     return hasContent(type, body) ? "content" : "empty"
   }
 
@@ -61,6 +66,10 @@ class MessagesStream implements BackendStream {
 
   tokens(hasContent: boolean): Tokens | undefined {
     return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  searches(): number {
+    return this.#searches.searches
   }
 
   position(): undefined {

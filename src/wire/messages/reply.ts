@@ -16,19 +16,32 @@ import { isContentBlock } from "./events-in.ts"
 import { messageId, tellsThinking } from "./events-out.ts"
 import { decodeAnswered } from "./prompt-in.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
-import { decodeUsage, encodeEnding, encodeUsage, finishReason, laterUsage, startUsage, usageTokens } from "./usage.ts"
+import {
+  decodeUsage,
+  encodeEnding,
+  encodeUsage,
+  finishReason,
+  laterUsage,
+  SearchCount,
+  startUsage,
+  usageTokens,
+} from "./usage.ts"
 import { eventType, type SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (body.type === "error" || present(body.error)) return classifyErrorObject(body)
   if (!Array.isArray(body.content)) return new Failure("dependency.upstream_unavailable")
   const hasContent = body.content.some((block) => isObject(block) && isContentBlock(block))
-  return { body: { ...body, model: view.model }, tokens: ofAnswer(usageTokens(body.usage), hasContent) }
+  const count = new SearchCount()
+  for (const block of body.content) count.block(block)
+  count.usage(body.usage)
+  const { searches } = count
+  return { body: { ...body, model: view.model }, tokens: ofAnswer(usageTokens(body.usage), hasContent), searches }
 }
 
 // A messages backend's whole answer as one of the neutral language.
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply {
+export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply {
   const names = toolNames(prompt, TOOL_NAMES)
   const { id, content, stop_reason: reason, stop_sequence: sequence, usage } = body
   const blocks: JsonObject[] = Array.isArray(content) ? content.filter((block) => isObject(block)) : []

@@ -86,6 +86,9 @@ export class TurnReader implements StreamReader {
   tokens() {
     return this.#inner.tokens()
   }
+  searches() {
+    return this.#inner.searches()
+  }
   position() {
     return undefined
   }

@@ -5,7 +5,8 @@
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { FinishReason, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { disjointTokens } from "../tokens.ts"
+import { boundedSearches, claimedSearches, disjointTokens } from "../tokens.ts"
+import { SEARCH_TOOL } from "./server-tools-blocks.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined
@@ -32,6 +33,28 @@ export const laterUsage = (earlier: JsonObject, later: Json | undefined): JsonOb
     cache_read_input_tokens: prompt("cache_read_input_tokens"),
     cache_creation_input_tokens: prompt("cache_creation_input_tokens"),
     output_tokens: later.output_tokens ?? earlier.output_tokens,
+  }
+}
+
+/**
+ * Searches that the backend ran: as it counted them at the end, which leaves out those that failed, else as many as it began
+ * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
+ */
+export class SearchCount {
+  #begun = 0
+  #claimed: number | undefined
+
+  block(block: Json | undefined): void {
+    if (isObject(block) && block["type"] === "server_tool_use" && block["name"] === SEARCH_TOOL) this.#begun++
+  }
+
+  usage(usage: Json | undefined): void {
+    const tools = isObject(usage) ? usage["server_tool_use"] : undefined
+    if (isObject(tools)) this.#claimed = claimedSearches(tools["web_search_requests"]) ?? this.#claimed
+  }
+
+  get searches(): number {
+    return this.#claimed ?? boundedSearches(this.#begun)
   }
 }
 

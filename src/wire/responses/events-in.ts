@@ -4,7 +4,7 @@
  * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
  * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { finishOf, replyUsage, usageTokens } from "./usage.ts"
+import { finishOf, isSearchItem, replyUsage, usageTokens } from "./usage.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
@@ -14,7 +14,7 @@ import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, named, type SseEvent } from "../sse.ts"
 import { filled } from "../shared/text.ts"
-import { ofAnswer } from "../tokens.ts"
+import { boundedSearches, ofAnswer } from "../tokens.ts"
 import { answerParts, backendSide, type Side } from "./items-in.ts"
 import { nameOf } from "./tools.ts"
 
@@ -33,6 +33,10 @@ class ResponseStream implements BackendStream {
   readonly open = OPEN
   readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
+  /** Places of searches in the output; one that is not over may turn out to be none. */
+  readonly #searches = new Set<string>()
+  /** Searches in the whole output, which some backends leave out. */
+  #wholeSearches = 0
   #usage: Json | undefined
   #sequence = 0
   #id: string | undefined
@@ -47,6 +51,7 @@ class ResponseStream implements BackendStream {
     const type = eventType(event, body)
     const response = responseOf(body)
     if (isObject(response?.usage)) this.#usage = response.usage
+    this.#noteSearch(type, body, response)
     const failure = failureOf(type, body, response)
     if (failure !== undefined) return failure
     this.passed(body.sequence_number)
@@ -74,6 +79,18 @@ class ResponseStream implements BackendStream {
 
   tokens(hasContent: boolean): Tokens | undefined {
     return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  searches(): number {
+    return boundedSearches(Math.max(this.#searches.size, this.#wholeSearches))
+  }
+
+  #noteSearch(type: string, body: JsonObject, response: JsonObject | undefined): void {
+    if (Array.isArray(response?.output)) this.#wholeSearches = response.output.filter(isSearchItem).length
+    if (type !== "response.output_item.added" && type !== "response.output_item.done") return
+    const place = itemKey(body)
+    if (!isSearchItem(body.item)) this.#searches.delete(place)
+    else if (boundedSearches(this.#searches.size + 1) > this.#searches.size) this.#searches.add(place)
   }
 
   position(): StreamPosition {

@@ -3,14 +3,14 @@
  * language, without the backend's own searches and the like; and written for a responses client. `incomplete` is an answer that
  * ended at its limit; any other status but `completed` is none, whatever the HTTP status said.
  */
-import { finishOf, replyUsage, usageTokens } from "./usage.ts"
+import { finishOf, isSearchItem, replyUsage, usageTokens } from "./usage.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelReply } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { ofAnswer } from "../tokens.ts"
+import { boundedSearches, ofAnswer } from "../tokens.ts"
 import { isContentItem } from "./events-in.ts"
 import { answerParts, backendSide } from "./items-in.ts"
 import {
@@ -33,6 +33,7 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   return {
     body: { ...body, model: view.model },
     tokens: ofAnswer(usageTokens(body.usage), body.output.some(isContentItem)),
+    searches: boundedSearches(body.output.filter(isSearchItem).length),
   }
 }
 
@@ -43,7 +44,7 @@ const ended = ({ status }: JsonObject): boolean => !present(status) || status ==
 
 const SAID: readonly unknown[] = ["message", "reasoning", "function_call", "custom_tool_call"]
 
-export function decodeReply({ body }: Reply, prompt: Prompt): ModelReply | Failure {
+export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply | Failure {
   const output = Array.isArray(body["output"]) ? body["output"].filter(isObject) : []
   const parts: AssistantPart[] = []
   const side = backendSide(prompt)

@@ -19,6 +19,16 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   return inclusiveTokens(counts)
 }
 
+/**
+ * Whether an output item is a search that the backend bills: one that opened or read a page is none. An item that has begun
+ * does not say yet (https://platform.openai.com/docs/guides/tools-web-search).
+ */
+export const isSearchItem = (item: Json | undefined): boolean => {
+  if (!isObject(item) || item["type"] !== "web_search_call") return false
+  const { action } = item
+  return !isObject(action) || !present(action["type"]) || action["type"] === "search"
+}
+
 /** For the client to see; what is charged is judged by the format's own reader. */
 export function replyUsage(usage: Json | undefined): Usage | undefined {
   const tokens = usageTokens(usage)

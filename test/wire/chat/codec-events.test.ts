@@ -325,13 +325,13 @@ describe("the client's own tools come back", () => {
 })
 
 function whole(message: JsonObject, rest: JsonObject = {}) {
-  return { body: { id: "x-1", choices: [{ index: 0, message, ...rest }] }, tokens: undefined }
+  return { body: { id: "x-1", choices: [{ index: 0, message, ...rest }] } }
 }
 
 describe("a whole answer in the neutral language:", () => {
   test("text, cache and reasoning counted", async () => {
     const body = await Bun.file(`${import.meta.dir}/../fixtures/chat/text.json`).json()
-    expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
+    expect(must(chatFormat.backend.decodeReply({ body }, emptyPrompt))).toEqual({
       id: "chatcmpl-B9MBs8",
       parts: [{ type: "text", text: "Selamat pagi ☀️" }],
       finish: "stop",
@@ -342,7 +342,7 @@ describe("a whole answer in the neutral language:", () => {
 
   test("parallel tool calls", async () => {
     const body = await Bun.file(`${import.meta.dir}/../fixtures/chat/tools.json`).json()
-    expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
+    expect(must(chatFormat.backend.decodeReply({ body }, emptyPrompt))).toMatchObject({
       parts: [
         { type: "tool-call", id: "call_1", name: "get_weather", arguments: '{"city":"Bandung"}' },
         { type: "tool-call", id: "call_2", name: "get_time", arguments: "{}" },
@@ -374,7 +374,7 @@ describe("a whole answer in the neutral language:", () => {
   })
 
   test("an answer without a message is a failure", () => {
-    expect(chatFormat.backend.decodeReply({ body: { choices: [{}] }, tokens: undefined }, emptyPrompt)).toMatchObject({
+    expect(chatFormat.backend.decodeReply({ body: { choices: [{}] } }, emptyPrompt)).toMatchObject({
       code: "dependency.upstream_unavailable",
     })
   })

@@ -106,9 +106,7 @@ describe("an answer that chat can tell", () => {
     fc.assert(
       fc.property(said, (answer) => {
         const body = chatFormat.client.encodeReply(toReply(answer), view)
-        expect(must(chatFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual(
-          named(toReply(answer)),
-        )
+        expect(must(chatFormat.backend.decodeReply({ body }, emptyPrompt))).toEqual(named(toReply(answer)))
       }),
     )
   })

@@ -194,10 +194,7 @@ test("counts add up over the stream, and reasoning is among them where it is tol
 
 describe("a whole answer", () => {
   test("with thinking and a call", async () => {
-    const reply = messagesFormat.backend.decodeReply(
-      { body: await answer("thinking-tools.json"), tokens: undefined },
-      prompt(),
-    )
+    const reply = messagesFormat.backend.decodeReply({ body: await answer("thinking-tools.json") }, prompt())
     expect(reply).toEqual({
       id: "msg_01X9",
       parts: [
@@ -211,10 +208,7 @@ describe("a whole answer", () => {
     })
   })
   test("that is an empty refusal", async () => {
-    const reply = messagesFormat.backend.decodeReply(
-      { body: await answer("refusal.json"), tokens: undefined },
-      prompt(),
-    )
+    const reply = messagesFormat.backend.decodeReply({ body: await answer("refusal.json") }, prompt())
     expect(reply).toEqual({
       id: "msg_01Y0",
       parts: [],
@@ -237,7 +231,7 @@ describe("a whole answer", () => {
       { type: "tool_use", id: "2", name: "files_read_601e4eb6", input: {} },
     ]
     const body = { content, stop_reason: "stop_sequence", stop_sequence: "END" }
-    expect(messagesFormat.backend.decodeReply({ body, tokens: undefined }, asked)).toEqual({
+    expect(messagesFormat.backend.decodeReply({ body }, asked)).toEqual({
       id: undefined,
       parts: [
         { type: "tool-call", id: "1", name: "patch", arguments: "***", custom: true },

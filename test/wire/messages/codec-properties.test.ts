@@ -153,7 +153,7 @@ test("a whole answer that is encoded and decoded says the same", () => {
   fc.assert(
     fc.property(answered, (reply) => {
       const body = messagesFormat.client.encodeReply(reply, view())
-      expect(messagesFormat.backend.decodeReply({ body, tokens: undefined }, prompt())).toEqual(reply)
+      expect(messagesFormat.backend.decodeReply({ body }, prompt())).toEqual(reply)
     }),
   )
 })

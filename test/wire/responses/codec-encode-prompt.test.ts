@@ -270,9 +270,9 @@ describe("to a responses backend is written:", () => {
     const [sent] = encode(prompt)["tools"] as { name: string }[]
     expect(sent?.name).toMatch(/^[\w-]+$/)
     const output = [{ type: "function_call", call_id: "c", name: sent?.name ?? "", arguments: "{}" }]
-    expect(
-      must(responsesFormat.backend.decodeReply({ body: { output }, tokens: undefined }, prompt)).parts,
-    ).toMatchObject([{ name: "fs.read" }])
+    expect(must(responsesFormat.backend.decodeReply({ body: { output } }, prompt)).parts).toMatchObject([
+      { name: "fs.read" },
+    ])
   })
 })
 

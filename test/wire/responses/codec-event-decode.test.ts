@@ -67,7 +67,7 @@ test("a text in several deltas", async () => {
 
 test("a recorded reply is the answer that its stream would be", async () => {
   const body = JSON.parse(new TextDecoder().decode(await fixture("responses/text.json"))) as JsonObject
-  expect(must(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toEqual({
+  expect(must(responsesFormat.backend.decodeReply({ body }, emptyPrompt))).toEqual({
     id: "resp_67ccd2",
     parts: [{ type: "text", text: "Selamat pagi ☀️" }],
     finish: "stop",
@@ -78,7 +78,7 @@ test("a recorded reply is the answer that its stream would be", async () => {
 
 test("an answer that thought up to its limit says nothing, and why", async () => {
   const body = JSON.parse(new TextDecoder().decode(await fixture("responses/incomplete.json"))) as JsonObject
-  expect(must(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt))).toMatchObject({
+  expect(must(responsesFormat.backend.decodeReply({ body }, emptyPrompt))).toMatchObject({
     parts: [],
     finish: "length",
     usage: { reasoning: 16 },

@@ -27,7 +27,7 @@ describe("an answer", () => {
     fc.assert(
       fc.property(reply, (whole) => {
         const body = responsesFormat.client.encodeReply(whole, answerView())
-        expect(responsesFormat.backend.decodeReply({ body, tokens: undefined }, emptyPrompt)).toEqual(whole)
+        expect(responsesFormat.backend.decodeReply({ body }, emptyPrompt)).toEqual(whole)
       }),
     )
   })
