@@ -1,0 +1,91 @@
+/**
+ * Calls of SDKs that say how often they have sent them (`x-stainless-retry-count`), while their client has not all of the answer: one
+ * that comes again with the very same body is a repeat. In memory, and in this process alone. Nothing is looked for where the
+ * count is 0: equal calls that are made on purpose are each their own.
+ */
+import type { Clock } from "../../actors/kernel/clock.ts"
+import type { Failure } from "../failure/failure.ts"
+import { KeptAnswers } from "./kept-answers.ts"
+import type { Repeatable } from "./repeatable.ts"
+
+const RETRY_COUNT = "x-stainless-retry-count"
+const COUNT = /^\d{1,4}$/
+
+/** How often an SDK has sent a call before; undefined where it does not say. */
+export function retriesOf(headers: Headers): number | undefined {
+  const told = headers.get(RETRY_COUNT)
+  return told !== null && COUNT.test(told) ? Number(told) : undefined
+}
+
+export interface RetryName {
+  readonly keyId: string
+  readonly endpoint: string
+  readonly bodyBytes: number
+  /** Of the body. */
+  readonly fingerprint: Buffer
+}
+
+/** For so long an answer is kept that did not come through, and a refusal is remembered. */
+const KEPT_MS = 2 * 60_000
+const MOST_REFUSED = 4_096
+
+export class SdkRetries {
+  readonly kept: KeptAnswers
+  readonly #clock: Clock
+  /** By API key, endpoint and length of the body. */
+  readonly #calls = new Map<string, Set<Repeatable>>()
+  /** Until when a retry of an API key may be of a call that was refused, the oldest first. */
+  readonly #refused = new Map<string, number>()
+
+  constructor(clock: Clock, keptBytes: number) {
+    this.#clock = clock
+    this.kept = new KeptAnswers(clock, keptBytes, KEPT_MS)
+  }
+
+  isKnown(keyId: string, endpoint: string, bodyBytes: number): boolean {
+    return this.#calls.has(placeOf({ keyId, endpoint, bodyBytes }))
+  }
+
+  /** An SDK sends it again, for all that is refused so. */
+  refused(keyId: string, { status }: Failure): void {
+    if (status !== 408 && status !== 409 && status !== 429 && status < 500) return
+    this.#refused.delete(keyId)
+    for (const [oldest, untilMs] of this.#refused) {
+      if (untilMs > this.#clock.monotonic() && this.#refused.size < MOST_REFUSED) break
+      this.#refused.delete(oldest)
+    }
+    this.#refused.set(keyId, this.#clock.monotonic() + KEPT_MS)
+  }
+
+  /**
+   * The call that such a one repeats: before all others one that nobody reads any more. A connection can be dead for its client and
+   * not yet for us; that is believed of the only such call, unless what comes may be a call that was refused.
+   */
+  find(name: RetryName): Repeatable | undefined {
+    const equal: Repeatable[] = []
+    for (const call of this.#calls.get(placeOf(name)) ?? []) {
+      if (!call.fingerprint.equals(name.fingerprint)) continue
+      if (call.shared.hasLeft) return call
+      equal.push(call)
+    }
+    const mayBeRefused = (this.#refused.get(name.keyId) ?? -Infinity) > this.#clock.monotonic()
+    return equal.length === 1 && !mayBeRefused ? equal[0] : undefined
+  }
+
+  add(name: RetryName, call: Repeatable): void {
+    const place = placeOf(name)
+    const calls = this.#calls.get(place)
+    if (calls === undefined) this.#calls.set(place, new Set([call]))
+    else calls.add(call)
+  }
+
+  delete(name: RetryName, call: Repeatable): void {
+    const place = placeOf(name)
+    const calls = this.#calls.get(place)
+    calls?.delete(call)
+    if (calls?.size === 0) this.#calls.delete(place)
+  }
+}
+
+const placeOf = ({ keyId, endpoint, bodyBytes }: Omit<RetryName, "fingerprint">): string =>
+  `${keyId} ${endpoint} ${bodyBytes}`

@@ -1,0 +1,67 @@
+/** How much is kept of answers that may be asked for again, and for how long. */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { type KeptAnswer, KeptAnswers } from "../../src/gateway/kept-answers.ts"
+
+const LIMIT = 800_000
+/** Of one account. */
+const SHARE = LIMIT / 8
+
+function world() {
+  const clock = new VirtualClock()
+  const kept = new KeptAnswers(clock, LIMIT, 10 * 60_000)
+  const forgotten: string[] = []
+  const answer = (name: string, accountId: string, bytes: number): KeptAnswer | undefined => {
+    if (!kept.begin({ accountId })) return undefined
+    const one: KeptAnswer = {
+      accountId,
+      forget() {
+        forgotten.push(name)
+        kept.hold(one, -bytes)
+        kept.end(one)
+      },
+    }
+    if (!kept.hold(one, bytes)) {
+      kept.end(one)
+      return undefined
+    }
+    return one
+  }
+  return { clock, kept, forgotten, answer }
+}
+
+test("an account that needs more than its share loses its own oldest answers, and nobody else's", () => {
+  const { kept, forgotten, answer } = world()
+  kept.keep(answer("other", "acc_other", 1_000)!)
+  for (let n = 0; n < 10; n++) kept.keep(answer(`mine ${n}`, "acc_mine", 20_000)!)
+  expect(forgotten).toEqual(["mine 0", "mine 1", "mine 2", "mine 3", "mine 4", "mine 5"])
+  expect(kept.bytes).toBeLessThanOrEqual(SHARE + 4_000)
+})
+
+test("what is under way is not taken from: who finds no room is not kept", () => {
+  const { kept, forgotten, answer } = world()
+  const held = [1, 2, 3, 4].map((n) => answer(`${n}`, "acc_mine", 20_000))
+  expect(held).not.toContain(undefined)
+  expect(answer("5", "acc_mine", 20_000)).toBeUndefined()
+  expect(forgotten).toEqual([])
+  expect(kept.bytes).toBe(4 * (20_000 + 2_048))
+})
+
+test("all accounts together keep no more than there is room for, and the largest gives way", () => {
+  const { kept, forgotten, answer } = world()
+  for (let account = 0; account < 30; account++) kept.keep(answer(`${account}`, `acc_${account}`, 60_000 + account)!)
+  expect(kept.bytes).toBeLessThanOrEqual(LIMIT)
+  expect(forgotten.length).toBe(30 - Math.floor(LIMIT / 62_100))
+  expect(forgotten).not.toContain("29")
+})
+
+test("after ten minutes nothing is left, whether or not anybody asks", () => {
+  const { clock, kept, forgotten, answer } = world()
+  kept.keep(answer("one", "acc_mine", 1_000)!)
+  clock.advance(5 * 60_000)
+  kept.keep(answer("two", "acc_mine", 1_000)!)
+  clock.advance(5 * 60_000)
+  expect(forgotten).toEqual(["one"])
+  clock.advance(5 * 60_000)
+  expect([forgotten, kept.bytes]).toEqual([["one", "two"], 0])
+})
