@@ -2,6 +2,7 @@
  * The catalogue in memory, replaced as a whole whenever the database's has been read again. What is in force is decided
  * at each look-up, so that a price with a future effective time needs no event to act.
  */
+import { isDeepStrictEqual } from "node:util"
 import type { Cost } from "../../actors/money/cost.ts"
 import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
@@ -78,6 +79,16 @@ export class LiveCatalogue {
   /** All models that have a price in force, in catalogue order. */
   offers(nowMs: number): Offer[] {
     return [...this.#models.keys()].flatMap((id) => this.#offer(id, nowMs) ?? [])
+  }
+
+  /** The next price of a model whose rates are others than those in force; undefined where none is to come. */
+  coming({ model, price }: Offer, nowMs: number): PriceVersion | undefined {
+    // A clock that was set back may be before the price that is sold by.
+    const from = Math.max(nowMs, price.effectiveAt)
+    const later = (this.#prices.get(model.id) ?? []).filter(
+      ({ effectiveAt, rates }) => effectiveAt > from && !isDeepStrictEqual(rates, price.rates),
+    )
+    return later.toSorted((a, b) => a.effectiveAt - b.effectiveAt)[0]
   }
 
   /** What is in force at a moment for a backend of a model; undefined where its cost or its currency's rate is not known. */

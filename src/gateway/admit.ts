@@ -1,22 +1,24 @@
 /**
- * Admission: what a call takes before it is forwarded (tokens and budget of its key, a hold on the account, a slot of the
- * model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
+ * Admission: what a call takes before it is forwarded (tokens and budget of its key, its run's budget, a hold on the
+ * account, a slot of the model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
  */
 import type { HoldReply } from "../../actors/account.ts"
-import type { ReserveReply } from "../../actors/key.ts"
+import type { RunAsked } from "../../actors/run.ts"
 import { type Soon, soon } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
-import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Rates } from "../../actors/money/price.ts"
-import { affordableLimit, type Loop, type Quote, quote } from "../../actors/money/quote.ts"
+import type { Micro } from "../../actors/money/micro.ts"
+import { affordableLimit, type Loop, type Quote, quote, type QuoteTerms } from "../../actors/money/quote.ts"
+import type { PayingParent } from "../../actors/ledger.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { LARGE_BODY_BYTES } from "../wire/body.ts"
 import type { Caller } from "./authenticate.ts"
+import { holdOfBreakers, releaseBreakers, trimBreakers } from "./breakers.ts"
 import type { Candidate } from "./candidates.ts"
+import { releaseKeys, reserveOfKeys, type ReservedOfKeys, trimKeys } from "./key-purses.ts"
+import { holdOfRun } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./tries.ts"
 import type { InputWeight } from "./weigh.ts"
@@ -30,6 +32,8 @@ type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits">
 export interface AdmittedCall {
   readonly requestId: string
   readonly caller: Caller
+  /** The run that pays as well. */
+  readonly run: RunAsked | undefined
   readonly asked: { readonly request: ModelRequest; readonly weight: InputWeight }
   readonly trace: TracedAdmission | undefined
   /** Whoever leaves while it waits gives up its place. */
@@ -48,8 +52,25 @@ type AdmissionTerms = {
   readonly call: AdmittedCall
 } & Pick<Candidate, "offer" | "tries" | "leastAnswerTokens">
 
-type Reserved = Extract<ReserveReply, { readonly kind: "reserved" }>
-type Held = Extract<HoldReply, { readonly kind: "held" }>
+export type Held = Extract<HoldReply, { readonly kind: "held" }>
+
+/** What a call may come to at a model. */
+export function quoteTerms(
+  { catalogue }: Pick<Ports, "catalogue">,
+  { request, weight }: AdmittedCall["asked"],
+  { offer, leastAnswerTokens }: Pick<Candidate, "offer" | "leastAnswerTokens">,
+): QuoteTerms {
+  const window = offer.model.contextWindow ?? catalogue.largestWindow
+  return {
+    inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
+    mostInputTokens: Math.min(weight.most, window),
+    clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, leastAnswerTokens),
+    modelLimit: offer.model.maxOutputTokens,
+    choices: request.choices,
+    rates: offer.price.rates,
+    loop: request.webSearch && SEARCH_LOOP,
+  }
+}
 
 /** What a call has taken. */
 export class Admission {
@@ -57,6 +78,8 @@ export class Admission {
   readonly hold: Micro
   readonly leaseId: bigint
   readonly starts: PeriodStarts
+  /** Of a child's call: who pays as well. */
+  readonly parent: PayingParent | undefined
   /** The answer limit to forward: what the hold pays for. */
   readonly answerLimit: number
   /** What the key's token window was charged at admission. */
@@ -69,7 +92,7 @@ export class Admission {
   constructor(
     ports: Ports,
     terms: AdmissionTerms,
-    taken: Pick<Admission, "hold" | "leaseId" | "starts" | "answerLimit" | "reservedTokens" | "seat">,
+    taken: Pick<Admission, "hold" | "leaseId" | "starts" | "parent" | "answerLimit" | "reservedTokens" | "seat">,
   ) {
     this.#ports = ports
     this.#terms = terms
@@ -77,6 +100,7 @@ export class Admission {
     this.hold = taken.hold
     this.leaseId = taken.leaseId
     this.starts = taken.starts
+    this.parent = taken.parent
     this.answerLimit = taken.answerLimit
     this.reservedTokens = taken.reservedTokens
     this.#seat = taken.seat
@@ -125,50 +149,58 @@ class Admitting {
 
   constructor(ports: Ports, terms: AdmissionTerms) {
     const { call, offer } = terms
-    const { request, weight } = call.asked
-    const window = offer.model.contextWindow ?? ports.catalogue.largestWindow
     this.#ports = ports
     this.#terms = terms
-    this.#quoted = quote({
-      inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
-      mostInputTokens: Math.min(weight.most, window),
-      clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, terms.leastAnswerTokens),
-      modelLimit: offer.model.maxOutputTokens,
-      choices: request.choices,
-      rates: offer.price.rates,
-      loop: request.webSearch && SEARCH_LOOP,
-    })
-    this.#tokens = request.inputTokens + this.#quoted.minimalTokens
+    this.#quoted = quote(quoteTerms(ports, call.asked, terms))
+    this.#tokens = call.asked.request.inputTokens + this.#quoted.minimalTokens
     call.trace?.admitting(offer)
   }
 
   begin(): Soon<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
     const reservation = { requestId, tokens: this.#tokens, least: this.#quoted.least, worst: this.#quoted.worst }
-    return soon(this.#ports.actors.keys.reserve(caller.keyHash, reservation), (reserved) => this.#hold(reserved))
+    return soon(reserveOfKeys(this.#ports.actors, caller, reservation), (reserved) => this.#hold(reserved))
   }
 
-  #hold(reserved: ReserveReply | Failure): Soon<Admission | Failure> {
+  #hold(reserved: ReservedOfKeys | Failure): Soon<Admission | Failure> {
     if (reserved instanceof Failure) return this.#refused(reserved)
-    if (reserved.kind === "unavailable") return this.#refused(new Failure("dependency.database_unavailable"))
-    if (reserved.kind !== "reserved") {
-      const code = reserved.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
-      const { retryAfterS } = reserved
-      return this.#refused(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
-    }
+    const { requestId, run } = this.#terms.call
+    const target = reserved.hold ?? this.#quoted.worst
+    if (run === undefined) return this.#holdOfBreakers(reserved, target)
+    const holding = holdOfRun(this.#ports.actors, run, { requestId, least: this.#quoted.least, target })
+    return soon(holding, (held) =>
+      held instanceof Failure ? this.#refused(held) : this.#holdOfBreakers(reserved, held),
+    )
+  }
+
+  #holdOfBreakers(reserved: ReservedOfKeys, target: Micro): Soon<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
-    const terms = { requestId, least: this.#quoted.least, target: reserved.hold ?? this.#quoted.worst }
+    const { breakers = [] } = caller.record
+    if (breakers.length === 0) return this.#holdOfAccount(reserved, target)
+    const terms = { requestId, least: this.#quoted.least, target }
+    return soon(holdOfBreakers(this.#ports.actors, breakers, terms), (held) =>
+      held instanceof Failure ? this.#refused(held) : this.#holdOfAccount(reserved, held),
+    )
+  }
+
+  #holdOfAccount(reserved: ReservedOfKeys, target: Micro): Soon<Admission | Failure> {
+    const { requestId, caller } = this.#terms.call
+    const terms = { requestId, least: this.#quoted.least, target }
     const holding = this.#ports.actors.accounts.hold(caller.record.accountId, terms)
     return soon(holding, (held) => this.#acquire(reserved, held))
   }
 
   /** A slot of the model, one of the gateway, and a seat at a member of the model's pool, within one wait. */
-  #acquire(reserved: Reserved, held: HoldReply | Failure): Soon<Admission | Failure> {
+  #acquire(reserved: ReservedOfKeys, held: HoldReply | Failure): Soon<Admission | Failure> {
     if (!isHeld(held)) return this.#refused(shortageOf(held))
     const { actors, clock, limits } = this.#ports
     const { call, offer, tries } = this.#terms
     const { requestId, caller } = call
-    if (reserved.hold !== undefined && held.hold < reserved.hold) actors.keys.trim(caller.keyHash, requestId, held.hold)
+    // Of a child's call the key may hold more than its parent.
+    const isLess = reserved.parent !== undefined || (reserved.hold !== undefined && held.hold < reserved.hold)
+    if (isLess) trimKeys(actors, caller, requestId, held.hold)
+    trimBreakers(actors, caller.record.breakers ?? [], requestId, held.hold)
+    if (call.run !== undefined) actors.runs.trim(call.run.runId, requestId, held.hold)
     // Once it is admitted, a client that leaves is drained, and keeps its slots until then.
     call.whenLeft = () => freeSlots(this.#ports, this.#terms)
     const slotCaller = { requestId, accountId: caller.record.accountId, keyId: caller.record.keyId }
@@ -183,7 +215,7 @@ class Admitting {
     })
   }
 
-  #end({ starts }: Reserved, { hold, leaseId }: Held, seat: Seat | Failure): Admission | Failure {
+  #end({ starts, parent }: ReservedOfKeys, { hold, leaseId }: Held, seat: Seat | Failure): Admission | Failure {
     const terms = this.#terms
     terms.call.whenLeft = undefined
     if (seat instanceof Failure || terms.call.hasLeft) {
@@ -193,7 +225,8 @@ class Admitting {
     }
     terms.call.trace?.admitted()
     const answerLimit = affordableLimit(hold, this.#quoted)
-    return new Admission(this.#ports, terms, { hold, leaseId, starts, answerLimit, reservedTokens: this.#tokens, seat })
+    const taken = { hold, leaseId, starts, parent, answerLimit, reservedTokens: this.#tokens, seat }
+    return new Admission(this.#ports, terms, taken)
   }
 
   #refused(failure: Failure): Failure {
@@ -204,10 +237,12 @@ class Admitting {
 }
 
 /** Right also where nothing was held yet, or where nobody knows whether it was. */
-function releaseMoney({ actors }: Ports, { call: { requestId, caller } }: AdmissionTerms): void {
-  const { keyHash, record } = caller
+function releaseMoney({ actors }: Ports, { call: { requestId, caller, run } }: AdmissionTerms): void {
+  const { record } = caller
   actors.accounts.release(record.accountId, requestId)
-  actors.keys.release(keyHash, requestId)
+  releaseBreakers(actors, record.breakers ?? [], requestId)
+  if (run !== undefined) actors.runs.release(run.runId, requestId)
+  releaseKeys(actors, caller, requestId)
 }
 
 function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }: AdmissionTerms): void {
@@ -239,62 +274,9 @@ interface RefusedCall extends Pick<AdmittedCall, "caller"> {
   receive(event: { readonly type: "refused"; readonly failure: Failure }): void
 }
 
-/** Fewer tokens than any body of so many bytes has, unless it is all images. */
-const BYTES_PER_TOKEN = 64n
+export const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
 
-/**
- * Whether an account can pay for anything of a large body, or of many small ones at once or one after the other, asked before it
- * is read: nobody without money makes the gateway work on megabytes, or hold them (decisions §13.10).
- */
-export function affordsBody(
-  ports: Pick<Ports, "actors" | "catalogue" | "clock">,
-  caller: Pick<Caller, "record">,
-  requestId: string,
-  { bytes, much }: { readonly bytes: number; readonly much: boolean },
-): Soon<Failure | undefined> {
-  return bytes <= LARGE_BODY_BYTES && !much ? undefined : affordsBytes(ports, caller, requestId, bytes)
-}
-
-async function affordsBytes(
-  ports: Pick<Ports, "actors" | "catalogue" | "clock">,
-  caller: Pick<Caller, "record">,
-  requestId: string,
-  bytes: number,
-): Promise<Failure | undefined> {
-  const rates = ports.catalogue.offers(ports.clock.now()).map(({ price }) => price.rates.input)
-  const cheapest = rates.reduce((least, rate) => (rate < least ? rate : least), rates[0] ?? micro(0n))
-  const least = micro((BigInt(bytes) * cheapest + BYTES_PER_TOKEN - 1n) / BYTES_PER_TOKEN)
-  const held = await holdAndRelease(ports, caller, requestId, least)
-  return isHeld(held) ? undefined : shortageOf(held)
-}
-
-/** Whether so much input could be paid for now. */
-export async function affordsInput(
-  ports: Pick<Ports, "actors">,
-  caller: Pick<Caller, "record">,
-  requestId: string,
-  { tokens, rates }: { readonly tokens: number; readonly rates: Rates },
-): Promise<boolean> {
-  const least = micro(BigInt(tokens) * rates.input)
-  return isHeld(await holdAndRelease(ports, caller, requestId, least))
-}
-
-/** A purse that is short asks for more of the balance before it says no. */
-async function holdAndRelease(
-  { actors }: Pick<Ports, "actors">,
-  { record: { accountId } }: Pick<Caller, "record">,
-  requestId: string,
-  least: Micro,
-): Promise<HoldReply | Failure> {
-  const terms = { requestId: `${requestId}-body`, least, target: least }
-  const held = await actors.accounts.hold(accountId, terms)
-  actors.accounts.release(accountId, terms.requestId)
-  return held
-}
-
-const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
-
-function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
+export function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
   if (held instanceof Failure) return held
   return new Failure(held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable")
 }

@@ -1,33 +1,32 @@
 /** What one client is told: a whole answer or the head of a stream, once, and then the rest of the stream (decisions §6). */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import { type Micro, microToRupiah } from "../../actors/money/micro.ts"
+import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { rerouteHeaders } from "./candidates.ts"
-import { Outbox, type StreamConnection } from "./outbox.ts"
+import { type Answer, type ClientOutbox, Outbox, type StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
+import type { SharedAnswer } from "./shared-answer.ts"
 import type { Turns } from "./states.ts"
-
-/** What goes to the client: all of it, or a stream of what comes. */
-export interface Answer {
-  readonly body: string | ReadableStream<Uint8Array>
-  readonly headers: Readonly<Record<string, string>>
-}
 
 export interface AnsweringParts {
   readonly ports: Pick<GatewayPorts, "clock" | "limits" | "unread">
+  readonly requestId: string
   readonly format: ClientSide
   readonly asked: { readonly offer: Offer; readonly request: { readonly stream: boolean } }
   readonly connection: StreamConnection | undefined
+  /** Where others may ask for the same answer. */
+  readonly shared: SharedAnswer | undefined
 }
 
 export class Answering {
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
-  readonly outbox: Outbox
+  readonly outbox: ClientOutbox
   readonly #format: ClientSide
+  readonly #requestId: string
   /** What was asked for. */
   readonly #offer: Offer
   readonly #isStream: boolean
@@ -35,21 +34,19 @@ export class Answering {
   /** Undefined once something has been said. */
   #say: ((answer: Answer | Failure) => void) | undefined
 
-  constructor({ ports, format, asked, connection }: AnsweringParts, call: Pick<Turns, "receive">) {
+  constructor({ ports, format, requestId, asked, connection, shared }: AnsweringParts, call: Pick<Turns, "receive">) {
     const { clock, limits, unread } = ports
     this.#format = format
+    this.#requestId = requestId
     this.#offer = asked.offer
     this.#isStream = asked.request.stream
     this.#clock = clock
-    this.outbox = new Outbox({
-      clock,
-      heartbeatMs: limits.heartbeatMs,
-      stallMs: limits.readerStallMs,
-      unread,
-      connection,
+    const hearing = {
       onSilence: () => call.receive({ type: "heartbeat" }),
       onLeave: () => call.receive({ type: "client-left" }),
-    })
+    }
+    const { heartbeatMs, readerStallMs: stallMs } = limits
+    this.outbox = shared?.begin(hearing) ?? new Outbox({ clock, heartbeatMs, stallMs, unread, connection, ...hearing })
     this.answer = new Promise((resolve) => (this.#say = resolve))
   }
 
@@ -89,7 +86,8 @@ export class Answering {
 
   /** A whole answer where nothing has been said and none is streamed: else the last bytes of what has begun. */
   sayLast(last: string, offer: Offer, charge: Micro): void {
-    if (this.#say === undefined || this.#isStream || this.outbox.hasBegun) this.outbox.write(last)
+    if (this.#isStream) this.outbox.write(this.#withCost(last, charge))
+    else if (this.#say === undefined || this.outbox.hasBegun) this.outbox.write(last)
     else {
       const headers = { "Content-Type": "application/json", "X-Cost-Rp": microToRupiah(charge) }
       this.#sayNow({ body: last, headers: { ...headers, ...this.#rerouted(offer) } })
@@ -98,13 +96,23 @@ export class Answering {
   }
 
   /** A failure in an answer that has begun. */
-  sayInBand(failure: Failure, requestId: string, { model }: Offer, relay: Relay | undefined): void {
+  sayInBand(failure: Failure, { model }: Offer, relay: Relay | undefined): void {
     const format = this.#format
+    const requestId = this.#requestId
     const context = { requestId, model: model.id, position: relay?.position(), nowMs: this.#clock.now() }
     const body = () => format.failedReply?.(failure, context) ?? failure.body(requestId)
     const started = relay?.committed ?? false
-    this.outbox.write(this.#isStream ? format.streamFailure(failure, { ...context, started }) : JSON.stringify(body()))
+    const failed = () => this.#withCost(format.streamFailure(failure, { ...context, started }), zero)
+    this.outbox.write(this.#isStream ? failed() : JSON.stringify(body()))
     this.outbox.end()
+  }
+
+  /** The last event of a stream comes after a comment that says what the call cost, which by then is durable. */
+  #withCost(last: string, charge: Micro): string {
+    const comment = `: cost_micro=${charge} request_id=${this.#requestId}\n`
+    const start = last.lastIndexOf("\n\n", last.length - 3)
+    const terminal = start < 0 ? 0 : start + 2
+    return last.slice(0, terminal) + comment + last.slice(terminal)
   }
 
   #rerouted(offer: Offer | undefined): Record<string, string> {

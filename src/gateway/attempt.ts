@@ -161,7 +161,7 @@ async function streamed(call: TriedCall, { turn, response, view, tried, onConten
   const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, received: tried.received })
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
-  tried.counted = reader.tokens()
+  tried.counts(reader.tokens(), reader.searches())
   if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
   return failed(withNumbers(call.timeouts.explain(end), turn), relay.committed)
 }
@@ -187,11 +187,12 @@ async function gathered(call: TriedCall, { turn, response, view, tried, onConten
     }
     return undefined
   })
+  tried.counts(stream.tokens(), stream.searches())
   if (!("body" in end)) return failed(withNumbers(call.timeouts.explain(end), turn))
   const reply = exchange.readReply(end.body, view)
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
   onContent()
-  tried.counted = reply.tokens
+  tried.counts(reply.tokens, reply.searches)
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
@@ -211,7 +212,7 @@ async function whole(call: TriedCall, { turn, response, view, tried, onContent }
   if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
   timeouts.rest()
   onContent()
-  tried.counted = reply.tokens
+  tried.counts(reply.tokens, reply.searches)
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 

@@ -1,13 +1,13 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
-import type { CountReply, KeyView } from "../../actors/key.ts"
-import type { KeyRecord } from "../../actors/key-record.ts"
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import type { Counting, CountReply, KeyView, Origin } from "../../actors/key-count.ts"
+import type { KeyRecord, ParentKey } from "../../actors/key-record.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
-import { apiKeyId, checkApiKey } from "../accounts/api-key.ts"
+import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
 
@@ -17,12 +17,24 @@ export interface Caller {
   readonly record: KeyRecord
 }
 
+/** A refusal of a key that is known: it has an owner, who is told of it. */
+export class KeyRefused extends Failure {
+  readonly keyHash: string
+  readonly record: KeyRecord
+
+  constructor({ code, detail }: Failure, { keyHash, record }: Caller) {
+    super(code, detail)
+    this.keyHash = keyHash
+    this.record = record
+  }
+}
+
 /** As nearly everybody writes it. */
 const PLAIN = /^Bearer \S+$/
 const BEARER_LENGTH = "Bearer ".length
 
 /** The key that a request carries, whichever header it is in; an empty one counts as absent (decisions §8). */
-function keyFrom(headers: Headers): string | undefined {
+export function keyFrom(headers: Headers): string | undefined {
   const authorization = headers.get("authorization") ?? ""
   if (PLAIN.test(authorization)) return authorization.slice(BEARER_LENGTH)
   const bearer = /^bearer\s+(.*\S)/i.exec(authorization)?.[1]
@@ -30,58 +42,111 @@ function keyFrom(headers: Headers): string | undefined {
 }
 
 /** At once where the key's actor is there. */
-export function authenticate(actors: Actors, headers: Headers, counted = true): Soon<Caller | Failure> {
+export function authenticate(actors: Actors, headers: Headers, origin: Origin, counted = true): Soon<Caller | Failure> {
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
-  if (!checkApiKey(key)) return new Failure("auth.api_key_invalid")
+  if (!checkApiKey(key))
+    return new Failure(key.startsWith(TOKEN_PREFIX) ? "auth.management_token" : "auth.api_key_invalid")
   const secret = apiKeyId(key)
-  const first = actors.keys.count(secret, secret, counted)
+  const counting = { secret, counted, origin }
+  const first = actors.keys.count(secret, counting)
   if (first instanceof Promise || (!(first instanceof Failure) && first.kind === "moved")) {
-    return authenticateMoved(actors, secret, first, counted)
+    return authenticateMoved(actors, counting, secret, first)
   }
-  return callerOf(actors, secret, first)
+  return callerOf(actors, counting, secret, first)
 }
 
 /** A rotated key has several secrets and one actor: one window and one budget. */
 async function authenticateMoved(
   actors: Actors,
+  counting: Counting,
   secret: string,
-  counting: Soon<CountReply | Failure>,
-  counted: boolean,
+  replying: Soon<CountReply | Failure>,
 ): Promise<Caller | Failure> {
-  const first = await counting
-  if (first instanceof Failure || first.kind !== "moved") return callerOf(actors, secret, first)
-  return callerOf(actors, first.to, await actors.keys.count(first.to, secret, counted))
+  const first = await replying
+  if (first instanceof Failure || first.kind !== "moved") return callerOf(actors, counting, secret, first)
+  return callerOf(actors, counting, first.to, await actors.keys.count(first.to, counting))
 }
 
-function callerOf(actors: Actors, keyHash: string, reply: CountReply | Failure): Caller | Failure {
+function callerOf(
+  actors: Actors,
+  counting: Counting,
+  keyHash: string,
+  reply: CountReply | Failure,
+): Soon<Caller | Failure> {
   if (reply instanceof Failure) return reply
+  if (reply.kind === "unknown") {
+    // Guesses must not fill the memory, and a key that is made a moment later must be known.
+    actors.keys.putAway(keyHash)
+    return new Failure("auth.api_key_invalid")
+  }
+  if (reply.kind === "moved") throw new Error("the actor of a key's first secret is the key's own")
+  if (reply.kind !== "active") return refusedBy(reply, counting, keyHash)
+  const { record } = reply
+  const caller = { keyHash, record }
+  return record.parent === undefined ? caller : underParent(actors, counting, caller, record.parent)
+}
+
+type Refused = Exclude<CountReply, { readonly kind: "unknown" | "moved" | "active" }>
+
+function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRefused {
   switch (reply.kind) {
-    case "unknown":
-      // Guesses must not fill the memory, and a key that is made a moment later must be known.
-      actors.keys.putAway(keyHash)
-      return new Failure("auth.api_key_invalid")
-    case "moved":
-      throw new Error("the actor of a key's first secret is the key's own")
     case "ended":
-      return new Failure("auth.api_key_revoked")
-    case "requests-exceeded":
-      return new Failure("rate_limit.rpm_exceeded", {
-        retryAfterS: reply.retryAfterS,
-        headers: rateHeaders(reply.view),
-      })
+      return new KeyRefused(new Failure("auth.api_key_revoked"), { keyHash, record: reply.record })
+    // Without the key's limits: they are nobody's business elsewhere.
+    case "elsewhere": {
+      const message = `This API key may not be used from ${origin.address || "an unknown address"}.`
+      return new KeyRefused(new Failure("auth.key_not_allowed", { message }), { keyHash, record: reply.record })
+    }
+    case "requests-exceeded": {
+      const { retryAfterS } = reply
+      return refusedKey(new Failure("rate_limit.rpm_exceeded", { retryAfterS }), { ...reply, keyHash })
+    }
     case "revoked":
-      return new Failure("auth.api_key_revoked", { headers: rateHeaders(reply.view) })
+      return refusedKey(new Failure("auth.api_key_revoked"), { ...reply, keyHash })
+    case "expired":
+      return refusedKey(new Failure("auth.api_key_expired"), { ...reply, keyHash })
     case "account-deleted":
-      return new Failure("auth.account_deleted", { headers: rateHeaders(reply.view) })
+      return refusedKey(new Failure("auth.account_deleted"), { ...reply, keyHash })
     case "account-frozen":
-      return accountFrozen().withHeaders(rateHeaders(reply.view))
-    case "active":
-      return { keyHash, record: reply.record }
+      return refusedKey(accountFrozen(), { ...reply, keyHash })
+    case "paused":
+      return refusedKey(new Failure("quota.key_paused"), { ...reply, keyHash })
     default:
       return unreachable(reply)
   }
 }
+
+/**
+ * A child's call is its parent's too: counted in its window, from where it may be used, and none once it is refused. What is bound
+ * holds as it is when the call comes. The child's holder is told nothing of the parent's limits.
+ */
+function underParent(actors: Actors, counting: Counting, caller: Caller, parent: ParentKey): Soon<Caller | Failure> {
+  const counted = actors.keys.count(parent.keyHash, { ...counting, secret: undefined })
+  return soon(counted, (reply) => {
+    if (reply instanceof Failure) return reply
+    if (reply.kind === "active") return { ...caller, record: boundBy(caller.record, reply.record) }
+    const isThere = reply.kind !== "unknown" && reply.kind !== "moved"
+    const failure = isThere ? refusedBy(reply, counting, parent.keyHash) : new Failure("auth.api_key_revoked")
+    const { retryAfterS } = failure.detail
+    const message = `${failure.message} It is the key that this one is a child of which says so.`
+    return new KeyRefused(
+      new Failure(failure.code, { message, ...(retryAfterS !== undefined && { retryAfterS }) }),
+      caller,
+    )
+  })
+}
+
+/** A parent that goes without fallback has no child that falls back. */
+const boundBy = (child: KeyRecord, parent: KeyRecord): KeyRecord => ({
+  ...child,
+  fallback: parent.fallback === "off" ? "off" : child.fallback,
+  binding: parent.binding === undefined ? child.binding : { ...child.binding, within: parent.binding },
+  breakers: [...new Set([...(child.breakers ?? []), ...(parent.breakers ?? [])])],
+})
+
+const refusedKey = (failure: Failure, { view, ...caller }: Caller & { readonly view: KeyView }) =>
+  new KeyRefused(failure.withHeaders(rateHeaders(view)), caller)
 
 /** The rate headers of a key, for the limits that it has (gateway-api.md, "Limits"). */
 export function rateHeaders(view: KeyView): Record<string, string> {

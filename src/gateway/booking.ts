@@ -2,6 +2,7 @@
  * The money of one call that was forwarded: its opening, its settlement, or its withdrawal, by the functions of settle.ts.
  * What the ledger says comes back to the call as events.
  */
+import type { KeyRecord } from "../../actors/key-record.ts"
 import { handOn } from "../../actors/kernel/actor.ts"
 import type { Opening, Settled, UsageRecord } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
@@ -12,6 +13,7 @@ import type { End } from "./attempt.ts"
 import type { CallCosts } from "./call-costs.ts"
 import type { FinishedCall, GatewayPorts } from "./ports.ts"
 import type { Marker } from "./candidates.ts"
+import * as records from "./call-records.ts"
 import * as settling from "./settle.ts"
 import type { CallEvent, State } from "./states.ts"
 import type { Weighed } from "./weigh.ts"
@@ -20,7 +22,8 @@ import type { Weighed } from "./weigh.ts"
 export interface BookedCall {
   readonly ports: Pick<GatewayPorts, "actors" | "withdrawals" | "finished" | "calibration" | "factors">
   readonly requestId: string
-  readonly caller: { readonly keyHash: string; readonly record: { readonly accountId: string; readonly keyId: string } }
+  readonly caller: { readonly keyHash: string; readonly record: Pick<KeyRecord, "accountId" | "keyId" | "breakers"> }
+  readonly run: { readonly runId: string } | undefined
   readonly asked: Weighed
   readonly markers: readonly Marker[]
   readonly attempts: number
@@ -47,10 +50,11 @@ export class Booking {
   /** Both holds are being ended, or have been. */
   #isCharging = false
   #isDurable = false
+  #record: UsageRecord | undefined
 
   constructor(call: BookedCall, admission: Admission, openedAt: number) {
     const { offer, request } = call.asked
-    const { accountId, keyId } = call.caller.record
+    const { accountId, keyId, breakers } = call.caller.record
     this.#call = call
     this.#admission = admission
     this.#opening = {
@@ -65,6 +69,9 @@ export class Booking {
       priceId: admission.offer.price.id,
       openedAt,
       starts: admission.starts,
+      parent: admission.parent,
+      breakers,
+      runId: call.run?.runId,
     }
   }
 
@@ -76,8 +83,13 @@ export class Booking {
   get isDurable(): boolean {
     return this.#isDurable
   }
+  /** Once it is final. */
+  get record(): UsageRecord | undefined {
+    return this.#record
+  }
+  /** Nothing until the ledger has it, nor where it was withdrawn. */
   get charge(): Micro {
-    return this.#bill?.record.charge ?? zero
+    return this.#isDurable ? this.#billOf().record.charge : zero
   }
 
   /** Resolves when the ledger has said whether the opening is durable. */
@@ -87,9 +99,9 @@ export class Booking {
 
   /** A call that was rerouted is charged, and its charge taken back, under the lease and in the periods of its last admission. */
   readmitted(admission: Admission): void {
-    const { leaseId, starts } = admission
+    const { leaseId, starts, parent } = admission
     this.#admission = admission
-    this.#opening = { ...this.#opening, leaseId, starts }
+    this.#opening = { ...this.#opening, leaseId, starts, parent }
   }
 
   /** Charges the actors, then the ledger: comes back as `settled` or `not-settled`. */
@@ -113,7 +125,7 @@ export class Booking {
     const answered = (settled: Settled | Failure) =>
       this.#call.receive(settled instanceof Failure ? { type: "not-settled" } : { type: "settled", settled })
     this.#call.trace?.committing()
-    void ports.actors.ledger.settle(settling.settlement(this.#billed(), bill.record)).then(answered)
+    void ports.actors.ledger.settle(records.settlement(this.#billed(), bill.record)).then(answered)
   }
 
   /** The ledger has it. */
@@ -121,7 +133,7 @@ export class Booking {
     const { ports, asked } = this.#call
     const bill = this.#billOf()
     learn(ports, asked, this.#opening.accountId, bill)
-    this.#bill = { ...bill, record: settling.booked(bill.record, settled) }
+    this.#bill = { ...bill, record: records.booked(bill.record, settled) }
     this.#isDurable = true
     this.#report(this.#bill.record, true)
   }
@@ -133,8 +145,8 @@ export class Booking {
     if (!this.#isCharging) this.#admission.release()
     const billed = this.#billed()
     if (this.#bill !== undefined) settling.takeBack(ports.actors, billed, this.#bill)
-    this.#bill ??= { record: settling.unendedRecord(billed, errorCode), tokens: undefined, charged: undefined }
-    settling.withdraw(ports.actors, ports.withdrawals, settling.settlement(billed, this.#bill.record)).then(
+    this.#bill ??= { record: records.unendedRecord(billed, errorCode), tokens: undefined, charged: undefined }
+    settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, this.#bill.record)).then(
       () => this.#call.receive({ type: "withdrawn" }),
       (error: unknown) => this.#call.receive({ type: "crashed", error }),
     )
@@ -142,7 +154,7 @@ export class Booking {
 
   /** It is kept that nothing is charged. */
   withdrawn(): void {
-    this.#report(settling.withdrawn(this.#billOf().record), false)
+    this.#report(records.withdrawn(this.#billOf().record), false)
   }
 
   #billOf(): settling.Bill {
@@ -165,6 +177,7 @@ export class Booking {
   }
 
   #report(record: UsageRecord, durable: boolean): void {
+    this.#record = record
     const { requestId, accountId, keyId, endpoint } = this.#opening
     const { tokens } = this.#billOf()
     const alert = this.#call.isAlerted

@@ -62,10 +62,8 @@ export class Try {
   readonly received = new Received()
   /** An answer came to its end. */
   answered = false
-  /** What the backend counted so far, unbounded. */
-  counted: Tokens | undefined
-  /** Searches that the backend ran. */
-  searches = 0
+  #counted: Tokens | undefined
+  #searches = 0
   readonly #asked: Asked
 
   constructor(asked: Asked) {
@@ -74,13 +72,27 @@ export class Try {
     this.#asked = asked
   }
 
+  /** What the backend counted so far, its tokens unbounded. */
+  counts(tokens: Tokens | undefined, searches: number): void {
+    this.#counted = tokens
+    this.#searches = searches
+  }
+
+  /** Searches that the backend ran. */
+  get searches(): number {
+    return this.#searches
+  }
+
   /** What the backend will bill; undefined where it bills nothing. Without counts the input is what we estimated. */
   get consumed(): Tokens | undefined {
     const { request, answerLimit } = this.#asked
     const said = Math.min(this.received.tokens, answerLimit * request.choices)
-    if (this.counted !== undefined && (this.answered || totalTokens(this.counted) > 0))
-      return this.answered ? this.counted : { ...this.counted, output: Math.max(this.counted.output, said) }
-    return this.answered || said > 0 ? { ...noTokens, input: request.inputTokens, output: said } : undefined
+    const counted = this.#counted
+    if (counted !== undefined && (this.answered || totalTokens(counted) > 0))
+      return this.answered ? counted : { ...counted, output: Math.max(counted.output, said) }
+    return this.answered || said > 0 || this.#searches > 0
+      ? { ...noTokens, input: request.inputTokens, output: said }
+      : undefined
   }
 }
 

@@ -4,7 +4,7 @@
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
 import { type Soon, soon } from "../../actors/kernel/actor.ts"
-import type { Fallback } from "../../actors/key-record.ts"
+import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
@@ -12,6 +12,7 @@ import { Failure } from "../failure/failure.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { type Exchange, leastAnswerTokens } from "../wire/exchange.ts"
 import { tooLong } from "../wire/overflow.ts"
+import { mayUse } from "./binding.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Tries } from "./tries.ts"
 import { lacking, type Understood } from "./understand.ts"
@@ -40,6 +41,7 @@ type Ports = Pick<GatewayPorts, "catalogue" | "pools" | "search" | "clock">
 /** What whoever calls may have. */
 export interface CandidateTerms {
   readonly fallback: Fallback
+  readonly binding: KeyBinding | undefined
   /** Whether the account can pay for the input at a model's rates now. */
   readonly affords: (offer: Offer) => Promise<boolean>
 }
@@ -123,11 +125,13 @@ class Others {
   async next(): Promise<Candidate | TooSmall | undefined> {
     const { catalogue, pools, search } = this.#ports
     const { offer: asked, request } = this.#understood
+    const { binding } = this.#terms
     this.#known ??= new Set([asked.model.id])
     for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
       const offer = catalogue.find(id, this.#nowMs)
       if (offer === undefined || this.#known.has(offer.model.id)) continue
       if (!mayAnswer(this.#terms.fallback, asked, offer)) continue
+      if (binding !== undefined && !mayUse(binding, id, offer)) continue
       this.#known.add(offer.model.id)
       if (lacking(offer.model, request, search !== undefined)) continue
       if (pools.of(offer.model).members.length === 0) continue

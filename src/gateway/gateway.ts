@@ -11,15 +11,18 @@ import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
+import type { CallKeyStatements } from "../store/call-keys.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
 import { Calibration } from "./calibration.ts"
 import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
+import type { Neighbours } from "./handed-answers.ts"
 import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
 import { UnreadBytes } from "./outbox.ts"
 import { Pools } from "./pools.ts"
 import { type CallLimits, CallsUnderWay, type GatewayPorts } from "./ports.ts"
 import { BodyBytes } from "./read-body.ts"
+import { Repeats } from "./repeats.ts"
 import { withdrawKept } from "./settle.ts"
 import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
@@ -35,6 +38,7 @@ export interface GatewayParts extends Pick<
   | "withdrawals"
   | "tracing"
   | "finished"
+  | "refused"
   | "alerted"
   | "crashed"
 > {
@@ -45,6 +49,9 @@ export interface GatewayParts extends Pick<
   readonly share?: () => Promise<Share | undefined>
   readonly ledgerStore: LedgerStore
   readonly factorStore: EstimateFactorStore
+  readonly callKeys: CallKeyStatements
+  /** Other processes of this machine, which hand over what repeats ask for. */
+  readonly neighbours?: Neighbours | undefined
   readonly catalogue: LiveCatalogue
   readonly log: Log
   readonly limits: CallLimits & {
@@ -57,6 +64,8 @@ export interface GatewayParts extends Pick<
     readonly drainMs: number
     /** What clients may leave unread, all streams together. */
     readonly unreadBytes: number
+    /** What of answers may be kept for those that ask again. */
+    readonly keptAnswerBytes: number
   }
 }
 
@@ -83,6 +92,7 @@ export class Gateway {
     })
     this.#shares = shares
     const share = () => shares.current
+    const unread = new UnreadBytes(limits.unreadBytes)
     const pools = new Pools({ backends, clock, share, setting: (member) => catalogue.member(member) })
     this.ports = {
       actors: startActors({
@@ -107,7 +117,16 @@ export class Gateway {
       refusals: new RecentUse(clock),
       bodies: new BodyBytes(limits.bodyBytes),
       search,
-      unread: new UnreadBytes(limits.unreadBytes),
+      unread,
+      repeats: new Repeats({
+        clock,
+        store: parts.callKeys,
+        processId: parts.processId,
+        limits,
+        unread,
+        neighbours: parts.neighbours,
+        failed: (error) => log.warn("call's key not freed", { error: String(error) }),
+      }),
       endUserSecret: parts.endUserSecret,
       calibration: new Calibration(),
       factors: new EstimateFactors(clock, parts.factorStore),
@@ -119,11 +138,17 @@ export class Gateway {
       withdrawals: parts.withdrawals,
       tracing: parts.tracing,
       finished: parts.finished,
+      refused: parts.refused,
       alerted: parts.alerted,
       crashed: parts.crashed,
       draining: this.#draining.signal,
       underWay: new CallsUnderWay(),
     }
+  }
+
+  /** This process's part of what all processes on the database keep together. */
+  get share(): Share {
+    return this.#shares.current
   }
 
   get isDraining(): boolean {
@@ -172,6 +197,7 @@ export class Gateway {
 
   /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */
   stop(): Promise<void> {
+    this.ports.repeats.stop()
     return this.ports.actors.stop()
   }
 }

@@ -7,7 +7,7 @@ import type { Micro } from "../../actors/money/micro.ts"
 
 export interface LeaseStatements {
   /** What is leased: a word for the log. */
-  readonly what: "account" | "budget"
+  readonly what: "account" | "budget" | "breaker"
   /** Rejects when the outcome is not known, or when the lease is not this purse's any more. */
   readonly grow: (short: Micro, version: number) => Promise<Growth>
   /** `returned` is cumulative. Undefined when the lease was given back whole, with its process. */

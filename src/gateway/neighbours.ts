@@ -8,16 +8,20 @@ import type { Share } from "../../actors/share.ts"
 import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
-/** Of a key or an account; what is heard of processes changes the share, see `shares.ts`. */
+/** Of a key, a run or an account; what is heard of processes changes the share, see `shares.ts`. */
 export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" }>
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
+  if (notice.what === "refused" || notice.what === "unusual") return
   if (notice.what === "changed") {
     // An account's is for whoever looks at it; its keys say so themselves.
     if (notice.about === "key") actors.keys.changed(notice.id)
+    if (notice.about === "breaker") actors.breakers.changed(notice.id)
     return
   }
-  const lessees = notice.about === "account" ? actors.accounts : actors.keys
+  const lessees = { account: actors.accounts, key: actors.keys, run: actors.runs, breaker: actors.breakers }[
+    notice.about
+  ]
   if (notice.what === "freed") lessees.freed(notice.id)
   // Of two that are short one goes first; any order will do on which both agree.
   else if (notice.processId !== processId) lessees.recalled(notice.id, notice.amount, notice.processId < processId)
@@ -33,13 +37,17 @@ export function tellShare(actors: Actors, share: Share): void {
 export function hearAll(actors: Actors): void {
   actors.keys.allChanged()
   actors.keys.allFreed()
+  actors.runs.allFreed()
   actors.accounts.allFreed()
+  actors.breakers.allChanged()
 }
 
 /** From now on this process keeps only what its calls under way hold. */
 export function drainLeases(actors: Actors): void {
   actors.keys.drain()
+  actors.runs.drain()
   actors.accounts.drain()
+  actors.breakers.drain()
 }
 
 /** Asks every process, this one too, for so much of what it has leased of an account and does not need. */

@@ -4,14 +4,22 @@
  * the process keeps too much. Sizes in bytes, times in milliseconds.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
+import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
+import { Silence } from "./silence.ts"
 
 /**
  * The most that is handed over at once, and then lies in the connection's own buffers. Bun gathers up to 16 KiB of a
  * connection, the head too, and what is more in one piece costs as much as a whole call (docs/performance.md).
  */
-const PIECE_BYTES = 13_312
+export const PIECE_BYTES = 13_312
 /** What a piece that is kept takes beside its bytes. */
 const KEEPING_BYTES = 128
+
+/** What goes to the client: all of it, or a stream of what comes. */
+export interface Answer {
+  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
+  readonly headers: Readonly<Record<string, string>>
+}
 
 /** The client's connection, which an answer that streams keeps from counting as idle. */
 export interface StreamConnection {
@@ -36,11 +44,20 @@ export interface OutboxOptions {
   readonly onSilence: () => void
   /** Run when the client goes away. */
   readonly onLeave: () => void
+  /** Run when the client has taken all there is, and nothing more comes. */
+  readonly onTaken?: () => void
 }
 
 const encoder = new TextEncoder()
 
-export class Outbox {
+/** What a call writes its answer to. */
+export type ClientOutbox = Pick<
+  Outbox,
+  "hasBegun" | "hasLeft" | "watchSilence" | "write" | "beat" | "end" | "leave" | "whole" | "stream"
+>
+
+export class Outbox implements Placed {
+  place: number | undefined
   readonly #options: OutboxOptions
   #pieces: (string | Uint8Array)[] = []
   /** Of the pieces, those before this one have been taken. */
@@ -51,9 +68,8 @@ export class Outbox {
   #ended = false
   /** The client has the head, and can take what there is. */
   #isTaking = false
-  #lastWriteAt = 0
   #lastTakenAt = 0
-  #silence: Timer | undefined
+  readonly #silence: Silence
   #stall: Timer | undefined
   /** Set while the client asks for more than there is. */
   #asking: ReadableStreamDefaultController<Uint8Array> | undefined
@@ -61,6 +77,7 @@ export class Outbox {
 
   constructor(options: OutboxOptions) {
     this.#options = options
+    this.#silence = new Silence(options)
   }
 
   /** There is, or was, something to send. */
@@ -76,15 +93,13 @@ export class Outbox {
 
   /** From now on silence counts. */
   watchSilence(): void {
-    this.#lastWriteAt = this.#options.clock.monotonic()
-    this.#watch(this.#options.heartbeatMs)
+    this.#silence.watch()
   }
 
   /** Nothing is kept for a client that has left. */
   write(text: string): void {
     if (text === "" || this.#hasLeft || this.#ended) return
-    const { clock, unread } = this.#options
-    this.#lastWriteAt = clock.monotonic()
+    this.#silence.broken()
     this.#hasBegun = true
     const size = Buffer.byteLength(text)
     const asking = this.#asking
@@ -92,23 +107,39 @@ export class Outbox {
     if (asking !== undefined && size <= PIECE_BYTES) return asking.enqueue(encoder.encode(text))
     const pieces = size <= PIECE_BYTES ? [text] : cut(encoder.encode(text))
     this.#pieces.push(...pieces)
-    const kept = size + pieces.length * KEEPING_BYTES
-    this.#unread += kept
-    unread.add(this, kept)
-    if (this.#isTaking) this.#watchReader()
+    this.#keep(size + pieces.length * KEEPING_BYTES)
     if (asking !== undefined) this.#pull(asking)
+  }
+
+  /** What was written elsewhere, in pieces no larger than are handed over at once. They are not changed any more. */
+  catchUp(pieces: readonly Uint8Array[]): void {
+    if (pieces.length === 0 || this.#hasLeft || this.#ended) return
+    this.#hasBegun = true
+    this.#pieces.push(...pieces)
+    let kept = 0
+    for (const { length } of pieces) kept += length + KEEPING_BYTES
+    const asking = this.#asking
+    this.#asking = undefined
+    this.#keep(kept)
+    if (asking !== undefined) this.#pull(asking)
+  }
+
+  #keep(bytes: number): void {
+    this.#unread += bytes
+    this.#options.unread.add(this, bytes)
+    if (this.#isTaking) this.#watchReader()
   }
 
   /** A sign of life. A client that does not read needs none, and must not be sent an unbounded number of them. */
   beat(text: string): void {
-    if (this.#unread > 0) this.#lastWriteAt = this.#options.clock.monotonic()
+    if (this.#unread > 0) this.#silence.broken()
     else this.write(text)
   }
 
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#silence?.cancel()
+    this.#silence.end()
     if (this.#asking !== undefined) this.#close(this.#asking)
   }
 
@@ -116,7 +147,7 @@ export class Outbox {
   leave(): void {
     if (this.#hasLeft) return
     this.#hasLeft = true
-    this.#silence?.cancel()
+    this.#silence.end()
     this.#stall?.cancel()
     this.#pieces = []
     this.#taken = 0
@@ -165,6 +196,7 @@ export class Outbox {
     this.#asking = undefined
     this.#connection?.ends()
     controller.close()
+    this.#options.onTaken?.()
   }
 
   #take(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -211,17 +243,6 @@ export class Outbox {
     if (leftMs <= 1) return this.leave()
     this.#stall = clock.after(leftMs, () => this.#lookAtReader())
   }
-
-  /** One timer for a stream's life: it looks whether there has been silence, and sleeps for what is left of it. */
-  #watch(delayMs: number): void {
-    const { clock, heartbeatMs, onSilence } = this.#options
-    this.#silence = clock.wait(delayMs, () => {
-      const silentMs = clock.monotonic() - this.#lastWriteAt
-      if (silentMs + 1 >= heartbeatMs) onSilence()
-      const again = heartbeatMs - (clock.monotonic() - this.#lastWriteAt)
-      if (!this.#ended && !this.#hasLeft) this.#watch(Math.max(1, again))
-    })
-  }
 }
 
 function cut(bytes: Uint8Array): Uint8Array[] {
@@ -239,7 +260,7 @@ const tookNothing = () => new Error("the client took nothing for too long")
  */
 export class UnreadBytes {
   readonly #limit: number
-  readonly #streams = new Set<Outbox>()
+  readonly #streams = new DenseSet<Outbox>()
   #total = 0
 
   constructor(limit: number) {
@@ -256,7 +277,7 @@ export class UnreadBytes {
     this.#total += bytes
     while (this.#total > this.#limit) {
       let largest = stream
-      for (const other of this.#streams) if (other.unread > largest.unread) largest = other
+      for (const other of this.#streams.all()) if (other.unread > largest.unread) largest = other
       largest.leave()
     }
   }

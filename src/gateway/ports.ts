@@ -1,5 +1,6 @@
 /** What a call needs of the rest of the gateway, and what it tells it. */
 import type { Clock } from "../../actors/kernel/clock.ts"
+import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Random } from "../../actors/kernel/random.ts"
@@ -9,6 +10,7 @@ import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import type { Search } from "../search/searx.ts"
 import type { Fetch } from "../upstream/client.ts"
+import type { RefusedCall } from "../store/refused-calls.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Tracing } from "../traces/tracing.ts"
 import type { Backends } from "../upstream/providers.ts"
@@ -19,6 +21,7 @@ import type { EstimateFactors } from "./estimate-factors.ts"
 import type { Pools } from "./pools.ts"
 import type { UnreadBytes } from "./outbox.ts"
 import type { BodyBytes } from "./read-body.ts"
+import type { Repeats } from "./repeats.ts"
 
 /** Milliseconds and bytes; the variables of decisions §9. */
 export interface CallLimits {
@@ -62,6 +65,8 @@ export interface GatewayPorts {
   readonly fetch: Fetch
   /** The local disk, for what the database could not be told in time. */
   readonly withdrawals: Withdrawals
+  /** Calls that may be asked for again. */
+  readonly repeats: Repeats
   /** What clients have not taken yet. */
   readonly unread: UnreadBytes
   /** What is known of how far estimates are off. */
@@ -74,6 +79,8 @@ export interface GatewayPorts {
   /** Undefined without a collector of traces. */
   readonly tracing: Tracing | undefined
   readonly finished: (call: FinishedCall) => void
+  /** Before it was forwarded: it has no usage record. */
+  readonly refused: (call: RefusedCall) => void
   /** A backend refused our credentials or our configuration, which no retry mends. */
   readonly alerted: (alert: BackendAlert) => void
   /** A bug ended a call. */
@@ -107,7 +114,7 @@ export interface FinishedCall {
   readonly alert: boolean
 }
 
-interface CallUnderWay {
+interface CallUnderWay extends Placed {
   readonly requestId: string
   /** Ends it soon. */
   stop(): void
@@ -115,7 +122,7 @@ interface CallUnderWay {
 
 /** Calls that are still to be settled, for a drain to wait for. */
 export class CallsUnderWay {
-  readonly #calls = new Map<string, CallUnderWay>()
+  readonly #calls = new DenseSet<CallUnderWay>()
   #drained: (() => void)[] = []
 
   get size(): number {
@@ -123,20 +130,20 @@ export class CallsUnderWay {
   }
 
   requestIds(): string[] {
-    return [...this.#calls.keys()]
+    return this.#calls.all().map(({ requestId }) => requestId)
   }
 
   add(call: CallUnderWay): void {
-    this.#calls.set(call.requestId, call)
+    this.#calls.add(call)
   }
 
-  remove({ requestId }: Pick<CallUnderWay, "requestId">): void {
-    this.#calls.delete(requestId)
+  remove(call: CallUnderWay): void {
+    this.#calls.delete(call)
     if (this.#calls.size === 0) for (const resolve of this.#drained.splice(0)) resolve()
   }
 
   stop(): void {
-    for (const call of this.#calls.values()) call.stop()
+    for (const call of this.#calls.all()) call.stop()
   }
 
   /** Resolves when there is none. */

@@ -11,6 +11,7 @@ import type { Candidate, Chain, Marker } from "./candidates.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { retried } from "./retried.ts"
 import { type LoopedCall, toolLoop } from "./tool-loop.ts"
+import type { Tries } from "./tries.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { Weighed } from "./weigh.ts"
@@ -72,21 +73,35 @@ function ask(call: RoutedCall, { offer, tries }: Candidate): Promise<End> {
       ? attempt(call, turn)
       : toolLoop(call, { first: turn, webSearch, search })
   }
-  const failures = new Failures()
-  const failed = (end: Failed) => {
-    const { alert, status } = end.fault
+  const failed = ({ fault: { alert, status } }: Failed) => {
     // At once: a retry, another member or another model of the chain may hide it from everyone else.
     if (alert) call.alert(call.admission, status)
-    if (!tries.isAlone) failures.add(end)
   }
-  const moves = async ({ fault }: Failed): Promise<boolean> => {
-    const { admission } = call
-    const seat = await tries.elsewhere(admission.seat, fault)
-    if (seat !== undefined) admission.moveTo(seat)
-    return seat !== undefined
-  }
-  const again = () => tries.mayRepeat()
-  return retried(once, call, tries.isAlone ? { failed } : { failed, moves, again }).then((end) => failures.told(end))
+  return tries.isAlone ? retried(once, call, { failed }) : askPool(call, tries, once, failed)
+}
+
+/** One member after the other, and of their failures the one that says most. */
+async function askPool(
+  call: RoutedCall,
+  tries: Tries,
+  once: () => Promise<End>,
+  failed: (end: Failed) => void,
+): Promise<End> {
+  const failures = new Failures()
+  const end = await retried(once, call, {
+    failed(end) {
+      failed(end)
+      failures.add(end)
+    },
+    async moves({ fault }) {
+      const { admission } = call
+      const seat = await tries.elsewhere(admission.seat, fault)
+      if (seat !== undefined) admission.moveTo(seat)
+      return seat !== undefined
+    },
+    again: () => tries.mayRepeat(),
+  })
+  return failures.told(end)
 }
 
 /** What is forwarded, and so charged at the most: another member's format may take no limit as small as the client's. */

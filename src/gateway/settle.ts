@@ -5,9 +5,8 @@
  */
 import type { Charged } from "../../actors/account.ts"
 import { type Soon, soon } from "../../actors/kernel/actor.ts"
-import type { CallUsage } from "../../actors/key.ts"
-import type { Opening, Settled, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
-import { type Micro, minus, microToJson, plus, smaller, zero } from "../../actors/money/micro.ts"
+import type { Opening, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
+import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import { Failure } from "../failure/failure.ts"
@@ -16,9 +15,10 @@ import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Actors } from "./actors.ts"
 import type { Admission } from "./admit.ts"
 import type { End } from "./attempt.ts"
-import type { CallCosts, CostPart } from "./call-costs.ts"
+import { type ChargedPurse, paidOf, releaseBreakers, settleBreakers, unsettleBreakers } from "./breakers.ts"
+import type { CallCosts } from "./call-costs.ts"
+import { type PayingKeys, settleKeys, tellKeysSettled, unsettleKeys } from "./key-purses.ts"
 import type { Marker } from "./candidates.ts"
-import type { FinishedCall } from "./ports.ts"
 
 /** A call as its customer pays for it. */
 export interface BilledCall {
@@ -35,13 +35,18 @@ export interface BilledCall {
   readonly costs: Pick<CallCosts, "final" | "parts">
 }
 
+/** What the account has paid, and what breakers were charged of it. */
+interface ChargedCall extends Charged {
+  readonly breakers: readonly ChargedPurse[]
+}
+
 /** What a call came to. */
 export interface Bill {
   readonly record: UsageRecord
   /** What backends counted of an answer. */
   readonly tokens: Tokens | undefined
   /** What the account's actor has charged, to be taken back if it is not booked. */
-  readonly charged: Charged | undefined
+  readonly charged: ChargedCall | undefined
 }
 
 /**
@@ -60,7 +65,7 @@ function billed(
   call: BilledCall,
   end: End,
   { status, errorCode }: Outcome,
-  charged: Charged | "unknown" | undefined,
+  charged: ChargedCall | "unknown" | undefined,
 ): Bill {
   const { admission } = call
   const tokens = end.kind === "answered" ? end.tokens : undefined
@@ -107,133 +112,77 @@ function statusOf({ opening, firstTokenMs }: BilledCall, end: End, drainedOut: b
 }
 
 /** Unknown when the account's actor could not say what it charged. */
-function chargeActors(actors: Actors, call: BilledCall, tokens: Tokens): Soon<Charged | "unknown"> {
-  const { keyHash, opening, admission } = call
-  const { requestId, starts } = opening
+function chargeActors(actors: Actors, call: BilledCall, tokens: Tokens): Soon<ChargedCall | "unknown"> {
+  const { opening, admission } = call
   const actual = price(tokens, admission.offer.price.rates)
-  const usage = { requestId, tokens: totalTokens(tokens), actual, starts }
-  return soon(actors.keys.settle(keyHash, usage), (budgeted) => chargeAccount(actors, call, usage, budgeted))
+  const usage = { requestId: opening.requestId, tokens: totalTokens(tokens), actual }
+  return soon(settleKeys(actors, keysOf(call), usage, admission.hold), (payable) =>
+    chargeRun(actors, call, actual, payable),
+  )
 }
 
-function chargeAccount(
-  actors: Actors,
-  { keyHash, opening, admission }: BilledCall,
-  usage: CallUsage,
-  budgeted: Micro | Failure,
-): Soon<Charged | "unknown"> {
-  const { requestId, accountId, starts } = opening
-  const { actual } = usage
-  // A key that did not say in time is told, and pays what it held.
-  const payable = budgeted instanceof Failure ? smaller(actual, admission.hold) : budgeted
-  if (budgeted instanceof Failure) actors.keys.tellSettled(keyHash, { ...usage, actual: payable })
-  return soon(actors.accounts.settle(accountId, requestId, payable), (charged) => {
-    if (charged instanceof Failure) actors.accounts.release(accountId, requestId)
-    const paid = charged instanceof Failure ? zero : charged.charge
-    if (paid < payable) actors.keys.unsettle(keyHash, minus(payable, paid), starts)
-    return charged instanceof Failure ? "unknown" : { ...charged, absorbed: minus(actual, paid) }
+const keysOf = ({ keyHash, opening: { starts, parent } }: Pick<BilledCall, "keyHash" | "opening">): PayingKeys => ({
+  keyHash,
+  starts,
+  parent,
+})
+
+/** As the key, so its run: no more than what it can pay. */
+function chargeRun(actors: Actors, call: BilledCall, actual: Micro, ofKey: Micro): Soon<ChargedCall | "unknown"> {
+  const { opening, admission } = call
+  const { requestId, runId } = opening
+  if (runId === undefined) return chargeAccount(actors, call, actual, ofKey)
+  return soon(actors.runs.settle(runId, requestId, ofKey), (paid) => {
+    const payable = paid instanceof Failure ? smaller(ofKey, admission.hold) : paid
+    if (paid instanceof Failure) actors.runs.tellSettled(runId, requestId, payable)
+    if (payable < ofKey) unsettleKeys(actors, keysOf(call), minus(ofKey, payable))
+    return chargeAccount(actors, call, actual, payable)
   })
 }
 
-function releaseActors(actors: Actors, { keyHash, opening, admission }: BilledCall, status: UsageStatus): void {
-  const { requestId, accountId, starts } = opening
+function chargeAccount(actors: Actors, call: BilledCall, actual: Micro, ofRun: Micro): Soon<ChargedCall | "unknown"> {
+  const { requestId, accountId, runId, breakers = [] } = call.opening
+  const takeBackOver = (paid: Micro) => {
+    if (paid >= ofRun) return
+    unsettleKeys(actors, keysOf(call), minus(ofRun, paid))
+    if (runId !== undefined) actors.runs.unsettle(runId, minus(ofRun, paid))
+  }
+  const unknown = () => {
+    actors.accounts.release(accountId, requestId)
+    takeBackOver(zero)
+    return "unknown" as const
+  }
+  return soon(settleBreakers(actors, breakers, requestId, ofRun), (under) => {
+    if (under === "unknown") return unknown()
+    return soon(actors.accounts.settle(accountId, requestId, under.payable), (charged) => {
+      const paid = charged instanceof Failure ? zero : charged.charge
+      unsettleBreakers(actors, under.charged, paid)
+      if (charged instanceof Failure) return unknown()
+      takeBackOver(paid)
+      return { ...charged, absorbed: minus(actual, paid), breakers: paidOf(under.charged, paid) }
+    })
+  })
+}
+
+function releaseActors(actors: Actors, call: BilledCall, status: UsageStatus): void {
+  const { opening, admission } = call
+  const { requestId, accountId, runId, breakers = [] } = opening
   actors.accounts.release(accountId, requestId)
+  releaseBreakers(actors, breakers, requestId)
+  if (runId !== undefined) actors.runs.release(runId, requestId)
   const tokens = status === "usage_missing" ? admission.reservedTokens : 0
-  actors.keys.tellSettled(keyHash, { requestId, tokens, actual: zero, starts })
+  tellKeysSettled(actors, keysOf(call), { requestId, tokens, actual: zero })
 }
 
 /** The actors take back what is not booked. */
-export function takeBack(actors: Actors, { keyHash, opening }: BilledCall, { charged }: Bill): void {
+export function takeBack(actors: Actors, call: BilledCall, { charged }: Bill): void {
   if (charged === undefined) return
+  const { opening } = call
   actors.accounts.unsettle(opening.accountId, charged)
-  actors.keys.unsettle(keyHash, charged.charge, opening.starts)
+  unsettleBreakers(actors, charged.breakers)
+  unsettleKeys(actors, keysOf(call), charged.charge)
+  if (opening.runId !== undefined) actors.runs.unsettle(opening.runId, charged.charge)
 }
-
-/** The record as the ledger has booked it. A fenced process delivers the answer, and the house bears what it cost. */
-export function booked(record: UsageRecord, settled: Settled): UsageRecord {
-  if (settled === "durable") return record
-  const absorbed = plus(record.absorbed, record.charge)
-  return { ...record, charge: zero, absorbed, status: "billing_error", flagged: true }
-}
-
-/** The record as it is when it was withdrawn. */
-export const withdrawn = (record: UsageRecord): UsageRecord => ({
-  ...record,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  status: "billing_error",
-  flagged: true,
-})
-
-/** The record of a call that is withdrawn before it had an end. */
-export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefined): UsageRecord => ({
-  part: 0,
-  model: call.admission.offer.model.id,
-  priceId: call.admission.offer.price.id,
-  status: "billing_error",
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
-  attempts: call.attempts,
-  errorCode,
-  flagged: true,
-  firstTokenMs: call.firstTokenMs,
-  durationMs: call.durationMs,
-  member: call.admission.seat.member.id,
-  cost: call.costs.final,
-})
-
-export const settlement = ({ opening, markers, costs }: BilledCall, record: UsageRecord): Settlement => ({
-  opening,
-  records: [
-    record,
-    ...markers.map(markerRecord),
-    ...costs.parts.map((part, index) => costRecord(part, markers.length + index + 1)),
-  ],
-  voided: false,
-})
-
-/** Of the house's own books: it has no charge and no tokens, so that it is no part of what its customer is told. */
-const costRecord = ({ kind, offer, member, cost }: CostPart, part: number): UsageRecord => ({
-  part,
-  model: offer.model.id,
-  priceId: offer.price.id,
-  status: kind === "searches" ? "ok" : "upstream_error",
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
-  attempts: 1,
-  errorCode: undefined,
-  flagged: false,
-  firstTokenMs: undefined,
-  durationMs: 0,
-  member,
-  cost,
-})
-
-const markerRecord = (marker: Marker, index: number): UsageRecord => ({
-  part: index + 1,
-  model: marker.offer.model.id,
-  priceId: marker.offer.price.id,
-  status: marker.status,
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
-  attempts: marker.attempts,
-  errorCode: undefined,
-  flagged: false,
-  firstTokenMs: undefined,
-  durationMs: marker.durationMs,
-  member: marker.member,
-  // It was refused, and what is refused is not billed; the tries before it are parts of their own.
-  cost: zero,
-})
 
 /**
  * Takes back a call whose client is about to be told that nothing is charged, while the database may have booked it or may
@@ -261,25 +210,3 @@ export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawa
   for (const { opening } of kept) withdrawals.forget(opening.requestId)
   return kept.length
 }
-
-/** One line for each call; never a prompt, an answer or a key (decisions §11). */
-export const callFields = ({ requestId, accountId, keyId, endpoint, record, tokens, alert }: FinishedCall) => ({
-  request_id: requestId,
-  account_id: accountId,
-  key_id: keyId,
-  model: record.model,
-  member: record.member,
-  endpoint,
-  status: record.status,
-  error_code: record.errorCode,
-  input_tokens: tokens?.input,
-  output_tokens: tokens?.output,
-  cache_read_tokens: tokens?.cacheRead,
-  cache_write_tokens: tokens?.cacheWrite,
-  charge_micro: microToJson(record.charge),
-  turns: record.turns,
-  attempts: record.attempts,
-  first_token_ms: record.firstTokenMs,
-  duration_ms: record.durationMs,
-  alert: alert || undefined,
-})

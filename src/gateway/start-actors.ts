@@ -6,10 +6,12 @@ import { Account, type AccountCommand } from "../../actors/account.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { supervisor } from "../../actors/kernel/supervision.ts"
+import type { Budget } from "../../actors/budget.ts"
 import { Key, type KeyCommand } from "../../actors/key.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
-import { zero } from "../../actors/money/micro.ts"
+import type { LeaseDriver, LeaseNews } from "../../actors/lease.ts"
+import { type Micro, zero } from "../../actors/money/micro.ts"
+import { Run, type RunAsked, type RunCommand } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
@@ -18,8 +20,10 @@ import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/actor-store.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
-import { AccountActors, type Actors, GateActor, KeyActors, LedgerActor, ModelActors } from "./actors.ts"
-import { leaseDriver } from "./lease-driver.ts"
+import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
+import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
+import { leaseDriver, type LeaseStatements } from "./lease-driver.ts"
+import { startBreaker } from "./start-breakers.ts"
 
 export interface ActorsParts {
   readonly runtime: Runtime
@@ -93,6 +97,7 @@ export function startActors(parts: ActorsParts): Actors {
   }
   const slotsDeadlineMs = parts.capacityWaitMs + ASK_DEADLINE_MS
   const keys = new Registry<KeyCommand>(runtime, { ...common, kind: "key", start: startKey({ ...parts, written }) })
+  const runs = new Registry<RunCommand>(runtime, { ...common, kind: "run", start: startRun({ ...parts, written }) })
   const startAgain = (accountId: string) => clock.after(START_AGAIN_MS, () => void accountActors.view(accountId))
   const accounts = new Registry<AccountCommand>(runtime, {
     ...common,
@@ -100,6 +105,26 @@ export function startActors(parts: ActorsParts): Actors {
     start: startAccount({ ...parts, written }, startAgain),
   })
   const accountActors = new AccountActors(accounts)
+  const purses = parts.store.breakers
+  const breakers = new Registry<AccountCommand>(runtime, {
+    ...common,
+    kind: "breaker",
+    start: startBreaker({ clock, purses, written, failed: leaseNotMoved(log) }),
+  })
+  const keyActors = new KeyActors(keys, clock)
+  const trip = async (purse: string, least: Micro) => {
+    try {
+      const paused = await purses.trip(purse, least)
+      if (paused === undefined) return "crowded"
+      log.warn("breaker tripped", { purse })
+      // One that has not heard in time refuses by the purse.
+      await keyActors.inForce(paused)
+      return "paused"
+    } catch (error) {
+      log.warn("breaker not tripped", { purse, error: String(error) })
+      return "unavailable"
+    }
+  }
   const models = new Registry<SlotsCommand>(runtime, {
     ...common,
     kind: "model",
@@ -109,11 +134,13 @@ export function startActors(parts: ActorsParts): Actors {
       return new Slots(clock, tell, offer === undefined ? 1 : parts.capOf(offer.model), parts.share())
     },
   })
-  const registries = [keys, accounts, models]
+  const registries = [keys, runs, accounts, breakers, models]
   const singles = [gateActor, ledgerActor]
   return {
-    keys: new KeyActors(keys),
+    keys: keyActors,
+    runs: new RunActors(runs, (accountId) => parts.store.mayOpenRun(accountId, clock.now())),
     accounts: accountActors,
+    breakers: new BreakerActors(breakers, { trip, look: (purse) => purses.look(purse) }),
     models: new ModelActors(models),
     gate: new GateActor(gateActor, slotsDeadlineMs),
     ledger,
@@ -145,31 +172,64 @@ function startKey({ runtime: { clock }, store, log, share, written }: Started): 
       )
     }
     const loaded = await read(written)
-    const ofAccount = async () => loaded && (await written(loaded.record.accountId))
-    return new Key(
-      {
-        clock,
-        self,
-        load,
-        driverOf: (budget) =>
-          leaseDriver({
-            what: "budget",
-            async grow(short, version) {
-              if (!budget.opened) await ofAccount()
-              const grown = await store.growBudget(budget, short, version)
-              if (grown === undefined) throw new Error("this process was closed by another")
-              return grown
-            },
-            giveBack: (returned) => store.returnBudget(budget, returned),
-            written: ofAccount,
-            tell: (news) => self({ type: "budget", budget, news }),
-            failed: leaseNotMoved(log),
-          }),
-      },
-      loaded,
-      share(),
-    )
+    const driverOf = (budget: Budget) =>
+      budgetDriver(
+        { store, log, budget },
+        {
+          written: async () => loaded && (await written(loaded.record.accountId)),
+          tell: (news) => self({ type: "budget", budget, news }),
+        },
+      )
+    return new Key({ clock, self, load, driverOf }, loaded, share())
   }
+}
+
+/** Of a run that is not known nothing is leased, so its first record says whose it is. */
+function startRun({ runtime: { clock }, store, log, written }: Started): Start<RunCommand> {
+  return async (runId, self) => {
+    let known = await store.findRun(runId)
+    const find = (asked: RunAsked) => {
+      store.findOrOpenRun(asked, clock.now()).then(
+        (found) => {
+          if (typeof found === "object") known = found
+          return self({ type: "found", found })
+        },
+        (error: unknown) => {
+          log.warn("run not found out", { error: String(error) })
+          self({ type: "not-found-out" })
+        },
+      )
+    }
+    const driverOf = (budget: Budget) =>
+      budgetDriver(
+        { store, log, budget },
+        {
+          written: async () => known && (await written(known.accountId)),
+          tell: (news) => self({ type: "lease", news }),
+        },
+      )
+    return new Run({ clock, self, find, driverOf }, known)
+  }
+}
+
+/** `written` resolves when all is durable that was sent to the ledger of the budget's account. */
+function budgetDriver(
+  { store, log, budget }: Pick<Started, "store" | "log"> & { readonly budget: Budget },
+  { written, tell }: Pick<LeaseStatements, "written" | "tell">,
+): LeaseDriver {
+  return leaseDriver({
+    what: "budget",
+    async grow(short, version) {
+      if (!budget.opened) await written()
+      const grown = await store.growBudget(budget, short, version)
+      if (grown === undefined) throw new Error("this process was closed by another")
+      return grown
+    },
+    giveBack: (returned) => store.returnBudget(budget, returned),
+    written,
+    tell,
+    failed: leaseNotMoved(log),
+  })
 }
 
 /**

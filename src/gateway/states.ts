@@ -115,12 +115,16 @@ interface Watcher {
   heard(event: CallEvent, state: State): void
 }
 
+/** A call that crashes in what it does about its crashes is left as it is: it must not keep everybody else waiting. */
+const MOST_CRASHES = 5
+
 /** Takes one event after the other: what an event brings about in its turn waits for the end of it. */
 export class Turns {
   readonly #turn: (event: CallEvent, before: State) => void
   readonly #watcher: Watcher | undefined
   readonly #events: CallEvent[] = []
   #isTaking = false
+  #crashes = 0
   #state: State = "waiting"
 
   constructor(turn: (event: CallEvent, before: State) => void, watcher?: Watcher) {
@@ -143,7 +147,7 @@ export class Turns {
         this.#turn(now, before)
         this.#watcher?.heard(now, this.#state)
       } catch (error) {
-        this.#events.unshift({ type: "crashed", error })
+        if (++this.#crashes <= MOST_CRASHES) this.#events.unshift({ type: "crashed", error })
       }
     }
     this.#isTaking = false

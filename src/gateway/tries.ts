@@ -30,6 +30,8 @@ export class Tries implements Moment {
   #passed: Set<number> | undefined
   #tokens = 0
   #nowMs = 0
+  /** Where the call belonged when it came. */
+  #likely: number | undefined
 
   constructor(parts: TriesParts) {
     this.#parts = parts
@@ -46,6 +48,7 @@ export class Tries implements Moment {
     const { pool, conversation } = this.#parts
     this.#nowMs = this.#parts.pools.clock.monotonic()
     const choice = pool.choose(conversation, this)
+    this.#likely = typeof choice === "number" ? choice : undefined
     const found = pool.members[typeof choice === "number" ? choice : this.#firstThatMayBeAsked()]
     return found && soon(this.#exchange(found.member.upstream), (met) => this.#orAnother(met))
   }
@@ -78,6 +81,14 @@ export class Tries implements Moment {
     if (found !== undefined || waitMs <= 0) return found
     const { pools } = this.#parts
     return pools.wait(() => (hasLeft() ? undefined : this.#seat(false)), waitMs)
+  }
+
+  /** Whether a call of so many tokens would find a seat now. */
+  hasRoomFor(tokens: number): boolean {
+    const { pools, pool, conversation } = this.#parts
+    this.#tokens = tokens
+    this.#nowMs = pools.clock.monotonic()
+    return typeof pool.choose(conversation, this) === "number"
   }
 
   /** A seat at another member than has failed; undefined where none is left that is well and has room. */
@@ -125,7 +136,7 @@ export class Tries implements Moment {
     const { pools, pool, conversation } = this.#parts
     for (;;) {
       this.#nowMs = pools.clock.monotonic()
-      const choice = pool.choose(conversation, this)
+      const choice = (again ? undefined : this.#stillLikely) ?? pool.choose(conversation, this)
       if (typeof choice !== "number" || (again && !this.isWell(choice))) return undefined
       const place = this.#at(choice)
       const exchange = this.#exchange(place.member.upstream)
@@ -134,6 +145,13 @@ export class Tries implements Moment {
       if (again && !isFree && !pools.budget.take(this.#nowMs)) return undefined
       return new Seat(pools, place, { exchange, tokens: this.#tokens, isAlone: this.isAlone })
     }
+  }
+
+  /** To choose costs more than to look whether what was chosen may still be asked. */
+  get #stillLikely(): number | undefined {
+    const likely = this.#likely
+    if (likely === undefined || !this.mayAsk(likely) || !this.isWell(likely) || !this.hasRoom(likely)) return undefined
+    return likely
   }
 
   /** Members of whose format it is known that it cannot say what is asked are passed over. */

@@ -5,17 +5,18 @@
  */
 import { handOn, type Soon, soon } from "../../actors/kernel/actor.ts"
 import type { Timer } from "../../actors/kernel/clock.ts"
+import type { RunAsked } from "../../actors/run.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Admission, admit, type AdmittedCall, noRoom, refuse } from "./admit.ts"
-import { type Answer, Answering, type AnsweringParts } from "./answering.ts"
+import { Answering, type AnsweringParts } from "./answering.ts"
 import type { End } from "./attempt.ts"
 import type { Caller } from "./authenticate.ts"
 import { type BookedCall, Booking } from "./booking.ts"
 import { CallCosts } from "./call-costs.ts"
 import type { CallTrace } from "./call-trace.ts"
 import type { Candidate, Chain, Marker } from "./candidates.ts"
-import type { Outbox } from "./outbox.ts"
+import type { Answer, ClientOutbox } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
 import { route, type RoutedCall } from "./route.ts"
@@ -27,26 +28,31 @@ export interface CallParts extends AnsweringParts {
   readonly ports: GatewayPorts
   readonly requestId: string
   readonly caller: Caller
+  readonly run: RunAsked | undefined
   readonly asked: Weighed
   readonly chain: Chain
+  /** When it was judged: at the prices of then. */
+  readonly openedAt: number
   readonly clientHeaders: Headers
   readonly trace: CallTrace | undefined
-  /** Run when the call is over. */
-  readonly release: () => void
+  /** Run when the call is over, with its record if it has one. */
+  readonly release: (record: Booking["record"]) => void
 }
 
 export class Call implements RoutedCall, BookedCall, AdmittedCall {
   readonly ports: GatewayPorts
   readonly requestId: string
   readonly caller: Caller
+  readonly run: RunAsked | undefined
   readonly asked: Weighed
   readonly clientHeaders: Headers
   readonly trace: CallTrace | undefined
-  readonly outbox: Outbox
+  readonly outbox: ClientOutbox
   readonly markers: Marker[] = []
   readonly costs: CallCosts
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
+  place: number | undefined
   attempts = 1
   firstTokenMs: number | undefined
   isAlerted = false
@@ -69,11 +75,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.ports = parts.ports
     this.requestId = parts.requestId
     this.caller = parts.caller
+    this.run = parts.run
     this.asked = parts.asked
     this.clientHeaders = parts.clientHeaders
     this.trace = parts.trace
     this.#turns = new Turns((event, before) => this.#onEvent(event, before), parts.trace)
-    this.costs = new CallCosts(this.ports.catalogue, this.ports.clock.now())
+    this.costs = new CallCosts(this.ports.catalogue, parts.openedAt)
     this.#startedAt = this.ports.clock.monotonic()
     this.#answering = new Answering(parts, this)
     this.outbox = this.#answering.outbox
@@ -85,6 +92,10 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   }
   get admission(): Admission {
     return there(this.#booking).admission
+  }
+  /** Whether it was ever admitted, and so has a record. */
+  get isBooked(): boolean {
+    return this.#booking !== undefined
   }
   get timeouts(): Timeouts {
     return there(this.#timeouts)
@@ -187,7 +198,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
       case "withdrawn":
         return before === "withdrawing" ? this.#onWithdrawn() : undefined
       case "crashed":
-        return this.#onCrashed(event.error)
+        return this.#onCrashed(event.error, before)
       default:
         return unreachable(event)
     }
@@ -236,8 +247,13 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   /** A client that goes away leaves its backend to be read on for a while, and no longer. */
   #onClientLeft(before: State): void {
     this.whenLeft?.()
-    if (this.state === "draining" && before !== "draining")
-      this.#drain = this.ports.clock.after(this.ports.limits.drainLeftMs, () => this.stop())
+    if (this.state === "draining" && before !== "draining") this.#stopWhenLeft()
+  }
+
+  /** Somebody who asks again may have come since. */
+  #stopWhenLeft(): void {
+    const look = () => (this.hasLeft ? this.stop() : this.#stopWhenLeft())
+    this.#drain = this.ports.clock.after(this.ports.limits.drainLeftMs, look)
   }
 
   #onEnded(end: End, before: State): void {
@@ -265,11 +281,11 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   }
 
   /** A bug of ours. The client is told, and nothing is charged. */
-  #onCrashed(error: unknown): void {
+  #onCrashed(error: unknown, before: State): void {
     this.ports.crashed(this.requestId, error)
     const failure = new Failure("internal.panic")
     if (this.state === "withdrawing") this.#withdraw(failure)
-    else if (!this.#answering.isHeadSaid) this.#finish(failure)
+    else if (!this.#answering.isHeadSaid && before !== "done") this.#finish(failure)
     else this.#answering.sayFailure(failure)
   }
 
@@ -289,12 +305,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.#timeouts?.end()
     this.#drain?.cancel()
     this.ports.underWay.remove(this)
-    this.#parts.release()
+    this.#parts.release(this.#booking?.record)
     if (last instanceof Failure && this.#answering.owesHead) this.#sayHead()
     if (last instanceof Failure && !this.#answering.isHeadSaid) return this.#answering.sayFailure(last)
     const { offer } = this.admission
     if (typeof last === "string") this.#answering.sayLast(last, offer, there(this.#booking).charge)
-    else this.#answering.sayInBand(last, this.requestId, offer, this.relay)
+    else this.#answering.sayInBand(last, offer, this.relay)
     this.#sayHead()
   }
 }

@@ -2,6 +2,7 @@
  * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
  */
 import type { Soon } from "../../actors/kernel/actor.ts"
+import type { KeyBinding } from "../../actors/key-record.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
@@ -15,6 +16,7 @@ import { isTaken } from "../wire/bedrock/invoke.ts"
 import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { askedBetas } from "../wire/shared/betas.ts"
+import { modelRefused } from "./binding.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {
@@ -36,7 +38,10 @@ export interface Understood {
 export interface Sender {
   readonly accountId: string
   readonly keyId: string
+  readonly binding: KeyBinding | undefined
   readonly headers: Headers
+  /** Told of the model that the body names. */
+  readonly asked?: (model: string) => void
 }
 
 type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecret" | "largeBodies" | "threadTime">
@@ -45,7 +50,7 @@ type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecre
 export async function understand(
   bytes: Uint8Array<ArrayBuffer>,
   format: ClientSide,
-  { headers, accountId, keyId }: Sender,
+  { headers, accountId, keyId, binding, asked }: Sender,
   ports: Ports,
 ): Promise<Understood | Failure> {
   const { catalogue, clock, search, endUserSecret: secret } = ports
@@ -53,6 +58,7 @@ export async function understand(
   const reading = readRequest(bytes, format.endpoint, ports, accountId)
   const read = reading instanceof Promise ? await reading : reading
   if (read instanceof Failure) return read
+  asked?.(read.model)
   let isUnderstood = false
   try {
     const offer = catalogue.find(read.model, clock.now())
@@ -61,6 +67,8 @@ export async function understand(
       const served = [...offer.model.endpoints].join(", ")
       return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
     }
+    const refused = modelRefused(binding, read.model, offer)
+    if (refused !== undefined) return refused
     const { pass, upstreams } = offer.model
     const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
     // Any member of the pool may be asked, so what travels is what all of them take.

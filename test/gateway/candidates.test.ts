@@ -6,7 +6,7 @@ import { type Catalogue, type Model, type Provider, soleCredential } from "../..
 import { whole } from "../../actors/share.ts"
 import { Pools } from "../../src/gateway/pools.ts"
 import { backendOf } from "./harness.ts"
-import type { Fallback } from "../../actors/key-record.ts"
+import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { candidates } from "../../src/gateway/candidates.ts"
@@ -60,6 +60,7 @@ async function chainOf(
   models: readonly Model[],
   fallback: Fallback = "never_dearer",
   prices = catalogueOf(models).prices,
+  binding?: KeyBinding,
 ) {
   const catalogue = new LiveCatalogue({ ...catalogueOf(models), prices })
   const backends = new Map([["simulated", [backendOf(provider, "x")]]])
@@ -76,11 +77,11 @@ async function chainOf(
   const understood = await understand(
     new TextEncoder().encode(JSON.stringify(body)),
     chatFormat.client,
-    { accountId: "acc_1", keyId: "key_1", headers: new Headers() },
+    { accountId: "acc_1", keyId: "key_1", binding, headers: new Headers() },
     ports,
   )
   if (understood instanceof Failure) throw new Error(understood.code)
-  const chain = await candidates(understood, { fallback, affords: async () => true }, ports)
+  const chain = await candidates(understood, { fallback, binding, affords: async () => true }, ports)
   if (chain instanceof Failure) throw new Error(`${chain.code}: ${chain.message}`)
   const ids = async () => {
     const left: string[] = []
@@ -168,4 +169,22 @@ test("a prompt that only a dearer model has room for is refused with the asked m
     expect(refused).toMatch(/context_length_exceeded: .* tokens > 1 maximum/)
   }
   expect((await chainOf(models, "any", prices)).chain.first.offer.model.id).toBe("dearer")
+})
+
+test("a chain never leads out of what the key is bound to, also where the asked model has no room", async () => {
+  const models = [
+    model("asked", { contextWindow: 1, fallback: ["outside", "dear", "inside", "retired"] }),
+    ...["outside", "dear", "inside"].map((id) => model(id)),
+  ]
+  const prices = costing({ asked: {}, outside: {}, dear: { cacheRead: two }, inside: {} })
+  const bound = async (binding: KeyBinding) => {
+    const { chain, ids } = await chainOf(models, "any", prices, binding)
+    return [chain.first.offer.model.id, ...(await ids())]
+  }
+  expect(await bound({})).toEqual(["outside", "dear", "inside"])
+  expect(await bound({ models: new Set(["asked", "dear", "inside"]) })).toEqual(["dear", "inside"])
+  expect(await bound({ maxRate: two })).toEqual(["outside", "dear", "inside"])
+  expect(await bound({ maxRate: one })).toEqual(["outside", "inside"])
+  expect(await bound({ models: new Set(["asked", "dear", "inside"]), maxRate: one })).toEqual(["inside"])
+  expect(await bound({ models: new Set(["asked"]) }).catch(String)).toContain("upstream.context_length_exceeded")
 })

@@ -10,6 +10,7 @@ import { readConfig } from "../../src/config.ts"
 import type { CatalogueFile, CostSeed, ModelSeed } from "../../src/catalogue/schema.ts"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
+import { readLegalTexts } from "../../src/legal/texts.ts"
 import { createLog } from "../../src/log.ts"
 import type { ServerOptions } from "../../src/server/gateway.ts"
 import { type Server, startServer } from "../../src/server/server.ts"
@@ -230,11 +231,16 @@ async function startHere(
     DATA_DIR: dataDir,
     DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
     PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
+    // Its own tests ask for it.
+    OPERATOR_SECOND_FACTOR: "false",
     ...options.env,
   })
   if (Array.isArray(config)) throw new Error(config.join("\n"))
+  const legal = await readLegalTexts(config.LEGAL_TEXTS_DIR)
+  if (Array.isArray(legal)) throw new Error(legal.join("\n"))
   const server = await startServer({
     config,
+    legal,
     log: createLog("warn", (line) => complaints.push(line)),
     catalogueFile,
     backends: Map.groupBy(backends, (backend) => backend.provider.id),
@@ -266,7 +272,7 @@ async function startThere(
 ): Promise<Running> {
   if (options.limits !== undefined) throw new Error("a binary takes no limits that no variable sets: ask `hasNoInside`")
   const started = await startBinary(program, {
-    env: { PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET, ...options.env },
+    env: { PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET, OPERATOR_SECOND_FACTOR: "false", ...options.env },
     catalogueFile,
     backends,
     databaseUrl: options.databaseUrl,

@@ -1,6 +1,6 @@
 /** The table of a call's states, without a network: every state, every event; and what docs/reliability.md says of its end. */
 import { describe, expect, test } from "bun:test"
-import { type CallEvent, next, type State, states, table } from "../../src/gateway/states.ts"
+import { type CallEvent, next, type State, states, table, Turns } from "../../src/gateway/states.ts"
 import { type Cause, type Ending, endings, type State as PlayedState } from "../contract/endings.ts"
 
 type EventType = CallEvent["type"]
@@ -44,6 +44,19 @@ describe("the table of states", () => {
       const to = next(state, "crashed")
       expect(to).toBe(["waiting", "withdrawing", "done"].includes(state) ? "done" : "withdrawing")
     }
+  })
+
+  test("leaves a call that crashes over its own crashes, so that others have their turn", () => {
+    const heard: string[] = []
+    const turns = new Turns((event) => {
+      heard.push(event.type)
+      throw new Error("a bug")
+    })
+    turns.receive({ type: "client-left" })
+    expect(heard).toEqual(["client-left", ...Array.from({ length: 5 }, () => "crashed")])
+    expect(turns.state).toBe("done")
+    turns.receive({ type: "heartbeat" })
+    expect(heard.at(-1)).toBe("heartbeat")
   })
 
   test("ends a call that was forwarded only by what is durable: a settlement, or a withdrawal", () => {

@@ -1,0 +1,161 @@
+/**
+ * The run that a call belongs to, as its headers say. `X-Run-Id` names it among the runs of the key; `X-Run-Budget-Rp`, whole
+ * rupiah, is what its calls may spend together, fixed by the first of them.
+ */
+import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors/money/micro.ts"
+import type { EnterReply, RunAsked } from "../../actors/run.ts"
+import { unreachable } from "../../actors/unreachable.ts"
+import type { HoldTerms } from "../../actors/waiting-holds.ts"
+import { Failure } from "../failure/failure.ts"
+import { findOrOpenRun, MOST_RUNS_KEPT, MOST_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
+import type { Actors } from "./actors.ts"
+import type { Caller } from "./authenticate.ts"
+
+/** What a path and a table can carry as it is. */
+export const RUN_NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/
+const MOST_RUN_BUDGET_RP = 1_000_000_000
+export const MOST_RUN_BUDGET: Micro = micro(BigInt(MOST_RUN_BUDGET_RP) * MICRO_PER_RUPIAH)
+
+/** Undefined of a call that belongs to no run. */
+export function runAsked({ record }: Caller, headers: Headers): RunAsked | Failure | undefined {
+  const name = headers.get("x-run-id")
+  const budget = headers.get("x-run-budget-rp")
+  if (name === null && budget === null) return undefined
+  // An empty one is a variable that was never set: whoever sends it means to have a budget.
+  if (name === null || !RUN_NAME.test(name)) {
+    return new Failure("request.invalid", {
+      message:
+        name === null
+          ? "'X-Run-Budget-Rp' needs an 'X-Run-Id', which names the run that it is of."
+          : "'X-Run-Id' must be 1 to 64 letters, digits, '.', '_', ':' and '-', of which the first is a letter or a digit.",
+    })
+  }
+  const { accountId, keyId } = record
+  const run = { runId: runIdOf(keyId, name), accountId, keyId, name }
+  if (budget === null) return { ...run, budget: undefined }
+  const amount = /^[1-9]\d{0,9}$/.test(budget) ? Number(budget) : NaN
+  if (!(amount <= MOST_RUN_BUDGET_RP)) {
+    return new Failure("request.invalid", {
+      message: `'X-Run-Budget-Rp' must be whole rupiah from 1 to ${MOST_RUN_BUDGET_RP}, in digits alone.`,
+    })
+  }
+  return { ...run, budget: micro(BigInt(amount) * MICRO_PER_RUPIAH) }
+}
+
+/** The same for the same name of the same key; nobody who does not know the key's id can make it up. */
+export const runIdOf = (keyId: string, name: string): string =>
+  `run_${new Bun.CryptoHasher("sha256").update(`${keyId} ${name}`).digest("base64url").slice(0, 22)}`
+
+/** A name that no run has; or the same again for the same seed. */
+export const newRunName = (seed: Uint8Array = crypto.getRandomValues(new Uint8Array(16))): string =>
+  Buffer.from(seed.subarray(0, 16)).toString("hex")
+
+/** The id of the run, whether it was made now or was there with the same budget, and the same end where one is asked for. */
+export async function makeRun(
+  statements: RunStatements,
+  asked: Omit<RunAsked, "runId"> & { readonly budget: Micro },
+  { now, endsAt }: { readonly now: number; readonly endsAt: number | undefined },
+): Promise<string | Failure> {
+  const run = { ...asked, runId: runIdOf(asked.keyId, asked.name) }
+  const found = await findOrOpenRun(statements, run, now, endsAt)
+  if (found === "unknown") return new Failure("internal.error")
+  if (found === "too-many") return tooManyRuns()
+  if (found.budget !== run.budget) return otherBudget(found.budget)
+  if (endsAt !== undefined && found.endsAt !== endsAt) {
+    const message = `The key has a run of this name that ends at ${new Date(found.endsAt).toISOString()}.`
+    return new Failure("request.invalid", { message })
+  }
+  return run.runId
+}
+
+const tooManyRuns = (): Failure =>
+  new Failure("quota.runs_exceeded", {
+    message: `The account has ${MOST_RUNS_OPEN} runs that have not ended, or ${MOST_RUNS_KEPT} in all.`,
+  })
+
+const otherBudget = (budget: Micro): Failure =>
+  new Failure("run.budget_mismatch", {
+    message: `The run was made with a budget of Rp ${microToRupiah(budget)}. Send that, or no budget, or another X-Run-Id.`,
+  })
+
+/** What the run pays at the most. The run is made where there is none. */
+export function holdOfRun(actors: Actors, run: RunAsked, terms: HoldTerms): Soon<Micro | Failure> {
+  return soon(actors.runs.enter(run), (reply) => {
+    const refusal = refusalOf(actors, run.runId, reply)
+    if (refusal !== undefined) return refusal
+    return soon(actors.runs.hold(run.runId, terms), (held) => {
+      if (typeof held !== "string") return held
+      return new Failure(held === "insufficient" ? "quota.run_limit_exceeded" : "dependency.database_unavailable")
+    })
+  })
+}
+
+/** What a call would find of its run. */
+export interface RunLook {
+  readonly limit: Micro
+  readonly remaining: Micro
+  /** `new`: the call would make it. */
+  readonly state: "new" | "open" | "ended"
+  /** Undefined of a new one. */
+  readonly endsAt: number | undefined
+}
+
+/** The run is not made by asking: it is as it would be, or as it is, and what would refuse its calls whatever they cost. */
+export async function lookAtRun(
+  actors: Actors,
+  run: RunAsked,
+): Promise<{ readonly run: RunLook | undefined; readonly refusal: Failure | undefined }> {
+  const found = await actors.runs.enter({ ...run, budget: undefined })
+  if (!(found instanceof Failure) && found.kind === "unknown" && run.budget !== undefined) {
+    actors.runs.putAway(run.runId)
+    if (!(await actors.runs.mayOpen(run.accountId))) return { run: undefined, refusal: tooManyRuns() }
+    const { budget } = run
+    return { run: { limit: budget, remaining: budget, state: "new", endsAt: undefined }, refusal: undefined }
+  }
+  const kind = found instanceof Failure ? undefined : found.kind
+  const isThere = kind === "entered" || kind === "ended"
+  const refusal = refusalOf(actors, run.runId, isThere ? await actors.runs.enter(run) : found)
+  const view = isThere ? await actors.runs.viewIfActive(run.runId) : undefined
+  if (view === undefined) {
+    return { run: undefined, refusal: refusal ?? new Failure("dependency.database_unavailable") }
+  }
+  const { budget: limit, remaining, endsAt } = view
+  return { run: { limit, remaining, state: kind === "ended" ? "ended" : "open", endsAt }, refusal }
+}
+
+function refusalOf(actors: Actors, runId: string, reply: EnterReply | Failure): Failure | undefined {
+  if (reply instanceof Failure) return reply
+  switch (reply.kind) {
+    case "entered":
+      return undefined
+    case "unknown":
+      // Made-up names must not fill the memory.
+      actors.runs.putAway(runId)
+      return new Failure("run.unknown")
+    case "other-budget":
+      return otherBudget(reply.budget)
+    case "ended":
+      return new Failure("quota.run_limit_exceeded", {
+        message: "The run has ended. Begin another one with an X-Run-Id of its own.",
+      })
+    case "too-many":
+      actors.runs.putAway(runId)
+      return tooManyRuns()
+    case "unavailable":
+      return new Failure("dependency.database_unavailable")
+    default:
+      return unreachable(reply)
+  }
+}
+
+/** What is left of a run's budget, as its calls are told. */
+export async function runLimitHeaders(actors: Actors, runId: string): Promise<Record<string, string>> {
+  const view = await actors.runs.viewIfActive(runId)
+  if (view === undefined) return {}
+  return {
+    "X-Run-Limit-Micro": String(view.budget),
+    "X-Run-Usage-Micro": String(view.usage),
+    "X-Run-Remaining-Micro": String(view.remaining),
+  }
+}
