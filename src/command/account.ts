@@ -3,16 +3,21 @@ import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { nanoid } from "nanoid"
 import { minus } from "../../actors/money/micro.ts"
 import { Adjustments } from "../accounts/adjustments.ts"
+import { linkTo } from "../accounts/owner-mail.ts"
+import { createSessionToken } from "../accounts/session-token.ts"
 import { Failure } from "../failure/failure.ts"
 import { ACCOUNT_ID, accountJson } from "../http/operator/accounts.ts"
 import { keyJson } from "../http/dashboard/keys.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpSummary } from "../http/dashboard/top-ups.ts"
+import { besideGateways } from "../payments/open.ts"
+import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { Database } from "../store/database.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
 import type { Adjustment } from "../store/operator/adjustments.ts"
+import { secondFactorStore } from "../store/second-factors.ts"
 import { topUpStore } from "../store/top-ups.ts"
 import * as beside from "./beside.ts"
 import { command, CommandFailure } from "./command.ts"
@@ -24,7 +29,7 @@ const KEYS_SHOWN = 100
 
 export const accountCommand = () =>
   command("account", {
-    summary: "Customers: list, show, freeze, unfreeze, adjust",
+    summary: "Customers: list, show, freeze, unfreeze, adjust, reset-password, reset-second-factor",
     details: "An account is named by its e-mail address or its id. Every change is in the audit log.",
     examples: [
       ["account list gmail", "whose address has gmail in it"],
@@ -36,6 +41,8 @@ export const accountCommand = () =>
     .addCommand(freezeCommand())
     .addCommand(unfreezeCommand())
     .addCommand(adjustCommand())
+    .addCommand(resetPasswordCommand())
+    .addCommand(resetSecondFactorCommand())
 
 const listCommand = () =>
   command("list", {
@@ -79,7 +86,7 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
   beside.printFields({
     id: account.id,
     email: account.email,
-    role: account.role,
+    role: account.operatorRole === undefined ? "customer" : `operator, ${account.operatorRole}`,
     created: minute(account.createdAt),
     ...(account.deletedAt !== undefined && { deleted: minute(account.deletedAt) }),
     ...(account.frozen !== undefined && { frozen: `${minute(account.frozen.at)}: ${account.frozen.reason}` }),
@@ -153,6 +160,49 @@ const adjustCommand = () =>
       }),
     )
 
+const resetPasswordCommand = () =>
+  command("reset-password", {
+    summary: "Print a link by which the account's owner sets a new password",
+    details:
+      "For who has forgotten it where no mail is sent. The link is good for 30 minutes and one use, ends all sessions, and does not replace a second factor. Give it to nobody but the owner.",
+    examples: [['account reset-password ana@mail.id --reason "she called"', "prints the link"]],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .action((name, { reason }) =>
+      withDatabase(async (database, { PUBLIC_URL, HOST, PORT }) => {
+        const { id, email, deletedAt } = await accountNamed(database, name)
+        if (deletedAt !== undefined) throw new CommandFailure(`${email} (${id}) is deleted`)
+        const { token, hash } = createSessionToken()
+        await accountMailStore(database).linkFor(id, hash, { act: commandAct(), reason })
+        console.log(linkTo(PUBLIC_URL ?? `http://${HOST}:${PORT}`, "reset", token))
+      }),
+    )
+
+const resetSecondFactorCommand = () =>
+  command("reset-second-factor", {
+    summary: "Take away an account's second factors, passkeys and recovery codes, and end its sessions",
+    details:
+      "For an owner who has lost both, and whom you know. The password alone signs in until a new one is set up.",
+    examples: [
+      ['account reset-second-factor ana@mail.id --reason "phone lost, seen her"', "asks for no code any more"],
+    ],
+  })
+    .argument("<account>", "an e-mail address or an id")
+    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .action((name, { reason }) => resetSecondFactorOf(name, reason))
+
+export const resetSecondFactorOf = (name: string, reason: string): Promise<void> =>
+  withDatabase(async (database) => {
+    const { id, email } = await accountNamed(database, name)
+    const removed = await secondFactorStore(database).remove(id, { act: commandAct(), reason })
+    console.log(
+      removed
+        ? `${email} (${id}): its second factor is gone, and its sessions have ended`
+        : `${email} (${id}) has no second factor`,
+    )
+  })
+
 /** In rupiah, which the API's sentence is not, and with what can be done. */
 async function notAdjusted(database: Database, { accountId, amountMicro }: Adjustment, failure: Failure) {
   const account = await accountNamed(database, accountId)
@@ -169,20 +219,8 @@ function once(text: string): string {
   throw new InvalidArgumentError("It must be 1 to 100 letters, digits and _ . : -")
 }
 
-/** Stands for a process that asks for money and has none of its own; it sorts before all of them. */
-const ASKER = "-"
-
 const adjustments = (database: Database) =>
-  new Adjustments({
-    database,
-    recall: (accountId, amount) => {
-      const notice = `short account ${accountId} ${ASKER} ${amount}`
-      // A lost notice is harmless: the gateways just keep money that they do not need.
-      database.run((sql) => sql`select pg_notify('loket', ${notice})`).catch(() => {})
-    },
-    // Gateways hear of it from the database.
-    credited: () => {},
-  })
+  new Adjustments({ database, recall: besideGateways(database).recall, credited: () => {} })
 
 /** Makes a change and shows the account as it is afterwards. */
 function changing(
@@ -208,7 +246,7 @@ const printAccounts = (accounts: readonly AccountView[]): void =>
       String(account.keys),
       minute(account.createdAt),
       [
-        ...(account.role === "operator" ? ["operator"] : []),
+        ...(account.operatorRole === undefined ? [] : [`operator (${account.operatorRole})`]),
         ...(account.frozen === undefined ? [] : ["frozen"]),
         ...(account.deletedAt === undefined ? [] : ["deleted"]),
       ].join(", "),

@@ -6,6 +6,7 @@ import { restoreCommand } from "./backup/restore.ts"
 import { exchangeRateCommand } from "./exchange-rate.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
 import { keyCommand } from "./key.ts"
+import { legalTextsCommand } from "./legal-texts.ts"
 import { migrateCommand } from "./migrate.ts"
 import { moveCommand } from "./move.ts"
 import { operatorCommand } from "./operator.ts"
@@ -17,7 +18,7 @@ import { topUpCommand } from "./top-up.ts"
 
 export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpts)[]>> = {
   Run: [startCommand, devCommand, simulatorCommand],
-  "Set up": [migrateCommand, seedCommand, operatorCommand],
+  "Set up": [migrateCommand, seedCommand, operatorCommand, legalTextsCommand],
   "Look after": [accountCommand, keyCommand, topUpCommand, exchangeRateCommand, reconcileCommand],
   "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand],
 }

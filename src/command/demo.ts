@@ -8,6 +8,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { Config } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
+import { unbound } from "../store/key-rows.ts"
 import type { Server } from "../server/server.ts"
 
 const Demo = Type.Object({ email: Type.String(), password: Type.String(), key: Type.String() })
@@ -56,6 +57,9 @@ async function newDemo(server: Server, config: Config): Promise<Demo> {
       spendingLimitMicro: none,
       spendingPeriod: none,
       fallback: none,
+      showsBalance: none,
+      replaysRetries: none,
+      ...unbound,
     }),
   )
   const demo: Demo = { email, password, key }

@@ -1,7 +1,8 @@
 /** `loket key`: API keys of customers. */
-import { KEY_ID, keyJson, keyStatus, STATUS } from "../http/dashboard/keys.ts"
+import { KEY_ID, keyJson, keyPlace, keyStatus, STATUS } from "../http/dashboard/keys.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
-import { apiKeyStore, type KeyRecord } from "../store/api-keys.ts"
+import { apiKeyStore } from "../store/api-keys.ts"
+import type { KeyRecord } from "../store/key-rows.ts"
 import type { Database } from "../store/database.ts"
 import * as beside from "./beside.ts"
 import { command, CommandFailure } from "./command.ts"
@@ -33,7 +34,7 @@ const listCommand = () =>
         const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
         const account = await accountNamed(database, name)
         const rows = await apiKeyStore(database).list(account.id, { after, limit: limit + 1 })
-        const shown = pageJson(rows, page, { item: keyJson, placeOf: (key) => [keyStatus(key), key.id] })
+        const shown = pageJson(rows, page, { item: keyJson, placeOf: keyPlace })
         if (json === true) return beside.printJson(shown)
         printKeys(rows.slice(0, limit))
         if (shown.next_cursor !== null) console.log(`\nmore: loket key list ${name} --cursor ${shown.next_cursor}`)
@@ -98,13 +99,19 @@ function printKey(accountId: string, key: KeyRecord): void {
     account: accountId,
     name: key.name,
     key: hint(key),
-    status: key.revokedAt === undefined ? "active" : `revoked ${minute(key.revokedAt)}`,
+    status: key.revokedAt === undefined ? keyStatus(key) : `revoked ${minute(key.revokedAt)}`,
     created: minute(key.createdAt),
     "last used": minute(key.lastUsedAt),
     "requests a minute": String(key.requestsPerMinute ?? "-"),
     "tokens a minute": String(key.tokensPerMinute ?? "-"),
     budget: budget === undefined ? "-" : `${rp(budget.spentMicro)} of ${rp(budget.limitMicro)}, ${budget.period}`,
     fallback: key.fallback,
+    "retries of SDKs": key.replaysRetries ? "get the first answer" : "calls like any other",
+    expires: key.expiresAt === null ? "-" : minute(key.expiresAt),
+    models: key.models?.join(", ") ?? "all",
+    endpoints: key.endpoints?.join(", ") ?? "all",
+    networks: key.networks?.join(", ") ?? "all",
+    "largest rate": key.maxRateMicro === null ? "-" : `Rp ${key.maxRateMicro} for a million tokens`,
   })
 }
 

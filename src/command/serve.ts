@@ -1,23 +1,24 @@
 /** `loket start` and `loket dev`: a gateway until it is told to stop. */
 import type { Provider } from "../catalogue/model.ts"
+import { workersOf } from "../config.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
 import { ensureRequestLimit } from "../request-limit.ts"
 import { startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { serviceManager } from "../systemd.ts"
+import { isWorker, serveAsWorker } from "../workers/worker.ts"
 import { type Backend, configuredBackends, placeOf, placesOf } from "../upstream/providers.ts"
 import { command, CommandFailure } from "./command.ts"
 import { startDemo } from "./demo.ts"
-import { configuration, seedFiles } from "./settings.ts"
-
-/** How long an exit waits for a reader of the log that is slow. */
-const LOG_DRAIN_MS = 2_000
+import { configuration, legalTexts, seedFiles } from "./settings.ts"
+import { LOG_DRAIN_MS, supervise } from "./supervise.ts"
 
 export const startCommand = () =>
   command("start", {
     summary: "Serve in production; needs a provider's key in the environment",
-    details: "Stops in order at SIGTERM: calls under way end first, for at most DRAIN_MS.",
+    details:
+      "Stops in order at SIGTERM: calls under way end first, for at most DRAIN_MS. With WORKERS over 1 it is several processes on one port, and SIGHUP replaces them one after the other.",
     examples: [["start", "on 127.0.0.1:8787, with the embedded database in ./data"]],
   }).action(() => serve("start"))
 
@@ -32,8 +33,16 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   ensureRequestLimit()
   // A secret that nobody knows, so that the demo can be topped up and no forged payment is believed.
   const PAYMENT_SIMULATED_SECRET = process.env["PAYMENT_SIMULATED_SECRET"] || crypto.randomUUID()
-  const config = configuration(mode === "dev" ? { ...process.env, PAYMENT_SIMULATED_SECRET } : process.env)
+  // On one's own machine nobody is kept out of the operator's pages; `start` asks for a second factor.
+  const OPERATOR_SECOND_FACTOR = process.env["OPERATOR_SECOND_FACTOR"] || "false"
+  const dev = { ...process.env, PAYMENT_SIMULATED_SECRET, OPERATOR_SECOND_FACTOR }
+  const config = configuration(mode === "dev" ? dev : process.env)
+  const isOne = workersOf(config) === 1
+  if (!isOne && mode === "dev") throw new CommandFailure("WORKERS is over 1; dev is one process, start may be several")
+  const isOfSeveral = isWorker(process.env)
+  if (!isOne && !isOfSeveral) return await supervise(config)
   const { catalogueFile, providers } = await seedFiles(config)
+  const legal = await legalTexts(config)
   let backends = configuredBackends(providers, config.secret)
   if (backends.size === 0 && mode === "start") {
     const names = placesOf(providers).join(", ")
@@ -70,6 +79,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     log,
     catalogueFile,
     backends,
+    legal,
     fatal: (reason) => {
       log.error("fatal", { reason })
       process.exit(1)
@@ -88,13 +98,16 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     log.info("stopping", { signal })
     manager.stopping()
     await server.stop()
+    await worker?.stopped()
     await simulator?.stop()
     await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
   }
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal).then(resolve, reject))
+  const stopFor = (signal: string) => void stop(signal).then(resolve, reject)
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stopFor(signal))
+  const worker = isOfSeveral ? serveAsWorker(server, () => stopFor("no supervisor")) : undefined
   manager.ready()
   // Last, so that whoever reads it can stop it in order.
-  log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
+  if (!isOfSeveral) log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })
   if (mode === "dev") console.log(await startDemo(server, config, simulator !== undefined))
   if (isOpenDev) console.error(openDevWarning(config.HOST))
   await stopped

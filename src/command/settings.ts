@@ -4,6 +4,7 @@ import type { Provider } from "../catalogue/model.ts"
 import { type CatalogueProblem, describeProblem } from "../catalogue/problem.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
 import { type Config, readConfig } from "../config.ts"
+import { type LegalTexts, readLegalTexts } from "../legal/texts.ts"
 import { unsetCredentials, unsetText } from "../upstream/providers.ts"
 import { CommandFailure } from "./command.ts"
 
@@ -12,6 +13,13 @@ export function configuration(environment: Readonly<Record<string, string | unde
   const config = readConfig(environment)
   if (Array.isArray(config)) throw new CommandFailure(config.join("\n"))
   return config
+}
+
+/** Throws `CommandFailure`: who signs up must not agree to a text that is not there. */
+export async function legalTexts({ LEGAL_TEXTS_DIR }: Pick<Config, "LEGAL_TEXTS_DIR">): Promise<LegalTexts> {
+  const texts = await readLegalTexts(LEGAL_TEXTS_DIR)
+  if (Array.isArray(texts)) throw new CommandFailure(texts.map((problem) => `LEGAL_TEXTS_DIR: ${problem}`).join("\n"))
+  return texts
 }
 
 interface SeedFiles {

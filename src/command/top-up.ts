@@ -4,7 +4,7 @@ import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
 import { total } from "../payments/breakdown.ts"
-import { openPayments } from "../payments/open.ts"
+import { besideGateways, openPayments } from "../payments/open.ts"
 import { isTopUpId } from "../payments/top-ups.ts"
 import type { Database } from "../store/database.ts"
 import { type OwnedTopUp, paymentViews, type StoredProblem } from "../store/operator/payments.ts"
@@ -68,7 +68,7 @@ const checkCommand = () =>
       withDatabase(async (database, config) => {
         const topUp = await topUpNamed(database, id)
         // Gateways hear of a credit by the database's own notice.
-        const { topUps, providers } = openPayments(config, database, () => {})
+        const { topUps, providers } = openPayments(config, database, besideGateways(database))
         if (providers.find((provider) => provider.id === topUp.provider)?.readStatus === undefined)
           throw new CommandFailure(`${topUp.provider} cannot be asked: it keeps no list of payments`)
         sure(await progress(`asking ${topUp.provider}`, topUps.check(topUp)))

@@ -1,9 +1,18 @@
 /** What a running gateway does again and again beside its calls. */
-import { lowBalanceTeller } from "../accounts/low-balance.ts"
+import { Announcements } from "../accounts/announcements.ts"
+import { Deliveries } from "../accounts/deliveries.ts"
+import { ownerMailSender } from "../accounts/owner-mail.ts"
 import { every } from "../every.ts"
+import { smtpMailer } from "../mail/mailer.ts"
+import { alertStore } from "../store/alerts.ts"
+import { announcementStore } from "../store/announcements.ts"
 import type { Database } from "../store/database.ts"
 import { frozenKeys } from "../store/frozen-keys.ts"
+import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
+import { outbox } from "../store/outbox.ts"
 import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
+import { sumProfitParts } from "../store/operator/profit-parts.ts"
+import { removeOverdue } from "../store/retention.ts"
 import { type ExchangeOutcome, readExchangeSource } from "./exchange-rates.ts"
 import type { Parts } from "./parts.ts"
 
@@ -16,10 +25,21 @@ interface Chore {
   readonly failed: string
 }
 
-const chores = ({ config, log, store, payments, descriptors, metrics, refreshCatalogue }: Parts): readonly Chore[] => {
-  const tellLowBalances = lowBalanceTeller({
+interface Senders {
+  readonly deliveries: Deliveries
+  readonly announcements: Announcements
+}
+
+const chores = (
+  { config, log, store, payments, descriptors, metrics, refreshCatalogue, refusedCalls, events, spendingAlerts }: Parts,
+  { deliveries, announcements }: Senders,
+): readonly Chore[] => {
+  const alerts = alertStore(store.database, sendsMail(config))
+  const idempotencyKeys = idempotencyKeyStore(store.database)
+  const sendOwnerMails = ownerMailSender({
     smtpUrl: config.SMTP_URL,
     from: config.MAIL_FROM,
+    publicUrl: config.PUBLIC_URL,
     database: store.database,
     log,
   })
@@ -29,20 +49,60 @@ const chores = ({ config, log, store, payments, descriptors, metrics, refreshCat
     const { EXCHANGE_RATES_FROM: from } = config
     if (from !== undefined) await readExchangeSource({ ...source, from, told })
   }
+  const keepNoLonger = async () => {
+    const removed = await removeOverdue(store.database, { erasedAfterDays: config.ERASE_DELETED_AFTER_DAYS })
+    if (removed === undefined) return
+    metrics.keptNoLonger(removed)
+    if (Object.keys(removed).length > 0) log.info("personal data removed", removed)
+  }
+  const writeRefused = async () => {
+    for (const accountId of await refusedCalls.flush()) events.refused(accountId)
+  }
+  const findUnusual = async () => {
+    for (const accountId of await spendingAlerts.find(Date.now())) events.unusual(accountId)
+  }
   return [
     { everyMs: config.EXCHANGE_RATES_EVERY_MS, atOnce: true, work: readRates, failed: "exchange rates not written" },
     { everyMs: 2_000, work: refreshCatalogue, failed: "catalogue not refreshed" },
     { everyMs: 2_000, work: () => descriptors.look(), failed: "descriptors not counted" },
+    { everyMs: 2_000, work: sendOwnerMails, failed: "mails to owners not looked for" },
     { everyMs: 5_000, work: () => store.closeDeadProcesses(), failed: "dead processes not closed" },
     { everyMs: 5_000, work: () => payments.topUps.poll(), failed: "payments not polled" },
-    { everyMs: 15_000, work: tellLowBalances, failed: "low balances not looked for" },
+    { everyMs: 60_000, work: () => idempotencyKeys.removeExpired(), failed: "idempotency keys not removed" },
+    { everyMs: 5_000, work: () => payments.refunds.poll(), failed: "refunds not polled" },
+    { everyMs: 60_000, atOnce: true, work: () => sumProfitParts(store.database), failed: "profit not summed" },
+    { everyMs: 600_000, work: keepNoLonger, failed: "personal data not removed" },
+    { everyMs: 2_000, work: writeRefused, failed: "refused calls not written" },
+    { everyMs: 10 * 60_000, work: () => refusedCalls.removeOld(), failed: "refused calls not removed" },
+    { everyMs: 15_000, work: () => alerts.findLowBalances(), failed: "low balances not looked for" },
+    { everyMs: 15_000, work: () => alerts.findBudgets(), failed: "budgets not looked for" },
+    { everyMs: 60_000, work: findUnusual, failed: "unusual spending not looked for" },
+    { everyMs: 600_000, work: () => spendingAlerts.removeOld(), failed: "old warnings of spending not removed" },
+    { everyMs: 5_000, work: () => deliveries.sendMails(), failed: "mails not looked for" },
+    { everyMs: 1_000, work: () => deliveries.beginWebhooks(), failed: "webhooks not looked for" },
+    { everyMs: 60_000, work: () => deliveries.sweep(), failed: "outbox not swept" },
+    { everyMs: 60_000, work: () => announcements.look(), failed: "announcements not looked for" },
   ]
+}
+
+const sendsMail = ({ SMTP_URL: url, MAIL_FROM: from }: Parts["config"]): boolean =>
+  url !== undefined && from !== undefined
+
+function openDeliveries({ config, log, store }: Parts): Deliveries {
+  const { SMTP_URL: url, MAIL_FROM: from } = config
+  return new Deliveries({
+    outbox: outbox(store.database, sendsMail(config)),
+    mailer: url === undefined || from === undefined ? undefined : smtpMailer({ url, from }),
+    log,
+  })
 }
 
 /** Stopping begins no chore any more, and resolves when those under way have ended. */
 export async function startChores(parts: Parts): Promise<{ stop(): Promise<void> }> {
   const { config, log, store, gateway, daily } = parts
-  const running = chores(parts).map(({ everyMs, atOnce, work, failed }) => {
+  const deliveries = openDeliveries(parts)
+  const announcements = new Announcements(announcementStore(store.database), sendsMail(config))
+  const running = chores(parts, { deliveries, announcements }).map(({ everyMs, atOnce, work, failed }) => {
     const once = async () => {
       await work().catch((error: unknown) => log.warn(failed, { error: String(error) }))
     }
@@ -60,7 +120,8 @@ export async function startChores(parts: Parts): Promise<{ stop(): Promise<void>
   await daily.start()
   return {
     async stop() {
-      await Promise.all([...running, daily].map((chore) => chore.stop()))
+      announcements.stop()
+      await Promise.all([...running, daily, deliveries].map((chore) => chore.stop()))
     },
   }
 }

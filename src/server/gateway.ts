@@ -8,13 +8,15 @@ import { LargeBodies } from "../bodies/bodies.ts"
 import { BodyWorkers } from "../bodies/workers.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
-import type { Config } from "../config.ts"
+import { type Config, workersOf } from "../config.ts"
 import { Gateway, type GatewayParts } from "../gateway/gateway.ts"
 import type { CallLimits, GatewayPorts } from "../gateway/ports.ts"
 import type { Log } from "../log.ts"
+import type { LegalTexts } from "../legal/texts.ts"
 import { PdfWorker } from "../pdf/reader.ts"
 import { searx } from "../search/searx.ts"
 import { actorStore } from "../store/actor-store.ts"
+import { callKeyStatements } from "../store/call-keys.ts"
 import { estimateFactorStore } from "../store/estimate-factors.ts"
 import { endUserSecret, installationName } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
@@ -22,6 +24,7 @@ import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
 import { inGroups } from "../upstream/departures.ts"
 import type { Backends } from "../upstream/providers.ts"
+import { NeighbourSockets } from "./neighbour-sockets.ts"
 
 export interface ServerOptions {
   readonly config: Config
@@ -29,6 +32,7 @@ export interface ServerOptions {
   /** What an empty database is filled with. */
   readonly catalogueFile: CatalogueFile
   readonly backends: Backends
+  readonly legal: LegalTexts
   /** The process cannot go on: something that restarts do not mend. */
   readonly fatal: (reason: string) => void
   /** Waits that are nobody's to configure, shorter: for tests. */
@@ -48,14 +52,14 @@ export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
-  told: Pick<GatewayPorts, "finished" | "alerted" | "tracing">,
+  told: Pick<GatewayPorts, "finished" | "refused" | "alerted" | "tracing">,
 ): Promise<{ readonly gateway: Gateway; readonly withdrawals: WithdrawalFiles; readonly stop: () => Promise<void> }> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
   const pdfs = new PdfWorker(systemClock)
   const bodyWorkers = new BodyWorkers({
     log,
-    workers: Math.min(MOST_BODY_WORKERS, Math.max(1, availableParallelism() - 1)),
+    workers: Math.min(MOST_BODY_WORKERS, Math.max(1, Math.floor((availableParallelism() - 1) / workersOf(config)))),
     waitMs: config.CAPACITY_WAIT_MS,
   })
   const runtime: Runtime = {
@@ -67,11 +71,21 @@ export async function openGateway(
   }
   const secret = await endUserSecret(database)
   const withdrawals = new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log)
-  const gateway = new Gateway({
+  // The embedded database has one process.
+  const neighbours =
+    config.DATABASE_URL === undefined
+      ? undefined
+      : NeighbourSockets.open({
+          dataDir: config.DATA_DIR,
+          processId: process.id,
+          log,
+          handOver: (call, signal) => gateway.ports.repeats.handOver(call, signal),
+        })
+  const gateway: Gateway = new Gateway({
     largeBodies: new LargeBodies(bodyWorkers),
     runtime,
     processId: process.id,
-    store: actorStore(database, process.id),
+    store: actorStore(database, process.id, config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined),
     // The embedded database has one process, which shares with nobody.
     ...(config.DATABASE_URL !== undefined && { share: () => process.share() }),
     ledgerStore: ledgerStore({
@@ -86,6 +100,8 @@ export async function openGateway(
     endUserSecret: secret,
     pdfs,
     factorStore: estimateFactorStore(database),
+    callKeys: callKeyStatements(database),
+    neighbours,
     search:
       config.SEARCH_URL === undefined
         ? undefined
@@ -101,6 +117,7 @@ export async function openGateway(
     gateway,
     withdrawals,
     async stop() {
+      await neighbours?.stop()
       await gateway.stop()
       pdfs[Symbol.dispose]()
       bodyWorkers.stop()
@@ -109,7 +126,7 @@ export async function openGateway(
 }
 
 function limitsOf(config: Config): GatewayParts["limits"] {
-  const memory = memoryBytes()
+  const memory = Math.floor(memoryBytes() / workersOf(config))
   return {
     maxBodyBytes: config.MAX_BODY_BYTES,
     bodyIdleMs: config.BODY_IDLE_TIMEOUT_MS,
@@ -125,12 +142,16 @@ function limitsOf(config: Config): GatewayParts["limits"] {
     upstreamAnswerMs: config.UPSTREAM_ANSWER_TIMEOUT_MS,
     drainLeftMs: config.DRAIN_LEFT_MS,
     unreadBytes: config.MAX_UNREAD_BYTES ?? unreadBytesOf(memory),
+    keptAnswerBytes: keptAnswerBytesOf(memory),
     readerStallMs: READER_STALL_MS,
   }
 }
 
 /** Unread answers may take an eighth of the memory there is, and 64 MiB in any case. */
 const unreadBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 8))
+
+/** A thirty-second part is for answers that may be asked for again, and 64 MiB in any case. */
+const keptAnswerBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 32))
 
 /** Another eighth is for request bodies; what is made of one takes more than its bytes. */
 const bodyBytesOf = (memory: number, largest: number): number =>

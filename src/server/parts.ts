@@ -1,25 +1,21 @@
 /** What a running gateway is made of, opened in order; `server.ts` closes it in reverse. */
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { type AccountChanged, Accounts } from "../accounts/accounts.ts"
-import { Keys } from "../accounts/keys.ts"
-import { Passwords } from "../accounts/password.ts"
-import { SignUps } from "../accounts/sign-ups.ts"
-import { SlowDown } from "../accounts/slow-down.ts"
 import { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Config } from "../config.ts"
-import { callFields } from "../gateway/settle.ts"
+import { callFields } from "../gateway/call-records.ts"
+import { RefusedCalls } from "../gateway/refused-calls.ts"
 import type { Gateway } from "../gateway/gateway.ts"
+import { recall } from "../gateway/neighbours.ts"
 import { Descriptors } from "../http/descriptors.ts"
+import { firstRequestId } from "../http/request-id.ts"
 import { Events } from "../http/events.ts"
 import { Metrics } from "../http/metrics.ts"
+import type { LegalTexts } from "../legal/texts.ts"
 import { counting, type Log } from "../log.ts"
 import { openPayments, type Payments } from "../payments/open.ts"
 import { dailyReconciliation } from "../reconcile.ts"
 import type { Daily } from "../reconciliation/daily.ts"
-import type { OwnedKey } from "../store/account-settings.ts"
-import { accountStore } from "../store/accounts.ts"
-import { apiKeyStore } from "../store/api-keys.ts"
 import { loadCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
 import type { Database } from "../store/database.ts"
@@ -27,22 +23,27 @@ import { redoBytes } from "../store/embedded/checkpoints.ts"
 import { Notices, tellAccountChanged } from "../store/notices.ts"
 import { processSigns } from "../store/process-signs.ts"
 import { openStore, type Store } from "../store/open.ts"
-import { sessionStore } from "../store/sessions.ts"
-import { signUpStore } from "../store/sign-ups.ts"
+import { type RefusedCallStore, refusedCallStore } from "../store/refused-calls.ts"
+import { type SpendingAlertStore, spendingAlertStore } from "../store/spending-alerts.ts"
 import { storedCatalogue } from "../store/stored-catalogue.ts"
 import { openTracing } from "../traces/tracing.ts"
+import { openAccounts, type People } from "./accounts.ts"
 import { openGateway, type ServerOptions } from "./gateway.ts"
 
-export interface Parts {
+export interface Parts extends People {
   readonly config: Config
+  readonly legal: LegalTexts
   readonly log: Log
   readonly store: Store
   readonly gateway: Gateway
-  readonly accounts: Accounts
-  readonly keys: Keys
+  /** Where it listens; the port may be the system's choice, which is known once it does. */
+  readonly listens: { port: number }
   readonly payments: Payments
   readonly daily: Daily
   readonly events: Events
+  readonly refusedCalls: RefusedCalls
+  readonly refusedStore: RefusedCallStore
+  readonly spendingAlerts: SpendingAlertStore
   readonly metrics: Metrics
   readonly descriptors: Descriptors
   readonly refreshCatalogue: () => Promise<void>
@@ -62,6 +63,17 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const unknown = await database.run(currenciesWithoutRate, { retry: true })
   if (unknown.length > 0) log.warn("costs not known", { currencies_without_rate: unknown.join(" ") })
   const events = new Events()
+  const refusedStore = refusedCallStore(database, {
+    processId: store.process.id,
+    tells: config.DATABASE_URL !== undefined,
+  })
+  const refusedCalls = new RefusedCalls({ store: refusedStore, firstId: firstRequestId, now: Date.now })
+  const spendingAlerts = spendingAlertStore({
+    database,
+    sendsMail: config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined,
+    tells: config.DATABASE_URL !== undefined,
+    firstId: firstRequestId,
+  })
   const tracing = openTracing(config, {
     processId: store.process.id,
     random: Math.random,
@@ -78,22 +90,33 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
       metrics.finished(call)
       events.finished(call)
     },
+    refused: (call) => refusedCalls.add(call),
     alerted({ requestId, ...alert }) {
       log.error("backend needs attention", { request_id: requestId, ...alert })
       metrics.alerted(alert)
     },
   })
-  const { actors, bodies, underWay } = gateway.ports
+  const { actors, bodies, repeats, underWay } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
   const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue })
-  const { accounts, keys } = openAccounts(config, database, gateway, (accountId) => {
+  const accountChanged = (accountId: string) => {
     events.accountChanged(accountId)
     // The embedded database has no other process to tell.
     if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
-  })
-  const payments = openPayments(config, database, (accountId, topUpId) => {
-    actors.accounts.freed(accountId)
-    events.credited(accountId, topUpId)
+  }
+  const listens = { port: config.PORT }
+  const people = openAccounts({ config, log, database, gateway, listens, spendingAlerts }, accountChanged)
+  const { accounts } = people
+  const payments = openPayments(config, database, {
+    credited: (accountId, topUpId) => {
+      actors.accounts.freed(accountId)
+      events.credited(accountId, topUpId)
+    },
+    recall: (accountId, amount) => recall({ actors, database, processId: store.process.id }, accountId, amount),
+    changed: (accountId) => {
+      actors.accounts.freed(accountId)
+      accountChanged(accountId)
+    },
   })
   const daily = dailyReconciliation({
     config,
@@ -112,15 +135,18 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     underWay: () => underWay.size,
     memberPools: {
       members: () =>
-        catalogue
-          .offers(systemClock.now())
-          .flatMap(({ model }) => gateway.ports.pools.all(model).map((place) => ({ model: model.id, place }))),
+        catalogue.offers(systemClock.now()).flatMap(({ model }) => {
+          const { isAlone } = gateway.ports.pools.of(model)
+          return gateway.ports.pools.all(model).map((place) => ({ model: model.id, isAlone, place }))
+        }),
       health: gateway.ports.health,
+      budget: gateway.ports.pools.budget,
       now: () => gateway.ports.pools.clock.monotonic(),
     },
     reconciled: () => daily.last,
     descriptors,
     bodies,
+    repeats,
     withdrawalsKept: () => withdrawals.waiting,
     tracing,
     pools: { shared: database, ledger: store.ledgerDatabase },
@@ -129,20 +155,27 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   })
   return {
     config,
+    legal: options.legal,
     log,
     store,
     gateway,
-    accounts,
-    keys,
+    ...people,
+    listens,
     payments,
     daily,
     events,
+    refusedCalls,
+    refusedStore,
+    spendingAlerts,
     metrics,
     descriptors,
     refreshCatalogue,
     async close() {
       metrics.stop()
       await stopGateway()
+      await refusedCalls
+        .flush()
+        .catch((error: unknown) => log.warn("refused calls not written", { error: String(error) }))
       await notices?.stop()
       await tracing?.stop()
     },
@@ -182,6 +215,8 @@ async function hearNotices(
     servers,
     heard: (notice) => {
       if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
+      if (notice.about === "account" && notice.what === "refused") return events.refused(notice.id)
+      if (notice.about === "account" && notice.what === "unusual") return events.unusual(notice.id)
       if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)
       // A reading that fails here is repeated by the chore, which logs it.
       else if (notice.about === "catalogue") refreshCatalogue().catch(() => {})
@@ -189,37 +224,4 @@ async function hearNotices(
     },
     missed: () => gateway.hearAll(),
   })
-}
-
-const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
-
-function openAccounts(
-  config: Config,
-  database: Database,
-  gateway: Gateway,
-  accountChanged: AccountChanged,
-): Pick<Parts, "accounts" | "keys"> {
-  const { actors } = gateway.ports
-  const keysChanged = (changed: readonly OwnedKey[]) => actors.keys.inForce(changed.map(({ keyHash }) => hex(keyHash)))
-  return {
-    accounts: new Accounts({
-      accounts: accountStore(database),
-      sessions: sessionStore(database),
-      passwords: new Passwords(),
-      slowDown: new SlowDown(),
-      signUps: new SignUps(signUpStore(database), {
-        perHour: config.SIGN_UPS_PER_HOUR,
-        perDay: config.SIGN_UPS_PER_DAY,
-      }),
-      keysChanged,
-      accountChanged,
-    }),
-    keys: new Keys({
-      store: apiKeyStore(database),
-      keysChanged,
-      accountChanged,
-      mostKeys: config.MAX_KEYS_PER_ACCOUNT,
-      live: (keyHash) => actors.keys.viewIfActive(hex(keyHash)),
-    }),
-  }
 }

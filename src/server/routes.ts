@@ -1,47 +1,104 @@
 /** All that is served: one mount line a controller. */
+import { micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Elysia } from "elysia"
 import { dashboardController } from "../dashboard/serve/controller.ts"
+import { legalController } from "../dashboard/serve/legal.ts"
 import { Failure } from "../failure/failure.ts"
+import { balanceController } from "../http/balance.ts"
 import { callsController } from "../http/calls.ts"
+import { childrenController } from "../http/children.ts"
+import { DryRuns } from "../http/dry-runs.ts"
 import { dashboardApi } from "../http/dashboard/api.ts"
 import { simulatedPayController, webhooksController } from "../http/dashboard/payments.ts"
+import type { Seller } from "../http/dashboard/document-content.ts"
+import type { Config } from "../config.ts"
+import { Changes } from "../http/changes.ts"
 import { authenticator } from "../http/dashboard/session.ts"
 import { contextOf, failureOf } from "../http/edge.ts"
 import { failureResponse } from "../http/errors.ts"
 import { eventsController } from "../http/events.ts"
+import { runController } from "../http/runs.ts"
 import { healthController, type Readiness } from "../http/health.ts"
 import { openapiController } from "../http/openapi-page.ts"
+import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { movementStore } from "../store/movements.ts"
+import { runStore } from "../store/runs.ts"
 import { usageStore } from "../store/usage.ts"
+import { sendsLinks } from "./accounts.ts"
 import type { Parts } from "./parts.ts"
 
-export function routes({ config, log, store, gateway, accounts, keys, payments, events, refreshCatalogue }: Parts) {
+export function routes({
+  config,
+  legal,
+  log,
+  store,
+  gateway,
+  accounts,
+  links,
+  factors,
+  passkeys,
+  keys,
+  members,
+  children,
+  breakers,
+  payments,
+  events,
+  refusedStore,
+  refreshCatalogue,
+}: Parts) {
   const { database } = store
   const { ports } = gateway
-  const authenticate = authenticator(accounts)
+  const changes = new Changes({
+    store: idempotencyKeyStore(database),
+    processId: store.process.id,
+    failed: (error) => log.warn("change not noted", { error: String(error) }),
+  })
+  const authenticate = authenticator(accounts, changes)
+  const sums = usageSumStore(database)
+  const runs = runStore(database)
   // Without this option a host of fewer than four characters, such as `gw`, is taken for a part of the path.
   const app = new Elysia({ handler: { standardHostname: false } })
     .onError({ as: "global" }, ({ error, request }) => {
       const { requestId } = contextOf(request)
       return failureResponse(failureOf(error, requestId, log), requestId)
     })
-    .use(callsController(ports))
+    .use(callsController(ports, new DryRuns({ ports, accounts, keys, share: () => gateway.share })))
+    .use(balanceController({ ports, accounts, keys, sums }))
+    .use(runController({ ports, runs }))
+    .use(childrenController({ children, changes }))
     .use(
       dashboardApi({
         ports,
         authenticate,
         accounts,
+        links,
+        factors,
+        passkeys,
         keys,
+        members,
+        children,
+        breakers,
         topUps: payments.topUps,
         topUpStore: payments.store,
+        refunds: payments.refunds,
+        confirmAbove: micro(BigInt(config.ADJUSTMENT_CONFIRM_RP) * MICRO_PER_RUPIAH),
         usage: usageStore(database),
-        sums: usageSumStore(database),
+        runs,
+        sums,
         movements: movementStore(database),
+        refused: refusedStore,
         database,
         processId: store.process.id,
         refreshCatalogue,
-        about: { supportContact: config.SUPPORT_CONTACT, sendsMail: config.SMTP_URL !== undefined },
+        seller: sellerOf(config),
+        about: {
+          supportContact: config.SUPPORT_CONTACT,
+          sendsMail: config.SMTP_URL !== undefined,
+          sendsLinks: sendsLinks(config),
+          passkeyOrigin: () => (passkeys.party.unavailable === undefined ? passkeys.party.origin : undefined),
+          legalVersion: legal.version,
+        },
       }),
     )
     .use(webhooksController(payments))
@@ -55,6 +112,7 @@ export function routes({ config, log, store, gateway, accounts, keys, payments, 
     )
     .use(eventsController({ events, accounts, authenticate }))
     .use(dashboardController())
+    .use(legalController(legal))
     .use(healthController(readinessOf({ gateway, store })))
   return app.use(openapiController(() => app.routes))
 }
@@ -67,3 +125,12 @@ export const readinessOf = ({ gateway, store }: Pick<Parts, "gateway" | "store">
     return view instanceof Failure ? Infinity : view.lagMs
   },
 })
+
+function sellerOf(config: Config): Seller | undefined {
+  const { SELLER_NAME: name, SELLER_VAT_BPS: basisPoints } = config
+  if (name === undefined) return undefined
+  return {
+    party: { name, address: config.SELLER_ADDRESS ?? null, npwp: config.SELLER_NPWP ?? null },
+    vat: basisPoints === undefined ? undefined : { basisPoints, isIncluded: config.SELLER_PRICES_INCLUDE_VAT },
+  }
+}

@@ -3,6 +3,7 @@ import { systemClock } from "../../actors/kernel/clock.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { edgeHandler } from "../http/edge.ts"
+import { type Ready, readyNow } from "../http/health.ts"
 import { listen, listenForMetrics } from "../http/listen.ts"
 import type { TopUps } from "../payments/top-ups.ts"
 import { startChores } from "./chores.ts"
@@ -17,6 +18,9 @@ export interface Server {
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
+  /** What `METRICS_PORT` tells: of a worker, whose supervisor has the listener. */
+  metrics(): Promise<object[]>
+  readiness(): Promise<Ready>
   /** All that is served, as the framework has it. */
   readonly routes: readonly { readonly method: string; readonly path: string }[]
   /** Reads the catalogue again now, and not only when its time has come. */
@@ -41,6 +45,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const edge = { log, now: () => systemClock.now() }
   const listening = { ...parts, ...edge }
   const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
+  parts.listens.port = server.port ?? config.PORT
   const metricsServer = listenForMetrics({ config, metrics, readiness: readinessOf(parts), ...edge })
   const chores = await startChores(parts)
 
@@ -50,6 +55,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     accounts,
     keys,
     topUps: payments.topUps,
+    metrics: () => metrics.values(),
+    readiness: () => readyNow(readinessOf(parts)),
     routes: app.routes,
     refreshCatalogue,
     reconcileIfDue: () => daily.look(),

@@ -1,5 +1,7 @@
 /** `account`, `key` and `topup` on books of two customers: what they show, what they change, and what is left of it in the audit log. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { hashSessionToken } from "../../src/accounts/session-token.ts"
+import { accountMailStore } from "../../src/store/account-mails.ts"
 import { openBooks } from "../reconciliation/world.ts"
 import { auditStore } from "../../src/store/operator/audit.ts"
 import { loket } from "./loket.ts"
@@ -150,4 +152,16 @@ test("a database that is not there is a sentence and not an empty database", asy
     said: "",
     complaint: "there is no database in /nowhere/data: set DATA_DIR or DATABASE_URL to where it is",
   })
+})
+
+test("a link for a forgotten password is printed, once good, and in the audit log without its token", async () => {
+  const { id, email } = await victim()
+  const { said, code } = await run("account", "reset-password", email, "--reason", "she called")
+  expect(code).toBe(0)
+  const token =
+    /^http:\/\/127\.0\.0\.1:8787\/dashboard\/reset-password#([A-Za-z0-9_-]{43})$/.exec(said.trim())?.[1] ?? ""
+  const hash = hashSessionToken(token) ?? new Uint8Array()
+  expect(await accountMailStore(world.db).read(hash)).toEqual({ accountId: id, kind: "reset", email })
+  expect((await audited(id))[0]).toMatchObject({ action: "account.password_link", reason: "she called" })
+  expect(await run("account", "reset-password", "nobody@mail.id", "--reason", "x")).toMatchObject({ code: 1, said: "" })
 })

@@ -1,4 +1,7 @@
 /** `loket doctor` names what is wrong and what to do about it: one seeded misconfiguration a row, on a machine that is in order otherwise. */
+import { mail } from "../../src/command/doctor/settings.ts"
+import { configuration } from "../../src/command/settings.ts"
+import { MailServer } from "../accounts/mail-server.ts"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -117,6 +120,40 @@ const rows: readonly Row[] = [
     state: "look",
     what: /^provider first: the key two has no value: .*nowhere holds none, or cannot be read/,
     remedy: /take the key out/,
+  },
+  {
+    seeded: "payments, and nobody who sells",
+    env: () => ({}),
+    state: "look",
+    what: /^SELLER_NAME is unset: receipts and statements are drafts/,
+    remedy: /set SELLER_NAME, SELLER_ADDRESS/,
+  },
+  {
+    seeded: "a seller without an address",
+    env: () => ({ SELLER_NAME: "PT Contoh" }),
+    state: "look",
+    what: /^SELLER_ADDRESS is unset/,
+    remedy: /set SELLER_NAME, SELLER_ADDRESS/,
+  },
+  {
+    seeded: "no terms of the operator's own",
+    env: () => ({ LEGAL_TEXTS_DIR: "" }),
+    state: "look",
+    what: /LEGAL_TEXTS_DIR is unset: people agree to example terms/,
+    remedy: /`loket legal-texts <directory>`, fill them in, and set LEGAL_TEXTS_DIR/,
+  },
+  {
+    seeded: "terms that are not there",
+    env: () => ({ LEGAL_TEXTS_DIR: directory("no-texts") }),
+    what: /no-texts\/terms\.id\.md cannot be read \(ENOENT\)/,
+    remedy: /at most 128 KiB in UTF-8/,
+  },
+  {
+    seeded: "terms with gaps",
+    env: () => ({ LEGAL_TEXTS_DIR: join(import.meta.dir, "../../src/legal") }),
+    state: "look",
+    what: /have gaps still: terms\.id\.md, /,
+    remedy: /fill in/,
   },
   {
     seeded: "one port for two listeners",
@@ -397,4 +434,14 @@ test("a password or a key is never shown", async () => {
   }
   const { said, complaint } = await loket(env, "doctor")
   expect(said + complaint).not.toMatch(/hunter/)
+})
+
+test("mail without a public address is looked at: its links would lead nowhere", async () => {
+  const server = new MailServer()
+  const environment = { SMTP_URL: `smtp://127.0.0.1:${await server.port}`, MAIL_FROM: "a@b.id" }
+  const found = async (more: Record<string, string>) =>
+    (await mail(configuration({ ...environment, ...more }))).map(({ what }) => what)
+  expect(await found({ PUBLIC_URL: "https://loket.example" })).toEqual(["the mail server 127.0.0.1 takes us"])
+  expect((await found({}))[1]).toStartWith("PUBLIC_URL is unset")
+  await server.stop()
 })

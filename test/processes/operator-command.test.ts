@@ -26,11 +26,12 @@ test("an account becomes an operator's, with the embedded database in a running 
   const { email, password, url } = dev.banner
   const role = async () => {
     const signIn = await fetch(`${url}/auth/sign-in`, { method: "POST", body: JSON.stringify({ email, password }) })
-    return ((await signIn.json()) as { account: { role: string } }).account.role
+    const { account } = (await signIn.json()) as { account: { role: string; operator_role: string | null } }
+    return [account.role, account.operator_role].join(" ").trim()
   }
   expect(await role()).toBe("customer")
   expect(await command(dataDir, "operator", email)).toMatchObject({ code: 0, complaint: "" })
-  expect(await role()).toBe("operator")
+  expect(await role()).toBe("operator owner")
   expect(await command(dataDir, "operator", "nobody@example.com")).toMatchObject({
     code: 1,
     complaint: expect.stringContaining(
@@ -39,10 +40,12 @@ test("an account becomes an operator's, with the embedded database in a running 
   })
   expect(await dev.stop()).toBe(0)
 
-  expect((await command(dataDir, "operator", email)).said).toBe(`${email} is an operator already`)
+  expect((await command(dataDir, "operator", email)).said).toBe(`${email} is an operator of the role owner already`)
+  const lowered = await command(dataDir, "operator", email, "--role", "support")
+  expect(lowered.said).toContain(`${email} is an operator of the role support now`)
   const revoked = await command(dataDir, "operator", email, "--revoke")
   expect(revoked.said).toBe(`${email} is a customer now; its sessions have ended, so sign in again`)
-  for (const wrong of [[], ["--revoke"], [email, "more"]])
+  for (const wrong of [[], ["--revoke"], [email, "more"], [email, "--role", "king"]])
     expect(await command(dataDir, "operator", ...wrong)).toMatchObject({
       code: 2,
       complaint: expect.stringContaining("See `loket operator --help`."),

@@ -1,6 +1,6 @@
 /** The database: whether it is reached, and if not why; its settings; what stands between it and us. */
 import { join } from "node:path"
-import type { Config } from "../../config.ts"
+import { type Config, workersOf } from "../../config.ts"
 import { Connection } from "../../store/connection.ts"
 import type { Sql } from "../../store/database.ts"
 import { within } from "../../store/deadline.ts"
@@ -43,7 +43,7 @@ export async function database(config: Config): Promise<readonly Finding[]> {
   }
   // A standby beside its primary is as it should be, and one that is away may come back.
   const beside = others.map((finding) => (finding.state === "wrong" ? look(finding.what, finding.remedy) : finding))
-  return [...beside, ...(await ofPrimary(primary.address, url, config.DATABASE_CONNECTIONS))]
+  return [...beside, ...(await ofPrimary(primary.address, url, config))]
 }
 
 interface Asked {
@@ -92,7 +92,7 @@ async function serverAt(address: string, dataDir: string): Promise<Asked> {
   }
 }
 
-async function ofPrimary(address: string, url: string, ownConnections: number): Promise<readonly Finding[]> {
+async function ofPrimary(address: string, url: string, config: Config): Promise<readonly Finding[]> {
   const connection = connectionTo(address)
   try {
     const began = performance.now()
@@ -101,7 +101,7 @@ async function ofPrimary(address: string, url: string, ownConnections: number): 
     return [
       ...server(found, performance.now() - began),
       ...((await pooling(url)) ?? between(found, connection)),
-      ...connections(found, ownConnections),
+      ...connections(found, config),
       ...encryption(found, address),
       clockFinding("the database", found.now.getTime() / 1_000 - Date.now() / 1_000),
       ...(await within(ANSWER_MS, schema(connection.sql, found.user))),
@@ -225,14 +225,15 @@ const between = ({ client_port: seen }: Settings, { localPort }: Connection): Fi
         ),
       ]
 
-function connections({ most, role_most: ofRole, used }: Settings, own: number): Finding[] {
-  const wanted = own + OTHER_CONNECTIONS
+function connections({ most, role_most: ofRole, used }: Settings, config: Config): Finding[] {
+  const wanted = workersOf(config) * (config.DATABASE_CONNECTIONS + OTHER_CONNECTIONS)
+  const whose = workersOf(config) === 1 ? "a process takes" : "the workers take"
   const free = Math.min(most, ofRole < 0 ? most : ofRole) - used
   return free >= wanted
-    ? [ok(`${free} connections are free, of which a process takes up to ${wanted}`)]
+    ? [ok(`${free} connections are free, of which ${whose} up to ${wanted}`)]
     : [
         wrong(
-          `${Math.max(0, free)} connections are free (${used} are in use), and a process takes up to ${wanted}`,
+          `${Math.max(0, free)} connections are free (${used} are in use), and ${whose} up to ${wanted}`,
           "raise max_connections (and the role's connection limit), or lower DATABASE_CONNECTIONS",
         ),
       ]

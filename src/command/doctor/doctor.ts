@@ -9,7 +9,7 @@ import { files } from "./files.ts"
 import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 import { machine, ports } from "./machine.ts"
 import { providerFindings } from "./providers.ts"
-import { mail, misspelt, searching, settings, unreadable } from "./settings.ts"
+import { legal, mail, misspelt, passkeys, searching, settings, unreadable } from "./settings.ts"
 import { traces } from "./traces.ts"
 
 export const doctorCommand = () =>
@@ -51,6 +51,8 @@ async function diagnose(environment: Readonly<Record<string, string | undefined>
     files: Promise.resolve().then(() => files(config)),
     machine: Promise.all([ports(config), machine(config)]).then((found) => found.flat()),
     mail: mail(config),
+    passkeys: Promise.resolve(passkeys(config)),
+    "legal texts": legal(config),
     search: searching(config),
     traces: traces(config, environment),
   }

@@ -1,7 +1,7 @@
 /** The machine: ports, file descriptors, memory, the kernel, and who runs the process. */
 import { readFileSync } from "node:fs"
 import { totalmem } from "node:os"
-import type { Config } from "../../config.ts"
+import { type Config, workersOf } from "../../config.ts"
 import { Descriptors } from "../../http/descriptors.ts"
 import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 
@@ -107,7 +107,7 @@ export async function machine(config: Config): Promise<readonly Finding[]> {
         "run the gateway as a user of its own, as the unit in docs/operating/processes.md does",
       ),
     )
-  if (REUSE_PORT && kernelSays("net/ipv4/tcp_migrate_req") === "0")
+  if ((REUSE_PORT || workersOf(config) > 1) && kernelSays("net/ipv4/tcp_migrate_req") === "0")
     found.push(
       look(
         "net.ipv4.tcp_migrate_req is 0: a rolling deploy resets some connections",

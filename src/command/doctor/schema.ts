@@ -2,25 +2,21 @@
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { schemaState } from "../../store/migrate.ts"
+import { wantedRights } from "../../store/running-role.ts"
 import { type Finding, look, ok, wrong } from "./finding.ts"
 
 /** Asks only what needs no privilege, and stops where the rest would be guessed. */
 export async function schema(sql: Sql, user: string): Promise<readonly Finding[]> {
-  const [rights] = await sql<{ creates: boolean; denied: string[]; not_ours: string[] }[]>`
-    select has_schema_privilege(current_schema(), 'create') as creates,
-      coalesce(array_agg(c.relname::text order by c.relname) filter (
-        where not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
-          and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))), '{}') as denied,
-      coalesce(array_agg(c.relname::text order by c.relname) filter (
-        where not pg_has_role(c.relowner, 'usage')), '{}') as not_ours
-    from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'`
-  const denied = rights?.denied ?? []
+  const tables = await sql<{ name: string; is_ours: boolean; rights: string[] }[]>`
+    select c.relname::text as name, pg_has_role(c.relowner, 'usage') as is_ours,
+      array(select r from unnest(array['select', 'insert', 'update', 'delete']) r where has_table_privilege(c.oid, r)) as rights
+    from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' order by name`
+  const denied = tables
+    .filter(({ name, rights }) => wantedRights(name).some((right) => !rights.includes(right)))
+    .map(({ name }) => name)
   if (denied.length > 0)
     return [
-      wrong(
-        `${user} may not read and write ${some(denied)}`,
-        `as their owner: \`grant select, insert, update, delete on all tables in schema public to ${user}\``,
-      ),
+      wrong(`${user} may not read and write ${some(denied)}`, `as their owner: \`loket migrate --grant ${user}\``),
     ]
   const { pending, foreign } = await schemaState(sql)
   if (foreign.length > 0)
@@ -31,23 +27,30 @@ export async function schema(sql: Sql, user: string): Promise<readonly Finding[]
       ),
     ]
   const found: Finding[] = []
-  if (pending.length === 0) found.push(ok("the schema is up to date"))
-  else {
+  const notOurs = tables.filter(({ is_ours: isOurs }) => !isOurs).map(({ name }) => name)
+  if (pending.length === 0) {
+    found.push(ok("the schema is up to date"))
+    const transfers = tables.find(({ name }) => name === "transfers")
+    if (transfers?.rights.includes("update") === false)
+      found.push(ok(`${user} may add to the books, and not change them`))
+  } else {
+    const [schemas] = await sql<{ creates: boolean }[]>`
+      select has_schema_privilege(current_schema(), 'create') as creates`
     found.push(
       look(`${pending.length} migrations are to be applied`, "`loket migrate --plan` shows them; `start` applies them"),
     )
-    if (rights?.creates === false)
+    if (schemas?.creates === false)
       found.push(
         wrong(
           `${user} may not create tables, which the migrations do`,
-          `\`grant create on schema public to ${user}\`, or let it own the database`,
+          `as the owner of the tables: \`loket migrate --grant ${user}\``,
         ),
       )
-    if ((rights?.not_ours.length ?? 0) > 0)
+    if (notOurs.length > 0)
       found.push(
         wrong(
-          `${some(rights?.not_ours ?? [])} belong to another role, so that migrations cannot alter them`,
-          `\`reassign owned by <that role> to ${user}\`, or migrate as their owner`,
+          `${some(notOurs)} belong to another role, so that migrations cannot alter them`,
+          `as that role: \`loket migrate --grant ${user}\``,
         ),
       )
     return found

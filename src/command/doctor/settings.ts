@@ -1,7 +1,9 @@
 /** The environment: values that are wrong, that contradict each other, or that somebody meant otherwise. */
+import { relyingParty } from "../../accounts/passkeys.ts"
 import { type Config, variableNames } from "../../config.ts"
 import { isLoopback } from "../../http/dashboard/session.ts"
 import type { Provider } from "../../catalogue/model.ts"
+import { LONGEST_BYTES, readLegalTexts } from "../../legal/texts.ts"
 import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 
 /** One line for each variable that cannot be read, as a start would say. */
@@ -103,6 +105,15 @@ function paying(config: Config): Finding[] {
         "set it to the server key that Midtrans shows under Settings, Access Keys",
       ),
     )
+  if (PAYMENT_PROVIDER !== "simulated" && (config.SELLER_NAME === undefined || config.SELLER_ADDRESS === undefined))
+    found.push(
+      look(
+        config.SELLER_NAME === undefined
+          ? "SELLER_NAME is unset: receipts and statements are drafts without a number"
+          : "SELLER_ADDRESS is unset: receipts and statements do not say where the seller is",
+        "set SELLER_NAME, SELLER_ADDRESS, and SELLER_NPWP where there is one",
+      ),
+    )
   if (key !== undefined && key.startsWith("SB-") !== new URL(base).hostname.includes("sandbox"))
     found.push(
       wrong(
@@ -113,12 +124,34 @@ function paying(config: Config): Finding[] {
   return found
 }
 
+/** Passkeys belong to a domain. */
+export function passkeys({ PUBLIC_URL, PORT }: Config): readonly Finding[] {
+  const party = relyingParty(PUBLIC_URL, PORT)
+  if (party.unavailable !== undefined)
+    return [look(party.unavailable, "set PUBLIC_URL to an address of https with a domain name")]
+  return PUBLIC_URL === undefined ? [] : [ok(`passkeys belong to ${party.id}`)]
+}
+
 const MAIL_MS = 5_000
 
 /** Whether the mail server takes us; nothing is sent. */
-export async function mail({ SMTP_URL }: Config): Promise<readonly Finding[]> {
+export async function mail({ SMTP_URL, PUBLIC_URL }: Config): Promise<readonly Finding[]> {
   if (SMTP_URL === undefined)
-    return [look("SMTP_URL is unset: nobody is told of a low balance", "set SMTP_URL and MAIL_FROM")]
+    return [
+      look(
+        "SMTP_URL is unset: nobody is told of a low balance, and a forgotten password is replaced by `loket account reset-password` alone",
+        "set SMTP_URL, MAIL_FROM and PUBLIC_URL",
+      ),
+    ]
+  const link =
+    PUBLIC_URL === undefined
+      ? [
+          look(
+            "PUBLIC_URL is unset: no mail has a link, so addresses are not proved and forgotten passwords not replaced",
+            "set PUBLIC_URL to the address at which people reach the dashboard",
+          ),
+        ]
+      : []
   const { createTransport } = await import("nodemailer")
   const address = new URL(SMTP_URL)
   for (const wait of ["connectionTimeout", "greetingTimeout", "socketTimeout"])
@@ -126,7 +159,7 @@ export async function mail({ SMTP_URL }: Config): Promise<readonly Finding[]> {
   const transport = createTransport(address.href)
   try {
     await transport.verify()
-    return [ok(`the mail server ${address.hostname} takes us`)]
+    return [ok(`the mail server ${address.hostname} takes us`), ...link]
   } catch (error) {
     return [
       wrong(
@@ -137,6 +170,30 @@ export async function mail({ SMTP_URL }: Config): Promise<readonly Finding[]> {
   } finally {
     transport.close()
   }
+}
+
+/** What people agree to when they sign up: the operator's own texts, without a gap. */
+export async function legal({ LEGAL_TEXTS_DIR: directory }: Config): Promise<readonly Finding[]> {
+  const texts = await readLegalTexts(directory)
+  if (Array.isArray(texts))
+    return texts.map((problem) =>
+      wrong(problem, `put a text of at most ${LONGEST_BYTES / 1024} KiB in UTF-8 there: a start waits for all six`),
+    )
+  if (directory === undefined)
+    return [
+      look(
+        "LEGAL_TEXTS_DIR is unset: people agree to example terms, privacy and refund texts, which have gaps",
+        "`loket legal-texts <directory>`, fill them in, and set LEGAL_TEXTS_DIR to that directory",
+      ),
+    ]
+  if (texts.unfinished.length > 0)
+    return [
+      look(
+        `the texts in ${directory} have gaps still: ${texts.unfinished.join(", ")}`,
+        "fill in what stands in [ISI: …] and [FILL IN: …]",
+      ),
+    ]
+  return [ok(`the terms, privacy and refund texts are those of ${directory}, version ${texts.version}`)]
 }
 
 const SEARCH_MS = 5_000

@@ -1,0 +1,149 @@
+/** Accounts of people, and what belongs to them: links, second factors, keys. */
+import { Accounts } from "../accounts/accounts.ts"
+import { Breakers } from "../accounts/breakers.ts"
+import { Children, MOST_MANAGERS, USES_A_MINUTE } from "../accounts/children.ts"
+import type { AccountChanged } from "../accounts/in-force.ts"
+import { Keys } from "../accounts/keys.ts"
+import { Members } from "../accounts/members.ts"
+import { Links } from "../accounts/links.ts"
+import { OwnerMail } from "../accounts/owner-mail.ts"
+import { Passkeys, relyingParty } from "../accounts/passkeys.ts"
+import { SecondFactors } from "../accounts/second-factor.ts"
+import { Passwords } from "../accounts/password.ts"
+import { SignUps } from "../accounts/sign-ups.ts"
+import { SlowDown } from "../accounts/slow-down.ts"
+import type { Config } from "../config.ts"
+import type { Gateway } from "../gateway/gateway.ts"
+import { MinuteWindows } from "../http/minute-windows.ts"
+import type { Log } from "../log.ts"
+import type { OwnedKey } from "../store/account-settings.ts"
+import { accountMailStore } from "../store/account-mails.ts"
+import { accountStore } from "../store/accounts.ts"
+import { allowanceStore } from "../store/allowances.ts"
+import { apiKeyStore } from "../store/api-keys.ts"
+import { breakerStore } from "../store/breakers.ts"
+import type { Database } from "../store/database.ts"
+import { managementTokenStore } from "../store/management-tokens.ts"
+import { memberStore } from "../store/members.ts"
+import { passkeyStore } from "../store/passkeys.ts"
+import { secondFactorStore } from "../store/second-factors.ts"
+import { sessionStore } from "../store/sessions.ts"
+import { signUpStore } from "../store/sign-ups.ts"
+import type { SpendingAlertStore } from "../store/spending-alerts.ts"
+
+const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
+
+/** Mail needs a server to leave by, and its links an address that no visitor's header says. */
+export const sendsLinks = ({ SMTP_URL, PUBLIC_URL }: Config): boolean =>
+  SMTP_URL !== undefined && PUBLIC_URL !== undefined
+
+/** Who has accounts, and what they get in by. */
+export interface People {
+  readonly accounts: Accounts
+  readonly links: Links
+  readonly factors: SecondFactors
+  readonly passkeys: Passkeys
+  readonly keys: Keys
+  readonly members: Members
+  readonly children: Children
+  readonly breakers: Breakers
+}
+
+interface PeopleParts {
+  readonly config: Config
+  readonly log: Log
+  readonly database: Database
+  readonly gateway: Gateway
+  readonly spendingAlerts: SpendingAlertStore
+  /** Where the gateway listens; the port may be the system's choice. */
+  readonly listens: { readonly port: number }
+}
+
+export function openAccounts(
+  { config, log, database, gateway, listens, spendingAlerts }: PeopleParts,
+  accountChanged: AccountChanged,
+): People {
+  const { actors, catalogue, clock } = gateway.ports
+  const keysChanged = (changed: readonly OwnedKey[]) => actors.keys.inForce(changed.map(({ keyHash }) => hex(keyHash)))
+  const sessions = sessionStore(database)
+  const passwords = new Passwords()
+  const mails = accountMailStore(database)
+  const allowances = allowanceStore(database)
+  const mail = new OwnerMail({ store: mails, allowances, isOn: sendsLinks(config), log })
+  const factorStore = secondFactorStore(database)
+  const slowDown = new SlowDown()
+  const passkeyRows = passkeyStore(database)
+  const passkeys = new Passkeys({
+    store: passkeyRows,
+    party: () => relyingParty(config.PUBLIC_URL, listens.port),
+    log,
+  })
+  const accounts = new Accounts({
+    accounts: accountStore(database),
+    sessions,
+    passwords,
+    slowDown,
+    signUps: new SignUps(signUpStore(database), {
+      perHour: config.SIGN_UPS_PER_HOUR,
+      perDay: config.SIGN_UPS_PER_DAY,
+    }),
+    mail,
+    factors: factorStore,
+    operatorsNeedFactor: config.OPERATOR_SECOND_FACTOR,
+    keysChanged,
+    accountChanged,
+  })
+  const failed = (error: unknown) => log.warn("mail not kept", { error: String(error) })
+  const keys = new Keys({
+    store: apiKeyStore(database),
+    keysChanged,
+    accountChanged,
+    mostKeys: config.MAX_KEYS_PER_ACCOUNT,
+    isModel: (id) => catalogue.find(id, clock.now()) !== undefined,
+    live: (keyHash) => actors.keys.viewIfActive(hex(keyHash)),
+  })
+  const uses = new MinuteWindows({
+    limit: USES_A_MINUTE,
+    remembered: MOST_MANAGERS,
+    share: () => gateway.share,
+    monotonic: () => clock.monotonic(),
+  })
+  return {
+    accounts,
+    links: new Links({ accounts, store: mails, sessions, passwords, mail, keysChanged, accountChanged, failed }),
+    factors: new SecondFactors({
+      accounts,
+      store: factorStore,
+      passkeys,
+      passkeyStore: passkeyRows,
+      slowDown,
+      sessions,
+      allowances,
+      mail,
+      now: Date.now,
+    }),
+    passkeys,
+    members: new Members({
+      store: memberStore(database),
+      accounts,
+      sessions,
+      mail,
+      allowances,
+      accountChanged,
+    }),
+    breakers: new Breakers({
+      store: breakerStore(database),
+      alerts: spendingAlerts,
+      accountChanged,
+      keysChanged,
+      ceilingChanged: (purse) => actors.breakers.changed(purse),
+    }),
+    keys,
+    children: new Children({
+      store: managementTokenStore(database),
+      keys,
+      accountChanged,
+      count: (tokenId) => uses.count(tokenId),
+    }),
+  }
+}

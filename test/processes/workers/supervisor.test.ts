@@ -1,0 +1,177 @@
+/** A supervisor and its workers, which are processes of their own: what they do when one ends, freezes, or does not start. */
+import { afterEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createLog } from "../../../src/log.ts"
+import { Supervisor } from "../../../src/workers/supervisor.ts"
+import { passLines } from "../../../src/workers/worker-process.ts"
+
+const open: Supervisor[] = []
+const directory = mkdtempSync(join(tmpdir(), "loket-workers-"))
+/** While it is there, no fake worker starts. */
+const broken = join(directory, "broken")
+afterEach(async () => {
+  rmSync(broken, { force: true })
+  await Promise.all(open.splice(0).map((supervisor) => supervisor.stop()))
+})
+
+interface Logged {
+  readonly event: string
+  readonly worker?: number
+  readonly pid?: number
+  readonly how?: string
+}
+
+function supervise(workers: number, times: { readonly lookMs?: number; readonly answerMs?: number } = {}) {
+  const log: Logged[] = []
+  const said: string[] = []
+  const supervisor = new Supervisor({
+    workers,
+    command: [process.execPath, join(import.meta.dir, "fake-worker.ts")],
+    env: { ...process.env, FAKE_BROKEN: broken, METRICS_PORT: "9", NOTIFY_SOCKET: "/nowhere" },
+    port: 0,
+    log: createLog("info", (line) => void log.push(JSON.parse(line) as Logged)),
+    write: (lines) => void said.push(...lines.trimEnd().split("\n")),
+    times: { pauseMs: 10, mostPauseMs: 40, answerMs: 2_000, ...times },
+  })
+  open.push(supervisor)
+  const started = () => log.filter(({ event }) => event === "worker listening")
+  return { supervisor, log, said, started, pids: () => started().map(({ pid }) => pid ?? 0) }
+}
+
+const get = (supervisor: Supervisor, path: string) => supervisor.respond(new Request(`http://127.0.0.1${path}`))
+const metricsOf = async (supervisor: Supervisor) => await (await get(supervisor, "/metrics")).text()
+
+/** Waits until something is so. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await Bun.sleep(5)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test("all listen on the first one's port, their counts are added up, and they end when they are told to", async () => {
+  const { supervisor, said, pids } = supervise(3)
+  expect(await supervisor.start()).toBe("http://127.0.0.1:4321")
+  expect(pids()).toHaveLength(3)
+  await until(() => said.length === 3)
+  expect(said.map((line) => line.split(" ").slice(1).join(" ")).sort()).toEqual(["0  true", "4321  true", "4321  true"])
+
+  const metrics = await metricsOf(supervisor)
+  expect(metrics).toContain("fake_calls_total 30\n")
+  expect(metrics).toContain("fake_under_way 9\n")
+  expect(metrics).toContain('loket_workers{state="wanted"} 3\nloket_workers{state="listening"} 3\n')
+  const answer = async (path: string) => (await get(supervisor, path)).status
+  expect([await answer("/healthz"), await answer("/readyz"), await answer("/other")]).toEqual([200, 200, 404])
+
+  await supervisor.stop()
+  expect(pids().filter(isAlive)).toEqual([])
+  expect(await answer("/readyz")).toBe(503)
+  // What they had counted is not forgotten.
+  expect(await metricsOf(supervisor)).toContain("fake_calls_total 30\n")
+})
+
+test("one that ends is started again, and what it had counted stays counted", async () => {
+  const { supervisor, log, started, pids } = supervise(2)
+  await supervisor.start()
+  await metricsOf(supervisor)
+  const [first = 0] = pids()
+  process.kill(first, "SIGKILL")
+  await until(() => started().length === 3)
+  expect(log).toContainEqual(expect.objectContaining({ event: "worker ended", worker: 1, pid: first, how: "SIGKILL" }))
+  expect(started().at(-1)).toMatchObject({ worker: 1 })
+  const metrics = await metricsOf(supervisor)
+  expect(metrics).toContain("fake_calls_total 30\n")
+  expect(metrics).toContain("fake_under_way 6\n")
+  expect(metrics).toContain('loket_worker_restarts_total{why="ended"} 1\n')
+})
+
+test("one that cannot start again is tried until it can", async () => {
+  const { supervisor, log, started, pids } = supervise(2)
+  await supervisor.start()
+  writeFileSync(broken, "")
+  process.kill(pids()[0] ?? 0, "SIGKILL")
+  await until(() => log.filter(({ how }) => how === "code 7").length >= 4)
+  expect(started()).toHaveLength(2)
+  rmSync(broken)
+  await until(() => started().length === 3)
+})
+
+test("one that is frozen is killed and started again", async () => {
+  const { supervisor, log, started, pids } = supervise(2, { lookMs: 20, answerMs: 1_000 })
+  await supervisor.start()
+  const frozen = pids()[1] ?? 0
+  process.kill(frozen, "SIGSTOP")
+  await until(() => started().length === 3)
+  expect(isAlive(frozen)).toBe(false)
+  expect(log).toContainEqual(expect.objectContaining({ event: "worker frozen", pid: frozen }))
+  expect(await metricsOf(supervisor)).toContain('loket_worker_restarts_total{why="frozen"} 1\n')
+}, 30_000)
+
+test("all are replaced, one after the other, and the old ones are gone", async () => {
+  const { supervisor, log, started, pids } = supervise(2)
+  await supervisor.start()
+  const old = pids()
+  await supervisor.replaceAll()
+  expect(started().map(({ worker }) => worker)).toEqual([1, 2, 1, 2])
+  expect(new Set(pids()).size).toBe(4)
+  expect(old.filter(isAlive)).toEqual([])
+  expect(log.filter(({ event }) => event === "worker ended")).toEqual([])
+  const metrics = await metricsOf(supervisor)
+  expect(metrics).toContain("fake_calls_total 40\n")
+  expect(metrics).toContain('loket_worker_restarts_total{why="replaced"} 2\n')
+})
+
+test("asked to replace all while it does, it does it once more", async () => {
+  const { supervisor, started } = supervise(1)
+  await supervisor.start()
+  await Promise.all([supervisor.replaceAll(), supervisor.replaceAll(), supervisor.replaceAll()])
+  expect(started()).toHaveLength(3)
+})
+
+test("where a new one does not start, the old ones stay", async () => {
+  const { supervisor, log, pids } = supervise(2)
+  await supervisor.start()
+  writeFileSync(broken, "")
+  await supervisor.replaceAll()
+  expect(log.at(-1)).toMatchObject({ event: "worker not replaced", worker: 1 })
+  expect(pids()).toHaveLength(2)
+  expect(pids().every(isAlive)).toBe(true)
+})
+
+test("where one does not start at first, none is left", async () => {
+  const { supervisor, started } = supervise(2)
+  writeFileSync(broken, "")
+  expect(supervisor.start()).rejects.toThrow("it ended with code 7")
+  await supervisor.stop()
+  expect(started()).toEqual([])
+})
+
+test("lines are passed on whole, however they come", async () => {
+  const passed: string[] = []
+  const parts = ['{"a":1}\n{"b"', ":2", "}\n", '{"ä":3}\n{"c":4}']
+  const bytes = Buffer.from(parts.join(""))
+  const cut = bytes.indexOf(0xc3) + 1
+  const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const [from, to] of [
+        [0, 3],
+        [3, 12],
+        [12, cut],
+        [cut, bytes.length],
+      ] as const)
+        controller.enqueue(new Uint8Array(bytes.subarray(from, to)))
+      controller.close()
+    },
+  })
+  await passLines(stream, (lines) => void passed.push(lines))
+  expect(passed.every((lines) => lines.endsWith("\n"))).toBe(true)
+  expect(passed.join("")).toBe(`${parts.join("")}\n`)
+})
