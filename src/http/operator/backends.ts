@@ -89,6 +89,7 @@ export const backendsController = (deps: BackendsDeps) => {
         "/operator/backends",
         {
           tag: "Operator",
+          role: "support",
           summary:
             "The pools of models, and how their members did in the last minutes, as the process that answers saw it",
           answer: BackendsShape,
@@ -101,6 +102,7 @@ export const backendsController = (deps: BackendsDeps) => {
         "/operator/members/:member",
         {
           tag: "Operator",
+          role: "owner",
           summary: "Drain, disable or reweigh a member of a pool",
           description:
             "One that is `draining` is asked only where no other one is well and has room, one that is `disabled` not at all. Calls under way go on.",
@@ -134,6 +136,7 @@ export const backendsController = (deps: BackendsDeps) => {
         "/operator/members/:member/retry",
         {
           tag: "Operator",
+          role: "owner",
           summary: "Ask a member again now",
           description: "Its circuit and its credential's are closed in every process.",
           answer: Type.Object({ member: text, retried_at: time }),

@@ -95,6 +95,7 @@ export const billingHealthController = ({ authenticate, now, billing, absorbed }
       "/operator/billing-health",
       {
         tag: "Operator",
+        role: "support",
         summary: "Flagged records, what the house bore for whom, and what reconciliations found",
         description: "`from` and `to` are of what was absorbed: 30 days unless they are given, 92 at most.",
         query: Type.Object({ ...pageQuery, ...period }),

@@ -63,7 +63,12 @@ export const exchangeRatesController = ({ authenticate, rates, now, refreshCatal
     .get(
       ...operators(
         "/operator/exchange-rates",
-        { tag: "Operator", summary: "Exchange rates of the currencies that backends bill in", answer: Currencies },
+        {
+          tag: "Operator",
+          role: "support",
+          summary: "Exchange rates of the currencies that backends bill in",
+          answer: Currencies,
+        },
         currencies,
       ),
     )
@@ -72,6 +77,7 @@ export const exchangeRatesController = ({ authenticate, rates, now, refreshCatal
         "/operator/exchange-rates",
         {
           tag: "Operator",
+          role: "finance",
           summary: "Set an exchange rate",
           description: `It is in force three seconds from now; calls that were opened before keep theirs. A change of more than ${LARGEST_EXCHANGE_STEP} percent needs \`confirm_jump\`.`,
           body: RateBody,

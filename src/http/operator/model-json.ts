@@ -8,7 +8,7 @@ import type { StoredModel } from "../../store/operator/models.ts"
 import type { AnswerOf } from "../route.ts"
 import { described, flag, integer, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
-const PriceShape = Type.Object({ id: orNull(integer), ...rates, effective_at: time })
+export const PriceShape = Type.Object({ id: orNull(integer), ...rates, effective_at: time })
 
 const UpstreamShape = Type.Object({
   provider: text,

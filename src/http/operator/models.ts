@@ -8,12 +8,12 @@ import { micro } from "../../../actors/money/micro.ts"
 import { FIELD_NAME } from "../../catalogue/schema.ts"
 import { Failure } from "../../failure/failure.ts"
 import { upstreamsOf } from "../../store/catalogue.ts"
-import type { ModelChange, ModelStore, StoredModel } from "../../store/operator/models.ts"
+import type { ModelChange, ModelStore } from "../../store/operator/models.ts"
 import { ID } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
 import { flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
-import { chainProblem, jumpJson, jumpProblem, passProblem, rateNames, stepTo, targetProblem } from "./model-checks.ts"
+import { chainProblem, jumpJson, jumpProblem, passProblem, rateNames, stepTo } from "./model-checks.ts"
 import { modelJson, modelShape, priceJson } from "./model-json.ts"
 
 export interface ModelsDeps {
@@ -36,8 +36,8 @@ const Rate = Type.Integer({
   maximum: Number.MAX_SAFE_INTEGER,
   description: "an integer of micro-rupiah for one token, 0 or more",
 })
-const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
-const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
+export const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
+export const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
 const FieldName = Type.String({ pattern: FIELD_NAME, description: "a name of letters, digits and _, at most 64" })
 
 const ChangeBody = Type.Object({
@@ -51,31 +51,27 @@ const ChangeBody = Type.Object({
     Type.Array(FieldName, { maxItems: 50, uniqueItems: true, description: "a list of at most 50 names of fields" }),
   ),
 })
+export const ConfirmJump = Type.Optional(Type.Boolean({ description: "true or false" }))
 const PriceBody = Type.Object({
   input_micro: Rate,
   output_micro: Rate,
   cache_read_micro: Rate,
   cache_write_micro: Rate,
   effective_at: Type.Optional(Time),
-  confirm_jump: Type.Optional(Type.Boolean({ description: "true or false" })),
+  confirm_jump: ConfirmJump,
 })
-const RetirementBody = Type.Object({ target: ModelId, until: Time })
 
-const DryRun = Type.Object({
+export const DryRun = Type.Object({
   dry_run: Type.Optional(Type.Boolean({ description: "true or false; true checks the change without making it" })),
 })
 /** Of the change's own shape; null where there was or is nothing. */
 const State = orNull(Type.Record(Type.String(), Type.Unknown()))
-const Changed = Type.Object({ dry_run: flag, model: text, before: State, after: State })
-const Priced = Type.Intersect([
-  Changed,
-  Type.Object({
-    jumps: Type.Array(
-      Type.Object({ name: oneOf(rateNames), from: microShape, to: microShape, factor: orNull(Type.Number()) }),
-      { description: "The rates that change by more than twice." },
-    ),
-  }),
-])
+export const Changed = Type.Object({ dry_run: flag, model: text, before: State, after: State })
+export const Jumps = Type.Array(
+  Type.Object({ name: oneOf(rateNames), from: microShape, to: microShape, factor: orNull(Type.Number()) }),
+  { description: "The rates that change by more than twice." },
+)
+const Priced = Type.Intersect([Changed, Type.Object({ jumps: Jumps })])
 
 interface Change {
   readonly before: Readonly<Record<string, unknown>> | null
@@ -91,6 +87,7 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         "/operator/models",
         {
           tag: "Operator",
+          role: "support",
           summary: "The catalogue with all its prices, retired models too",
           answer: listOf(modelShape),
         },
@@ -111,7 +108,14 @@ export const operatorModelsController = (deps: ModelsDeps) => {
     .patch(
       ...operators(
         "/operator/models/:model",
-        { tag: "Operator", summary: "Set what is given of a model", query: DryRun, body: ChangeBody, answer: Changed },
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: "Set what is given of a model",
+          query: DryRun,
+          body: ChangeBody,
+          answer: Changed,
+        },
         async ({ params, query, body, operator }) => {
           const place = await find(models, params.model)
           if (place instanceof Failure) return place
@@ -134,6 +138,7 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         "/operator/models/:model/prices",
         {
           tag: "Operator",
+          role: "finance",
           summary: "Schedule a price",
           description:
             "It begins at `effective_at`, three seconds from now at the soonest; calls admitted before keep theirs. A rate that changes by more than twice needs `confirm_jump`. The answer is 201 when the price is made, and 200 to a dry run.",
@@ -172,7 +177,13 @@ export const operatorModelsController = (deps: ModelsDeps) => {
     .delete(
       ...operators(
         "/operator/models/:model/prices/:id",
-        { tag: "Operator", summary: "Delete a price that is still to come", query: DryRun, answer: Changed },
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: "Delete a price that is still to come",
+          query: DryRun,
+          answer: Changed,
+        },
         async ({ params, query, operator }) => {
           const { model } = params
           const versions = (await models.prices()).filter((price) => price.model === model)
@@ -189,56 +200,16 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         },
       ),
     )
-    .post(
-      ...operators(
-        "/operator/models/:model/retire",
-        {
-          tag: "Operator",
-          summary: "Serve an id as another model until a time, and then no more",
-          query: DryRun,
-          body: RetirementBody,
-          answer: Changed,
-        },
-        async ({ params, query, body, operator }) => {
-          const until = instant("until", body.until)
-          if (until instanceof Failure) return until
-          if (until.getTime() < now()) return refused("until", "a time that is still to come")
-          const place = await find(models, params.model)
-          if (place instanceof Failure) return place
-          const { model, all } = place
-          const problem = targetProblem(model, body.target, all)
-          if (problem !== undefined) return problem
-          const after = { target: body.target, until: until.toISOString() }
-          return await make(deps, query, { model: model.model, before: retirementOf(model), after }, () =>
-            models.retire(model.model, { target: body.target, until }, operator.act),
-          )
-        },
-      ),
-    )
-    .post(
-      ...operators(
-        "/operator/models/:model/restore",
-        { tag: "Operator", summary: "Sell a retired model again", query: DryRun, answer: Changed },
-        async ({ params, query, operator }) => {
-          const place = await find(models, params.model)
-          if (place instanceof Failure) return place
-          const { model } = place
-          return await make(deps, query, { model: model.model, before: retirementOf(model), after: null }, () =>
-            models.restore(model.model, operator.act),
-          )
-        },
-      ),
-    )
 }
 
-async function find(models: ModelStore, id: string) {
+export async function find(models: ModelStore, id: string) {
   const all = await models.list()
   const model = all.find((one) => one.model === id)
   return model === undefined ? new Failure("resource.not_found") : { model, all }
 }
 
 /** Makes the change unless it is a dry run, and answers with the state before and after. */
-async function make<Answer extends Change>(
+export async function make<Answer extends Change>(
   { refreshCatalogue }: ModelsDeps,
   { dry_run = false }: Static<typeof DryRun>,
   answer: Answer,
@@ -277,7 +248,7 @@ function beginning(asked: string | undefined, nowMs: number): Date | Failure {
 }
 
 /** Within the years that Postgres and JSON read alike. */
-function instant(name: string, text: string): Date | Failure {
+export function instant(name: string, text: string): Date | Failure {
   try {
     const ms = Temporal.Instant.from(text).epochMilliseconds
     return ms < Date.UTC(9999, 11, 31) ? new Date(ms) : refused(name, "a time before the year 10000")
@@ -285,6 +256,3 @@ function instant(name: string, text: string): Date | Failure {
     return refused(name, "an RFC 3339 time such as 2027-01-31T00:00:00Z")
   }
 }
-
-const retirementOf = ({ target, until }: StoredModel) =>
-  target === null || until === null ? null : { target, until: until.toISOString() }

@@ -1,6 +1,7 @@
 /** Everything under `/operator`: the house's own side of the dashboard's API, put together, and its audit log. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import type { Micro } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
 import { Adjustments } from "../../accounts/adjustments.ts"
 import { recall } from "../../gateway/neighbours.ts"
@@ -11,12 +12,16 @@ import { readAbsorbed } from "../../store/operator/absorbed.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { type AuditRow, type AuditStore, auditStore } from "../../store/operator/audit.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
-import { memberStore } from "../../store/operator/members.ts"
+import { memberStore } from "../../store/members.ts"
+import { memberStore as poolMemberStore } from "../../store/operator/members.ts"
+import { changeRole } from "../../store/operator/role.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"
 import { readEmails, readMix, readProfit, readUnder } from "../../store/operator/profit.ts"
 import { readOverview } from "../../store/operator/overview.ts"
 import { paymentViews } from "../../store/operator/payments.ts"
+import type { Refunds } from "../../payments/refunds.ts"
+import { refundStore } from "../../store/refunds.ts"
 import { topUpStore } from "../../store/top-ups.ts"
 import { Failure } from "../../failure/failure.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
@@ -27,9 +32,11 @@ import { backendsController } from "./backends.ts"
 import { billingHealthController } from "./billing-health.ts"
 import { operatorModelsController } from "./models.ts"
 import { overviewController } from "./overview.ts"
+import { operatorRetirementsController } from "./retirements.ts"
 import { exchangeRatesController } from "./exchange-rates.ts"
 import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
+import { operatorRefundsController } from "./refunds.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate
@@ -38,10 +45,13 @@ export interface OperatorDeps {
   readonly accounts: Accounts
   readonly ports: GatewayPorts
   readonly refreshCatalogue: () => Promise<void>
+  readonly refunds: Refunds
+  /** Larger adjustments are to be confirmed. */
+  readonly confirmAbove: Micro
 }
 
 export function operatorControllers(deps: OperatorDeps) {
-  const { authenticate, database, processId, accounts, ports, refreshCatalogue } = deps
+  const { authenticate, database, processId, accounts, ports, refreshCatalogue, refunds, confirmAbove } = deps
   const { actors } = ports
   const isConfigured = (provider: string) => ports.backends.has(provider)
   const adjustments = new Adjustments({
@@ -49,24 +59,35 @@ export function operatorControllers(deps: OperatorDeps) {
     recall: (accountId, amount) => recall({ actors, database, processId }, accountId, amount),
     credited: (id) => actors.accounts.freed(id),
   })
+  const catalogue = {
+    authenticate,
+    models: modelStore(database),
+    now: () => ports.clock.now(),
+    isConfigured,
+    refreshCatalogue,
+  }
   return new Elysia({ name: "operator" })
     .use(
       operatorAccountsController({
         authenticate,
         accounts,
         adjustments,
+        confirmAbove,
         views: accountViews(database),
         keys: apiKeyStore(database),
         topUps: topUpStore(database),
+        members: memberStore(database),
+        changeRole: (id, change) => changeRole(database, { id }, change),
       }),
     )
+    .use(operatorModelsController(catalogue))
+    .use(operatorRetirementsController(catalogue))
     .use(
-      operatorModelsController({
+      operatorRefundsController({
         authenticate,
-        models: modelStore(database),
-        now: () => ports.clock.now(),
-        isConfigured,
-        refreshCatalogue,
+        refunds,
+        store: refundStore(database),
+        views: accountViews(database),
       }),
     )
     .use(operatorPaymentsController({ authenticate, views: paymentViews(database) }))
@@ -111,7 +132,7 @@ export function operatorControllers(deps: OperatorDeps) {
         health: ports.health,
         pools: ports.pools,
         catalogue: ports.catalogue,
-        members: memberStore(database),
+        members: poolMemberStore(database),
         now: () => ports.clock.now(),
         refreshCatalogue,
       }),
@@ -148,6 +169,7 @@ const auditController = ({ audit, authenticate }: AuditDeps) =>
       "/operator/audit",
       {
         tag: "Operator",
+        role: "support",
         summary: "What operators did, the newest first",
         query: AuditQuery,
         answer: pageOf(AuditEntry),

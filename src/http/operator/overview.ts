@@ -23,9 +23,9 @@ const OverviewShape = Type.Object({
   from: time,
   to: time,
   calls: Type.Object({ total: integer, by_status: counts, by_error_code: counts }),
-  revenue_micro: described(microShape, "Charges and service fees."),
+  revenue_micro: described(microShape, "Charges and service fees, less the fees that went back."),
   charged_micro: microShape,
-  service_fees_micro: microShape,
+  service_fees_micro: described(microShape, "Of top-ups that were paid, less those that went back in refunds."),
   absorbed_micro: microShape,
   top_ups: Type.Object({ count: integer, amount_micro: microShape }),
   adjusted_micro: described(microShape, "Given less taken."),
@@ -55,6 +55,7 @@ export const overviewController = ({ authenticate, overview, ports, processId }:
       "/operator/overview",
       {
         tag: "Operator",
+        role: "support",
         summary: "What the house made in a time, and what stands now",
         description:
           "Without a time it is the last day; at most 92 days. Under `this_process` is what only the process that answers knows.",

@@ -3,6 +3,7 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
+import { problemKinds } from "../../store/payment-problems.ts"
 import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
@@ -20,7 +21,7 @@ const Problem = Type.Object(
   {
     id: integer,
     provider: text,
-    kind: oneOf(["unknown_order", "wrong_amount", "mismatch"]),
+    kind: oneOf(problemKinds),
     reference: text,
     top_up_id: orNull(text),
     account_id: orNull(text, "Whose top-up it is."),
@@ -42,6 +43,7 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
         "/operator/top-ups",
         {
           tag: "Operator",
+          role: "support",
           summary: "Everybody's top-ups, the newest first",
           query: Type.Object({ ...pageQuery, status: Type.Optional(oneOf(topUpStatuses)) }),
           answer: pageOf(OwnedTopUpShape),
@@ -62,6 +64,7 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
         "/operator/payment-problems",
         {
           tag: "Operator",
+          role: "support",
           summary: "Payments that came and could not be credited",
           query: Type.Object({
             ...pageQuery,
@@ -87,6 +90,7 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
         "/operator/payment-problems/:id/resolve",
         {
           tag: "Operator",
+          role: "finance",
           summary: "Say what was done about one",
           body: Type.Object({ note: Reason }),
           answer: Problem,

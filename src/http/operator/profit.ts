@@ -9,12 +9,12 @@ import {
   type Profit,
   type ProfitGroup,
   profitGroups,
-  type ProfitPeriod,
   type ProfitQuestion,
   type ProfitRow,
   type ProfitSums,
   type Under,
 } from "../../store/operator/profit.ts"
+import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
 import { csvLine } from "../csv.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
@@ -36,6 +36,8 @@ export interface ProfitDeps {
 const DAYS = 30
 const DAY_MS = 24 * 60 * 60 * 1_000
 const MOST_ROWS = 500
+/** The database takes no NUL. */
+const NAME = /^[^\p{Cc}]{1,200}$/u
 const MOST_EXPORTED = 50_000
 
 const fields = {
@@ -87,6 +89,7 @@ const MixShape = Type.Object({
   model: text,
   days: integer,
   calls: integer,
+  customers: described(integer, "Accounts that made these calls: a coming price is shown to them."),
   ...tokenCounts,
   revenue_micro: microShape,
   cost_micro: described(microShape, "Of the calls whose cost is known."),
@@ -108,6 +111,7 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
         "/operator/profit",
         {
           tag: "Operator",
+          role: "support",
           summary: "Revenue, cost and margin by day, model, member or account, and each divided by another",
           description:
             "Of hours that began in the time; without one it is the last 30 days, at most 92. Costs are at the rates and the exchange rate that were in force when a call was opened.",
@@ -154,7 +158,7 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
     .get(
       ...operators(
         "/operator/profit/export.csv",
-        { tag: "Operator", summary: "The same as CSV, in rupiah", query: Query, media: "text/csv" },
+        { tag: "Operator", role: "support", summary: "The same as CSV, in rupiah", query: Query, media: "text/csv" },
         async ({ query, operator }) => {
           const question = asked(query, operator, MOST_EXPORTED)
           if (question instanceof Failure) return question
@@ -174,16 +178,19 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
         "/operator/models/:model/mix",
         {
           tag: "Operator",
+          role: "support",
           summary: "What a model's charged calls of the last 30 days were made of, and what they cost",
           answer: MixShape,
         },
         async ({ params: { model } }) => {
+          if (!NAME.test(model)) return new Failure("resource.not_found")
           const to = new Date(now() + DAY_MS)
           const sold = await mix(model, { from: new Date(now() - DAYS * DAY_MS), to })
           return {
             model,
             days: DAYS,
             calls: sold.calls,
+            customers: sold.customers,
             ...tokensJson(sold.tokens),
             revenue_micro: microToJson(sold.revenueMicro),
             cost_micro: microToJson(sold.costMicro),

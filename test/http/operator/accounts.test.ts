@@ -125,6 +125,31 @@ describe("an adjustment", () => {
     expect((await say(key)).status).toBe(200)
   })
 
+  test("of more than the house's limit is to be confirmed, either way and at its edge", async () => {
+    const person = await gateway.person()
+    const path = `/operator/accounts/${person.accountId}/adjustments`
+    const large = (amount: number, more: object = {}) =>
+      ask(path, { amount_micro: amount, reason: "a test", idempotency_key: `k${amount}`, ...more })
+    const limit = 5_000_000_000_000
+    expect((await ask(`/operator/accounts/${person.accountId}`)).json.confirm_above_micro).toBe(limit)
+    expect((await large(limit)).status).toBe(201)
+    for (const [amount, more] of [
+      [limit + 1, {}],
+      [limit + 1, { confirm_large: false }],
+      [-limit - 1, {}],
+    ] as const) {
+      const { status, json } = await large(amount, more)
+      expect([status, json.code, json.hint]).toEqual([
+        400,
+        "request.invalid",
+        "Send 'confirm_large': true if it is meant.",
+      ])
+    }
+    expect((await gateway.balance(person)).balance_micro).toBe(limit)
+    expect((await large(limit + 1, { confirm_large: true })).json.balance_micro).toBe(2 * limit + 1)
+    expect((await large(-limit - 1, { confirm_large: true })).json.balance_micro).toBe(limit)
+  })
+
   test("comes once under its key, however often and however many at once, and its key is for it alone", async () => {
     const person = await gateway.person()
     const answers = await Promise.all(Array.from({ length: 8 }, () => adjust(person, 1_000, "once")))

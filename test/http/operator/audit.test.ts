@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { changeRole } from "../../../src/store/operator/role.ts"
+import { changeRole, type GivenRole } from "../../../src/store/operator/role.ts"
 import { openDatabase } from "../../../src/store/database.ts"
 import { startTestGateway, type TestGateway } from "../../gateway/harness.ts"
 import { openTestDatabase } from "../../store/harness.ts"
@@ -67,31 +67,43 @@ test("a row of the log is never changed, deleted or truncated", async () => {
     expect(gateway.sql.unsafe(statement)).rejects.toThrow("never changed")
 })
 
+const byCommand = (role: GivenRole) => ({
+  role,
+  act: { requestId: `cmd_${crypto.randomUUID()}`, operatorId: undefined, address: undefined },
+  keepsAnOwner: false,
+})
+
 test("a role is given and taken back in writing, and sessions end with each", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
   await sql`insert into accounts (id, email, password_hash) values ('acc_1', 'One@Example.com', 'x')`
   const session = async () =>
     await sql`insert into sessions (token_hash, account_id, expires_at) values (${Buffer.from(crypto.randomUUID())}, 'acc_1', now() + interval '1 day')`
+  const change = async (role: GivenRole, email = "one@example.com") => {
+    const outcome = await changeRole(db, { email }, byCommand(role))
+    return outcome?.kind === "changed" ? outcome.before : outcome
+  }
   await session()
-  expect(await changeRole(db, "one@example.com", "operator")).toBe("customer")
+  expect(await change("support")).toBe("customer")
   expect(await sql`select * from sessions`).toBeEmpty()
   await session()
-  expect(await changeRole(db, "one@example.com", "operator")).toBe("operator")
+  expect(await change("support")).toBe("support")
   expect(await sql`select * from sessions`).toHaveLength(1)
-  expect(await changeRole(db, "one@example.com", "customer")).toBe("operator")
+  expect(await change("owner")).toBe("support")
   expect(await sql`select * from sessions`).toBeEmpty()
-  expect(await changeRole(db, "nobody@example.com", "operator")).toBeUndefined()
+  expect(await change("customer")).toBe("owner")
+  expect(await change("owner", "nobody@example.com")).toBeUndefined()
   const rows = await sql`select operator_id, action, subject, before, after from audit_log order by id`
   const row = { operator_id: null, action: "account.role", subject: "acc_1" }
   expect([...rows]).toEqual([
-    { ...row, before: { role: "customer" }, after: { role: "operator" } },
-    { ...row, before: { role: "operator" }, after: { role: "customer" } },
+    { ...row, before: { role: "customer" }, after: { role: "support" } },
+    { ...row, before: { role: "support" }, after: { role: "owner" } },
+    { ...row, before: { role: "owner" }, after: { role: "customer" } },
   ])
 })
 
 test("a database that is away changes no role", async () => {
   const db = openDatabase({ url: "postgres://root@127.0.0.1:1/postgres", connections: 1 })
-  expect(changeRole(db, "one@example.com", "operator")).rejects.toThrow()
+  expect(changeRole(db, { email: "one@example.com" }, byCommand("owner"))).rejects.toThrow()
   await db.close()
 })

@@ -175,7 +175,10 @@ describe("a price", () => {
   test("that is still to come is deleted, one that is in force is not, and all is logged", async () => {
     const model = await gateway.model({ format: "chat" })
     const path = `/operator/models/${model}/prices`
-    const { json } = await ask(path, { ...rates(1_100), effective_at: inAnHour() })
+    const effective_at = inAnHour()
+    const { json } = await ask(path, { ...rates(1_100), effective_at })
+    // Whoever looks at the catalogue sees it beside the one in force.
+    expect(await sold(model)).toMatchObject({ input_micro: 1_000, next_price: { ...rates(1_100), effective_at } })
     const [current] = (await shown(model)).prices
     expect(refused(await ask(`${path}/${current.id}`, {}, "DELETE"))).toEqual([400, "request.invalid"])
     for (const id of ["0", "999999999", "x", "99999999999999999999"])
@@ -187,6 +190,7 @@ describe("a price", () => {
       after: null,
     })
     expect((await shown(model)).prices).toHaveLength(1)
+    expect(await sold(model)).not.toHaveProperty("next_price")
     const actions = (await logOf(model)).map(({ action }: { action: string }) => action)
     expect(actions).toEqual(["model.price_deleted", "model.price_scheduled"])
   })
@@ -252,6 +256,30 @@ describe("retirement", () => {
         400,
         "request.invalid",
       ])
+  })
+
+  test("shows both prices, and wants a step of more than twice confirmed", async () => {
+    const model = await gateway.model({ format: "chat", input_micro: 1_000, output_micro: 2_000 })
+    const twice = await gateway.model({ format: "chat", input_micro: 2_000, output_micro: 4_000 })
+    const more = await gateway.model({ format: "chat", input_micro: 2_001, output_micro: 2_000 })
+    const path = `/operator/models/${model}/retire`
+    const until = inAnHour()
+    const tried = await ask(`${path}?dry_run=true`, { target: more, until })
+    expect([tried.status, tried.json.prices.from.input_micro, tried.json.prices.to.input_micro]).toEqual([
+      200, 1_000, 2_001,
+    ])
+    expect(tried.json.jumps).toEqual([{ name: "input_micro", from: 1_000, to: 2_001, factor: 2 }])
+    const refusal = await ask(path, { target: more, until })
+    expect(refused(refusal)).toEqual([400, "request.invalid"])
+    expect((await shown(model)).status).toBe("on_sale")
+    expect((await ask(path, { target: twice, until })).status).toBe(200)
+    // From what callers of the id pay now, which is the first target's price.
+    expect((await ask(path, { target: more, until })).status).toBe(200)
+    expect((await ask(path, { target: model, until, confirm_jump: true })).status).toBe(400)
+    const dear = await gateway.model({ format: "chat", input_micro: 9_000, output_micro: 2_000 })
+    expect(refused(await ask(path, { target: dear, until }))).toEqual([400, "request.invalid"])
+    expect((await ask(path, { target: dear, until, confirm_jump: true })).status).toBe(200)
+    expect((await shown(model)).retirement.target).toBe(dear)
   })
 
   test("of a target takes those that were retired to it along", async () => {

@@ -1,12 +1,13 @@
 /** Operators in tests: a person of a gateway's with the role, and calls of the operator's API. */
 import { expect } from "bun:test"
 import type { OpenapiDocument } from "../../../src/http/openapi.ts"
+import type { OperatorRole } from "../../../src/store/operator/role.ts"
 import { problemsOf } from "../documented.ts"
 import type { Person, TestGateway } from "../../gateway/harness.ts"
 
-export async function makeOperator(gateway: TestGateway): Promise<Person> {
+export async function makeOperator(gateway: TestGateway, role: OperatorRole = "owner"): Promise<Person> {
   const person = await gateway.person()
-  await gateway.sql`update accounts set role = 'operator' where id = ${person.accountId}`
+  await gateway.sql`update accounts set role = 'operator', operator_role = ${role} where id = ${person.accountId}`
   return person
 }
 
