@@ -50,7 +50,8 @@ class Sums {
   charge = 0
   absorbed = 0
   cost = 0
-  underCost = 0
+  /** Calls, by who answered. */
+  readonly underCost = new Map<string, number>()
   unknownCost = 0
 
   constructor(endpoint: string, model: string) {
@@ -75,7 +76,8 @@ class Sums {
     this.absorbed += Number(record.absorbed)
     if (record.cost !== undefined) this.cost += Number(record.cost)
     else if (record.member !== undefined) this.unknownCost++
-    if (isUnderCost(record)) this.underCost++
+    const { member } = record
+    if (member !== undefined && isUnderCost(record)) this.underCost.set(member, (this.underCost.get(member) ?? 0) + 1)
     if (record.firstTokenMs !== undefined) this.firstToken.add(record.firstTokenMs / 1_000)
     this.duration.add(record.durationMs / 1_000)
   }
@@ -107,8 +109,9 @@ export class CallMetrics {
     this.#counter("absorbed_micro", overHeld, ["model"], ({ model, absorbed }, add) => add({ model }, absorbed))
     const costs = "What backends charge for final records, micro-rupiah; tries that failed are not in it."
     this.#counter("cost_micro", costs, ["model"], ({ model, cost }, add) => add({ model }, cost))
-    this.#counter("under_cost", "Calls whose price was under their cost.", ["model"], ({ model, underCost }, add) => {
-      if (underCost > 0) add({ model }, underCost)
+    const short = "Calls whose price was under their cost."
+    this.#counter("under_cost", short, ["model", "member"], ({ model, underCost }, add) => {
+      for (const [member, calls] of underCost) add({ model, member }, calls)
     })
     this.#counter("unknown_cost", "Calls whose cost is not known.", ["model"], ({ model, unknownCost }, add) => {
       if (unknownCost > 0) add({ model }, unknownCost)
@@ -163,6 +166,7 @@ export class CallMetrics {
         name,
         help,
         type: "histogram",
+        aggregator: "sum",
         values: this.#sums.flatMap((sums) => of(sums).values(name, { endpoint: sums.endpoint, model: sums.model })),
       }),
     }

@@ -12,6 +12,9 @@ import { discardingBody } from "./discard.ts"
 import { failureResponse } from "./errors.ts"
 import { newRequestId } from "./request-id.ts"
 
+/** Asks what a call would come to (dry-runs.ts). */
+export const DRY_RUN = "X-Dry-Run"
+
 export class Context {
   readonly requestId: string
   /** Undefined where there is none, as in tests of controllers. */
@@ -75,7 +78,9 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     } catch (error) {
       response = failureResponse(failureOf(error, requestId, options.log), requestId)
     }
-    const whole = response.status >= 400 && isMuchUnread(request) ? await discardingBody(request, response) : response
+    // A dry run tells with 200 that a body is too much to be read.
+    const mayBeUnread = response.status >= 400 || request.headers.has(DRY_RUN)
+    const whole = mayBeUnread && isMuchUnread(request) ? await discardingBody(request, response) : response
     return named(whole, requestId)
   }
 

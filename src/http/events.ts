@@ -1,6 +1,7 @@
 /**
  * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
- * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited, `account` that its settings,
+ * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited, `refused` that calls were refused,
+ * `spending.unusual` that more is spent than usual, `account` that its settings,
  * its keys or its state are others, `catalogue` that models or prices are.
  *
  * A process sends the calls and top-ups that ended in it. What another process does shows in the balance: a credit at once,
@@ -9,18 +10,18 @@
  */
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
-import type { Accounts } from "../accounts/accounts.ts"
+import type { Accounts, Session } from "../accounts/accounts.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
-import { type Authenticate, signedInBy } from "./dashboard/session.ts"
+import { type Authenticate, signedInBy, whoseAccount } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
 
 /** How often a stream looks whether its session still stands, and says that it is alive. */
 const LOOK_MS = 10_000
 /** The least time between two balances of a busy account. */
 const SETTLE_DOWN_MS = 250
-/** A tab is one stream; somebody with more than so many has lost count of them. */
-const STREAMS_PER_ACCOUNT = 20
+/** A tab is one stream; somebody with more than so many has lost count of them. Members have as many of their own. */
+const STREAMS_PER_PERSON = 20
 
 /** The streams that are open, by account. */
 export class Events {
@@ -40,9 +41,22 @@ export class Events {
     })
   }
 
-  /** Its settings, its keys, or whether it is frozen. */
+  /** Its settings, its keys, its members, or whether it is frozen. */
   accountChanged(accountId: string): void {
-    this.#tell(accountId, ({ stream }) => stream.send("account", {}))
+    this.#tell(accountId, (subscriber) => {
+      subscriber.stream.send("account", {})
+      subscriber.accountChanged()
+    })
+  }
+
+  /** Some of its calls were refused, here or elsewhere: at most one for each time that they are written. */
+  refused(accountId: string): void {
+    this.#tell(accountId, ({ stream }) => stream.send("refused", {}))
+  }
+
+  /** Somebody is to look at what it spends: a new warning, here or elsewhere. */
+  unusual(accountId: string): void {
+    this.#tell(accountId, ({ stream }) => stream.send("spending.unusual", {}))
   }
 
   /** Models or prices. */
@@ -60,8 +74,8 @@ export class Events {
     for (const subscribers of this.#streams.values()) for (const { stream } of subscribers) stream.end()
   }
 
-  count(accountId: string): number {
-    return this.#streams.get(accountId)?.size ?? 0
+  count({ accountId, personId }: Pick<Session, "accountId" | "personId">): number {
+    return [...(this.#streams.get(accountId) ?? [])].filter((subscriber) => subscriber.personId === personId).length
   }
 
   add(accountId: string, subscriber: Subscriber): void {
@@ -82,13 +96,17 @@ export class Events {
 
 /** A `balance` event. */
 export interface LiveBalance {
+  readonly account_id: string
   readonly balance_micro: number
   readonly held_micro: number
 }
 
 interface Subscriber {
   readonly stream: EventStream
+  readonly personId: string
   balanceChanged(): void
+  /** Whoever reads may be no member of the account any more. */
+  accountChanged(): void
 }
 
 export interface EventsDeps {
@@ -99,22 +117,25 @@ export interface EventsDeps {
 }
 
 const eventsTerms = {
+  may: "read",
   tag: "Usage",
   summary: "What happens on the account, as Server-Sent Events",
   description:
-    "`balance` {balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
+    "`balance` {account_id, balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `refused` {} when calls were refused before they were forwarded, every few seconds at most, `spending.unusual` {} when a key or the account spends more than its owner's ceiling or than usual (`GET /account/breaker` says what), `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
   media: "text/event-stream",
 } as const
 
 export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK_MS }: EventsDeps) =>
   new Elysia({ name: "events" }).use(edge).get(
     ...signedInBy(authenticate)("/events", eventsTerms, async ({ request, session }) => {
-      if (events.count(session.accountId) >= STREAMS_PER_ACCOUNT) return new Failure("gateway.capacity")
+      const { accountId, personId } = session
+      if (events.count(session) >= STREAMS_PER_PERSON) return new Failure("gateway.capacity")
 
       const tellBalance = async () => {
         const account = await accounts.account(session)
         if (account instanceof Failure) return stream.end()
         const balance: LiveBalance = {
+          account_id: accountId,
           balance_micro: microToJson(account.balanceMicro),
           held_micro: microToJson(account.heldMicro),
         }
@@ -123,24 +144,34 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
       let settlingDown: ReturnType<typeof setTimeout> | undefined
       const look = async () => {
         stream.comment("alive")
-        if ((await authenticate(request)) instanceof Failure) return stream.end()
-        await tellBalance()
+        if (await mayRead()) await tellBalance()
+        else stream.end()
+      }
+      const mayRead = async () => {
+        const now = await authenticate(request)
+        const whose = now instanceof Failure ? now : whoseAccount(now, request, eventsTerms.may)
+        return !(whose instanceof Failure) && whose.accountId === accountId
+      }
+      const endUnlessMember = async () => {
+        if (personId !== accountId && !(await mayRead())) stream.end()
       }
       let looking: ReturnType<typeof setInterval> | undefined
       const stream = new EventStream({
         begun: () => {
-          events.add(session.accountId, subscriber)
+          events.add(accountId, subscriber)
           looking = setInterval(() => soon(look), lookMs)
           soon(tellBalance)
         },
         ended: () => {
-          events.remove(session.accountId, subscriber)
+          events.remove(accountId, subscriber)
           clearInterval(looking)
           clearTimeout(settlingDown)
         },
       })
       const subscriber: Subscriber = {
         stream,
+        personId,
+        accountChanged: () => soon(endUnlessMember),
         balanceChanged: () => {
           settlingDown ??= setTimeout(() => {
             settlingDown = undefined

@@ -6,7 +6,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { open } from "./route.ts"
-import { flag, oneOf, orNull, text } from "./shapes.ts"
+import { described, flag, oneOf, orNull, text } from "./shapes.ts"
 
 export interface Readiness {
   readonly draining: () => boolean
@@ -17,7 +17,12 @@ export interface Readiness {
 
 const LAG_LIMIT_MS = 2_000
 
-async function look(readiness: Readiness): Promise<{ readonly isReady: boolean; readonly body: Ready }> {
+export interface Ready {
+  readonly isReady: boolean
+  readonly body: Static<typeof ReadinessShape>
+}
+
+export async function readyNow(readiness: Readiness): Promise<Ready> {
   const database = await readiness.database()
   const ledger = (await readiness.ledgerLagMs()) <= LAG_LIMIT_MS
   const draining = readiness.draining()
@@ -29,11 +34,9 @@ async function look(readiness: Readiness): Promise<{ readonly isReady: boolean; 
 export async function answerHealth(path: string, readiness: Readiness): Promise<Response | undefined> {
   if (path === "/healthz") return Response.json({ status: "ok" })
   if (path !== "/readyz") return undefined
-  const { isReady, body } = await look(readiness)
+  const { isReady, body } = await readyNow(readiness)
   return Response.json(body, { status: isReady ? 200 : 503 })
 }
-
-type Ready = Static<typeof ReadinessShape>
 
 const ReadinessShape = Type.Object({
   status: oneOf(["ready", "not ready"]),
@@ -62,7 +65,7 @@ export const healthController = (readiness: Readiness) =>
           alsoStatus: 503,
         },
         async ({ set }) => {
-          const { isReady, body } = await look(readiness)
+          const { isReady, body } = await readyNow(readiness)
           if (!isReady) set.status = 503
           return body
         },
@@ -74,9 +77,15 @@ export interface About {
   readonly supportContact: string | undefined
   /** Whether there is a mail server that mail could leave by. */
   readonly sendsMail: boolean
+  /** Whether mail with links is sent: by it addresses are proved, and forgotten passwords replaced. */
+  readonly sendsLinks: boolean
+  /** The address whose pages can use passkeys; undefined where none can. */
+  readonly passkeyOrigin: () => string | undefined
+  /** Of the terms, privacy and refund texts. */
+  readonly legalVersion: string
 }
 
-export const aboutController = ({ supportContact, sendsMail }: About) =>
+export const aboutController = ({ supportContact, sendsMail, sendsLinks, passkeyOrigin, legalVersion }: About) =>
   new Elysia({ name: "about" }).get(
     ...open(
       "/about",
@@ -86,8 +95,22 @@ export const aboutController = ({ supportContact, sendsMail }: About) =>
         answer: Type.Object({
           support_contact: orNull(text, "Where people reach the operator: an e-mail address, or that of a page."),
           sends_mail: Type.Boolean({ description: "Without it, nobody is written to." }),
+          sends_links: Type.Boolean({
+            description: "Addresses are proved by a link in a mail, and forgotten passwords replaced by one.",
+          }),
+          passkey_origin: orNull(text, "The address whose pages can use passkeys; null where none can."),
+          legal_version: described(
+            text,
+            "Of the texts at `/terms`, `/privacy` and `/refunds`; who signs up agrees to it, and again when it is another.",
+          ),
         }),
       },
-      async () => ({ support_contact: supportContact ?? null, sends_mail: sendsMail }),
+      async () => ({
+        support_contact: supportContact ?? null,
+        sends_mail: sendsMail,
+        sends_links: sendsLinks,
+        passkey_origin: passkeyOrigin() ?? null,
+        legal_version: legalVersion,
+      }),
     ),
   )

@@ -4,7 +4,7 @@
  *
  * Nothing is counted by key or account: those are as many as there are customers, and each would be a series.
  */
-import { Counter, Registry } from "prom-client"
+import { Counter, Gauge, Registry } from "prom-client"
 import type { SlotsView } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
@@ -47,6 +47,19 @@ export class Metrics {
     registers: [this.#registry],
   })
 
+  readonly #removed = new Counter({
+    name: "loket_retention_removed_rows_total",
+    help: "Rows whose time was over, and that this process removed.",
+    labelNames: ["kind"],
+    registers: [this.#registry],
+  })
+  readonly #retention = new Gauge({
+    name: "loket_retention_success_timestamp_seconds",
+    help: "When this process last removed all that was over its time; 0 before.",
+    registers: [this.#registry],
+    aggregator: "max",
+  })
+
   constructor() {
     counter(this.#registry, "http_responses", "Responses, by status and error code.", ["status", "code"], (add) => {
       for (const [status, byCode] of this.#responses)
@@ -83,19 +96,33 @@ export class Metrics {
       const view = await actors.ledger.view()
       if (!(view instanceof Failure)) set({}, view.backlog)
     })
-    gauge(this.#registry, "ledger_lag_seconds", "How long the commit under way has been tried.", [], async (set) => {
-      const view = await actors.ledger.view()
-      if (!(view instanceof Failure)) set({}, view.lagMs / 1_000)
-    })
+    gauge(
+      this.#registry,
+      "ledger_lag_seconds",
+      "How long the commit under way has been tried.",
+      [],
+      async (set) => {
+        const view = await actors.ledger.view()
+        if (!(view instanceof Failure)) set({}, view.lagMs / 1_000)
+      },
+      "max",
+    )
     gauge(this.#registry, "actors", "Actors alive.", ["kind"], (set) => {
       for (const { kind, actors: alive } of actors.mailboxes()) if (alive !== undefined) set({ kind }, alive)
     })
     gauge(this.#registry, "mailbox_depth", "Commands that wait, in all mailboxes of a kind.", ["kind"], (set) => {
       for (const { kind, depth } of actors.mailboxes()) set({ kind }, depth)
     })
-    gauge(this.#registry, "mailbox_age_seconds", "How long the oldest waiting command has waited.", ["kind"], (set) => {
-      for (const { kind, oldestMs } of actors.mailboxes()) set({ kind }, oldestMs / 1_000)
-    })
+    gauge(
+      this.#registry,
+      "mailbox_age_seconds",
+      "How long the oldest waiting command has waited.",
+      ["kind"],
+      (set) => {
+        for (const { kind, oldestMs } of actors.mailboxes()) set({ kind }, oldestMs / 1_000)
+      },
+      "max",
+    )
     const ofReconciliation =
       (of: (last: LastReconciliation) => number) => (set: (labels: object, value: number) => void) => {
         const last = reconciled()
@@ -107,6 +134,7 @@ export class Metrics {
       "Found by the last one.",
       [],
       ofReconciliation((last) => last.differences),
+      "max",
     )
     gauge(
       this.#registry,
@@ -114,6 +142,7 @@ export class Metrics {
       "Top-ups without an answer.",
       [],
       ofReconciliation((last) => last.notCompared),
+      "max",
     )
     gauge(
       this.#registry,
@@ -121,6 +150,7 @@ export class Metrics {
       "When the last one ended.",
       [],
       ofReconciliation((last) => last.endedAt.getTime() / 1_000),
+      "max",
     )
     watchPools(this.#registry, memberPools)
     watchProcess(this.#registry, watched)
@@ -146,6 +176,12 @@ export class Metrics {
     this.#exchangeRates.inc({ outcome })
   }
 
+  /** A round of what is kept no longer has ended; how many rows of each kind it removed. */
+  keptNoLonger(removed: Readonly<Record<string, number>>): void {
+    for (const [kind, rows] of Object.entries(removed)) this.#removed.inc({ kind }, rows)
+    this.#retention.setToCurrentTime()
+  }
+
   logged(level: "warn" | "error", event: string): void {
     const logged = this.#logged.get(event)
     if (logged === undefined) this.#logged.set(event, { level, count: 1 })
@@ -157,6 +193,11 @@ export class Metrics {
     let byCode = this.#responses.get(status)
     if (byCode === undefined) this.#responses.set(status, (byCode = new Map<string, number>()))
     byCode.set(code, (byCode.get(code) ?? 0) + 1)
+  }
+
+  /** All of it, as values that a supervisor adds to those of other workers. */
+  values(): Promise<object[]> {
+    return this.#registry.getMetricsAsJSON()
   }
 
   /** Answers `GET /metrics`; anything else is not found. */

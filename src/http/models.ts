@@ -6,10 +6,12 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
+import type { PriceVersion } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { authenticate, rateHeaders } from "../gateway/authenticate.ts"
+import { mayUseSomewhere } from "../gateway/binding.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
-import { edge } from "./edge.ts"
+import { contextOf, edge } from "./edge.ts"
 import { documented, open } from "./route.ts"
 import { described, endpoints, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
 
@@ -23,6 +25,12 @@ const CatalogueItem = Type.Object(
     supports_tools: flag,
     modality: text,
     ...rates,
+    next_price: Type.Optional(
+      described(
+        Type.Object({ ...rates, effective_at: time }),
+        "The price that is to come, and when it begins; absent where none is.",
+      ),
+    ),
     context_window: orNull(integer, "Tokens; null where the limit is not verified."),
     max_output_tokens: integer,
     endpoints: Type.Array(oneOf(endpoints)),
@@ -56,17 +64,19 @@ const ModelList = Type.Object({
 })
 
 export const modelsController = (ports: GatewayPorts) => {
-  /** Runs for a caller with a key; the key's limits go out with whatever comes of it. */
+  /** Runs for a caller with a key, with the models that it may use; the key's limits go out with whatever comes of it. */
   const forCaller = async (
     request: Request,
     set: { headers: Record<string, string | number> },
-    answer: () => object | Failure,
+    answer: (offers: readonly Offer[]) => object | Failure,
   ): Promise<object | Failure> => {
-    const caller = await authenticate(ports.actors, request.headers)
+    const caller = await authenticate(ports.actors, request.headers, contextOf(request))
     if (caller instanceof Failure) return caller
     const view = await ports.actors.keys.view(caller.keyHash)
     const headers = view instanceof Failure ? {} : rateHeaders(view)
-    const answered = answer()
+    const { binding } = caller.record
+    const offers = ports.catalogue.offers(ports.clock.now())
+    const answered = answer(binding === undefined ? offers : offers.filter((offer) => mayUseSomewhere(binding, offer)))
     if (answered instanceof Failure) return answered.withHeaders(headers)
     Object.assign(set.headers, headers)
     return answered
@@ -82,21 +92,31 @@ export const modelsController = (ports: GatewayPorts) => {
             summary: "The catalogue with its prices",
             answer: Type.Object({ object: Type.Literal("list"), ...listOf(CatalogueItem).properties }),
           },
-          async () => ({ object: "list" as const, data: ports.catalogue.offers(ports.clock.now()).map(catalogueItem) }),
+          async () => {
+            const now = ports.clock.now()
+            const data = ports.catalogue
+              .offers(now)
+              .map((offer) => catalogueItem(offer, ports.catalogue.coming(offer, now)))
+            return { object: "list" as const, data }
+          },
         ),
       )
       .get(
         "/v1/models",
-        ({ request, set }) => forCaller(request, set, () => modelList(ports.catalogue.offers(ports.clock.now()))),
-        documented("key", { tag: "Models", summary: "The models, as both SDK families list them", answer: ModelList }),
+        ({ request, set }) => forCaller(request, set, modelList),
+        documented("key", {
+          tag: "Models",
+          summary: "The models that the key may use, as both SDK families list them",
+          answer: ModelList,
+        }),
       )
       // Not `:id`, for an id may hold slashes, and some clients send them as they are.
       .get(
         "/v1/models/*",
         ({ request, set, params }) =>
-          forCaller(request, set, () => {
+          forCaller(request, set, (offers) => {
             const id = decoded(params["*"])
-            const offer = ports.catalogue.offers(ports.clock.now()).find(({ model }) => model.id === id)
+            const offer = offers.find(({ model }) => model.id === id)
             return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
           }),
         documented("key", { tag: "Models", summary: "One model", answer: ModelShape }),
@@ -104,7 +124,7 @@ export const modelsController = (ports: GatewayPorts) => {
   )
 }
 
-function catalogueItem({ model, price }: Offer) {
+function catalogueItem({ model, price }: Offer, next: PriceVersion | undefined) {
   return {
     model: model.id,
     display_name: model.displayName,
@@ -113,10 +133,8 @@ function catalogueItem({ model, price }: Offer) {
     supports_vision: model.supportsVision,
     supports_tools: model.supportsTools,
     modality: model.modality,
-    input_micro: microToJson(price.rates.input),
-    output_micro: microToJson(price.rates.output),
-    cache_read_micro: microToJson(price.rates.cacheRead),
-    cache_write_micro: microToJson(price.rates.cacheWrite),
+    ...ratesJson(price),
+    ...(next && { next_price: { ...ratesJson(next), effective_at: new Date(next.effectiveAt).toISOString() } }),
     context_window: model.contextWindow,
     max_output_tokens: model.maxOutputTokens,
     endpoints: [...model.endpoints],
@@ -124,6 +142,13 @@ function catalogueItem({ model, price }: Offer) {
     fallback: [...model.fallback],
   }
 }
+
+const ratesJson = ({ rates: { input, output, cacheRead, cacheWrite } }: PriceVersion) => ({
+  input_micro: microToJson(input),
+  output_micro: microToJson(output),
+  cache_read_micro: microToJson(cacheRead),
+  cache_write_micro: microToJson(cacheWrite),
+})
 
 const modelItem = ({ model }: Offer): Static<typeof ModelShape> => ({
   id: model.id,

@@ -2,7 +2,10 @@
  * The OpenAPI document (decisions §11). It is made of the routes themselves: each says what it takes and what it answers,
  * and only its prose is written for people.
  */
-import { Kind, type TSchema } from "@sinclair/typebox"
+import { Kind, type TSchema, Type } from "@sinclair/typebox"
+import { rolesThatMay } from "../accounts/permissions.ts"
+import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
+import { memberRoles } from "../store/member-roles.ts"
 import { errorBody } from "./errors.ts"
 import { type Credential, type Documented, tags } from "./route.ts"
 
@@ -16,6 +19,7 @@ interface Route {
 
 const securitySchemes = {
   key: { type: "http", scheme: "bearer", description: "An API key. `x-api-key: <key>` is as good." },
+  token: { type: "http", scheme: "bearer", description: "A management token of POST /keys/{id}/tokens." },
   session: { type: "http", scheme: "bearer", description: "A session token of POST /auth/sign-in." },
   cookie: {
     type: "apiKey",
@@ -28,8 +32,29 @@ const securitySchemes = {
 const security: Readonly<Record<Credential, readonly Json[]>> = {
   none: [],
   key: [{ key: [] }],
+  token: [{ token: [] }],
   session: [{ session: [] }, { cookie: [] }],
 }
+
+/** Of every change of whoever is signed in, or comes with a management token. */
+const changeHeaders = Type.Object({
+  [IDEMPOTENCY_KEY]: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: `${KEY_DESCRIPTION}, made anew for each change: within 24 hours the change is carried out once, however often it is sent. A repeat gets the same answer with \`Idempotency-Replayed: true\` for five minutes, then 409 \`idempotency.finished\`; while the first is carried out, 409 \`idempotency.in_progress\`; with another method, path or body, 409 \`idempotency.mismatch\`. A change that was refused frees its key.`,
+    }),
+  ),
+})
+
+/** Of what is about the account that the session looks at. */
+const accountHeaders = Type.Object({
+  "X-Account-Id": Type.Optional(
+    Type.String({
+      description: "The account that is meant: where the session looks at another one, 409 `auth.other_account`.",
+    }),
+  ),
+})
 
 const headers = {
   "X-Request-Id": { description: "The request's id, also in the usage record.", schema: { type: "string" } },
@@ -48,8 +73,14 @@ export function openapiDocument(routes: readonly Route[]) {
     },
     content: { "application/json": { schema: shape(errorBody) } },
   }
-  const operation = (path: string, { credential, terms }: Documented) => {
-    const { summary, description, tag, query, body, answer, media, status = 200 } = terms
+  const operation = (method: string, path: string, { credential, terms }: Documented) => {
+    const { summary, tag, role, may, query, body, answer, media, status = 200 } = terms
+    const forRole = role && `For operators of the role \`${role}\`${role === "owner" ? "" : " or above"}.`
+    const roles = may === undefined || may === "self" ? undefined : rolesThatMay(may)
+    const isForAll = roles?.length === memberRoles.length
+    const forMembers =
+      roles && !isForAll && `A member needs the role ${roles.map((each) => `\`${each}\``).join(" or ")}.`
+    const description = [forRole, forMembers, terms.description].filter((part) => part !== undefined).join(" ")
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]): Parameter => ({
       name,
       in: "path",
@@ -60,15 +91,25 @@ export function openapiDocument(routes: readonly Route[]) {
       ...inPath,
       ...parametersOf(query, "query", shape),
       ...parametersOf(terms.headers, "header", shape),
+      ...(roles === undefined ? [] : parametersOf(accountHeaders, "header", shape)),
+      ...((credential === "session" || credential === "token") && method !== "GET"
+        ? parametersOf(changeHeaders, "header", shape)
+        : []),
     ]
     const content = {
       ...(answer !== undefined && { "application/json": { schema: shape(answer) } }),
-      ...(media !== undefined && { [media]: { schema: { type: "string" } } }),
+      ...(media !== undefined && {
+        [media]: {
+          schema: media === "application/json" ? { type: "object", additionalProperties: true } : { type: "string" },
+        },
+      }),
     }
     const good = { description: summary, headers, ...(Object.keys(content).length > 0 && { content }) }
     return {
       summary,
-      ...(description !== undefined && { description }),
+      ...(description !== "" && { description }),
+      ...(role !== undefined && { "x-role": role }),
+      ...(roles !== undefined && { "x-account-roles": roles }),
       tags: [tag],
       security: security[credential],
       ...(parameters.length > 0 && { parameters }),
@@ -88,7 +129,7 @@ export function openapiDocument(routes: readonly Route[]) {
     // The framework gives every route a detail of its own.
     if (detail?.terms === undefined) continue
     const template = path.replace("*", "{id}").replaceAll(/:(\w+)/g, "{$1}")
-    paths[template] = { ...paths[template], [method.toLowerCase()]: operation(template, detail) }
+    paths[template] = { ...paths[template], [method.toLowerCase()]: operation(method, template, detail) }
   }
   return {
     openapi: "3.1.0",

@@ -6,6 +6,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client"
 import type { GateLoad } from "../store/gate.ts"
 import type { ProcessSign } from "../store/process-signs.ts"
 import type { BodyBytes } from "../gateway/read-body.ts"
+import type { Repeats } from "../gateway/repeats.ts"
 import type { Tracing } from "../traces/tracing.ts"
 import type { Descriptors } from "./descriptors.ts"
 
@@ -23,6 +24,8 @@ export interface Watched {
   readonly tracing: Pick<Tracing, "counts" | "waiting"> | undefined
   /** What is held of request bodies. */
   readonly bodies: Pick<BodyBytes, "held" | "total">
+  /** What is kept of answers that may be asked for again, and what became of calls that repeated another. */
+  readonly repeats: Pick<Repeats, "keptBytes" | "mostKeptBytes" | "outcomes">
 }
 
 const LOOK_MS = 100
@@ -30,19 +33,24 @@ const DELAYS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 type Read<L extends string> = (tell: (labels: Record<L, string>, value: number) => void) => void | Promise<void>
 
-/** Read when it is asked for; what has gone since the last time is forgotten. The name is without `loket_`. */
+/**
+ * Read when it is asked for; what has gone since the last time is forgotten. The name is without `loket_`. `aggregator` is what
+ * is told of several workers together.
+ */
 export function gauge<L extends string>(
   registry: Registry,
   name: string,
   help: string,
   labelNames: readonly L[],
   read: Read<L>,
+  aggregator: "sum" | "max" | "min" | "omit" = "sum",
 ): void {
   const metric: Gauge<L> = new Gauge<L>({
     name: `loket_${name}`,
     help,
     labelNames: [...labelNames],
     registers: [registry],
+    aggregator,
     async collect() {
       metric.reset()
       await read((labels, value) => metric.set(labels, value))
@@ -92,7 +100,7 @@ export function watchEventLoop(registry: Registry): { stop(): void } {
 }
 
 export function watchProcess(registry: Registry, watched: Watched): void {
-  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, bodies } = watched
+  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, bodies, repeats } = watched
   gauge(registry, "process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
     const { rss, heapUsed, external } = process.memoryUsage()
     set({ kind: "resident" }, rss)
@@ -106,10 +114,25 @@ export function watchProcess(registry: Registry, watched: Watched): void {
     set({ state: "open" }, seen.open)
     set({ state: "limit" }, seen.limit)
   })
-  gauge(registry, "process_uptime_seconds", "Since this process started.", [], (set) => set({}, process.uptime()))
+  // Of several workers their supervisor tells its own: one that is replaced would look like a start.
+  gauge(
+    registry,
+    "process_uptime_seconds",
+    "Since this process started.",
+    [],
+    (set) => set({}, process.uptime()),
+    "omit",
+  )
   gauge(registry, "body_bytes", "Request bodies under way.", ["state"], (set) => {
     set({ state: "held" }, bodies.held)
     set({ state: "limit" }, bodies.total)
+  })
+  gauge(registry, "kept_answer_bytes", "Memory that answers hold which may be asked for again.", ["state"], (set) => {
+    set({ state: "held" }, repeats.keptBytes)
+    set({ state: "limit" }, repeats.mostKeptBytes)
+  })
+  counter(registry, "repeats", "Calls that repeated another one, by what became of them.", ["outcome"], (add) => {
+    for (const [outcome, count] of Object.entries(repeats.outcomes)) add({ outcome }, count)
   })
   gauge(registry, "withdrawals_kept", "Withdrawn calls on disk that the database does not have yet.", [], (set) =>
     set({}, withdrawalsKept()),
@@ -162,14 +185,22 @@ function watchProcesses(registry: Registry, processes: () => Promise<readonly Pr
     return looking
   }
   const each = (name: string, help: string, of: (sign: ProcessSign) => number | undefined) =>
-    gauge(registry, `process_${name}`, help, ["process_id"], async (set) => {
-      // A database that is away has metrics of its own.
-      const signs = await look().catch(() => [])
-      for (const sign of signs) {
-        const value = of(sign)
-        if (value !== undefined) set({ process_id: sign.processId }, value)
-      }
-    })
+    gauge(
+      registry,
+      `process_${name}`,
+      help,
+      ["process_id"],
+      async (set) => {
+        // A database that is away has metrics of its own.
+        const signs = await look().catch(() => [])
+        for (const sign of signs) {
+          const value = of(sign)
+          if (value !== undefined) set({ process_id: sign.processId }, value)
+        }
+      },
+      "max",
+    )
+  // All workers of a machine tell the same.
   each("leases", "Accounts that a process on the database holds money of.", ({ leases }) => leases)
   each("leased_micro", "What is left of that money.", ({ leased }) => Number(leased))
   each("silence_seconds", "Since a process on the database last gave a sign of life.", ({ silentS }) => silentS)

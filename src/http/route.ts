@@ -8,16 +8,21 @@
 import type { Static, TObject, TSchema } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { DocumentDecoration } from "elysia"
+import type { Permission } from "../accounts/permissions.ts"
 import { Failure } from "../failure/failure.ts"
 import { readBody } from "../gateway/read-body.ts"
-import { type JsonObject, present } from "../language/json.ts"
+import { present } from "../language/json.ts"
+import type { OperatorRole } from "../store/operator/role.ts"
 import { parseBody } from "../wire/body.ts"
+import type { ChangeName } from "../store/idempotency-keys.ts"
+import { IDEMPOTENCY_KEY } from "../idempotency-key.ts"
+import type { Changes, Outcome, Sent } from "./changes.ts"
 import { contextOf } from "./edge.ts"
 
 export const tags = ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"] as const
 
-/** What a caller must show: nothing, an API key, or a session. */
-export type Credential = "none" | "key" | "session"
+/** What a caller must show: nothing, an API key, a management token, or a session. */
+export type Credential = "none" | "key" | "token" | "session"
 
 export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
   readonly tag: (typeof tags)[number]
@@ -28,11 +33,15 @@ export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
   /** JSON, when all went well. */
   readonly answer?: Answer
   /** What an answer that is not JSON is. A route with both answers either. */
-  readonly media?: "text/csv" | "text/event-stream" | "text/html"
+  readonly media?: "application/json" | "text/csv" | "application/pdf" | "text/event-stream" | "text/html"
   /** Of the answer when all went well: 200 unless it is said. */
   readonly status?: 201 | 204
   /** Another status of the same answer, which the handler sets itself. */
   readonly alsoStatus?: 201 | 503
+  /** Of an operator's route: the least that an operator must be. */
+  readonly role?: OperatorRole
+  /** Of a route of whoever is signed in: what a member's role must allow, or that it is about the person's own account. */
+  readonly may?: Permission | "self"
   /** What is read of the headers. */
   readonly headers?: TObject
 }
@@ -78,7 +87,19 @@ interface Context<Path extends string> {
 type StaticOf<Schema> = Schema extends TSchema ? Static<Schema> : undefined
 
 type Call<Path extends string, Caller, Body, Query> = Context<Path> &
-  Caller & { readonly body: StaticOf<Body>; readonly query: StaticOf<Query> }
+  Caller & {
+    readonly body: StaticOf<Body>
+    readonly query: StaticOf<Query>
+    /** What a statement takes that must have its effect once; undefined without an `Idempotency-Key`. */
+    readonly change: ChangeName | undefined
+  }
+
+/** How a change of the caller's is carried out once. */
+type Once<Caller> = (
+  caller: Caller,
+  sent: Pick<Sent, "request" | "body">,
+  work: (change: ChangeName | undefined) => Promise<Outcome | Failure>,
+) => ReturnType<Changes["once"]>
 
 /** Lists and fields may be read-only. */
 type Answered<T> = T extends readonly (infer Item)[]
@@ -94,9 +115,18 @@ type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documente
   : unknown) &
   (Query extends TSchema ? { readonly query: TypeOnly<Static<Query>> } : unknown)
 
-/** Makes the routes of those whom `find` lets in. The caller is judged before anything that the call brings. */
+/**
+ * Makes the routes of those whom `find` lets in. The caller is judged before anything that the call brings. `Needed` is what
+ * the terms of each such route must say beside the others.
+ */
 export const routesFor =
-  <Caller extends object>(credential: Credential, find: (request: Request) => Promise<Caller | Failure>) =>
+  <Caller extends object, Needed extends object = object>(
+    credential: Credential,
+    find: (request: Request, needed: Needed) => Promise<Caller | Failure>,
+    once?: Once<Caller>,
+    /** Does the work of a change as this caller. */
+    as: <T>(caller: Caller, work: () => Promise<T>) => Promise<T> = (_, work) => work(),
+  ) =>
   <
     const Path extends string,
     Body extends TObject | undefined = undefined,
@@ -104,29 +134,40 @@ export const routesFor =
     Answer extends TSchema | undefined = undefined,
   >(
     path: Path,
-    terms: RouteTerms<Body, Query, Answer>,
+    terms: RouteTerms<Body, Query, Answer> & Needed,
     handler: (call: Call<Path, Caller, Body, Query>) => Promise<AnswerOf<Answer> | Failure>,
   ) => {
-    const readBody = terms.body === undefined ? nothing : bodyReader(terms.body)
+    const readBody = terms.body === undefined ? undefined : bodyReader(terms.body)
     const readQuery = terms.query === undefined ? nothing : queryReader(terms.query)
     const handle = async (context: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
       // Found before anything is waited for.
       void contextOf(context.request).address
-      const caller = await find(context.request)
+      const caller = await find(context.request, terms)
       if (caller instanceof Failure) return caller
       const query = await readQuery(context.request)
       if (query instanceof Failure) return query
-      const body = await readBody(context.request)
-      if (body instanceof Failure) return body
       const { request, params, set } = context
-      const answer = await handler({ request, params, set, ...caller, body, query } as unknown as Call<
-        Path,
-        Caller,
-        Body,
-        Query
-      >)
-      if (terms.status !== undefined && !(answer instanceof Failure)) set.status = terms.status
-      return answer
+      const isKeyed = once !== undefined && changesSomething(request) && request.headers.has(IDEMPOTENCY_KEY)
+      const bytes = isKeyed || readBody !== undefined ? await readBytes(request) : NO_BYTES
+      if (bytes instanceof Failure) return bytes
+      const body = readBody?.(bytes)
+      if (body instanceof Failure) return body
+      const handled = async (change?: ChangeName) => {
+        const call = { request, params, set, ...caller, body, query, change }
+        const work = () => handler(call as unknown as Call<Path, Caller, Body, Query>)
+        const answer = await (changesSomething(request) ? as(caller, work) : work())
+        if (terms.status !== undefined && !(answer instanceof Failure)) set.status = terms.status
+        return answer
+      }
+      if (!isKeyed) return await handled()
+      const outcome = await once(caller, { request, body: bytes }, async (change) => {
+        const answer = await handled(change)
+        return answer instanceof Failure ? answer : { answer, status: set.status }
+      })
+      if (outcome instanceof Failure) return outcome
+      if (outcome.status !== undefined) set.status = outcome.status
+      Object.assign(set.headers, outcome.headers)
+      return outcome.answer as AnswerOf<Answer>
     }
     const options = {
       ...documented(credential, terms as RouteTerms),
@@ -140,6 +181,9 @@ export const routesFor =
 export const open = routesFor("none", async () => ({}))
 
 const nothing = async () => undefined
+const NO_BYTES = new Uint8Array()
+
+export const changesSomething = ({ method }: Request): boolean => method !== "GET" && method !== "HEAD"
 
 /** Nothing that the dashboard sends comes near it. */
 const LIMIT_BYTES = 64 * 1024
@@ -148,22 +192,17 @@ const LIMIT_BYTES = 64 * 1024
 export const readBytes = (request: Request): Promise<Uint8Array | Failure> =>
   readBody(request, { maxBytes: LIMIT_BYTES })
 
-async function readJsonBody(request: Request): Promise<JsonObject | Failure> {
-  const bytes = await readBytes(request)
-  return bytes instanceof Failure ? bytes : parseBody(bytes)
-}
-
 /**
  * A reader of one kind of body. Fields that the schema does not name are ignored. A `null` is an absent field (decisions §12.7)
  * where the schema has no field that takes it.
  */
-function bodyReader<S extends TObject>(schema: S): (request: Request) => Promise<Static<S> | Failure> {
+function bodyReader<S extends TObject>(schema: S): (bytes: Uint8Array) => Static<S> | Failure {
   const check = checker(schema)
   const takesNull = Object.values<TSchema>(schema.properties).some(({ anyOf }) =>
     (anyOf as readonly TSchema[] | undefined)?.some(({ type }) => type === "null"),
   )
-  return async (request) => {
-    const body = await readJsonBody(request)
+  return (bytes) => {
+    const body = parseBody(bytes)
     if (body instanceof Failure || takesNull) return body instanceof Failure ? body : check(body)
     return check(Object.fromEntries(Object.entries(body).filter(([, value]) => present(value))))
   }

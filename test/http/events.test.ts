@@ -1,3 +1,4 @@
+import type { Outcome } from "../../src/http/changes.ts"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { Elysia } from "elysia"
@@ -64,7 +65,10 @@ const listen = async (who: Person) => new Listener(await gateway.dashboard(who, 
 test("a stream begins with the balance", async () => {
   await using listener = await listen(person)
   const { balance_micro, held_micro } = await gateway.balance(person)
-  expect(await listener.next()).toEqual({ event: "balance", data: { balance_micro, held_micro } })
+  expect(await listener.next()).toEqual({
+    event: "balance",
+    data: { account_id: person.accountId, balance_micro, held_micro },
+  })
 })
 
 test("a finished call is told with what it cost, and then the balance", async () => {
@@ -94,7 +98,7 @@ test("a top-up is told, and then the balance", async () => {
   await listener.next("balance")
   await gateway.topUp(somebody, 25_000)
   expect((await listener.next("top-up"))?.data).toMatchObject({ status: "paid" })
-  expect((await listener.next("balance"))?.data).toEqual({ balance_micro: 25_000_000_000, held_micro: 0 })
+  expect((await listener.next("balance"))?.data).toMatchObject({ balance_micro: 25_000_000_000, held_micro: 0 })
 })
 
 test("what an operator or another tab changes of the account and its keys is told", async () => {
@@ -140,7 +144,7 @@ test("nobody hears of another account", async () => {
   await gateway.topUp(person, 10_000)
   await gateway.topUp(stranger, 11_000)
   await listener.next("top-up")
-  expect((await listener.next("balance"))?.data).toEqual({ balance_micro: 11_000_000_000, held_micro: 0 })
+  expect((await listener.next("balance"))?.data).toMatchObject({ balance_micro: 11_000_000_000, held_micro: 0 })
 })
 
 test("without a session there is nothing to hear", async () => {
@@ -171,29 +175,44 @@ function serveEvents() {
   const events = new Events()
   const session = {
     id: "ses_1",
+    personId: "acc_1",
     accountId: "acc_1",
+    memberRole: "owner" as const,
+    looksAt: undefined,
     timeZone: "Asia/Jakarta",
     role: "customer" as const,
+    operatorRole: undefined,
+    lacksFactor: false,
     tokenHash: new Uint8Array(),
   }
   const account = {
     id: "acc_1",
     email: "a@example.com",
+    emailProved: true,
     role: "customer" as const,
+    operatorRole: undefined,
     timeZone: "Asia/Jakarta",
     language: "id" as const,
     lowBalanceEmail: undefined,
     lowBalanceThresholdMicro: undefined,
+    budgetMails: false,
     frozen: false,
+    agreed: undefined,
     createdAt: new Date(),
     balanceMicro: micro(5n),
     heldMicro: micro(0n),
+    claimMicro: micro(0n),
+    buyerName: undefined,
+    buyerAddress: undefined,
+    buyerNpwp: undefined,
   }
   const app = new Elysia().use(
     eventsController({
       events,
       accounts: { account: () => Promise.resolve(account) },
-      authenticate: () => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")),
+      authenticate: Object.assign(() => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")), {
+        changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
+      }),
       lookMs: 20,
     }),
   )
@@ -208,7 +227,7 @@ test("a stream ends soon after its session has", async () => {
   await listener.next("balance")
   state.signedIn = false
   while ((await listener.next()) !== undefined);
-  expect(events.count("acc_1")).toBe(0)
+  expect(events.count({ accountId: "acc_1", personId: "acc_1" })).toBe(0)
   await server.stop(true)
 })
 
@@ -219,9 +238,9 @@ test("a reader that falls behind is hung up on", async () => {
     socket.write("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
   })
   socket.on("error", () => {})
-  while (events.count("acc_1") === 0) await Bun.sleep(5)
+  while (events.count({ accountId: "acc_1", personId: "acc_1" }) === 0) await Bun.sleep(5)
   let told = 0
-  while (events.count("acc_1") === 1) {
+  while (events.count({ accountId: "acc_1", personId: "acc_1" }) === 1) {
     for (let each = 0; each < 1_000; each++) events.credited("acc_1", `top_${"x".repeat(200)}`)
     told += 1_000
     await Bun.sleep(1)

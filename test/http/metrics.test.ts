@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { Metrics } from "../../src/http/metrics.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway
@@ -16,8 +17,12 @@ const metrics = async () => await (await fetch(gateway.server.metricsUrl ?? ""))
 
 /** The value of one series; labels in any order. */
 async function value(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number | undefined> {
+  return valueIn(await metrics(), name, labels)
+}
+
+function valueIn(scrape: string, name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
   const wanted = Object.entries(labels).map(([label, text]) => `${label}="${text}"`)
-  for (const line of (await metrics()).split("\n")) {
+  for (const line of scrape.split("\n")) {
     const [, series, found, number] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
     if (series === name && wanted.every((label) => found?.split(",").includes(label))) return Number(number)
   }
@@ -74,6 +79,22 @@ test("members of pools are told with their calls, and whether they are asked", a
   await gateway.sql`insert into member_settings (member, state) values (${bad.member}, 'disabled')`
   await gateway.server.refreshCatalogue()
   expect(await value("loket_member_well", bad)).toBeUndefined()
+})
+
+test("one that is alone in its pool is asked whatever came of it, and is told so; retries that were refused are counted", async () => {
+  const script = "fault=status&status=500"
+  const model = await gateway.model({ format: "chat", script })
+  for (let count = 0; count < 3; count++) expect((await ask(model)).status).toBe(502)
+  expect(await value("loket_member_well", { model, member: `simulated/default/${model}?${script}` })).toBe(1)
+  expect(await value("loket_retries_refused_total")).toBe(0)
+})
+
+test("a call that was sold under its cost is told by the member that answered", async () => {
+  const cost = { currency: "IDR", input: "9000000", output: "0", cache_read: "0", cache_write: "0" }
+  const model = await gateway.model({ format: "chat", cost, script: "input=10&output=4" })
+  expect((await ask(model)).status).toBe(200)
+  const member = `simulated/default/${model}?input=10&output=4`
+  expect(await value("loket_under_cost_total", { model, member })).toBe(1)
 })
 
 test("a finished call is counted with its tokens, its charge and its times", async () => {
@@ -138,8 +159,10 @@ test("the ledger, the mailboxes and the process tell of themselves", async () =>
 
 /** How many timers were later than 0.25 s. */
 async function late(): Promise<number> {
-  const inTime = await value("loket_event_loop_delay_seconds_bucket", { le: "0.25" })
-  return ((await value("loket_event_loop_delay_seconds_count")) ?? 0) - (inTime ?? 0)
+  // Of one scrape: a timer fires ten times a second.
+  const scrape = await metrics()
+  const inTime = valueIn(scrape, "loket_event_loop_delay_seconds_bucket", { le: "0.25" })
+  return (valueIn(scrape, "loket_event_loop_delay_seconds_count") ?? 0) - (inTime ?? 0)
 }
 
 test("what holds the event loop up shows", async () => {
@@ -164,4 +187,43 @@ test("nothing is told by key or account", async () => {
   const text = await metrics()
   expect(text).not.toContain(person.accountId)
   expect(text).not.toContain("key_")
+})
+
+test("rounds of what is kept no longer are counted by what they removed, and dated also where that was nothing", async () => {
+  const own = new Metrics()
+  const lines = async () =>
+    (await (await own.respond(new Request("http://x/metrics"))).text())
+      .split("\n")
+      .filter((line) => line.startsWith("loket_retention"))
+  const none = "loket_retention_success_timestamp_seconds 0"
+  expect(await lines()).toEqual([none])
+  own.keptNoLonger({ sessions: 3, outbox: 1 })
+  own.keptNoLonger({ sessions: 2 })
+  const [sessions, rows, at = ""] = await lines()
+  expect([sessions, rows]).toEqual([
+    'loket_retention_removed_rows_total{kind="sessions"} 5',
+    'loket_retention_removed_rows_total{kind="outbox"} 1',
+  ])
+  expect(Date.now() / 1_000 - Number(at.split(" ")[1])).toBeLessThan(60)
+})
+
+const askAgain = async (content: string) => {
+  const body = { model: "plain", messages: [{ role: "user", content }] }
+  const response = await gateway.post("/v1/chat/completions", key, body, { headers: { "Idempotency-Key": "again" } })
+  await response.text()
+  return response.status
+}
+
+test("calls that repeat another one are told by what became of them, and what is kept of answers", async () => {
+  const outcomes = () =>
+    Promise.all(["attached", "replayed", "refused"].map((outcome) => value("loket_repeats_total", { outcome })))
+  expect(await outcomes()).toEqual([0, 0, 0])
+  expect(await value("loket_kept_answer_bytes", { state: "held" })).toBe(0)
+  expect([await askAgain("one"), await askAgain("one"), await askAgain("one"), await askAgain("another")]).toEqual([
+    200, 200, 200, 409,
+  ])
+  expect(await outcomes()).toEqual([0, 2, 1])
+  const [held, limit] = await Promise.all(["held", "limit"].map((state) => value("loket_kept_answer_bytes", { state })))
+  expect(held).toBeGreaterThan(0)
+  expect(limit).toBeGreaterThanOrEqual(96 * 1024 * 1024)
 })

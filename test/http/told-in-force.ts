@@ -108,6 +108,27 @@ export const changes: readonly Told[] = [
       made(gateway.dashboard(person, `/keys/${id}/rotate`, body("POST", { overlap_s: 0 }))),
   },
   {
+    what: "a key whose time is over",
+    refusal: "auth.api_key_expired",
+    key: limited({ expires_at: "2099-01-01T00:00:00Z" }),
+    call: look,
+    change: patched({ expires_at: "2026-01-01T00:00:00Z" }),
+  },
+  {
+    what: "a key that was bound to networks",
+    refusal: "auth.key_not_allowed",
+    key: limited({ networks: ["127.0.0.0/8", "::1"] }),
+    call: look,
+    change: patched({ networks: ["203.0.113.0/24"] }),
+  },
+  {
+    what: "a key that was bound to a rate",
+    refusal: "auth.key_not_allowed",
+    key: limited(),
+    call: spend,
+    change: patched({ max_rate_micro: 0 }),
+  },
+  {
     what: "a key with a lowered limit of requests",
     refusal: "rate_limit.rpm_exceeded",
     key: limited({ requests_per_minute: 1_000 }),

@@ -1,44 +1,50 @@
-/** `/account`: the signed-in person's own account, its summary, and where it is signed in (decisions §10). */
+/** `/account`: the signed-in person's own account, and its summary (decisions §10). */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { type Micro, micro, microToJson } from "../../../actors/money/micro.ts"
 import { calendarAt } from "../../../actors/period.ts"
 import type { Accounts, Session } from "../../accounts/accounts.ts"
-import { Email, SomePassword, TimeZone } from "../../accounts/fields.ts"
+import {
+  agreeable,
+  AgreedVersion,
+  BuyerAddress,
+  BuyerName,
+  Email,
+  Npwp,
+  SomePassword,
+  TimeZone,
+} from "../../accounts/fields.ts"
+import { mayDo, type Permission, permissions, refusalOf } from "../../accounts/permissions.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../language/json.ts"
 import type { AccountChange } from "../../store/account-settings.ts"
-import type { Account } from "../../store/accounts.ts"
-import type { SessionRecord } from "../../store/sessions.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
-import { described, flag, integer, listOf, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { refused } from "../route.ts"
+import { accountJson, accountShape, shown } from "./account-json.ts"
+import { described, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
 import { type Authenticate, sessionCookie, signedInBy, whereabouts } from "./session.ts"
 
 export interface AccountDeps {
   readonly accounts: Accounts
   readonly sums: UsageSumStore
   readonly authenticate: Authenticate
+  readonly legalVersion: string
   readonly now?: () => number
 }
 
-export const accountShape = Type.Object(
-  {
-    id: text,
-    email: text,
-    role: oneOf(["customer", "operator"], "Operators also have the routes of `/operator`."),
-    balance_micro: microShape,
-    held_micro: described(microShape, "Held for calls under way; what can be spent is the difference."),
-    time_zone: text,
-    language: oneOf(["id", "en"]),
-    low_balance_email: orNull(text),
-    low_balance_threshold_micro: orNull(microShape, "A mail is sent when the balance falls below it."),
-    frozen: described(flag, "Its keys are refused until an operator has looked at it."),
-    created_at: time,
-  },
-  { $id: "Account" },
-)
+/** What a member's role must allow to change each. The language is always that of whoever is signed in. */
+const mayChange: Readonly<Record<keyof Static<typeof Change>, Permission>> = {
+  time_zone: "manage",
+  language: "read",
+  low_balance_email: "pay",
+  low_balance_threshold_micro: "pay",
+  budget_mails: "pay",
+  buyer_name: "pay",
+  buyer_address: "pay",
+  buyer_npwp: "pay",
+}
 
-/** Null leaves a time zone and a language as they are, and takes the rest away. */
+/** Null leaves a time zone, a language and `budget_mails` as they are, and takes the rest away. */
 const changeable = <T extends TSchema>(schema: T) => Type.Optional(orNull(schema, `${schema.description}, or null`))
 const Change = Type.Object({
   time_zone: changeable(TimeZone),
@@ -51,6 +57,10 @@ const Change = Type.Object({
       description: "an integer of micro-rupiah, 0 or more",
     }),
   ),
+  budget_mails: changeable(Type.Boolean({ description: "true or false" })),
+  buyer_name: changeable(BuyerName),
+  buyer_address: changeable(BuyerAddress),
+  buyer_npwp: changeable(Npwp),
 })
 
 const Summary = Type.Object(
@@ -66,50 +76,71 @@ const Summary = Type.Object(
   { $id: "Summary" },
 )
 
-const SessionShape = Type.Object(
-  {
-    id: text,
-    created_at: time,
-    last_seen_at: described(time, "Right to a minute."),
-    expires_at: time,
-    user_agent: text,
-    address: text,
-    current: described(flag, "Whether it is the one that asks."),
-  },
-  { $id: "Session" },
-)
-
-const SESSION_ID = /^ses_[A-Za-z0-9_-]{1,40}$/
 const DAY_MS = 24 * 60 * 60 * 1000
 /** What the pace is taken from. */
 const PACE_DAYS = 7
 
-export const accountController = ({ accounts, sums, authenticate, now = Date.now }: AccountDeps) => {
+export const accountController = ({ accounts, sums, authenticate, legalVersion, now = Date.now }: AccountDeps) => {
   const signedIn = signedInBy(authenticate)
   return new Elysia({ name: "dashboard/account" })
     .get(
       ...signedIn(
         "/account",
-        { tag: "Account", summary: "The account and its balance", answer: accountShape },
-        async ({ session }) => shown(await accounts.account(session)),
+        { may: "read", tag: "Account", summary: "The account and its balance", answer: accountShape },
+        ({ session }) => accountOf(session, accounts),
       ),
     )
     .patch(
       ...signedIn(
         "/account",
         {
+          may: "read",
           tag: "Account",
-          summary: "Change the time zone, in which budgets and days begin, the language, and the mail of a low balance",
+          summary:
+            "Change the time zone, in which budgets and days begin, the language, the mail of a low balance, and to whom receipts are made out",
           body: Change,
           answer: accountShape,
         },
-        async ({ session, body }) => shown(await accounts.change(session, toChange(body))),
+        async ({ session, body }) => {
+          for (const [field, permission] of Object.entries(mayChange)) {
+            const refusal = field in body ? refusalOf(session.memberRole, permission) : undefined
+            if (refusal !== undefined) return refusal
+          }
+          const { language, ...change } = toChange(body)
+          const own = { ...session, accountId: session.personId }
+          const changed = [
+            () => accounts.change(session, change),
+            ...(language === undefined ? [] : [() => accounts.change(own, { language })]),
+          ]
+          for (const make of changed) {
+            const made = await make()
+            if (made instanceof Failure) return made
+          }
+          return await accountOf(session, accounts)
+        },
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/account/agreement",
+        {
+          may: "self",
+          tag: "Account",
+          summary: "Agree to the terms, privacy and refund texts that are in force",
+          body: Type.Object({ version: AgreedVersion }),
+          answer: accountShape,
+        },
+        async ({ session, body }) =>
+          body.version === legalVersion
+            ? shown(await accounts.agree(session, body.version))
+            : refused("version", agreeable),
       ),
     )
     .delete(
       ...signedIn(
         "/account",
         {
+          may: "self",
           tag: "Account",
           summary: "Delete the account; its keys answer 403 from then on",
           body: Type.Object({ password: SomePassword }),
@@ -127,41 +158,12 @@ export const accountController = ({ accounts, sums, authenticate, now = Date.now
       ...signedIn(
         "/account/summary",
         {
+          may: "read",
           tag: "Account",
           summary: "The balance, what was spent of it, and for how long it lasts",
           answer: Summary,
         },
         ({ session }) => summaryOf(session, { accounts, sums }, now()),
-      ),
-    )
-    .get(
-      ...signedIn(
-        "/account/sessions",
-        { tag: "Account", summary: "Where the account is signed in", answer: listOf(SessionShape) },
-        async ({ session }) => ({
-          data: (await accounts.sessions(session)).map((each) => sessionJson(each, session.id)),
-        }),
-      ),
-    )
-    .delete(
-      ...signedIn(
-        "/account/sessions",
-        { tag: "Account", summary: "End all other sessions", status: 204 },
-        async ({ session }) => {
-          await accounts.endOtherSessions(session)
-          return undefined
-        },
-      ),
-    )
-    .delete(
-      ...signedIn(
-        "/account/sessions/:id",
-        { tag: "Account", summary: "End one session", status: 204 },
-        async ({ session, params }) => {
-          if (!SESSION_ID.test(params.id)) return new Failure("resource.not_found")
-          const ended = await accounts.endSession(session, params.id)
-          return ended instanceof Failure ? ended : undefined
-        },
       ),
     )
 }
@@ -205,34 +207,31 @@ const toChange = (change: Static<typeof Change>): AccountChange => ({
   timeZone: change.time_zone ?? undefined,
   language: change.language ?? undefined,
   lowBalanceEmail: change.low_balance_email,
+  budgetMails: change.budget_mails ?? undefined,
+  buyerName: change.buyer_name,
+  buyerAddress: change.buyer_address,
+  buyerNpwp: change.buyer_npwp?.replaceAll(/\D/g, "") ?? change.buyer_npwp,
   lowBalanceThresholdMicro: present(change.low_balance_threshold_micro)
     ? micro(BigInt(change.low_balance_threshold_micro))
     : change.low_balance_threshold_micro,
 })
 
-const shown = (account: Account | Failure) => (account instanceof Failure ? account : accountJson(account))
+/** The account that a session is about, as whoever is signed in may see it. */
+async function accountOf(session: Session, accounts: Accounts): Promise<Static<typeof accountShape> | Failure> {
+  const account = await accounts.account(session)
+  if (account instanceof Failure || session.accountId === session.personId) return shown(account)
+  const person = await accounts.account({ accountId: session.personId })
+  if (person instanceof Failure) return person
+  const { id, email, language } = person
+  return {
+    ...accountJson(account),
+    role: person.role,
+    operator_role: person.operatorRole ?? null,
+    member_role: session.memberRole,
+    may: permissions.filter((permission) => mayDo(session.memberRole, permission)),
+    signed_in: { id, email, language },
+    ...(!mayDo(session.memberRole, "books") && { low_balance_email: null, ...noBuyer }),
+  }
+}
 
-export const accountJson = (account: Account): Static<typeof accountShape> => ({
-  id: account.id,
-  email: account.email,
-  role: account.role,
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
-  time_zone: account.timeZone,
-  language: account.language,
-  low_balance_email: account.lowBalanceEmail ?? null,
-  low_balance_threshold_micro:
-    account.lowBalanceThresholdMicro === undefined ? null : microToJson(account.lowBalanceThresholdMicro),
-  frozen: account.frozen,
-  created_at: account.createdAt.toISOString(),
-})
-
-const sessionJson = (session: SessionRecord, current: string) => ({
-  id: session.id,
-  created_at: session.createdAt.toISOString(),
-  last_seen_at: session.lastSeenAt.toISOString(),
-  expires_at: session.expiresAt.toISOString(),
-  user_agent: session.userAgent,
-  address: session.address,
-  current: session.id === current,
-})
+const noBuyer = { buyer_name: null, buyer_address: null, buyer_npwp: null }

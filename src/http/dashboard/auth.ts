@@ -1,24 +1,30 @@
-/** `/auth/*`: signing up, in and out, and changing the password (decisions §10). */
+/** `/auth/*`: signing up, in and out, passwords, and the proof of an address (decisions §10, §13.16). */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { Accounts, SignedIn } from "../../accounts/accounts.ts"
-import { Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
+import type { Links } from "../../accounts/links.ts"
+import { agreeable, AgreedVersion, Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
-import { open } from "../route.ts"
-import { text } from "../shapes.ts"
-import { accountJson, accountShape } from "./account.ts"
+import { open, refused } from "../route.ts"
+import { flag, text, time } from "../shapes.ts"
+import { accountJson, accountShape, shown } from "./account-json.ts"
 import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, whereabouts } from "./session.ts"
 
 export interface AuthDeps {
   readonly accounts: Accounts
+  readonly links: Links
   readonly authenticate: Authenticate
+  readonly legalVersion: string
 }
 
-const SignedInAnswer = Type.Object({ account: accountShape, session_token: text })
+export const SignedInAnswer = Type.Object({ account: accountShape, session_token: text })
 
-const signedInJson = ({ account, token }: SignedIn) => ({ account: accountJson(account), session_token: token })
+/** The password was right; `token` is for `POST /auth/sign-in/second-factor`. */
+const HalfSignedIn = Type.Object({ second_factor: Type.Object({ token: text, has_passkey: flag, expires_at: time }) })
 
-export const authController = ({ accounts, authenticate }: AuthDeps) => {
+export const signedInJson = ({ account, token }: SignedIn) => ({ account: accountJson(account), session_token: token })
+
+export const authController = ({ accounts, links, authenticate, legalVersion }: AuthDeps) => {
   const signedIn = signedInBy(authenticate)
   return new Elysia({ name: "dashboard/auth" })
     .post(
@@ -28,12 +34,16 @@ export const authController = ({ accounts, authenticate }: AuthDeps) => {
           tag: "Account",
           summary:
             "Make an account; one network makes so many in an hour and a day, and is 429 `rate_limit.sign_up` beyond",
-          body: Type.Object({ email: Email, password: NewPassword }),
+          description:
+            "`agreed_version` says which version of the texts at `/terms`, `/privacy` and `/refunds` the person was shown and agrees to; without it, the dashboard asks at the next visit.",
+          body: Type.Object({ email: Email, password: NewPassword, agreed_version: Type.Optional(AgreedVersion) }),
           answer: SignedInAnswer,
           status: 201,
         },
         async ({ request, body, set }) => {
-          const account = await accounts.signUp(body, whereabouts(request))
+          const { email, password, agreed_version: agreedVersion } = body
+          if (agreedVersion !== undefined && agreedVersion !== legalVersion) return refused("agreed_version", agreeable)
+          const account = await accounts.signUp({ email, password, agreedVersion }, whereabouts(request))
           if (account instanceof Failure) return account
           if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
           return signedInJson(account)
@@ -45,14 +55,22 @@ export const authController = ({ accounts, authenticate }: AuthDeps) => {
         "/auth/sign-in",
         {
           tag: "Account",
-          summary: "Sign in",
+          summary: "Sign in; an account with a second factor is asked for it then",
           body: Type.Object({ email: SomeEmail, password: SomePassword }),
-          answer: SignedInAnswer,
+          answer: Type.Union([SignedInAnswer, HalfSignedIn]),
         },
         async ({ request, body, set }) => {
           const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
           const account = await accounts.signIn(body, visitor)
           if (account instanceof Failure) return account
+          if ("step" in account)
+            return {
+              second_factor: {
+                token: account.step,
+                has_passkey: account.hasPasskey,
+                expires_at: account.expiresAt.toISOString(),
+              },
+            }
           if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
           return signedInJson(account)
         },
@@ -61,7 +79,7 @@ export const authController = ({ accounts, authenticate }: AuthDeps) => {
     .post(
       ...signedIn(
         "/auth/sign-out",
-        { tag: "Account", summary: "End this session", status: 204 },
+        { may: "self", tag: "Account", summary: "End this session", status: 204 },
         async ({ request, session, set }) => {
           await accounts.signOut(session)
           set.headers["set-cookie"] = sessionCookie(request, "")
@@ -73,6 +91,7 @@ export const authController = ({ accounts, authenticate }: AuthDeps) => {
       ...signedIn(
         "/auth/password",
         {
+          may: "self",
           tag: "Account",
           summary: "Change the password, which ends every session",
           body: Type.Object({ current: SomePassword, new: NewPassword }),
@@ -87,10 +106,74 @@ export const authController = ({ accounts, authenticate }: AuthDeps) => {
         },
       ),
     )
+    .post(
+      ...open(
+        "/auth/password/forgotten",
+        {
+          tag: "Account",
+          summary: "Send a link for a new password to whoever has the address",
+          description:
+            "The answer is the same whether or not there is an account. The link is good for 30 minutes and for one use. Too many of them are 429 `rate_limit.mail`. Where no mail is sent it is 400 `request.unsupported_feature`.",
+          body: Type.Object({ email: SomeEmail }),
+          status: 204,
+        },
+        async ({ request, body }) => (await links.forgotten(body.email, whereabouts(request))) ?? undefined,
+      ),
+    )
+    .post(
+      ...open(
+        "/auth/password/reset",
+        {
+          tag: "Account",
+          summary: "Set a new password by a link's token, which ends every session; a second factor is still asked for",
+          body: Type.Object({ token: LinkToken, new: NewPassword }),
+          status: 204,
+        },
+        async ({ request, body }) =>
+          (await links.resetPassword(body.token, body.new, whereabouts(request))) ?? undefined,
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/auth/email",
+        {
+          may: "self",
+          tag: "Account",
+          summary: "Change the account's e-mail address",
+          description:
+            "A link is sent to the new address, which takes over when it is opened; the old one is told. Where no mail is sent, it takes over at once.",
+          body: Type.Object({ email: Email, password: SomePassword }),
+          answer: accountShape,
+        },
+        async ({ request, session, body }) => shown(await links.changeEmail(session, body, whereabouts(request))),
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/auth/email/send-again",
+        { may: "self", tag: "Account", summary: "Send the proof of the account's address again", status: 204 },
+        async ({ request, session }) => (await links.sendAgain(session, whereabouts(request))) ?? undefined,
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/auth/email/prove",
+        {
+          may: "self",
+          tag: "Account",
+          summary: "Prove an address by a link's token, signed in to the account that it is of",
+          body: Type.Object({ token: LinkToken }),
+          answer: accountShape,
+        },
+        async ({ session, body }) => shown(await links.prove(session, body.token)),
+      ),
+    )
 }
 
+const LinkToken = Type.String({ maxLength: 200, description: "the token of a link that was sent by mail" })
+
 /** A foreign page must not be able to sign its visitor in as somebody else. */
-function mayKeepCookie(request: Request): boolean {
+export function mayKeepCookie(request: Request): boolean {
   const origin = request.headers.get("origin")
   return origin === null || isOwnOrigin(request, origin)
 }

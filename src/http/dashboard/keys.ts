@@ -1,14 +1,27 @@
 /** `/keys`: the account's API keys and their limits (decisions §10). */
-import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { larger, micro, microToJson, zero } from "../../../actors/money/micro.ts"
-import type { KeyView } from "../../../actors/key.ts"
+import { larger, microToJson, zero } from "../../../actors/money/micro.ts"
+import type { KeyView } from "../../../actors/key-count.ts"
 import type { WindowView } from "../../../actors/window.ts"
+import type { Session } from "../../accounts/accounts.ts"
 import type { Keys } from "../../accounts/keys.ts"
-import { present } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { KeyRecord } from "../../store/api-keys.ts"
-import { described, micro as microShape, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import type { KeyRecord } from "../../store/key-rows.ts"
+import type { KeyName } from "../../store/key-secrets.ts"
+import {
+  described,
+  endpoints,
+  flag,
+  micro as microShape,
+  integer,
+  oneOf,
+  orNull,
+  pageOf,
+  text,
+  time,
+} from "../shapes.ts"
+import { fallbackChoice, KeyChange, NewKey, periods, toChange, toWishes } from "./key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
@@ -20,45 +33,8 @@ export interface KeysDeps {
 export const STATUS = /^(?:active|revoked)$/
 export const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
 
-const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
-const PerMinute = Type.Integer({
-  minimum: 1,
-  maximum: 2_147_483_647,
-  description: "an integer from 1 to 2,147,483,647",
-})
-const LimitMicro = Type.Integer({
-  minimum: 0,
-  maximum: Number.MAX_SAFE_INTEGER,
-  description: "an integer of micro-rupiah, 0 or more",
-})
-const periods = ["daily", "monthly", "total"] as const
-const Period = oneOf(periods, "'daily', 'monthly' or 'total'")
-/** Also what the header `X-Fallback` may say. */
-export const fallbackChoice = oneOf(["any", "never_dearer", "off"], "'any', 'never_dearer' or 'off'")
-
-const limits = {
-  requests_per_minute: PerMinute,
-  tokens_per_minute: PerMinute,
-  spending_limit_micro: LimitMicro,
-  spending_period: Period,
-}
-const NewKey = Type.Object({
-  name: Name,
-  ...Type.Partial(Type.Object(limits)).properties,
-  fallback: Type.Optional(fallbackChoice),
-})
-
-/** In a change null is a value: it removes. */
-const removable = <T extends TSchema>(schema: T) =>
-  Type.Optional(orNull(schema, `${schema.description}, or null for none`))
-const KeyChange = Type.Object({
-  name: Type.Optional(Name),
-  requests_per_minute: removable(PerMinute),
-  tokens_per_minute: removable(PerMinute),
-  spending_limit_micro: removable(LimitMicro),
-  spending_period: removable(Period),
-  fallback: Type.Optional(fallbackChoice),
-})
+const Parent = Type.RegExp(KEY_ID, { description: "a key's id" })
+const nameOf = ({ accountId }: Session, keyId: string): KeyName => ({ accountId, keyId })
 
 const DAY_S = 24 * 60 * 60
 const Rotation = Type.Object({
@@ -73,7 +49,7 @@ export const keyShape = Type.Object(
     name: text,
     prefix: text,
     last4: text,
-    status: oneOf(["active", "revoked"]),
+    status: oneOf(["active", "expired", "revoked"]),
     requests_per_minute: orNull(integer),
     tokens_per_minute: orNull(integer),
     spending_limit_micro: orNull(microShape),
@@ -82,37 +58,56 @@ export const keyShape = Type.Object(
       fallbackChoice,
       "Which models of a chain may answer for the one that was asked for: `any`, only those none of whose four rates is above its (`never_dearer`, the default), or none (`off`).",
     ),
+    shows_balance: described(flag, "Whether `GET /v1/balance` answers whoever holds the key; never of a child."),
+    replays_retries: described(
+      flag,
+      "Whether a call that an SDK sends again by itself (`x-stainless-retry-count` of 1 or more, with the very same body) gets the answer of a call that is under way, or that ended within two minutes and whose answer did not come through. It costs nothing then.",
+    ),
+    parent_id: orNull(text, "The key whose child it is."),
+    children: described(integer, "Of a key: its children that were not revoked."),
+    breaker_ceiling_micro: orNull(microShape, "The most within ten minutes: `PUT /keys/{id}/breaker`."),
+    breaker_action: oneOf(["warn", "stop"]),
+    breaker_pause_minutes: orNull(integer),
+    paused: orNull(
+      Type.Object({ since: time, until: orNull(time, "Null until it is resumed.") }),
+      "It has come to its ceiling of ten minutes, and its calls are refused: `POST /keys/{id}/resume`.",
+    ),
     spent_micro: orNull(microShape, "Settled in the current period; null for a key without a spending limit."),
     created_at: time,
     revoked_at: orNull(time),
     last_used_at: orNull(time, "When the last call came that was forwarded."),
-    expires_at: Type.Null(),
+    expires_at: orNull(time, "From when on it makes no calls; null for a key that does not expire."),
+    models: orNull(
+      Type.Array(text),
+      "The models that it may use, by whichever way a call comes to them; null for all.",
+    ),
+    endpoints: orNull(Type.Array(oneOf(endpoints)), "The wire formats that it may use; null for all."),
+    networks: orNull(Type.Array(text), "From where it may be used (CIDR); null for everywhere."),
+    max_rate_micro: orNull(
+      microShape,
+      "For one token: no rate of a model that it uses is above it, of the four in force when a call comes; null for any.",
+    ),
     previous_expires_at: orNull(time, "Until when the secret before a rotation works."),
   },
   { $id: "Key" },
 )
 const window = orNull(Type.Object({ limit: integer, used: integer, resets_in_s: integer }))
-const KeyWithUsage = Type.Intersect([
-  keyShape,
-  Type.Object({
-    usage: Type.Object(
-      {
-        requests: window,
-        tokens: window,
-        budget: orNull(
-          Type.Object({
-            limit_micro: integer,
-            used_micro: described(microShape, "With what calls under way hold of it."),
-            resets_at: orNull(text),
-          }),
-        ),
-      },
-      {
-        description: "What is used of each limit now; of windows, what the process that answers has counted.",
-      },
+/** What is used of each limit now. */
+export const keyUsage = Type.Object(
+  {
+    requests: window,
+    tokens: window,
+    budget: orNull(
+      Type.Object({
+        limit_micro: integer,
+        used_micro: described(microShape, "With what calls under way hold of it."),
+        resets_at: orNull(text),
+      }),
     ),
-  }),
-])
+  },
+  { description: "What is used of each limit now; of windows, what the process that answers has counted." },
+)
+const KeyWithUsage = Type.Intersect([keyShape, Type.Object({ usage: keyUsage })])
 const KeyWithSecret = Type.Intersect([KeyWithUsage, Type.Object({ key: text })])
 
 export const keysController = ({ keys, authenticate }: KeysDeps) => {
@@ -126,9 +121,11 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
       ...signedIn(
         "/keys",
         {
+          may: "read",
           tag: "Keys",
           summary: "The account's API keys: those that work, the newest first, then those that were revoked",
-          query: Type.Object(pageQuery),
+          description: "Without the children of keys; `parent` lists those of one.",
+          query: Type.Object({ ...pageQuery, parent: Type.Optional(Parent) }),
           answer: pageOf(KeyWithUsage),
         },
         async ({ session, query }) => {
@@ -136,10 +133,10 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
           if (page instanceof Failure) return page
           const [status, id] = page.after ?? []
           const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
-          const records = await keys.list(session, { after, limit: page.limit + 1 })
+          const records = await keys.list(session, { after, limit: page.limit + 1, childrenOf: query.parent })
           const { data, next_cursor } = pageJson(records, page, {
             item: shown,
-            placeOf: (record) => [keyStatus(record), record.id],
+            placeOf: keyPlace,
           })
           return { data: await Promise.all(data), next_cursor }
         },
@@ -149,6 +146,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
       ...signedIn(
         "/keys",
         {
+          may: "build",
           tag: "Keys",
           summary:
             "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
@@ -156,15 +154,10 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
           answer: KeyWithSecret,
           status: 201,
         },
-        async ({ session, body }) => {
-          const created = await keys.create(session, {
-            name: body.name,
-            requestsPerMinute: body.requests_per_minute,
-            tokensPerMinute: body.tokens_per_minute,
-            spendingLimitMicro: toMicro(body.spending_limit_micro),
-            spendingPeriod: body.spending_period,
-            fallback: body.fallback,
-          })
+        async ({ session, body, change }) => {
+          const wishes = toWishes(body, Date.now())
+          if (wishes instanceof Failure) return wishes
+          const created = await keys.create(session, wishes, change)
           return created instanceof Failure ? created : { ...(await shown(created.record)), key: created.key }
         },
       ),
@@ -172,10 +165,18 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
     .patch(
       ...signedIn(
         "/keys/:id",
-        { tag: "Keys", summary: "Change a key; null takes a limit away", body: KeyChange, answer: KeyWithUsage },
+        {
+          may: "build",
+          tag: "Keys",
+          summary: "Change a key; null takes a limit or a binding away",
+          body: KeyChange,
+          answer: KeyWithUsage,
+        },
         async ({ session, params, body }) => {
           if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-          const record = await keys.change(session, params.id, toChange(body))
+          const change = toChange(body)
+          if (change instanceof Failure) return change
+          const record = await keys.change(nameOf(session, params.id), change)
           return record instanceof Failure ? record : await shown(record)
         },
       ),
@@ -183,10 +184,10 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
     .post(
       ...signedIn(
         "/keys/:id/revoke",
-        { tag: "Keys", summary: "Revoke a key, for good", answer: KeyWithUsage },
+        { may: "build", tag: "Keys", summary: "Revoke a key, for good", answer: KeyWithUsage },
         async ({ session, params }) => {
           if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-          const record = await keys.revoke(session, params.id)
+          const record = await keys.revoke(nameOf(session, params.id))
           return record instanceof Failure ? record : await shown(record)
         },
       ),
@@ -195,6 +196,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
       ...signedIn(
         "/keys/:id/rotate",
         {
+          may: "build",
           tag: "Keys",
           summary: "Give a key another secret, shown whole this once; the one before works on for a while",
           description:
@@ -203,9 +205,9 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
           answer: KeyWithSecret,
           status: 201,
         },
-        async ({ session, params, body }) => {
+        async ({ session, params, body, change }) => {
           if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
-          const rotated = await keys.rotate(session, params.id, body.overlap_s ?? DAY_S)
+          const rotated = await keys.rotate(nameOf(session, params.id), body.overlap_s ?? DAY_S, change)
           return rotated instanceof Failure ? rotated : { ...(await shown(rotated.record)), key: rotated.key }
         },
       ),
@@ -213,7 +215,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
 }
 
 /** For usage bars: what is used of each limit now, as far as this process knows. */
-function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRecord, view: KeyView | undefined) {
+export function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRecord, view: KeyView | undefined) {
   return {
     requests: windowJson(requestsPerMinute, view?.requests),
     tokens: windowJson(tokensPerMinute, view?.tokens),
@@ -233,20 +235,15 @@ const windowJson = (limit: number | undefined, now: WindowView | undefined) =>
     ? null
     : { limit, used: now === undefined ? 0 : now.limit - now.remaining, resets_in_s: now?.resetS ?? 0 }
 
-const toMicro = (value: number | undefined) => (value === undefined ? undefined : micro(BigInt(value)))
+/** A child of a key that was revoked is so too. */
+export function keyStatus(key: KeyRecord): "active" | "expired" | "revoked" {
+  const { revokedAt, isParentRevoked, expiresAt } = key
+  if (revokedAt !== undefined || isParentRevoked) return "revoked"
+  return expiresAt !== null && expiresAt.getTime() <= Date.now() ? "expired" : "active"
+}
 
-const toChange = (body: Static<typeof KeyChange>) => ({
-  name: body.name,
-  requestsPerMinute: body.requests_per_minute,
-  tokensPerMinute: body.tokens_per_minute,
-  spendingLimitMicro: present(body.spending_limit_micro)
-    ? micro(BigInt(body.spending_limit_micro))
-    : body.spending_limit_micro,
-  spendingPeriod: body.spending_period,
-  fallback: body.fallback,
-})
-
-export const keyStatus = (key: KeyRecord): "active" | "revoked" => (key.revokedAt === undefined ? "active" : "revoked")
+/** Where it stands in the list: one that has expired may be given more time, and stands with those that work. */
+export const keyPlace = ({ id, revokedAt }: KeyRecord) => [revokedAt === undefined ? "active" : "revoked", id]
 
 export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
   id: key.id,
@@ -259,10 +256,25 @@ export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
   spending_limit_micro: key.budget === undefined ? null : microToJson(key.budget.limitMicro),
   spending_period: key.budget?.period ?? null,
   fallback: key.fallback,
+  shows_balance: key.showsBalance,
+  replays_retries: key.replaysRetries,
+  breaker_ceiling_micro: key.breakerCeilingMicro === undefined ? null : microToJson(key.breakerCeilingMicro),
+  breaker_action: key.breakerStops ? "stop" : "warn",
+  breaker_pause_minutes: key.breakerPauseMinutes ?? null,
+  parent_id: key.parentId ?? null,
+  children: key.children,
+  paused:
+    key.paused === undefined
+      ? null
+      : { since: key.paused.since.toISOString(), until: key.paused.until?.toISOString() ?? null },
   spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
   created_at: key.createdAt.toISOString(),
   last_used_at: key.lastUsedAt?.toISOString() ?? null,
-  expires_at: null,
+  expires_at: key.expiresAt?.toISOString() ?? null,
+  models: key.models && [...key.models],
+  endpoints: key.endpoints && [...key.endpoints],
+  networks: key.networks && [...key.networks],
+  max_rate_micro: key.maxRateMicro === null ? null : microToJson(key.maxRateMicro),
   previous_expires_at: key.previousExpiresAt?.toISOString() ?? null,
   revoked_at: key.revokedAt?.toISOString() ?? null,
 })

@@ -1,10 +1,11 @@
 /**
  * What reaches the gateway from payers and payment providers. `/webhooks/payments/{provider}`: a provider's notifications
- * (decisions §10). `/simulated-pay/{top_up_id}`: a page that pays a simulated top-up by pressing a button, so that a top-up
- * can be tried from end to end.
+ * (decisions §10). `/simulated-pay/{top_up_id}`: a page that pays a simulated top-up by pressing a button, and takes it
+ * back, so that all can be tried from end to end.
  */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { nanoid } from "nanoid"
 import { Failure } from "../../failure/failure.ts"
 import { total } from "../../payments/breakdown.ts"
 import { type PaymentProvider, wholeRupiah } from "../../payments/provider.ts"
@@ -12,7 +13,7 @@ import { signSimulated, simulatedProvider } from "../../payments/simulated.ts"
 import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
 import type { TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { documented, open, readBytes } from "../route.ts"
-import { anyObject } from "../shapes.ts"
+import { anyObject, oneOf } from "../shapes.ts"
 
 export interface WebhooksDeps {
   readonly topUps: TopUps
@@ -77,11 +78,22 @@ export const simulatedPayController = ({ topUps, store, secret, charges }: Simul
     .post(
       ...open(
         "/simulated-pay/:id",
-        { tag: "Top-ups", summary: "Pay a simulated top-up", media: "text/html" },
-        async ({ params }) => {
+        {
+          tag: "Top-ups",
+          summary: "Pay a simulated top-up, or take it back",
+          query: Type.Object({ play: Type.Optional(oneOf(["refund", "chargeback"])) }),
+          media: "text/html",
+        },
+        async ({ params, query: { play } }) => {
           const topUp = await find(params.id)
           if (topUp instanceof Failure) return topUp
-          const { body, headers } = signSimulated(secret, topUp.id, wholeRupiah(total(topUp.breakdown)))
+          const paid = { top_up_id: topUp.id, amount_rp: Number(wholeRupiah(total(topUp.breakdown))) }
+          const { body, headers } = signSimulated(
+            secret,
+            play === undefined
+              ? { ...paid, status: "paid" }
+              : { ...paid, status: play, back_rp: backOf(paid.amount_rp, play), reversal_id: nanoid() },
+          )
           const notice = await provider.readNotification(body, headers)
           if (notice instanceof Failure) return notice
           const settled = await topUps.settle(provider.id, notice)
@@ -91,11 +103,17 @@ export const simulatedPayController = ({ topUps, store, secret, charges }: Simul
     )
 }
 
+/** A refund is of a half, so that there is another one; a bank takes all. */
+const backOf = (amountRp: number, play: "refund" | "chargeback"): number =>
+  play === "refund" ? Math.ceil(amountRp / 2) : amountRp
+
 const page = (topUp: TopUp): Response => {
   const amount = `Rp ${wholeRupiah(total(topUp.breakdown)).toLocaleString("id-ID")}`
   const paid = topUp.status === "paid"
   const body = paid
-    ? `<p>${amount} sudah dibayar / has been paid.</p>`
+    ? `<p>${amount} sudah dibayar / has been paid.</p>
+<form method="post" action="?play=refund"><button>Kembalikan setengah / Refund a half</button></form><br>
+<form method="post" action="?play=chargeback"><button>Bank menarik kembali / Chargeback</button></form>`
     : `<p>${amount}</p><form method="post"><button>Bayar / Pay</button></form>`
   const back = `<p><a href="/dashboard/wallet/${topUp.id}">Kembali ke dompet / Back to the wallet</a></p>`
   return new Response(

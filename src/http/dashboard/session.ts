@@ -4,31 +4,71 @@
  */
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/api-key.ts"
+import { type Permission, refusalOf } from "../../accounts/permissions.ts"
+import { actingAs } from "../../store/acting.ts"
 import { SESSION_DAYS } from "../../store/session-days.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Whereabouts } from "../../store/accounts.ts"
 import type { Act } from "../../store/operator/audit.ts"
+import type { Changes } from "../changes.ts"
+import { mayAct, type OperatorRole } from "../../store/operator/role.ts"
 import { contextOf } from "../edge.ts"
-import { routesFor } from "../route.ts"
+import { changesSomething, routesFor } from "../route.ts"
 
-export type Authenticate = (request: Request) => Promise<Session | Failure>
+export interface Authenticate {
+  (request: Request): Promise<Session | Failure>
+  /** Where changes with an `Idempotency-Key` are carried out once. */
+  readonly changes: Pick<Changes, "once">
+}
 
-export function authenticator(accounts: Pick<Accounts, "session">): Authenticate {
-  return async (request) => {
+export function authenticator(accounts: Pick<Accounts, "session">, changes: Authenticate["changes"]): Authenticate {
+  const authenticate = async (request: Request) => {
     const presented = presentedToken(request)
     return presented instanceof Failure ? presented : await accounts.session(presented, whereabouts(request))
   }
+  return Object.assign(authenticate, { changes })
 }
 
-/** Makes the routes of whoever is signed in. */
+/** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */
+export type May = Permission | "self"
+
+/** Which account a caller means. Whoever sends it is refused where the session shows another one meanwhile. */
+const ACCOUNT_HEADER = "X-Account-Id"
+
+/**
+ * Makes the routes of whoever is signed in. Each is about the person's own account, or about the one that the session looks at;
+ * then membership and role are those of this moment.
+ */
 export const signedInBy = (authenticate: Authenticate) =>
-  routesFor("session", async (request) => {
-    const session = await authenticate(request)
-    return session instanceof Failure ? session : { session }
-  })
+  routesFor<{ readonly session: Session }, { readonly may: May }>(
+    "session",
+    async (request, { may }) => {
+      const session = await authenticate(request)
+      const whose = session instanceof Failure ? session : whoseAccount(session, request, may)
+      return whose instanceof Failure ? whose : { session: whose }
+    },
+    ({ session: { accountId, personId } }, sent, work) =>
+      authenticate.changes.once({ accountId, personId, ...sent }, work),
+    ({ session: { accountId, personId } }, work) =>
+      accountId === personId ? work() : actingAs({ accountId, memberId: personId }, work),
+  )
+
+/** The session, about the account that a route is for. */
+export function whoseAccount(session: Session, { headers }: Pick<Request, "headers">, may: May): Session | Failure {
+  if (may === "self") return session
+  const { looksAt } = session
+  const meant = headers.get(ACCOUNT_HEADER)
+  if (meant !== null && meant !== (looksAt?.accountId ?? session.personId)) return new Failure("auth.other_account")
+  if (looksAt === undefined) return session
+  if (looksAt.role === undefined) return new Failure("auth.membership_ended")
+  const refusal = refusalOf(looksAt.role, may)
+  if (refusal !== undefined) return refusal
+  return { ...session, accountId: looksAt.accountId, timeZone: looksAt.timeZone, memberRole: looksAt.role }
+}
 
 export interface Operator {
   readonly accountId: string
+  readonly role: OperatorRole
   /** In which plain days are meant. */
   readonly timeZone: string
   /** Who acts, for the audit log. */
@@ -36,19 +76,27 @@ export interface Operator {
 }
 
 /**
- * Makes the routes of operators. Everybody else who is signed in gets a 403, whatever the route, so that nothing shows of
- * what there is.
+ * Makes the routes of operators, each with the least role that it is for. Everybody else who is signed in gets a 403, whatever
+ * the route, so that nothing shows of what there is.
  */
 export const operatorBy = (authenticate: Authenticate) =>
-  routesFor("session", async (request) => {
-    const session = await authenticate(request)
-    if (session instanceof Failure) return session
-    if (session.role !== "operator") return new Failure("auth.forbidden", { message: "This is for operators." })
-    const { requestId, address } = contextOf(request)
-    const { accountId, timeZone } = session
-    const operator: Operator = { accountId, timeZone, act: { requestId, operatorId: accountId, address } }
-    return { operator }
-  })
+  routesFor<{ readonly operator: Operator }, { readonly role: OperatorRole }>(
+    "session",
+    async (request, needed) => {
+      const session = await authenticate(request)
+      if (session instanceof Failure) return session
+      const { accountId, timeZone, operatorRole: role } = session
+      if (role === undefined) return new Failure("auth.forbidden", { message: "This is for operators." })
+      if (session.lacksFactor) return new Failure("auth.second_factor_required")
+      if (!mayAct(role, needed.role)) {
+        const message = `This is for operators of the role '${needed.role}'${needed.role === "owner" ? "" : " or above"}; yours is '${role}'.`
+        return new Failure("auth.forbidden", { message })
+      }
+      const { requestId, address } = contextOf(request)
+      return { operator: { accountId, role, timeZone, act: { requestId, operatorId: accountId, address } } }
+    },
+    ({ operator: { accountId } }, sent, work) => authenticate.changes.once({ accountId, ...sent }, work),
+  )
 
 function presentedToken(request: Request): string | Failure {
   const authorization = request.headers.get("authorization") ?? ""
@@ -66,8 +114,6 @@ function presentedToken(request: Request): string | Failure {
   }
   return cookie
 }
-
-const changesSomething = ({ method }: Request): boolean => method !== "GET" && method !== "HEAD"
 
 /** `__Host-` keeps other hosts of the domain from setting it, but needs https. */
 const cookieName = (request: Request): string => (isPlainLoopback(request) ? "session" : "__Host-session")

@@ -24,9 +24,19 @@ export interface StatementDeps {
 }
 
 const MONTH = "a month such as 2026-11"
-const statementQuery = Type.Object({ month: Type.Optional(Type.String({ description: MONTH })) })
+export const statementQuery = Type.Object({ month: Type.Optional(Type.String({ description: MONTH })) })
 
-const kinds = ["top_up", "calls", "adjustment", "other"] as const
+const kinds = [
+  "top_up",
+  "calls",
+  "adjustment",
+  "refund",
+  "refund_cancelled",
+  "provider_refund",
+  "chargeback",
+  "claim",
+  "other",
+] as const
 /** A month of more rows than this has its calls summed by the day alone. */
 export const MOST_ROWS = 2_000
 
@@ -37,14 +47,19 @@ const Entry = Type.Object(
     at: orNull(time, "Null of calls, which are of the whole day."),
     amount_micro: described(microShape, "Positive for what came."),
     balance_micro: described(microShape, "After it."),
+    claim_micro: described(
+      microShape,
+      "What it adds to the claim on the account; negative where `claim` settles some of it.",
+    ),
     calls: orNull(integer),
     key_id: orNull(text),
     top_up_id: orNull(text),
-    note: orNull(text, "Of an adjustment, what was written to it."),
+    note: orNull(text, "Of an adjustment or a refund, what was written to it."),
   },
   { $id: "StatementEntry" },
 )
 type Entry = Static<typeof Entry>
+export type StatementEntry = Entry
 
 const Statement = Type.Object(
   {
@@ -57,6 +72,7 @@ const Statement = Type.Object(
     in_micro: described(microShape, "All that came."),
     out_micro: described(microShape, "All that went, as a positive number."),
     closing_micro: described(microShape, "At the month's end, or now."),
+    claim_micro: described(microShape, "What is claimed of the account at the month's end, or now."),
     by_key: described(flag, "False where calls are summed by the day alone, because there would be too many rows."),
     entries: Type.Array(Entry, { description: "The newest first." }),
   },
@@ -70,6 +86,7 @@ export const statementController = (deps: StatementDeps) => {
       ...signedIn(
         "/account/statement",
         {
+          may: "books",
           tag: "Account",
           summary: "Every change of the balance in one month, the current one by default",
           description: "Calls count in the day in which they began, as everywhere in `/usage`.",
@@ -82,7 +99,7 @@ export const statementController = (deps: StatementDeps) => {
     .get(
       ...signedIn(
         "/account/statement.csv",
-        { tag: "Account", summary: "The same as CSV", query: statementQuery, media: "text/csv" },
+        { may: "books", tag: "Account", summary: "The same as CSV", query: statementQuery, media: "text/csv" },
         async ({ session, query }) => {
           const month = await statement(deps, session, query.month)
           if (month instanceof Failure) return month
@@ -98,7 +115,7 @@ export const statementController = (deps: StatementDeps) => {
     )
 }
 
-async function statement(
+export async function statement(
   { accounts, movements, sums, now = Date.now }: StatementDeps,
   session: Session,
   asked: string | undefined,
@@ -136,6 +153,7 @@ async function statement(
     in_micro: amounts.reduce((sum, amount) => sum + Math.max(0, amount), 0),
     out_micro: amounts.reduce((sum, amount) => sum + Math.max(0, -amount), 0),
     closing_micro: entries.at(-1)?.balance_micro ?? microToJson(opening),
+    claim_micro: microToJson(moved.list.reduce((sum, { claimMicro }) => plus(sum, claimMicro), moved.claimBeforeMicro)),
     by_key: isShort,
     entries: entries.toReversed(),
   }
@@ -165,6 +183,7 @@ function entriesOf(
       day,
       at: movement.at.toISOString(),
       ...after(movement.amountMicro),
+      claim_micro: microToJson(movement.claimMicro),
       calls: null,
       key_id: null,
       top_up_id: movement.topUpId ?? null,
@@ -175,6 +194,7 @@ function entriesOf(
       day,
       at: null,
       ...after(minus(zero, sum.chargeMicro)),
+      claim_micro: 0,
       calls: sum.requests,
       key_id: sum.split ?? null,
       top_up_id: null,
@@ -184,7 +204,7 @@ function entriesOf(
 }
 
 const csvOf = ({ entries }: Static<typeof Statement>): string =>
-  csvLine(["day", "time", "kind", "amount_rp", "balance_rp", "calls", "key_id", "top_up_id", "note"]) +
+  csvLine(["day", "time", "kind", "amount_rp", "balance_rp", "calls", "key_id", "top_up_id", "note", "claim_rp"]) +
   entries
     .toReversed()
     .map((entry) =>
@@ -198,6 +218,7 @@ const csvOf = ({ entries }: Static<typeof Statement>): string =>
         entry.key_id ?? "",
         entry.top_up_id ?? "",
         entry.note ?? "",
+        rupiahOf(entry.claim_micro),
       ]),
     )
     .join("")

@@ -2,10 +2,11 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { toString } from "qrcode"
-import { microToJson } from "../../../actors/money/micro.ts"
+import { microToJson, plus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import { total } from "../../payments/breakdown.ts"
 import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
+import { type Refund, refundKinds, refundStatuses, type RefundStore } from "../../store/refunds.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { described, integer, listOf, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
@@ -13,6 +14,7 @@ import { type Authenticate, signedInBy } from "./session.ts"
 export interface TopUpsDeps {
   readonly topUps: TopUps
   readonly store: TopUpStore
+  readonly refunds: Pick<RefundStore, "list">
   readonly authenticate: Authenticate
 }
 
@@ -45,8 +47,35 @@ export const topUpShape = Type.Object(
     created_at: time,
     expires_at: time,
     paid_at: orNull(time),
+    refunded_micro: described(microShape, "What of it went back, fees included."),
+    refund_status: orNull(
+      oneOf(["partly_refunded", "refunded", "disputed"]),
+      "Null while nothing went back; `disputed`: the payer's bank took it, or a part of it, back.",
+    ),
   },
   { $id: "TopUp" },
+)
+
+/** Money that went back. */
+export const refundShape = Type.Object(
+  {
+    id: text,
+    kind: described(oneOf(refundKinds), "`refund` is an operator's; the others the payment provider made."),
+    status: described(oneOf(refundStatuses), "`booked`: taken of the balance, and not yet paid out."),
+    top_up_id: orNull(text, "Null for what was left of a closed account."),
+    amount_micro: described(microShape, "All that goes back."),
+    balance_micro: described(microShape, "The part of the balance."),
+    fees_micro: described(microShape, "The part of the fees."),
+    claimed_micro: described(
+      microShape,
+      "What of the balance was spent already, and is settled first from what comes next.",
+    ),
+    reason: text,
+    reference: orNull(text, "Of the payout."),
+    created_at: time,
+    paid_out_at: orNull(time),
+  },
+  { $id: "Refund" },
 )
 
 /** As it is shown alone. */
@@ -55,36 +84,41 @@ const PayableTopUp = Type.Intersect([
   Type.Object({
     qr: orNull(Type.Object({ payload: text, svg: text }), "Null where the code could not be made."),
     expires_in_s: described(integer, "Seconds until it expires, 0 from then on."),
+    refunds: Type.Array(refundShape, { description: "The newest first." }),
     pay_url: orNull(text, "Where it can be paid by pressing a button, while payments are simulated."),
   }),
 ])
 
-export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) => {
+export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUpsDeps) => {
   const signedIn = signedInBy(authenticate)
   /** Whose it is must not show: a foreign one is as unknown as one that never was. */
   const ownTopUp = async (id: string, accountId: string): Promise<TopUp | Failure> => {
     const topUp = isTopUpId(id) ? await store.find(id) : undefined
     return topUp?.accountId === accountId ? topUp : new Failure("resource.not_found")
   }
-  const shown = (topUp: TopUp | Failure) => (topUp instanceof Failure ? topUp : topUpJson(topUps, topUp))
+  const shown = async (topUp: TopUp | Failure) =>
+    topUp instanceof Failure
+      ? topUp
+      : topUpJson(topUps, topUp, topUp.status === "paid" ? await refunds.list({ topUpId: topUp.id }) : [])
   return new Elysia({ name: "dashboard/top-ups" })
     .post(
       ...signedIn(
         "/top-ups",
         {
+          may: "pay",
           tag: "Top-ups",
           summary: "Begin a top-up by QR payment",
           body: Type.Object({ amount_rp: AmountRp }),
           answer: PayableTopUp,
           status: 201,
         },
-        async ({ session, body }) => await shown(await topUps.open(session.accountId, body.amount_rp)),
+        async ({ session, body, change }) => await shown(await topUps.open(session.accountId, body.amount_rp, change)),
       ),
     )
     .get(
       ...signedIn(
         "/top-ups",
-        { tag: "Top-ups", summary: "The account's top-ups", answer: listOf(topUpShape) },
+        { may: "books", tag: "Top-ups", summary: "The account's top-ups", answer: listOf(topUpShape) },
         async ({ session }) => ({ data: (await store.list(session.accountId)).map(topUpSummary) }),
       ),
     )
@@ -92,6 +126,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
       ...signedIn(
         "/top-ups/quote",
         {
+          may: "books",
           tag: "Top-ups",
           summary: "What a top-up would cost",
           query: Type.Object({ amount_rp: AmountRp }),
@@ -106,7 +141,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
     .get(
       ...signedIn(
         "/top-ups/:id",
-        { tag: "Top-ups", summary: "One top-up", answer: PayableTopUp },
+        { may: "books", tag: "Top-ups", summary: "One top-up", answer: PayableTopUp },
         async ({ session, params }) => await shown(await ownTopUp(params.id, session.accountId)),
       ),
     )
@@ -114,6 +149,7 @@ export const topUpsController = ({ topUps, store, authenticate }: TopUpsDeps) =>
       ...signedIn(
         "/top-ups/:id/check",
         {
+          may: "pay",
           tag: "Top-ups",
           summary: "Ask the payment provider now whether a top-up was paid",
           answer: PayableTopUp,
@@ -146,14 +182,40 @@ export const topUpSummary = (topUp: TopUp): Static<typeof topUpShape> => ({
   created_at: topUp.createdAt.toISOString(),
   expires_at: topUp.expiresAt.toISOString(),
   paid_at: topUp.paidAt?.toISOString() ?? null,
+  refunded_micro: microToJson(plus(topUp.refundedMicro, topUp.refundedFeesMicro)),
+  refund_status: refundStatusOf(topUp),
+})
+
+function refundStatusOf({ disputed, refundedMicro, refundedFeesMicro, breakdown }: TopUp) {
+  const refunded = plus(refundedMicro, refundedFeesMicro)
+  if (refunded === 0n) return null
+  if (disputed) return "disputed"
+  // Fees may stay with the house: what was bought went back.
+  return refundedMicro === breakdown.balancePurchasedMicro ? "refunded" : "partly_refunded"
+}
+
+export const refundJson = (refund: Refund): Static<typeof refundShape> => ({
+  id: refund.id,
+  kind: refund.kind,
+  status: refund.status,
+  top_up_id: refund.topUpId ?? null,
+  amount_micro: microToJson(plus(refund.balanceMicro, refund.feesMicro)),
+  balance_micro: microToJson(refund.balanceMicro),
+  fees_micro: microToJson(refund.feesMicro),
+  claimed_micro: microToJson(refund.claimedMicro),
+  reason: refund.reason,
+  reference: refund.reference ?? null,
+  created_at: refund.createdAt.toISOString(),
+  paid_out_at: refund.paidOutAt?.toISOString() ?? null,
 })
 
 /**
  * With the QR code, which is drawn only where one is looked at; one that could not be made is null. The time left stands
  * beside the time of expiry, because a payer's clock may be wrong.
  */
-const topUpJson = async (topUps: TopUps, topUp: TopUp) => ({
+const topUpJson = async (topUps: TopUps, topUp: TopUp, refunds: readonly Refund[]) => ({
   ...topUpSummary(topUp),
+  refunds: refunds.map(refundJson),
   expires_in_s: Math.max(0, Math.ceil((topUp.expiresAt.getTime() - Date.now()) / 1_000)),
   pay_url: topUps.payPath(topUp) ?? null,
   qr:

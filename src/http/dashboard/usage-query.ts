@@ -7,8 +7,9 @@ import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"
 import type { UsageFilter, UsageNarrowing } from "../../store/usage.ts"
+import type { RefusedFilter } from "../../store/refused-calls.ts"
 import type { Period } from "../../store/operator/overview.ts"
-import { newRequestId } from "../request-id.ts"
+import { firstRequestId } from "../request-id.ts"
 import { refused } from "../route.ts"
 import { endpoints, oneOf } from "../shapes.ts"
 import { pageQuery } from "./page.ts"
@@ -38,7 +39,7 @@ const range = {
   format: word(oneOf(endpoints)),
 }
 export const rangeQuery = Type.Object(range)
-export const exportQuery = Type.Object({ ...range, error_code: name("an error's code") })
+export const exportQuery = Type.Object({ ...range, error_code: name("an error's code"), run_id: name("a run's id") })
 export const recordsQuery = Type.Object({ ...exportQuery.properties, ...pageQuery })
 export const summaryQuery = Type.Object({
   ...range,
@@ -47,16 +48,44 @@ export const summaryQuery = Type.Object({
 })
 type RangeQuery = Static<typeof rangeQuery>
 
+const NO_IDS = { from: undefined, to: undefined }
+
+export const refusedQuery = Type.Object({
+  ...period,
+  key_id: range.key_id,
+  model: range.model,
+  format: range.format,
+  error_code: exportQuery.properties.error_code,
+})
+
+export function refusedFilter(
+  session: Session,
+  query: Static<typeof refusedQuery>,
+): { readonly filter: RefusedFilter; readonly from: Date | undefined; readonly to: Date | undefined } | Failure {
+  const filter = usageFilter(session, query)
+  if (filter instanceof Failure) return filter
+  const { accountId, ids, from, to, errorCode: code, keyId, model, endpoint } = filter
+  return { filter: { accountId, ids: ids ?? NO_IDS, keyId, model, endpoint, code }, from, to }
+}
+
 export function usageFilter(session: Session, query: Static<typeof exportQuery>): UsageFilter | Failure {
   const from = time(query, "from", session.timeZone)
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)
   if (to instanceof Failure) return to
   const ids = {
-    from: from === undefined ? undefined : firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS),
-    to: to === undefined ? undefined : firstIdOf(to.getTime()),
+    from: from === undefined ? undefined : firstRequestId(from.getTime() - LONGEST_ARRIVAL_MS),
+    to: to === undefined ? undefined : firstRequestId(to.getTime()),
   }
-  return { accountId: session.accountId, ids, from, to, errorCode: query.error_code, ...narrowing(query) }
+  return {
+    accountId: session.accountId,
+    ids,
+    from,
+    to,
+    errorCode: query.error_code,
+    runId: query.run_id,
+    ...narrowing(query),
+  }
 }
 
 const narrowing = ({ model, key_id, format, status }: RangeQuery): UsageNarrowing => ({
@@ -68,13 +97,9 @@ const narrowing = ({ model, key_id, format, status }: RangeQuery): UsageNarrowin
 
 /** Which ids the calls of a range can have. */
 const idsOf = (from: Date, to: Date) => ({
-  from: firstIdOf(from.getTime() - LONGEST_ARRIVAL_MS),
-  to: firstIdOf(to.getTime()),
+  from: firstRequestId(from.getTime() - LONGEST_ARRIVAL_MS),
+  to: firstRequestId(to.getTime()),
 })
-
-/** What all request ids of this millisecond begin with, and so sorts before them. Their nine characters end in year 5188. */
-const firstIdOf = (ms: number): string =>
-  newRequestId(Math.min(Math.max(0, ms), 36 ** 9 - 1)).slice(0, "req_".length + 9)
 
 /** Without `from` the range is thirty days long; without `to` it ends now. */
 export function usageRange(session: Session, query: RangeQuery, now: number): UsageRange | Failure {

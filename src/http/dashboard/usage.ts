@@ -78,6 +78,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
       ...signedIn(
         "/usage",
         {
+          may: "read",
           tag: "Usage",
           summary: "Usage records, the newest first",
           query: recordsQuery,
@@ -99,6 +100,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
       ...signedIn(
         "/usage/summary",
         {
+          may: "read",
           tag: "Usage",
           summary: "Sums by day, hour, model, key, format or status, and each of them divided by another",
           description: "Of final records; markers of reroutes are not in it.",
@@ -132,6 +134,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
       ...signedIn(
         "/usage/errors",
         {
+          may: "read",
           tag: "Usage",
           summary: "Failed calls by error code, the most frequent first",
           description: "Of calls that were forwarded; what was refused before has no record.",
@@ -157,7 +160,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
     .get(
       ...signedIn(
         "/usage/export.csv",
-        { tag: "Usage", summary: "Usage records as CSV", query: exportQuery, media: "text/csv" },
+        { may: "read", tag: "Usage", summary: "Usage records as CSV", query: exportQuery, media: "text/csv" },
         async ({ session, query }) => {
           const filter = usageFilter(session, query)
           if (filter instanceof Failure) return filter
@@ -174,7 +177,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
     .get(
       ...signedIn(
         "/usage/:request_id",
-        { tag: "Usage", summary: "One call's final record", answer: usageDetail },
+        { may: "read", tag: "Usage", summary: "One call's final record", answer: usageDetail },
         async ({ session, params }) => {
           const id = params.request_id
           const found = REQUEST_ID.test(id) ? await usage.find(session.accountId, id) : undefined

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { openWorld, PASSWORD, type World } from "./world.ts"
+import { LEGAL_VERSION, openWorld, PASSWORD, type World } from "./world.ts"
 
 let world: World
 beforeAll(async () => void (world = await openWorld()))
@@ -66,12 +66,42 @@ describe("the settings", () => {
     expect((await world.call("GET", "/account", { token })).json).toEqual(json)
   })
 
+  test("name the buyer, whose tax number is kept as its digits", async () => {
+    const { token } = await world.signUp()
+    const buyer = { buyer_name: "PT Ünïcode 株式会社", buyer_address: "Jalan Satu 1\nJakarta" }
+    expect((await patch(token, { ...buyer, buyer_npwp: "01.234.567.8-901.000" })).json).toMatchObject({
+      ...buyer,
+      buyer_npwp: "012345678901000",
+    })
+    expect((await patch(token, { buyer_npwp: "1234567890123456" })).json).toMatchObject({
+      ...buyer,
+      buyer_npwp: "1234567890123456",
+    })
+    expect((await patch(token, { buyer_name: "n".repeat(200), buyer_address: null })).json).toMatchObject({
+      buyer_name: "n".repeat(200),
+      buyer_address: null,
+      buyer_npwp: "1234567890123456",
+    })
+  })
+
   const refused: [string, unknown][] = [
     ["language", "de"],
     ["language", 1],
     ["low_balance_email", "nobody"],
     ["low_balance_email", "a@example.com,b@example.com"],
     ["low_balance_email", "a@example.com\r\nBcc: b@example.com"],
+    ["buyer_npwp", "1234"],
+    ["buyer_npwp", "12345678901234"],
+    ["buyer_npwp", "12345678901234567"],
+    ["buyer_npwp", "01-234-567-8-901-000"],
+    ["buyer_npwp", 123_456_789_012_345],
+    ["buyer_name", ""],
+    ["buyer_name", " "],
+    ["buyer_name", "two\nlines"],
+    ["buyer_name", "n".repeat(201)],
+    ["buyer_address", "\u0000"],
+    ["buyer_address", "a".repeat(501)],
+    ["buyer_address", "a\n".repeat(7)],
     ["low_balance_threshold_micro", -1],
     ["low_balance_threshold_micro", 0.5],
     ["low_balance_threshold_micro", "5"],
@@ -136,3 +166,53 @@ test("a database that is away is 503", async () => {
 })
 
 test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
+
+const agreed = async (token: string) => {
+  const { json } = await world.call("GET", "/account", { token })
+  return [json.agreed_version, json.agreed_at]
+}
+const agree = (token: string, version: unknown) =>
+  world.call("POST", "/account/agreement", { token, body: { version } })
+
+describe("the agreement to the terms", () => {
+  test("is none for who signs up with an address and a password alone", async () => {
+    const { token } = await world.signUp()
+    expect(await agreed(token)).toEqual([null, null])
+  })
+
+  test("is the version that a sign-up names, with its time", async () => {
+    const body = { email: `a${crypto.randomUUID()}@example.com`, password: PASSWORD, agreed_version: LEGAL_VERSION }
+    const { status, json } = await world.call("POST", "/auth/sign-up", { body })
+    expect([status, json.account.agreed_version]).toEqual([201, LEGAL_VERSION])
+    expect(Math.abs(Date.parse(json.account.agreed_at) - Date.now())).toBeLessThan(60_000)
+  })
+
+  test.each([["0123456789ac"], [""], [7], ["x".repeat(65)]])(
+    "is refused of the version %j, and no account is made",
+    async (version) => {
+      const email = `a${crypto.randomUUID()}@example.com`
+      const body = { email, password: PASSWORD, agreed_version: version }
+      const { status, json } = await world.call("POST", "/auth/sign-up", { body })
+      expect([status, json.code]).toEqual([400, "request.invalid"])
+      expect(await world.sql`select from accounts where email = ${email}`).toHaveLength(0)
+      const { token } = await world.signUp()
+      const answer = await agree(token, version)
+      expect([answer.status, answer.json.code]).toEqual([400, "request.invalid"])
+      expect(await agreed(token)).toEqual([null, null])
+    },
+  )
+
+  test("is given later; twice to the same version is once, and to another one anew", async () => {
+    const { id, token } = await world.signUp()
+    const { status, json } = await agree(token, LEGAL_VERSION)
+    expect([status, json.agreed_version]).toEqual([200, LEGAL_VERSION])
+    const first = await agreed(token)
+    await agree(token, LEGAL_VERSION)
+    expect(await agreed(token)).toEqual(first)
+    await world.sql`update accounts set agreed_version = 'older', agreed_at = '2026-01-01' where id = ${id}`
+    await agree(token, LEGAL_VERSION)
+    const [version, at] = await agreed(token)
+    expect(version).toBe(LEGAL_VERSION)
+    expect(at > "2026-01-02").toBe(true)
+  })
+})

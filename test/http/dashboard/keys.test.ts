@@ -21,15 +21,27 @@ describe("a new key", () => {
       prefix: key.slice(0, 13),
       last4: key.slice(-4),
       status: "active",
+      parent_id: null,
+      children: 0,
       requests_per_minute: null,
       tokens_per_minute: null,
       spending_limit_micro: null,
       spending_period: null,
       fallback: "never_dearer",
+      shows_balance: true,
+      replays_retries: true,
+      breaker_ceiling_micro: null,
+      breaker_action: "warn",
+      breaker_pause_minutes: null,
+      paused: null,
       spent_micro: null,
       created_at: expect.any(String),
       last_used_at: null,
       expires_at: null,
+      models: null,
+      endpoints: null,
+      networks: null,
+      max_rate_micro: null,
       previous_expires_at: null,
       revoked_at: null,
       usage: { requests: null, tokens: null, budget: null },
@@ -48,10 +60,86 @@ describe("a new key", () => {
       spending_limit_micro: 5_000_000_000,
       spending_period: "daily",
       fallback: "any",
+      shows_balance: false,
+      replays_retries: false,
     }
     const { status, json } = await create(token, { name: "limited", ...limits })
     expect(status).toBe(201)
     expect(json).toMatchObject({ ...limits, spent_micro: 0 })
+  })
+
+  test("carries what it is bound to, each network in one way of writing", async () => {
+    const { token } = await world.signUp()
+    const models = Array.from({ length: 64 }, (_, index) => `model-${index}`)
+    const networks = Array.from({ length: 32 }, (_, index) => `2001:db8:${(index + 1).toString(16)}::/48`)
+    const { status, json } = await create(token, {
+      name: "bound",
+      expires_at: "2030-01-31T23:00:00.500+07:00",
+      models,
+      endpoints: ["responses", "chat"],
+      networks: networks.map((network) => network.toUpperCase()),
+      max_rate_micro: 0,
+    })
+    expect(status).toBe(201)
+    const bound = { expires_at: "2030-01-31T16:00:00.500Z", models, endpoints: ["chat", "responses"], networks }
+    expect(json).toMatchObject({ ...bound, max_rate_micro: 0, status: "active" })
+  })
+
+  test.each([
+    ["no list at all", { networks: "203.0.113.0/24" }],
+    ["no network", { networks: [] }],
+    ["33 networks", { networks: Array.from({ length: 33 }, (_, index) => `10.0.${index}.0/24`) }],
+    ["a network with bits beyond its prefix", { networks: ["10.0.0.0/8", "203.0.113.7/24"] }],
+    ["a name for a network", { networks: ["example.com"] }],
+    ["a prefix that is too long", { networks: ["203.0.113.0/33"] }],
+    ["no model", { models: [] }],
+    ["65 models", { models: Array.from({ length: 65 }, (_, index) => `model-${index}`) }],
+    ["a model that is not in the catalogue", { models: ["model-1", "modle-2"] }],
+    ["a model with a NUL", { models: ["model-\u0000"] }],
+    ["no endpoint", { endpoints: [] }],
+    ["an endpoint that is none", { endpoints: ["chat", "images"] }],
+    ["four endpoints", { endpoints: ["chat", "chat", "chat", "chat"] }],
+    ["a rate below nothing", { max_rate_micro: -1 }],
+    ["a fraction of a rate", { max_rate_micro: 0.5 }],
+    ["a rate past 2^53", { max_rate_micro: 9_007_199_254_740_992 }],
+    ["a time that is over", { expires_at: "2026-01-01T00:00:00Z" }],
+    ["a time without a zone", { expires_at: "2030-01-31T00:00:00" }],
+    ["a day that there is not", { expires_at: "2030-02-30T00:00:00Z" }],
+    ["a day alone", { expires_at: "2030-01-31" }],
+    ["a time after the year 9999", { expires_at: "+010000-01-01T00:00:00Z" }],
+    ["a number for a time", { expires_at: 1_900_000_000_000 }],
+  ] as [string, Record<string, unknown>][])(
+    "is refused with %s, told by its field, when made and when changed",
+    async (_, body) => {
+      const [field = ""] = Object.keys(body)
+      const { token } = await world.signUp()
+      const made = await create(token, { name: "k", ...body })
+      expect([made.status, made.json.code, made.json.error]).toEqual([
+        400,
+        "request.invalid",
+        expect.stringContaining(`'${field}'`),
+      ])
+      if (_ === "a time that is over") return
+      const { json: key } = await create(token)
+      const { usage: _usage, ...before } = (await world.call("GET", "/keys", { token })).json.data[0]
+      const changed = await world.call("PATCH", `/keys/${key.id}`, { token, body })
+      expect([changed.status, changed.json.error]).toEqual([400, expect.stringContaining(`'${field}'`)])
+      expect((await world.call("GET", "/keys", { token })).json.data[0]).toMatchObject(before)
+    },
+  )
+
+  test("keeps a model on its list that has left the catalogue, and takes no other such one", async () => {
+    const { token } = await world.signUp()
+    const { json: key } = await create(token, { name: "k", models: ["model-1"] })
+    await world.sql`update api_keys set models = '{gone}' where id = ${key.id}`
+    const change = (models: string[]) => world.call("PATCH", `/keys/${key.id}`, { token, body: { models } })
+    expect((await change(["gone", "model-2"])).json.models).toEqual(["gone", "model-2"])
+    expect((await change(["gone", "lost"])).json.error).toContain('"lost"')
+    expect((await change(["model-2"])).status).toBe(200)
+    expect((await change(["gone"])).status).toBe(400)
+    const { token: other } = await world.signUp()
+    const foreign = await world.call("PATCH", `/keys/${key.id}`, { token: other, body: { models: ["lost"] } })
+    expect(foreign.status).toBe(404)
   })
 
   const refused: [string, object][] = [
@@ -69,6 +157,8 @@ describe("a new key", () => {
     ["a budget without a period", { name: "k", spending_limit_micro: 1 }],
     ["a period without a budget", { name: "k", spending_period: "daily" }],
     ["a fallback that is none", { name: "k", fallback: "cheapest" }],
+    ["a word for yes", { name: "k", shows_balance: "yes" }],
+    ["a number for yes", { name: "k", replays_retries: 1 }],
     ["a period that is none", { name: "k", spending_limit_micro: 1, spending_period: "weekly" }],
   ]
   test.each(refused)("is refused with %s", async (_, body) => {
@@ -124,6 +214,31 @@ describe("a change", () => {
     ],
     ["removes the budget by its limit", budget, { spending_limit_micro: null }, none],
     ["sets the fallback alone", budget, { fallback: "off" }, { ...budget, fallback: "off" }],
+    [
+      "hides the balance alone",
+      budget,
+      { shows_balance: false },
+      { ...budget, fallback: "never_dearer", shows_balance: false },
+    ],
+    ["binds it alone", budget, { networks: ["10.0.0.1"] }, { ...budget, networks: ["10.0.0.1/32"], models: null }],
+    [
+      "lets go of one binding and keeps the others",
+      { models: ["model-1"], endpoints: ["chat"], networks: ["10.0.0.1"], max_rate_micro: 7 },
+      { endpoints: null },
+      { models: ["model-1"], endpoints: null, networks: ["10.0.0.1/32"], max_rate_micro: 7 },
+    ],
+    [
+      "ends it at once by a time that is over",
+      {},
+      { expires_at: "2026-01-01T00:00:00Z" },
+      { status: "expired", expires_at: "2026-01-01T00:00:00.000Z" },
+    ],
+    [
+      "takes its end away",
+      { expires_at: "2030-01-01T00:00:00Z" },
+      { expires_at: null },
+      { status: "active", expires_at: null },
+    ],
     ["removes the budget by its period", budget, { spending_period: null }, none],
     ["removes the budget by both", budget, none, none],
   ]

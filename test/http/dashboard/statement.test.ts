@@ -209,9 +209,9 @@ test("the file has the same, with amounts that a spreadsheet takes for numbers a
   expect(status).toBe(200)
   expect(headers.get("content-disposition")).toBe('attachment; filename="loket-statement-2026-10.csv"')
   expect(text.split("\r\n")).toEqual([
-    "day,time,kind,amount_rp,balance_rp,calls,key_id,top_up_id,note",
-    "2026-10-01,2026-10-01T00:00:00.000Z,top_up,1.5,1.5,,,,",
-    `2026-10-02,2026-10-02T00:00:00.000Z,adjustment,-0.25,1.25,,,,"'=HYPERLINK(""x"")"`,
+    "day,time,kind,amount_rp,balance_rp,calls,key_id,top_up_id,note,claim_rp",
+    "2026-10-01,2026-10-01T00:00:00.000Z,top_up,1.5,1.5,,,,,0",
+    `2026-10-02,2026-10-02T00:00:00.000Z,adjustment,-0.25,1.25,,,,"'=HYPERLINK(""x"")",0`,
     "",
   ])
 })

@@ -44,6 +44,9 @@ describe("a new top-up", () => {
       expires_in_s: expect.any(Number),
       pay_url: `/simulated-pay/${topUp.id}`,
       paid_at: null,
+      refunded_micro: 0,
+      refund_status: null,
+      refunds: [],
     })
     expect(topUp.expires_in_s).toBeWithin(1, 15 * 60 + 1)
     expect(Date.parse(topUp.expires_at) - Date.parse(topUp.created_at)).toBe(15 * 60_000)
@@ -195,16 +198,36 @@ describe("the page of a simulated payment", () => {
   test("has a button that pays, once", async () => {
     const { id, token, topUp } = await opened()
     const shown = await pay("GET", topUp.id)
-    expect([shown.status, shown.text.includes("<button>"), shown.text.includes("50.000")]).toEqual([200, true, true])
+    expect([shown.status, shown.text.includes("<button>Bayar"), shown.text.includes("50.000")]).toEqual([
+      200,
+      true,
+      true,
+    ])
     expect(await balance(token)).toBe(0)
     for (let n = 0; n < 2; n++) {
       const paid = await pay("POST", topUp.id)
-      expect([paid.status, paid.text.includes("<button>")]).toEqual([200, false])
+      expect([paid.status, paid.text.includes("<button>Bayar")]).toEqual([200, false])
     }
     expect(await balance(token)).toBe(50_000 * RP)
     expect(await world.sql`select from transfers where credit_account = ${id}`).toHaveLength(1)
     const { json } = await world.call("GET", `/top-ups/${topUp.id}`, { token })
     expect(json).toMatchObject({ status: "paid", reference: topUp.id, paid_at: expect.any(String) })
+  })
+
+  test("takes a half back, and the rest by a chargeback, which after that finds nothing more", async () => {
+    const { token, topUp } = await opened()
+    expect((await pay("POST", `${topUp.id}?play=chargeback`)).status).toBe(200)
+    expect(await balance(token)).toBe(0)
+    await pay("POST", topUp.id)
+    expect(await balance(token)).toBe(0)
+    const other = await opened()
+    await pay("POST", other.topUp.id)
+    expect((await pay("POST", `${other.topUp.id}?play=refund`)).status).toBe(200)
+    expect(await balance(other.token)).toBe(25_000 * RP)
+    for (let n = 0; n < 2; n++) await pay("POST", `${other.topUp.id}?play=chargeback`)
+    const { json } = await world.call("GET", `/top-ups/${other.topUp.id}`, { token: other.token })
+    expect(json).toMatchObject({ refund_status: "disputed", refunded_micro: 50_000 * RP })
+    expect(await balance(other.token)).toBe(0)
   })
 
   test("knows no top-up that is none of the provider's", async () => {

@@ -4,19 +4,39 @@
  */
 import { expect } from "bun:test"
 import { Elysia } from "elysia"
-import { Accounts, type KeysChanged } from "../../../src/accounts/accounts.ts"
+import { Accounts } from "../../../src/accounts/accounts.ts"
+import { Breakers } from "../../../src/accounts/breakers.ts"
+import type { KeysChanged } from "../../../src/accounts/in-force.ts"
 import { Keys } from "../../../src/accounts/keys.ts"
+import { Members } from "../../../src/accounts/members.ts"
+import { Links } from "../../../src/accounts/links.ts"
+import { OwnerMail } from "../../../src/accounts/owner-mail.ts"
 import { Passwords } from "../../../src/accounts/password.ts"
+import { Passkeys, relyingParty } from "../../../src/accounts/passkeys.ts"
+import { SecondFactors } from "../../../src/accounts/second-factor.ts"
 import { SlowDown, slowDownTerms } from "../../../src/accounts/slow-down.ts"
 import { SignUps } from "../../../src/accounts/sign-ups.ts"
+import { Changes } from "../../../src/http/changes.ts"
+import { firstRequestId } from "../../../src/http/request-id.ts"
 import { clientAddress } from "../../../src/http/connection.ts"
 import { accountController } from "../../../src/http/dashboard/account.ts"
 import { authController } from "../../../src/http/dashboard/auth.ts"
+import type { Seller } from "../../../src/http/dashboard/document-content.ts"
+import { documentsController } from "../../../src/http/dashboard/documents.ts"
+import { breakerController } from "../../../src/http/dashboard/breaker.ts"
+import { membersController } from "../../../src/http/dashboard/members.ts"
 import { keysController } from "../../../src/http/dashboard/keys.ts"
+import { passkeysController } from "../../../src/http/dashboard/passkeys.ts"
+import { secondFactorController } from "../../../src/http/dashboard/second-factor.ts"
+import { priceChangesController } from "../../../src/http/dashboard/price-changes.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
+import { sessionsController } from "../../../src/http/dashboard/sessions.ts"
 import { simulatedPayController, webhooksController } from "../../../src/http/dashboard/payments.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { statementController } from "../../../src/http/dashboard/statement.ts"
+import { webhookController } from "../../../src/http/dashboard/webhook.ts"
+import { outbox } from "../../../src/store/outbox.ts"
+import { webhookStore } from "../../../src/store/webhooks.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { openapiDocument } from "../../../src/http/openapi.ts"
 import { contextOf, edge, edgeHandler, failureOf } from "../../../src/http/edge.ts"
@@ -25,21 +45,34 @@ import type { Log } from "../../../src/log.ts"
 import { type Fees, noFees } from "../../../src/payments/breakdown.ts"
 import type { PaymentProvider } from "../../../src/payments/provider.ts"
 import { simulatedProvider } from "../../../src/payments/simulated.ts"
+import { Refunds } from "../../../src/payments/refunds.ts"
 import { TopUps } from "../../../src/payments/top-ups.ts"
+import { accountMailStore } from "../../../src/store/account-mails.ts"
+import { memberStore } from "../../../src/store/members.ts"
+import { allowanceStore } from "../../../src/store/allowances.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
 import { apiKeyStore } from "../../../src/store/api-keys.ts"
+import { breakerStore } from "../../../src/store/breakers.ts"
+import { priceChangeStore } from "../../../src/store/price-changes.ts"
 import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
 import { type SignUpLimits, signUpStore } from "../../../src/store/sign-ups.ts"
+import { secondFactorStore } from "../../../src/store/second-factors.ts"
+import { passkeyStore } from "../../../src/store/passkeys.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
+import { refundStore } from "../../../src/store/refunds.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
 import { usageSumStore } from "../../../src/store/usage-sums.ts"
+import { idempotencyKeyStore } from "../../../src/store/idempotency-keys.ts"
+import { documentStore } from "../../../src/store/documents.ts"
 import { movementStore } from "../../../src/store/movements.ts"
+import { spendingAlertStore } from "../../../src/store/spending-alerts.ts"
 import { usageStore } from "../../../src/store/usage.ts"
 import { openTestDatabase } from "../../store/harness.ts"
 import { problemsOf } from "../documented.ts"
 
 export const SECRET = "a secret of the tests"
 export const PASSWORD = "correct horse battery"
+export const LEGAL_VERSION = "0123456789ab"
 
 /** As cheap as argon2id goes. */
 export const cheap = { memoryKiB: 8, passes: 1 }
@@ -49,15 +82,21 @@ export interface WorldOptions {
   readonly provider?: PaymentProvider
   readonly secret?: string | undefined
   readonly mostKeys?: number
+  /** Whether addresses are proved by mail. */
+  readonly sendsLinks?: boolean
   readonly signUps?: SignUpLimits
   /** The client's address, as it is told in this header. */
   readonly addressHeader?: string
+  /** Read at each start of the world, and changed by tests. */
+  readonly seller?: Seller
+  readonly publicUrl?: string
 }
 
 export async function openWorld(options: WorldOptions = {}) {
   const database = await openTestDatabase()
   const told: { keyId: string; keyHash: string }[] = []
   const credited: string[] = []
+  const recalled: string[] = []
   const pauses: number[] = []
   const pause = async (ms: number) => void pauses.push(ms)
   /** Time that passes only by waiting. */
@@ -73,28 +112,83 @@ export async function openWorld(options: WorldOptions = {}) {
   }
 
   const bugs: unknown[] = []
+  const warnings: unknown[] = []
   const log: Log = { debug() {}, info() {}, warn() {}, error: (...words) => void bugs.push(words) }
 
   const { db } = database
+  const sessions = sessionStore(db)
+  const passwords = new Passwords(cheap)
+  const mails = accountMailStore(db)
+  const allowances = allowanceStore(db)
+  const mail = new OwnerMail({ store: mails, allowances, isOn: options.sendsLinks ?? false, log })
+  const factorStore = secondFactorStore(db)
+  const slowDown = new SlowDown(slowDownTerms, now, pause)
   const accounts = new Accounts({
     accounts: accountStore(db),
-    sessions: sessionStore(db),
-    passwords: new Passwords(cheap),
+    sessions,
+    passwords,
+    mail,
+    factors: factorStore,
+    operatorsNeedFactor: true,
     signUps: new SignUps(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
-    slowDown: new SlowDown(slowDownTerms, now, pause),
+    slowDown,
     keysChanged,
     accountChanged() {},
   })
-  const authenticate = authenticator(accounts)
+  const changes = new Changes({
+    store: idempotencyKeyStore(db),
+    processId: "proc_world",
+    failed: (error) => void bugs.push(error),
+    now,
+  })
+  const authenticate = authenticator(accounts, changes)
+  const passkeyRows = passkeyStore(db)
+  const passkeys = new Passkeys({
+    store: passkeyRows,
+    party: () => relyingParty(options.publicUrl, server.port ?? 0),
+    log: { ...log, warn: (...words) => void warnings.push(words) },
+  })
+  const factors = new SecondFactors({
+    accounts,
+    store: factorStore,
+    passkeys,
+    passkeyStore: passkeyRows,
+    slowDown,
+    sessions,
+    allowances,
+    mail,
+    now,
+  })
+  const links = new Links({
+    accounts,
+    store: mails,
+    sessions,
+    passwords,
+    mail,
+    keysChanged,
+    accountChanged() {},
+    failed: (error) => void bugs.push(error),
+  })
   const sums = usageSumStore(db)
   const provider = options.provider ?? simulatedProvider({ secret: "secret" in options ? options.secret : SECRET })
   const store = topUpStore(db)
+  const problems = paymentProblemStore(db)
+  const refundsStore = refundStore(db)
+  const refunds = new Refunds({
+    store: refundsStore,
+    topUps: store,
+    providers: [provider],
+    problems,
+    recall: (accountId) => void recalled.push(accountId),
+    changed: () => {},
+  })
   const topUps = new TopUps({
     store,
-    problems: paymentProblemStore(db),
+    problems,
     provider,
     providers: [provider],
     fees: options.fees ?? noFees,
+    refunds,
     credited: (accountId) => void credited.push(accountId),
   })
   const app = new Elysia()
@@ -103,8 +197,25 @@ export async function openWorld(options: WorldOptions = {}) {
       const { requestId } = contextOf(request)
       return failureResponse(failureOf(error, requestId, log), requestId)
     })
-    .use(authController({ accounts, authenticate }))
-    .use(accountController({ accounts, sums, authenticate }))
+    .use(authController({ accounts, links, authenticate, legalVersion: LEGAL_VERSION }))
+    .use(secondFactorController({ factors, authenticate }))
+    .use(passkeysController({ factors, passkeys, authenticate }))
+    .use(accountController({ accounts, sums, authenticate, legalVersion: LEGAL_VERSION }))
+    .use(sessionsController({ accounts, authenticate }))
+    .use(
+      membersController({
+        authenticate,
+        members: new Members({
+          store: memberStore(db),
+          accounts,
+          sessions,
+          mail,
+          allowances,
+          accountChanged() {},
+        }),
+      }),
+    )
+    .use(webhookController({ webhooks: webhookStore(db), outbox: outbox(db, true), authenticate }))
     .use(
       keysController({
         keys: new Keys({
@@ -112,12 +223,25 @@ export async function openWorld(options: WorldOptions = {}) {
           keysChanged,
           accountChanged() {},
           mostKeys: options.mostKeys ?? 200,
+          isModel: (id) => id.startsWith("model-"),
           live: async () => undefined,
         }),
         authenticate,
       }),
     )
-    .use(topUpsController({ topUps, store, authenticate }))
+    .use(
+      breakerController({
+        breakers: new Breakers({
+          store: breakerStore(db),
+          alerts: spendingAlertStore({ database: db, sendsMail: true, tells: false, firstId: firstRequestId }),
+          accountChanged() {},
+          keysChanged,
+          ceilingChanged() {},
+        }),
+        authenticate,
+      }),
+    )
+    .use(topUpsController({ topUps, store, refunds: refundsStore, authenticate }))
     .use(webhooksController({ topUps, providers: [provider] }))
     .use(
       simulatedPayController({
@@ -128,7 +252,22 @@ export async function openWorld(options: WorldOptions = {}) {
       }),
     )
     .use(usageController({ usage: usageStore(db), sums, authenticate }))
+    .use(priceChangesController({ priceChanges: priceChangeStore(db), authenticate }))
     .use(statementController({ accounts, movements: movementStore(db), sums, authenticate, now }))
+    .use(
+      documentsController({
+        accounts,
+        movements: movementStore(db),
+        sums,
+        authenticate,
+        now,
+        documents: documentStore(db),
+        topUps: store,
+        refunds: refundsStore,
+        allowances,
+        seller: options.seller,
+      }),
+    )
 
   const handle = edgeHandler(app, { log, now: Date.now })
   const server = Bun.serve({
@@ -178,7 +317,12 @@ export async function openWorld(options: WorldOptions = {}) {
     told,
     credited,
     pauses,
+    /** In milliseconds, as the world's clock has it; it goes by this much. */
+    pass: (ms: number) => (time += ms),
+    now,
     bugs,
+    /** What was logged as a warning of passkeys. */
+    warnings,
     async [Symbol.asyncDispose]() {
       await server.stop(true)
       await database.close()

@@ -1,0 +1,108 @@
+/**
+ * What is left, asked with an API key: of the account's balance, and of the key's own limits. Micro-rupiah. An owner can turn it
+ * off for a key that others hold.
+ */
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { microToJson, minus, notNegative } from "../../actors/money/micro.ts"
+import { calendarAt } from "../../actors/period.ts"
+import type { Accounts } from "../accounts/accounts.ts"
+import type { Keys } from "../accounts/keys.ts"
+import { Failure } from "../failure/failure.ts"
+import { authenticate, type Caller, rateHeaders } from "../gateway/authenticate.ts"
+import type { GatewayPorts } from "../gateway/ports.ts"
+import type { UsageSumStore } from "../store/usage-sums.ts"
+import { keyUsage, usageJson } from "./dashboard/keys.ts"
+import { contextOf, edge } from "./edge.ts"
+import { documented } from "./route.ts"
+import { described, micro, text } from "./shapes.ts"
+
+export interface BalanceDeps {
+  readonly ports: Pick<GatewayPorts, "actors" | "clock">
+  readonly accounts: Accounts
+  readonly keys: Keys
+  readonly sums: UsageSumStore
+}
+
+const Balance = Type.Object(
+  {
+    object: Type.Literal("balance"),
+    balance_micro: micro,
+    held_micro: described(micro, "Held for calls under way, of all keys."),
+    available_micro: described(micro, "What can be spent: the balance without what is held."),
+    spent_today_micro: described(micro, "Of the account, since midnight of its time zone."),
+    spent_month_micro: micro,
+    key: Type.Object({ id: text, name: text, usage: keyUsage }),
+  },
+  { $id: "Balance" },
+)
+
+export const balanceController = (deps: BalanceDeps) => {
+  /** Keys without a limit of requests may ask without end; of those that ask at once the database is asked once. */
+  const asked = new Map<string, Promise<object | Failure>>()
+  const shared = (caller: Caller) => {
+    const { keyHash } = caller
+    const before = asked.get(keyHash)
+    if (before !== undefined) return before
+    const asking = balanceOf(caller, deps).finally(() => asked.delete(keyHash))
+    asked.set(keyHash, asking)
+    return asking
+  }
+  return new Elysia({ name: "balance" }).use(edge).get(
+    "/v1/balance",
+    async ({ request, set }): Promise<object | Failure> => {
+      const { actors } = deps.ports
+      const caller = await authenticate(actors, request.headers, contextOf(request))
+      if (caller instanceof Failure) return caller
+      const answer = await shared(caller)
+      const view = await actors.keys.view(caller.keyHash)
+      const headers = view instanceof Failure ? {} : rateHeaders(view)
+      if (answer instanceof Failure) return answer.withHeaders(headers)
+      Object.assign(set.headers, headers, { "cache-control": "no-store" })
+      return answer
+    },
+    documented("key", {
+      tag: "Usage",
+      summary: "What is left of the balance and of the key's limits",
+      description:
+        "Free, and one request of the key's window. 403 `auth.key_not_allowed` for a child of a key, and where the key's owner has turned it off (`shows_balance`).",
+      answer: Balance,
+    }),
+  )
+}
+
+async function balanceOf({ record }: Caller, { accounts, keys, sums, ports }: BalanceDeps): Promise<object | Failure> {
+  const { accountId, keyId, timeZone } = record
+  const key = await keys.read({ accountId, keyId })
+  if (key === undefined) return new Failure("auth.api_key_invalid")
+  if (key.parentId !== undefined || !key.showsBalance) {
+    const message =
+      key.parentId === undefined
+        ? "The key's owner has turned off asking for the balance with it."
+        : "The key is a child of another, and is told nothing of the account's balance."
+    return new Failure("auth.key_not_allowed", { message })
+  }
+  const now = ports.clock.now()
+  const { starts } = calendarAt(now, timeZone)
+  const since = (from: number) => sums.total({ accountId, timeZone, from: new Date(from), to: new Date(now + DAY_MS) })
+  const [account, today, month, view] = await Promise.all([
+    accounts.account({ accountId }),
+    since(starts.daily),
+    since(starts.monthly),
+    keys.live(key.keyHash),
+  ])
+  if (account instanceof Failure) return new Failure("auth.account_deleted")
+  const { balanceMicro, heldMicro } = account
+  return {
+    object: "balance",
+    balance_micro: microToJson(balanceMicro),
+    held_micro: microToJson(heldMicro),
+    available_micro: microToJson(notNegative(minus(balanceMicro, heldMicro))),
+    spent_today_micro: microToJson(today.chargeMicro),
+    spent_month_micro: microToJson(month.chargeMicro),
+    key: { id: key.id, name: key.name, usage: usageJson(key, view) },
+  }
+}
+
+/** A clock of another machine may be a little ahead of this one's. */
+const DAY_MS = 24 * 60 * 60 * 1000

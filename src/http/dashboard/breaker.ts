@@ -1,0 +1,203 @@
+/** `/account/breaker` and `/keys/{id}/breaker`: the most that may be spent within ten minutes, and warnings of what is unusual. */
+import { type Static, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { micro, microToJson } from "../../../actors/money/micro.ts"
+import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
+import { Failure } from "../../failure/failure.ts"
+import type { Breaker, Pause } from "../../store/breakers.ts"
+import type { SpendingAlert } from "../../store/spending-alerts.ts"
+import { described, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { KEY_ID } from "./keys.ts"
+import { type Authenticate, signedInBy } from "./session.ts"
+
+export interface BreakerDeps {
+  readonly breakers: Breakers
+  readonly authenticate: Authenticate
+}
+
+const Ceiling = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "an integer of micro-rupiah, 1 or more",
+})
+const Factor = Type.Integer({ minimum: 2, maximum: 1_000, description: "an integer from 2 to 1,000" })
+const PauseMinutes = Type.Integer({
+  minimum: 1,
+  maximum: 10_080,
+  description: "an integer of minutes from 1 to 10,080",
+})
+const breaker = {
+  ceiling_micro: orNull(Ceiling, `${Ceiling.description}, or null for none: within any ten minutes`),
+  action: Type.Optional(
+    oneOf(
+      ["warn", "stop"],
+      "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
+    ),
+  ),
+  pause_minutes: Type.Optional(
+    orNull(PauseMinutes, `${PauseMinutes.description}, or null: after how long a stop is over by itself`),
+  ),
+}
+const pausedShape = orNull(
+  Type.Object({ since: time, until: orNull(time, "Null until it is resumed.") }),
+  "It has come to its ceiling, and its calls are refused.",
+)
+const KeyBreaker = Type.Object(breaker)
+const OwnBreaker = Type.Object({
+  ...breaker,
+  factor: orNull(
+    Factor,
+    `${Factor.description}, or null for no warning: how many times the usual of this hour of the week`,
+  ),
+})
+const alertShape = Type.Object({
+  key_id: orNull(text, "Null for the account: all its keys together."),
+  key_name: orNull(text),
+  why: described(
+    oneOf(["ceiling", "usual"]),
+    "What was passed: the owner's own ceiling, or `factor` times what is usual.",
+  ),
+  since: time,
+  spent_micro: described(microShape, "The most within ten minutes so far."),
+  threshold_micro: described(microShape, "What it was measured by."),
+})
+const Shown = Type.Intersect(
+  [
+    OwnBreaker,
+    Type.Object({
+      action: oneOf(["warn", "stop"]),
+      pause_minutes: orNull(PauseMinutes),
+      paused: pausedShape,
+      alerts: Type.Array(alertShape),
+    }),
+  ],
+  { $id: "Breaker" },
+)
+
+export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
+  const signedIn = signedInBy(authenticate)
+  return new Elysia({ name: "dashboard/breaker" })
+    .get(
+      ...signedIn(
+        "/account/breaker",
+        {
+          may: "read",
+          tag: "Account",
+          summary: "What the account may spend within ten minutes before its owner is warned, and what is unusual now",
+          answer: Shown,
+        },
+        async ({ session }) => shown(await breakers.view(session)),
+      ),
+    )
+    .put(
+      ...signedIn(
+        "/account/breaker",
+        {
+          may: "guard",
+          tag: "Account",
+          summary: "Set the account's ceiling for ten minutes, and how much more than usual is worth a warning",
+          body: OwnBreaker,
+          answer: Shown,
+        },
+        async ({ session, body }) =>
+          shown(await breakers.setAccount(session, { ...toBreaker(body), factor: body.factor ?? undefined })),
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/account/breaker/dismiss",
+        {
+          may: "guard",
+          tag: "Account",
+          summary: "Show the warnings of now no more; what is unusual later is told again",
+          status: 204,
+        },
+        async ({ session }) => {
+          await breakers.dismiss(session)
+          return undefined
+        },
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/account/breaker/resume",
+        {
+          may: "guard",
+          tag: "Account",
+          summary: "Take calls of a paused account again; what was spent until now counts for its ceiling no more",
+          status: 204,
+        },
+        async ({ session }) => {
+          const resumed = await breakers.resume(session)
+          return resumed instanceof Failure ? resumed : undefined
+        },
+      ),
+    )
+    .post(
+      ...signedIn(
+        "/keys/:id/resume",
+        {
+          may: "build",
+          tag: "Keys",
+          summary: "Take calls of a paused key again; what it has spent until now counts for its ceiling no more",
+          status: 204,
+        },
+        async ({ session, params }) => {
+          if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+          const resumed = await breakers.resume(session, params.id)
+          return resumed instanceof Failure ? resumed : undefined
+        },
+      ),
+    )
+    .put(
+      ...signedIn(
+        "/keys/:id/breaker",
+        {
+          may: "build",
+          tag: "Keys",
+          summary: "Set a key's ceiling for ten minutes",
+          body: KeyBreaker,
+          answer: KeyBreaker,
+        },
+        async ({ session, params, body }) => {
+          if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
+          const set = await breakers.setKey(session, params.id, toBreaker(body))
+          return set instanceof Failure ? set : breakerJson(set)
+        },
+      ),
+    )
+}
+
+const toBreaker = ({ ceiling_micro: ceiling, action, pause_minutes: minutes }: Static<typeof KeyBreaker>): Breaker => ({
+  ceilingMicro: ceiling === null ? undefined : micro(BigInt(ceiling)),
+  stops: action === "stop",
+  pauseMinutes: minutes ?? undefined,
+})
+
+const breakerJson = ({ ceilingMicro, stops, pauseMinutes }: Breaker) => ({
+  ceiling_micro: ceilingMicro === undefined ? null : microToJson(ceilingMicro),
+  action: stops ? ("stop" as const) : ("warn" as const),
+  pause_minutes: pauseMinutes ?? null,
+})
+
+const pauseJson = (paused: Pause | undefined) =>
+  paused === undefined ? null : { since: paused.since.toISOString(), until: paused.until?.toISOString() ?? null }
+
+const shown = (view: BreakerView | Failure) =>
+  view instanceof Failure
+    ? view
+    : {
+        ...breakerJson(view),
+        factor: view.factor ?? null,
+        paused: pauseJson(view.paused),
+        alerts: view.alerts.map(alertJson),
+      }
+
+const alertJson = ({ key, why, since, spentMicro, thresholdMicro }: SpendingAlert) => ({
+  key_id: key?.id ?? null,
+  key_name: key?.name ?? null,
+  why,
+  since: since.toISOString(),
+  spent_micro: microToJson(spentMicro),
+  threshold_micro: microToJson(thresholdMicro),
+})

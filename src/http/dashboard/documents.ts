@@ -1,0 +1,191 @@
+/**
+ * Receipts of top-ups and refunds, and monthly statements, as PDF. Each is issued when it is first asked for: it gets its number,
+ * and what it says is kept, so that it is the same ever after. What may still change is a draft without a number: the statement
+ * of a month until a day after its end, and everything while it is not configured who sells. Whole rupiah.
+ */
+import { Elysia } from "elysia"
+import type { Session } from "../../accounts/accounts.ts"
+import { Failure } from "../../failure/failure.ts"
+import { print } from "../../pdf/press.ts"
+import type { AllowanceStore } from "../../store/allowances.ts"
+import type { DocumentKind, DocumentStore, IssuedDocument } from "../../store/documents.ts"
+import type { RefundStore } from "../../store/refunds.ts"
+import type { TopUpStore } from "../../store/top-ups.ts"
+import {
+  buyerOf,
+  type DocumentContent,
+  type DocumentFrame,
+  type PaymentContent,
+  receiptOf,
+  refundReceiptOf,
+  type Seller,
+  statementOf,
+  vatOf,
+} from "./document-content.ts"
+import { paperOf } from "./document-paper.ts"
+import { signedInBy } from "./session.ts"
+import { statement, type StatementDeps, statementQuery } from "./statement.ts"
+
+export interface DocumentsDeps extends StatementDeps {
+  readonly documents: DocumentStore
+  readonly topUps: Pick<TopUpStore, "find">
+  readonly refunds: Pick<RefundStore, "find">
+  readonly allowances: Pick<AllowanceStore, "take">
+  /** Undefined while nobody has said. */
+  readonly seller: Seller | undefined
+}
+
+/** The database takes no NUL. */
+const SUBJECT = /^[\w-]{1,80}$/
+const MOST_AN_HOUR = 300
+const HOUR_S = 3_600
+/** Of one account in one process: one is made, the others wait. */
+const MOST_AT_ONCE = 4
+/** Of all accounts that wait for their paper to be drawn; one is. */
+const MOST_WAITING = 64
+/** Calls that began in a month have ended by then, and are booked. */
+const SETTLED_MS = 24 * 60 * 60 * 1000
+
+export const documentsController = (deps: DocumentsDeps) => {
+  const { documents, allowances, seller, now = Date.now } = deps
+  const signedIn = signedInBy(deps.authenticate)
+  const inTurn = turns(MOST_AT_ONCE)
+  const inDrawingTurn = turns(MOST_WAITING)
+
+  const send = async (
+    { accountId }: Session,
+    kind: DocumentKind,
+    subject: string | undefined,
+    find: () => Promise<{ readonly content: DocumentContent; readonly isFinal: boolean } | Failure>,
+  ): Promise<Response | Failure> =>
+    await inTurn(accountId, async () => {
+      const waitS = await allowances.take({ name: `documents ${accountId}`, most: MOST_AN_HOUR, seconds: HOUR_S })
+      if (waitS !== undefined)
+        return new Failure("rate_limit.documents", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+      const named = subject === undefined || !SUBJECT.test(subject) ? undefined : { kind, accountId, subject }
+      if (named === undefined && kind !== "statement") return notThere()
+      const before = named && (await documents.find(named))
+      if (before !== undefined) return await pdf(before.content as DocumentContent, before)
+      const found = await find()
+      if (found instanceof Failure) return found
+      const { content, isFinal } = found
+      if (named === undefined || !isFinal || seller === undefined) return await pdf(content, undefined)
+      const issued = await documents.issue(named, content)
+      return await pdf(issued.content as DocumentContent, issued)
+    })
+
+  const pdf = async (content: DocumentContent, issued: IssuedDocument | undefined) => {
+    const bytes = await inDrawingTurn("", () => print(paperOf(content, issued, new Date(now()))))
+    if (bytes instanceof Failure) return bytes
+    const name = issued?.number ?? `loket-draft-${content.kind}`
+    return new Response(bytes as Uint8Array<ArrayBuffer>, {
+      headers: {
+        "content-type": "application/pdf",
+        "content-disposition": `attachment; filename="${name}.pdf"`,
+        "cache-control": "no-store",
+      },
+    })
+  }
+
+  const frame = async (session: Session): Promise<DocumentFrame | Failure> => {
+    const account = await deps.accounts.account(session)
+    return account instanceof Failure
+      ? account
+      : {
+          format: 1,
+          language: account.language,
+          time_zone: account.timeZone,
+          seller: seller?.party ?? null,
+          buyer: buyerOf(account),
+        }
+  }
+
+  const payment = async (session: Session, of: Omit<PaymentContent, keyof DocumentFrame | "total_rp" | "vat">) => {
+    const framed = await frame(session)
+    if (framed instanceof Failure) return framed
+    const total = of.lines.reduce((sum, { amount_rp: amount }) => sum + amount, 0)
+    return { content: { ...framed, ...of, total_rp: total, vat: vatOf(total, seller?.vat) }, isFinal: true }
+  }
+
+  return new Elysia({ name: "dashboard/documents" })
+    .get(
+      ...signedIn(
+        "/top-ups/:id/receipt.pdf",
+        {
+          may: "books",
+          tag: "Top-ups",
+          summary: "The receipt of a paid top-up as PDF, numbered and unchanging from its first request on",
+          media: "application/pdf",
+        },
+        async ({ session, params: { id } }) =>
+          await send(session, "receipt", id, async () => {
+            const topUp = await deps.topUps.find(id)
+            if (topUp?.accountId !== session.accountId || topUp.paidAt === undefined) return notThere()
+            return await payment(session, receiptOf(topUp, topUp.paidAt))
+          }),
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/refunds/:id/receipt.pdf",
+        {
+          may: "books",
+          tag: "Top-ups",
+          summary:
+            "The receipt of a refund that was paid out as PDF, numbered and unchanging from its first request on",
+          media: "application/pdf",
+        },
+        async ({ session, params: { id } }) =>
+          await send(session, "refund", id, async () => {
+            const refund = await deps.refunds.find(id)
+            if (refund?.accountId !== session.accountId || refund.paidOutAt === undefined) return notThere()
+            return await payment(session, refundReceiptOf(refund, refund.paidOutAt))
+          }),
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/account/statement.pdf",
+        {
+          may: "books",
+          tag: "Account",
+          summary: "The statement of a month as PDF",
+          description:
+            "A day after the month's end it is numbered and unchanging from its first request on; before, it is a draft.",
+          query: statementQuery,
+          media: "application/pdf",
+        },
+        async ({ session, query: { month } }) =>
+          await send(session, "statement", month, async () => {
+            const found = await statement(deps, session, month)
+            if (found instanceof Failure) return found
+            if (found.month < found.first_month || Date.parse(found.from) > now()) return notThere()
+            const [framed, names] = await Promise.all([frame(session), documents.keyNames(session.accountId)])
+            if (framed instanceof Failure) return framed
+            const content = { ...framed, ...statementOf(found, names) }
+            return { content, isFinal: Date.parse(found.to) + SETTLED_MS <= now() }
+          }),
+      ),
+    )
+}
+
+const notThere = () => new Failure("resource.not_found")
+
+/** One after the other under each name, and few of them. */
+function turns(most: number) {
+  const waiting = new Map<string, { last: Promise<unknown>; count: number }>()
+  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
+    const queue = waiting.get(name) ?? { last: Promise.resolve(), count: 0 }
+    if (queue.count >= most) return new Failure("rate_limit.documents", { retryAfterS: 1 })
+    waiting.set(name, queue)
+    queue.count++
+    const mine = queue.last.then(work)
+    queue.last = mine.catch(() => {})
+    try {
+      return await mine
+    } finally {
+      queue.count--
+      if (queue.count === 0) waiting.delete(name)
+    }
+  }
+}

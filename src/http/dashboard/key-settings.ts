@@ -1,0 +1,152 @@
+/** What an owner says of a key when it is made or changed: its limits, when it expires, and what it is bound to. */
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { micro } from "../../../actors/money/micro.ts"
+import { readNetwork, writeNetwork } from "../../../actors/network.ts"
+import type { KeyWishes } from "../../accounts/keys.ts"
+import { Failure } from "../../failure/failure.ts"
+import { present } from "../../language/json.ts"
+import type { KeyChange as Change } from "../../store/api-keys.ts"
+import { refused } from "../route.ts"
+import { described, endpoints, flag, oneOf, orNull } from "../shapes.ts"
+
+/** A longer list says less than no list. */
+const MOST_MODELS = 64
+const MOST_NETWORKS = 32
+
+export const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
+  description: "a string of 1 to 100 characters on one line",
+})
+const PerMinute = Type.Integer({
+  minimum: 1,
+  maximum: 2_147_483_647,
+  description: "an integer from 1 to 2,147,483,647",
+})
+const microOf = (description: string) => Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
+export const periods = ["daily", "monthly", "total"] as const
+const Period = oneOf(periods, "'daily', 'monthly' or 'total'")
+/** Also what the header `X-Fallback` may say. */
+export const fallbackChoice = oneOf(["any", "never_dearer", "off"], "'any', 'never_dearer' or 'off'")
+const yesOrNo = described(flag, "true or false")
+
+const limits = {
+  requests_per_minute: PerMinute,
+  tokens_per_minute: PerMinute,
+  spending_limit_micro: microOf("an integer of micro-rupiah, 0 or more"),
+  spending_period: Period,
+}
+const TIME = "a time such as 2027-01-31T17:00:00Z"
+const FUTURE = `${TIME} that is to come`
+const NETWORKS = `a list of 1 to ${MOST_NETWORKS} networks or addresses such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32`
+const bounds = {
+  expires_at: Type.String({ maxLength: 40, description: TIME }),
+  models: Type.Array(Type.RegExp(/^[^\p{Cc}]{1,200}$/u), {
+    minItems: 1,
+    maxItems: MOST_MODELS,
+    description: `a list of 1 to ${MOST_MODELS} models' ids`,
+  }),
+  endpoints: Type.Array(oneOf(endpoints), {
+    minItems: 1,
+    maxItems: endpoints.length,
+    description: `a list of ${endpoints.join(", ")}: one or more of them`,
+  }),
+  networks: Type.Array(Type.String({ maxLength: 50 }), { minItems: 1, maxItems: MOST_NETWORKS, description: NETWORKS }),
+  max_rate_micro: microOf("an integer of micro-rupiah for a token, 0 or more"),
+}
+
+export const NewKey = Type.Object({
+  name: Name,
+  ...Type.Partial(Type.Object({ ...limits, ...bounds, expires_at: described(bounds.expires_at, FUTURE) })).properties,
+  fallback: Type.Optional(fallbackChoice),
+  shows_balance: Type.Optional(yesOrNo),
+  replays_retries: Type.Optional(yesOrNo),
+})
+
+/** In a change null is a value: it removes. */
+const removable = <T extends TSchema>(schema: T) =>
+  Type.Optional(orNull(schema, `${schema.description}, or null for none`))
+export const KeyChange = Type.Object({
+  name: Type.Optional(Name),
+  requests_per_minute: removable(limits.requests_per_minute),
+  tokens_per_minute: removable(limits.tokens_per_minute),
+  spending_limit_micro: removable(limits.spending_limit_micro),
+  spending_period: removable(limits.spending_period),
+  expires_at: removable(bounds.expires_at),
+  models: removable(bounds.models),
+  endpoints: removable(bounds.endpoints),
+  networks: removable(bounds.networks),
+  max_rate_micro: removable(bounds.max_rate_micro),
+  fallback: Type.Optional(fallbackChoice),
+  shows_balance: Type.Optional(yesOrNo),
+  replays_retries: Type.Optional(yesOrNo),
+})
+
+/** A key that has expired when it is made is a mistake; to one that is there any time may be given. */
+export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeyWishes | Failure {
+  const change = toChange(body)
+  if (change instanceof Failure) return change
+  const { expiresAt = null, models = null, endpoints = null, networks = null, maxRateMicro = null } = change
+  if (expiresAt !== null && expiresAt.getTime() <= nowMs) return refused("expires_at", FUTURE)
+  return {
+    name: body.name,
+    requestsPerMinute: body.requests_per_minute,
+    tokensPerMinute: body.tokens_per_minute,
+    spendingLimitMicro: change.spendingLimitMicro ?? undefined,
+    spendingPeriod: body.spending_period,
+    fallback: body.fallback,
+    showsBalance: body.shows_balance,
+    replaysRetries: body.replays_retries,
+    expiresAt,
+    models,
+    endpoints,
+    networks,
+    maxRateMicro,
+  }
+}
+
+export function toChange(body: Static<typeof KeyChange>): Change | Failure {
+  const expiresAt = present(body.expires_at) ? timeOf(body.expires_at) : body.expires_at
+  if (expiresAt instanceof Failure) return expiresAt
+  const networks = present(body.networks) ? networksOf(body.networks) : body.networks
+  if (networks instanceof Failure) return networks
+  return {
+    name: body.name,
+    requestsPerMinute: body.requests_per_minute,
+    tokensPerMinute: body.tokens_per_minute,
+    spendingLimitMicro: microFrom(body.spending_limit_micro),
+    spendingPeriod: body.spending_period,
+    fallback: body.fallback,
+    showsBalance: body.shows_balance,
+    replaysRetries: body.replays_retries,
+    expiresAt,
+    models: present(body.models) ? [...new Set(body.models)] : body.models,
+    endpoints: present(body.endpoints) ? endpoints.filter((known) => body.endpoints?.includes(known)) : body.endpoints,
+    networks,
+    maxRateMicro: microFrom(body.max_rate_micro),
+  }
+}
+
+const microFrom = (value: number | null | undefined) => (present(value) ? micro(BigInt(value)) : value)
+
+/** As late as anything that reads ISO 8601 can write. */
+const LATEST_MS = Date.parse("9999-12-31T23:59:59.999Z")
+
+function timeOf(text: string): Date | Failure {
+  try {
+    const ms = Temporal.Instant.from(text).epochMilliseconds
+    if (ms > 0 && ms <= LATEST_MS) return new Date(ms)
+  } catch {
+    // Refused below.
+  }
+  return refused("expires_at", TIME)
+}
+
+/** Each written in one way, and once. */
+function networksOf(texts: readonly string[]): readonly string[] | Failure {
+  const written = new Set<string>()
+  for (const text of texts) {
+    const network = readNetwork(text.trim())
+    if (network === undefined) return refused("networks", `${NETWORKS}; ${JSON.stringify(text)} is none`)
+    written.add(writeNetwork(network))
+  }
+  return [...written]
+}

@@ -1,0 +1,128 @@
+/** `/usage/refused`: calls that were refused before they were forwarded (decisions §13.15). They have no usage record. */
+import { type Static, Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { Failure } from "../../failure/failure.ts"
+import { failureCodes, failureRow } from "../../failure/table.ts"
+import type { RefusedCall, RefusedCallStore } from "../../store/refused-calls.ts"
+import { csvLine } from "../csv.ts"
+import { described, flag, integer, orNull, pageOf, text, time } from "../shapes.ts"
+import { pageJson, pageQuery, readPage } from "./page.ts"
+import { type Authenticate, signedInBy } from "./session.ts"
+import { refusedFilter, refusedQuery } from "./usage-query.ts"
+
+export interface RefusedDeps {
+  readonly refused: RefusedCallStore
+  readonly authenticate: Authenticate
+}
+
+const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
+/** All that an account has. */
+const MOST_IN_A_FILE = 10_000
+
+const RefusedShape = Type.Object(
+  {
+    request_id: text,
+    refused_at: time,
+    key_id: text,
+    endpoint: text,
+    model: orNull(text, "As it was asked for; null where the body named none."),
+    status: described(integer, "The HTTP status of the answer."),
+    code: text,
+    error: described(text, "The catalogue's message of this code; the answer may have said more."),
+    hint: orNull(text, "What to do."),
+    retryable: described(flag, "Whether the same request may succeed later."),
+  },
+  { $id: "RefusedCall" },
+)
+const Listed = Type.Intersect([
+  pageOf(RefusedShape),
+  Type.Object({
+    counts: Type.Array(Type.Object({ code: text, calls: integer, last_hour: time }), {
+      description:
+        "How many of the account's calls were refused in the hours that the range touches, whatever else is asked for: the list is a sample, of a code ten in a minute and process and of all a thousand a day.",
+    }),
+  }),
+])
+
+export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
+  const signedIn = signedInBy(authenticate)
+  return new Elysia({ name: "dashboard/refused" })
+    .get(
+      ...signedIn(
+        "/usage/refused",
+        {
+          may: "read",
+          tag: "Usage",
+          summary: "Calls that were refused before they were forwarded, the newest first; kept for seven days",
+          description:
+            "Of keys that are known: 400, 401 of a revoked key, 402, 403, 413, 429 and 503. A call appears here within a few seconds.",
+          query: Type.Object({ ...refusedQuery.properties, ...pageQuery }),
+          answer: Listed,
+        },
+        async ({ session, query }) => {
+          const asked = refusedFilter(session, query)
+          if (asked instanceof Failure) return asked
+          const page = readPage(query, [REQUEST_ID])
+          if (page instanceof Failure) return page
+          const [rows, counts] = await Promise.all([
+            refused.list(asked.filter, { after: page.after?.[0], limit: page.limit + 1 }),
+            refused.counts(session.accountId, asked.from, asked.to),
+          ])
+          return {
+            ...pageJson(rows, page, { item: refusedJson, placeOf: ({ requestId }) => [requestId] }),
+            counts: counts.map(({ code, calls, lastHour }) => ({ code, calls, last_hour: lastHour.toISOString() })),
+          }
+        },
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/usage/refused/export.csv",
+        { may: "read", tag: "Usage", summary: "Refused calls as CSV", query: refusedQuery, media: "text/csv" },
+        async ({ session, query }) => {
+          const asked = refusedFilter(session, query)
+          if (asked instanceof Failure) return asked
+          const rows = (await refused.list(asked.filter, { after: undefined, limit: MOST_IN_A_FILE })).map(refusedJson)
+          const lines = rows.map((row) => csvLine(columns.map((column) => String(row[column] ?? ""))))
+          return new Response(csvLine(columns) + lines.join(""), {
+            headers: {
+              "content-type": "text/csv; charset=utf-8",
+              "content-disposition": 'attachment; filename="loket-refused.csv"',
+              "cache-control": "no-store",
+            },
+          })
+        },
+      ),
+    )
+    .get(
+      ...signedIn(
+        "/usage/refused/:request_id",
+        { may: "read", tag: "Usage", summary: "One refused call, where it was kept", answer: RefusedShape },
+        async ({ session, params }) => {
+          const id = params.request_id
+          const found = REQUEST_ID.test(id) ? await refused.find(session.accountId, id) : undefined
+          return found === undefined ? new Failure("usage.not_found") : refusedJson(found)
+        },
+      ),
+    )
+}
+
+const columns = ["request_id", "refused_at", "key_id", "endpoint", "model", "status", "code", "error", "hint"] as const
+
+/** A code that an older or a newer version has written is shown as what it is. */
+function refusedJson(call: RefusedCall): Static<typeof RefusedShape> {
+  const known = failureCodes.find((code) => code === call.code)
+  const row = failureRow(known ?? "internal.error")
+  return {
+    request_id: call.requestId,
+    refused_at: new Date(call.at).toISOString(),
+    key_id: call.keyId,
+    endpoint: call.endpoint,
+    model: call.model ?? null,
+    status: row.status,
+    code: call.code,
+    error: row.message,
+    hint: row.hint ?? null,
+    retryable: row.retryable,
+  }
+}

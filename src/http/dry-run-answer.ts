@@ -1,0 +1,229 @@
+/** What a dry run answers (dry-runs.ts): the report's shape, and how it is written. */
+import { type Static, Type } from "@sinclair/typebox"
+import type { KeyForecast } from "../../actors/key-count.ts"
+import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
+import type { WindowView } from "../../actors/window.ts"
+import type { Failure } from "../failure/failure.ts"
+import { rateHeaders } from "../gateway/authenticate.ts"
+import type { Forecast } from "../gateway/dry-run.ts"
+import type { Account } from "../store/accounts.ts"
+import { errorBody } from "./errors.ts"
+import { described, flag, integer, micro, oneOf, orNull, text, time } from "./shapes.ts"
+
+const rupiah = described(text, "The same in Rupiah, a decimal number as in `X-Cost-Rp`.")
+const window = orNull(
+  Type.Object({
+    limit: integer,
+    remaining: described(integer, "Of what the process that answers may admit."),
+    resets_in_s: described(integer, "Until the window is empty."),
+  }),
+)
+
+export const dryRunAnswer = Type.Object(
+  {
+    object: Type.Literal("dry_run"),
+    request_id: text,
+    refused_by: orNull(
+      Type.Intersect([
+        errorBody,
+        Type.Object({
+          status: integer,
+          retry_after_s: described(orNull(integer), "Null where no wait is known to help."),
+        }),
+      ]),
+      "The first error that would refuse the call; null where none would.",
+    ),
+    model: orNull(text, "As the body names it."),
+    answered_by: orNull(
+      text,
+      "The model that would be asked first: another one where the prompt is too long for the named.",
+    ),
+    may_be_answered_by: described(
+      Type.Array(text),
+      "Models that may answer in its place where it throttles, or finds the prompt too long, in order.",
+    ),
+    cost: orNull(
+      Type.Object({
+        input_tokens: described(integer, "As they are estimated."),
+        most_input_tokens: described(integer, "What they may come to, where files are among them."),
+        output_token_limit: described(integer, "The answer limit that would be forwarded, for each answer asked for."),
+        least_micro: described(micro, "What has to be available: the input and a minimal answer."),
+        hold_micro: orNull(micro, "What would be held; null where there is not enough."),
+        hold_rp: orNull(rupiah),
+        most_micro: described(
+          micro,
+          "The most that the call could cost by the estimate of its input, whichever of the models answers: input that a backend counts beyond the estimate is charged too, as long as there is balance and budget for it. Where there is not enough, as if there were.",
+        ),
+        most_rp: rupiah,
+      }),
+      "Null where the call would be refused before it is known.",
+    ),
+    limits: Type.Object({
+      requests: window,
+      tokens: window,
+      budget: orNull(
+        Type.Object({
+          period: oneOf(["daily", "monthly", "total"]),
+          limit_micro: micro,
+          remaining_micro: micro,
+          resets_in_s: orNull(integer),
+        }),
+      ),
+      run: Type.Optional(
+        described(
+          Type.Object({
+            status: oneOf(["new", "open", "ended"], "`new`: the call would make it."),
+            limit_micro: micro,
+            remaining_micro: micro,
+            ends_at: orNull(time, "Null of a new one."),
+          }),
+          "Of a call with an `X-Run-Id`, if there is such a run or it would be made.",
+        ),
+      ),
+      ten_minutes: Type.Optional(
+        described(
+          Type.Array(
+            Type.Object({
+              of: oneOf(["key", "account"]),
+              ceiling_micro: micro,
+              spent_micro: described(micro, "What counts of the last ten minutes."),
+              held_micro: described(micro, "By calls under way."),
+              remaining_micro: described(micro, "A call that needs more is refused."),
+              resets_in_s: described(integer, "Until nothing of what was spent counts any more."),
+            }),
+          ),
+          "The ceilings that stop, of the key and of its account, where they are known. A call for which too little is left of one pauses the key: 403 `quota.key_paused`.",
+        ),
+      ),
+      paused: Type.Optional(
+        described(
+          Type.Object({ until: orNull(time, "Null until its owner resumes it.") }),
+          "Of a key that has come to such a ceiling, or whose account has.",
+        ),
+      ),
+      balance: orNull(
+        Type.Object({ balance_micro: micro, held_micro: micro, available_micro: micro }),
+        "Null for a key whose account is closed to it.",
+      ),
+      model: orNull(
+        Type.Object({
+          concurrency: described(integer, "Calls at once, of all accounts, at the process that answers."),
+          free: integer,
+          waiting: integer,
+          would_wait: described(flag, "For a slot, before it is forwarded."),
+        }),
+      ),
+      dry_runs: Type.Object({ limit: integer, remaining: integer, resets_in_s: integer }),
+    }),
+  },
+  { $id: "DryRun" },
+)
+
+export type DryRun = Static<typeof dryRunAnswer>
+
+export interface Told {
+  readonly requestId: string
+  readonly refusal: Failure | undefined
+  readonly dryRuns: WindowView
+  /** Of a key that is paused: in milliseconds since the epoch, `Infinity` until it is resumed. */
+  readonly paused?: { readonly until: number } | undefined
+  /** Undefined of an account that is closed to the key. */
+  readonly account?: Account
+  readonly forecast?: Forecast
+  readonly model?: string | undefined
+}
+
+export function answerOf({ requestId, refusal, dryRuns, account, forecast, model, paused }: Told): Response {
+  const course = forecast?.course
+  const body = {
+    object: "dry_run",
+    request_id: requestId,
+    refused_by: refusal === undefined ? null : refusalJson(refusal, requestId),
+    model: model ?? null,
+    answered_by: course?.model ?? null,
+    may_be_answered_by: course?.others ?? [],
+    cost: course === undefined ? null : costJson(course),
+    limits: {
+      ...keyLimitsJson(forecast?.key),
+      ...(forecast?.run && { run: runJson(forecast.run) }),
+      ...(forecast?.breakers !== undefined &&
+        forecast.breakers.length > 0 && { ten_minutes: forecast.breakers.map(breakerJson) }),
+      ...(paused && { paused: { until: paused.until === Infinity ? null : new Date(paused.until).toISOString() } }),
+      balance: account === undefined ? null : balanceJson(account),
+      model: course === undefined ? null : modelJson(course),
+      dry_runs: windowJson(dryRuns),
+    },
+  }
+  const rates = forecast === undefined ? {} : rateHeaders(forecast.key.view)
+  return Response.json(body, { headers: { ...rates, ...forecast?.headers, "Cache-Control": "no-store" } })
+}
+
+const refusalJson = (refusal: Failure, requestId: string) => ({
+  status: refusal.status,
+  ...refusal.body(requestId),
+  retry_after_s: refusal.detail.retryAfterS ?? null,
+})
+
+const runJson = ({ state, limit, remaining, endsAt }: NonNullable<Forecast["run"]>) => ({
+  status: state,
+  limit_micro: microToJson(limit),
+  remaining_micro: microToJson(remaining),
+  ends_at: endsAt === undefined ? null : new Date(endsAt).toISOString(),
+})
+
+const breakerJson = (breaker: NonNullable<Forecast["breakers"]>[number]) => ({
+  of: breaker.of,
+  ceiling_micro: microToJson(breaker.ceiling),
+  spent_micro: microToJson(breaker.spent),
+  held_micro: microToJson(breaker.held),
+  remaining_micro: microToJson(breaker.remaining),
+  resets_in_s: breaker.resetS,
+})
+
+type Course = NonNullable<Forecast["course"]>
+
+const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most }: Course) => ({
+  input_tokens: inputTokens,
+  most_input_tokens: mostInputTokens,
+  output_token_limit: answerLimit,
+  least_micro: microToJson(least),
+  hold_micro: hold === undefined ? null : microToJson(hold),
+  hold_rp: hold === undefined ? null : microToRupiah(hold),
+  most_micro: microToJson(most),
+  most_rp: microToRupiah(most),
+})
+
+function keyLimitsJson(key: KeyForecast | undefined) {
+  const { requests, tokens, budget } = key?.view ?? {}
+  return {
+    requests: requests === undefined ? null : windowJson(requests),
+    tokens: tokens === undefined ? null : windowJson(tokens),
+    budget:
+      budget === undefined
+        ? null
+        : {
+            period: budget.period,
+            limit_micro: microToJson(budget.limit),
+            remaining_micro: microToJson(budget.remaining),
+            resets_in_s: key?.budgetEndsInS ?? null,
+          },
+  }
+}
+
+const windowJson = ({ limit, remaining, resetS }: WindowView) => ({ limit, remaining, resets_in_s: resetS })
+
+/** What an account has that no call holds. */
+export const availableOf = ({ balanceMicro, heldMicro }: Account): Micro => notNegative(minus(balanceMicro, heldMicro))
+
+const balanceJson = (account: Account) => ({
+  balance_micro: microToJson(account.balanceMicro),
+  held_micro: microToJson(account.heldMicro),
+  available_micro: microToJson(availableOf(account)),
+})
+
+const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({
+  concurrency: cap,
+  free: Math.max(0, cap - taken),
+  waiting,
+  would_wait: waits,
+})

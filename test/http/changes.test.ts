@@ -1,0 +1,309 @@
+/** Changes that carry an `Idempotency-Key`: one effect each, whoever sends them how often, and whoever dies in between. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nanoid } from "nanoid"
+import { Keys } from "../../src/accounts/keys.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { Changes, type Outcome } from "../../src/http/changes.ts"
+import { apiKeyStore } from "../../src/store/api-keys.ts"
+import { unbound } from "../../src/store/key-rows.ts"
+import { type ChangeName, idempotencyKeyStore } from "../../src/store/idempotency-keys.ts"
+import { PASSWORD, openWorld, type World } from "./dashboard/world.ts"
+
+let world: World
+beforeAll(async () => void (world = await openWorld()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+type Person = Awaited<ReturnType<World["signUp"]>>
+
+const post = ({ token }: Person, path: string, key: string, body: object = {}) =>
+  world.call("POST", path, { token, body, headers: { "idempotency-key": key } })
+const keysOf = async (person: Person) =>
+  (await world.sql<{ id: string }[]>`select id from api_keys where account_id = ${person.id}`).map(({ id }) => id)
+const secretsOf = (id: string) => world.sql`select 1 from key_secrets where key_id = ${id}`
+
+describe("over HTTP", () => {
+  test("a key is made once, and shown again in the same bytes", async () => {
+    const person = await world.signUp()
+    const first = await post(person, "/keys", "a", { name: "one" })
+    expect(first.status).toBe(201)
+    expect(first.headers.get("idempotency-replayed")).toBeNull()
+    const again = await post(person, "/keys", "a", { name: "one" })
+    expect([again.status, again.text]).toEqual([201, first.text])
+    expect(again.headers.get("idempotency-replayed")).toBe("true")
+    expect(again.headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"))
+    expect(await keysOf(person)).toEqual([first.json.id])
+  })
+
+  test("sent at the same moment, a change has one effect and one answer", async () => {
+    const person = await world.signUp()
+    const answers = await Promise.all(Array.from({ length: 8 }, () => post(person, "/keys", "b", { name: "one" })))
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+    expect(await keysOf(person)).toHaveLength(1)
+    const [id = ""] = await keysOf(person)
+    await Promise.all([1, 2, 3].map(() => post(person, `/keys/${id}/rotate`, "c", { overlap_s: 60 })))
+    // The first secret has a row from the first rotation on.
+    expect(await secretsOf(id)).toHaveLength(2)
+    await Promise.all([1, 2, 3].map(() => post(person, "/top-ups", "d", { amount_rp: 50_000 })))
+    expect(await world.sql`select 1 from top_ups where account_id = ${person.id}`).toHaveLength(1)
+  })
+
+  test("the same key with another body, path or method is a mismatch", async () => {
+    const person = await world.signUp()
+    const { json } = await post(person, "/keys", "a", { name: "one" })
+    for (const answer of [
+      await post(person, "/keys", "a", { name: "two" }),
+      await post(person, `/keys/${json.id}/rotate`, "a", { name: "one" }),
+      await world.call("PATCH", `/keys/${json.id}`, {
+        token: person.token,
+        body: { name: "one" },
+        headers: { "idempotency-key": "a" },
+      }),
+    ])
+      expect([answer.status, answer.json.code]).toEqual([409, "idempotency.mismatch"])
+    expect(await keysOf(person)).toHaveLength(1)
+  })
+
+  test("a refused change frees its key, and a body that cannot be one takes none", async () => {
+    const person = await world.signUp()
+    const wrong = await post(person, "/keys", "a", { name: "one", spending_limit_micro: 5 })
+    expect(wrong.json.code).toBe("request.invalid")
+    expect((await post(person, "/keys", "a", { name: 7 })).json.code).toBe("request.invalid")
+    expect((await post(person, "/keys", "a", { name: "one" })).status).toBe(201)
+  })
+
+  test("a key belongs to its account", async () => {
+    const [one, other] = [await world.signUp(), await world.signUp()]
+    await post(one, "/keys", "same", { name: "one" })
+    expect((await post(other, "/keys", "same", { name: "other" })).status).toBe(201)
+  })
+
+  test.each([
+    ["empty", "", 400],
+    ["with a space", "a b", 400],
+    ["256 characters", "x".repeat(256), 400],
+    ["255 characters", "x".repeat(255), 201],
+    ["one character", "~", 201],
+  ])("a key that is %s", async (_, key, status) => {
+    const person = await world.signUp()
+    expect((await post(person, "/keys", key, { name: "one" })).status).toBe(status)
+    expect(await keysOf(person)).toHaveLength(status === 201 ? 1 : 0)
+  })
+
+  test("nothing of key and body is in the rows", async () => {
+    const person = await world.signUp()
+    const key = nanoid()
+    const { json } = await post(person, "/keys", key, { name: "Rahasia" })
+    await post(person, "/auth/password", `${key}-p`, { current: PASSWORD, new: "another long pass" })
+    const rows = await world.sql`select * from idempotency_keys where account_id = ${person.id}`
+    expect(rows).toHaveLength(2)
+    const text = rows
+      .map((row) => Object.values(row).map((value) => Buffer.from(value ?? "").toString("latin1")))
+      .join()
+    for (const secret of [key, "Rahasia", json.key, PASSWORD]) expect(text).not.toContain(secret)
+  })
+
+  test("a change without a body, and without an answer", async () => {
+    const person = await world.signUp()
+    const { json } = await post(person, "/keys", "a", { name: "one" })
+    const [first, again] = [
+      await post(person, `/keys/${json.id}/revoke`, "r"),
+      await post(person, `/keys/${json.id}/revoke`, "r"),
+    ]
+    expect([first.status, again.text]).toEqual([200, first.text])
+    expect((await post(person, "/auth/sign-out", "s")).status).toBe(204)
+  })
+})
+
+const request = (key: string) =>
+  new Request("http://loket/keys", { method: "POST", headers: { "idempotency-key": key } })
+const session = ({ id }: Person) => ({ accountId: id }) as Parameters<Keys["create"]>[0]
+
+/** A process: what it remembers is its own, what it writes is everybody's. */
+async function startProcess() {
+  const processId = `proc_${nanoid()}`
+  await world.sql`insert into processes (id) values (${processId})`
+  const problems: unknown[] = []
+  const changes = new Changes({
+    store: idempotencyKeyStore(world.db),
+    processId,
+    failed: (error) => problems.push(error),
+  })
+  const keys = new Keys({
+    store: apiKeyStore(world.db),
+    keysChanged: async () => true,
+    accountChanged() {},
+    mostKeys: 200,
+    isModel: () => true,
+    live: async () => undefined,
+  })
+  const once = (accountId: string, key: string, work: (change: ChangeName | undefined) => Promise<Outcome | Failure>) =>
+    changes.once({ accountId, request: request(key), body: new Uint8Array() }, work)
+  const wishes = {
+    name: "one",
+    requestsPerMinute: undefined,
+    tokensPerMinute: undefined,
+    spendingLimitMicro: undefined,
+    spendingPeriod: undefined,
+    fallback: undefined,
+    showsBalance: undefined,
+    replaysRetries: undefined,
+    ...unbound,
+  }
+  const make = (person: Person) => async (change: ChangeName | undefined) => {
+    const made = await keys.create(session(person), wishes, change)
+    return made instanceof Failure ? made : { answer: { id: made.record.id, key: made.key }, status: 201 }
+  }
+  const rotate = (person: Person, id: string) => async (change: ChangeName | undefined) => {
+    const made = await keys.rotate({ accountId: session(person).accountId, keyId: id }, 60, change)
+    return made instanceof Failure ? made : { answer: { id, key: made.key }, status: 201 }
+  }
+  const die = () => world.sql`update processes set closed_at = now() where id = ${processId}`
+  return { once, make, rotate, die, problems }
+}
+const died = () => new Promise<never>(() => {})
+const codeOf = (outcome: unknown) => (outcome instanceof Failure ? outcome.code : "done")
+
+describe("between processes", () => {
+  test("of many at once one carries it out; the others say so, then what it made", async () => {
+    const person = await world.signUp()
+    const processes = await Promise.all([startProcess(), startProcess(), startProcess(), startProcess()])
+    const outcomes = await Promise.all(processes.map(({ once, make }) => once(person.id, "k", make(person))))
+    const codes = outcomes.map(codeOf)
+    expect(codes.filter((code) => code === "done")).toHaveLength(1)
+    for (const code of codes) expect(["done", "idempotency.in_progress", "idempotency.finished"]).toContain(code)
+    const [id = ""] = await keysOf(person)
+    expect(await keysOf(person)).toEqual([id])
+    for (const [at, { once, make }] of processes.entries()) {
+      const later = await once(person.id, "k", make(person))
+      if (codes[at] === "done") expect(codeOf(later)).toBe("done")
+      else expect(later).toMatchObject({ code: "idempotency.finished", message: expect.stringContaining(id) })
+    }
+    expect(await keysOf(person)).toEqual([id])
+  })
+
+  test("while one is at it, the others are told to wait", async () => {
+    const person = await world.signUp()
+    const [one, other] = [await startProcess(), await startProcess()]
+    void one.once(person.id, "k", died)
+    await Bun.sleep(50)
+    const refused = await other.once(person.id, "k", other.make(person))
+    expect(refused).toMatchObject({ code: "idempotency.in_progress", detail: { retryAfterS: 1 } })
+    expect(await keysOf(person)).toEqual([])
+  })
+
+  test("killed before the effect: whoever comes next carries it out", async () => {
+    const person = await world.signUp()
+    const [dead, next] = [await startProcess(), await startProcess()]
+    void dead.once(person.id, "k", died)
+    await Bun.sleep(50)
+    await dead.die()
+    expect(codeOf(await next.once(person.id, "k", next.make(person)))).toBe("done")
+    expect(await keysOf(person)).toHaveLength(1)
+  })
+
+  test("killed after the effect and before its note: it is not carried out again, and what it made is named", async () => {
+    const person = await world.signUp()
+    const [dead, next] = [await startProcess(), await startProcess()]
+    void dead.once(person.id, "k", async (change) => {
+      await dead.make(person)(change)
+      return await died()
+    })
+    while ((await keysOf(person)).length === 0) await Bun.sleep(5)
+    await dead.die()
+    const [id = ""] = await keysOf(person)
+    const outcome = await next.once(person.id, "k", next.make(person))
+    expect(outcome).toMatchObject({ code: "idempotency.finished", message: expect.stringContaining(id) })
+    expect(await keysOf(person)).toEqual([id])
+
+    void dead.once(person.id, "r", async (change) => {
+      await dead.rotate(person, id)(change)
+      return await died()
+    })
+    while ((await secretsOf(id)).length < 2) await Bun.sleep(5)
+    expect(codeOf(await next.once(person.id, "r", next.rotate(person, id)))).toBe("idempotency.finished")
+    expect(await secretsOf(id)).toHaveLength(2)
+  })
+
+  test("a late process that lost its claim has no second effect", async () => {
+    const person = await world.signUp()
+    const [late, next] = [await startProcess(), await startProcess()]
+    const resumed = Promise.withResolvers<void>()
+    const lateOne = late.once(person.id, "k", async (change) => {
+      await resumed.promise
+      return await late.make(person)(change)
+    })
+    await Bun.sleep(50)
+    await world.sql`update idempotency_keys set claimed_until = now() where account_id = ${person.id}`
+    expect(codeOf(await next.once(person.id, "k", next.make(person)))).toBe("done")
+    resumed.resolve()
+    expect(codeOf(await lateOne)).toBe("idempotency.finished")
+    expect(await keysOf(person)).toHaveLength(1)
+  })
+
+  test("after a failure of which nobody knows what it did, the same change may begin at once", async () => {
+    const person = await world.signUp()
+    const [one, other] = [await startProcess(), await startProcess()]
+    const lost = one.once(person.id, "k", async (change) => {
+      await one.make(person)(change)
+      throw new Error("the connection was lost")
+    })
+    expect(await lost.catch(String)).toContain("the connection was lost")
+    expect(codeOf(await other.once(person.id, "k", other.make(person)))).toBe("idempotency.finished")
+    expect(codeOf(await one.once(person.id, "l", async () => new Failure("dependency.database_unavailable")))).toBe(
+      "dependency.database_unavailable",
+    )
+    expect(codeOf(await other.once(person.id, "l", other.make(person)))).toBe("done")
+  })
+
+  test("after 24 hours a key is new", async () => {
+    const person = await world.signUp()
+    const [one, other] = [await startProcess(), await startProcess()]
+    await one.once(person.id, "k", one.make(person))
+    await world.sql`update idempotency_keys set expires_at = now() where account_id = ${person.id}`
+    expect(codeOf(await other.once(person.id, "k", other.make(person)))).toBe("done")
+    expect(await keysOf(person)).toHaveLength(2)
+    await world.sql`update idempotency_keys set expires_at = now() where account_id = ${person.id}`
+    expect(await idempotencyKeyStore(world.db).removeExpired()).toBe(1)
+    expect(await world.sql`select 1 from idempotency_keys where account_id = ${person.id}`).toHaveLength(0)
+  })
+})
+
+describe("bounds", () => {
+  test("an account has so many rows, and those that it has still count", async () => {
+    const person = await world.signUp()
+    const store = idempotencyKeyStore(world.db, 2)
+    const name = (key: string) => ({
+      scope: person.id,
+      accountId: person.id,
+      keyHash: Buffer.alloc(32, key),
+      fingerprint: Buffer.alloc(32, "f"),
+      claim: nanoid(),
+      processId: "proc_x",
+    })
+    expect((await store.claim(name("a"))).kind).toBe("claimed")
+    expect((await store.claim(name("b"))).kind).toBe("claimed")
+    expect((await store.claim(name("c"))).kind).toBe("too many")
+    expect((await store.claim(name("a"))).kind).toBe("in progress")
+  })
+
+  test("of answers a process keeps twenty of an account, for five minutes, none over 64 KiB", async () => {
+    const person = await world.signUp()
+    let time = 0
+    const store = idempotencyKeyStore(world.db)
+    const changes = new Changes({ store, processId: "proc_y", failed() {}, now: () => time })
+    let carriedOut = 0
+    const once = (key: string, answer: unknown = { id: "x" }) => {
+      const request = new Request("http://loket/x", { method: "POST", headers: { "idempotency-key": key } })
+      const sent = { accountId: person.id, request, body: new Uint8Array() }
+      return changes.once(sent, async () => ({ answer, status: (carriedOut++, 200) }))
+    }
+    for (let key = 0; key < 21; key++) expect(codeOf(await once(`k${key}`))).toBe("done")
+    expect(codeOf(await once("k0"))).toBe("idempotency.finished")
+    expect(codeOf(await once("k1"))).toBe("done")
+    time = 5 * 60_000
+    expect(codeOf(await once("k1"))).toBe("idempotency.finished")
+    expect(codeOf(await once("large", { id: "y", text: "x".repeat(64 * 1024) }))).toBe("done")
+    expect(codeOf(await once("large"))).toBe("idempotency.finished")
+    expect(carriedOut).toBe(22)
+  })
+})

@@ -1,0 +1,318 @@
+/** Receipts and statements as PDF: their numbers, that they stay as they were issued, and that what they show adds up. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { inflateSync } from "node:zlib"
+import { PDFDocument, PDFRawStream } from "@cantoo/pdf-lib"
+import { vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
+import { MOST_ROWS } from "../../../src/http/dashboard/statement.ts"
+import { newRequestId } from "../../../src/http/request-id.ts"
+import { measurePdf } from "../../../src/pdf/measure.ts"
+import { documentStore } from "../../../src/store/documents.ts"
+import { openWorld, type World } from "./world.ts"
+
+const RP = 1_000_000
+/** Changed by a test. */
+const seller = {
+  party: { name: "PT Loket Satu", address: "Jalan Merdeka 1, Jakarta", npwp: "01.234.567.8-901.000" },
+  vat: { basisPoints: 1_100, isIncluded: true },
+}
+let world: World
+let unsaid: World
+beforeAll(async () => {
+  world = await openWorld({ seller })
+  unsaid = await openWorld()
+})
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await unsaid[Symbol.asyncDispose]()
+})
+
+interface Pdf {
+  readonly status: number
+  readonly name: string
+  readonly bytes: Uint8Array
+  /** Every text that is drawn, in order. */
+  readonly texts: readonly string[]
+  readonly pages: number
+}
+
+async function pdf(path: string, token: string, of: World = world): Promise<Pdf> {
+  const response = await fetch(new URL(path, of.origin), { headers: { authorization: `Bearer ${token}` } })
+  const bytes = new Uint8Array(await response.arrayBuffer())
+  const name = /filename="(.*)\.pdf"/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? ""
+  if (response.status !== 200) return { status: response.status, name, bytes, texts: [], pages: 0 }
+  expect(response.headers.get("content-type")).toBe("application/pdf")
+  return { status: 200, name, bytes, texts: await textsOf(bytes), pages: (await measurePdf(bytes))?.pages ?? 0 }
+}
+
+/** What `Tj` shows, of hexadecimal strings in WinAnsi. */
+async function textsOf(bytes: Uint8Array): Promise<readonly string[]> {
+  const { context } = await PDFDocument.load(bytes, { updateMetadata: false })
+  const content = context.enumerateIndirectObjects().flatMap(([, object]) => {
+    if (!(object instanceof PDFRawStream)) return []
+    const drawn = inflateSync(object.contents).toString("latin1")
+    return [...drawn.matchAll(/<([0-9A-Fa-f]*)> Tj/g)].map(([, hex = ""]) =>
+      new TextDecoder("windows-1252").decode(Buffer.from(hex, "hex")),
+    )
+  })
+  return content
+}
+
+async function paid(person: { readonly id: string }, amountRp = 50_000, fee = 0, of: World = world): Promise<string> {
+  const id = `top_${crypto.randomUUID()}`
+  await of.sql`
+    insert into top_ups (id, account_id, provider, status, balance_purchased_micro, service_fee_micro, payment_fee_micro,
+      network_fee_micro, reference, qr_payload, expires_at, paid_at)
+    values (${id}, ${person.id}, 'midtrans', 'paid', ${amountRp * RP}, ${fee * RP}, 0, 0, 'ref-1', '', now(), now())`
+  return id
+}
+const kept = (subject: string) => world.sql<{ number: string; content: Record<string, unknown> }[]>`
+  select number, content from documents where subject = ${subject}`
+
+async function moved(accountId: string, at: string, amount: number, reason: string) {
+  const [debit, credit] = amount > 0 ? ["house:x", accountId] : [accountId, "house:x"]
+  await world.sql`
+    insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
+    values (${crypto.randomUUID()}, ${debit}, ${credit}, ${Math.abs(amount)}, ${reason}, ${at})`
+  await world.sql`update balances set posted_micro = posted_micro + ${amount} where account_id = ${accountId}`
+}
+async function called(accountId: string, at: string, charge: number) {
+  await world.sql`
+    insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
+      output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts,
+      flagged, opened_at, duration_ms)
+    values (${newRequestId(Date.parse(at))}, 0, ${accountId}, 'key_a', 1, 'm', 'chat', true, 'ok', 1, 1, 0, 0,
+      ${charge}, 0, 1, 1, 1, false, ${at}, 1)`
+  await moved(accountId, at, -charge, "charge")
+}
+/** The month before last in Jakarta, which is over for more than a day. */
+const closed = Temporal.Now.plainDateISO("Asia/Jakarta").toPlainYearMonth().subtract({ months: 2 }).toString()
+const longKnown = (id: string) => world.sql`update accounts set created_at = '2020-01-01' where id = ${id}`
+
+describe("the receipt of a top-up", () => {
+  test("names seller, buyer, lines and VAT, and stays as it was issued whatever changes", async () => {
+    const person = await world.signUp()
+    const buyer = { buyer_name: "CV Ő株 Maju\u200b", buyer_address: "Jalan 2\nBandung", buyer_npwp: "1234567890123456" }
+    await world.call("PATCH", "/account", { token: person.token, body: buyer })
+    const id = await paid(person, 50_000, 1_500)
+    const first = await pdf(`/top-ups/${id}/receipt.pdf`, person.token)
+    expect([first.status, first.pages]).toEqual([200, 1])
+    expect(first.name).toMatch(/^KW-\d{4}-\d{6}$/)
+    for (const text of [
+      "Kuitansi",
+      `Nomor ${first.name}`,
+      "PT Loket Satu",
+      "NPWP 01.234.567.8-901.000",
+      "CV O? Maju",
+      "Bandung",
+      "NPWP 1234567890123456",
+      id,
+      "Rp 50.000",
+      "Rp 1.500",
+      "Rp 51.500",
+      "Rp 46.396",
+      "PPN 11%, sudah termasuk",
+      "Rp 5.104",
+    ])
+      expect(first.texts).toContain(text)
+    const [row] = await kept(id)
+    expect(row?.number).toBe(first.name)
+    expect(row?.content).toMatchObject({
+      buyer: { name: buyer.buyer_name },
+      total_rp: 51_500,
+      vat: { base_rp: 46_396, vat_rp: 5_104 },
+    })
+
+    const before = { ...seller.party }
+    seller.party = { name: "PT Lain", address: "-", npwp: "123456789012345" }
+    seller.vat.isIncluded = false
+    try {
+      await world.call("PATCH", "/account", { token: person.token, body: { buyer_name: "Orang Lain", language: "en" } })
+      const again = await pdf(`/top-ups/${id}/receipt.pdf`, person.token)
+      expect(Buffer.from(again.bytes).equals(first.bytes)).toBe(true)
+      const next = await pdf(`/top-ups/${await paid(person)}/receipt.pdf`, person.token)
+      for (const text of ["Receipt", "PT Lain", "Orang Lain", "VAT 11%, not included", "Rp 5,500"])
+        expect(next.texts).toContain(text)
+    } finally {
+      seller.party = before
+      seller.vat.isIncluded = true
+    }
+  })
+
+  test("is nobody else's, and there is none before the payment", async () => {
+    const [person, other] = [await world.signUp(), await world.signUp()]
+    const id = await paid(person)
+    expect((await pdf(`/top-ups/${id}/receipt.pdf`, other.token)).status).toBe(404)
+    expect(await kept(id)).toHaveLength(0)
+    expect((await pdf(`/top-ups/${id}/receipt.pdf`, person.token)).status).toBe(200)
+    expect((await pdf(`/top-ups/${id}/receipt.pdf`, other.token)).status).toBe(404)
+    const { json } = await world.call("POST", "/top-ups", { token: person.token, body: { amount_rp: 10_000 } })
+    expect((await pdf(`/top-ups/${json.id}/receipt.pdf`, person.token)).status).toBe(404)
+    expect((await pdf("/top-ups/%00/receipt.pdf", person.token)).status).toBe(404)
+  })
+
+  test("is a draft without a number while nobody has said who sells", async () => {
+    const person = await unsaid.signUp()
+    const id = await paid(person, 50_000, 0, unsaid)
+    const { name, texts } = await pdf(`/top-ups/${id}/receipt.pdf`, person.token, unsaid)
+    expect(name).toBe("loket-draft-receipt")
+    expect(texts).toContain("DRAF, belum bernomor")
+    expect(await unsaid.sql`select from documents`).toHaveLength(0)
+  })
+
+  test("of a refund is there once it was paid out, in rupiah that add up", async () => {
+    const person = await world.signUp()
+    const topUp = await paid(person)
+    const refund = async (status: string) => {
+      const id = `ref_${crypto.randomUUID()}`
+      await world.sql`
+        insert into refunds (id, account_id, top_up_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+          claimed_micro, reason, status, paid_out_at)
+        values (${id}, ${person.id}, ${topUp}, 'refund', ${id}, 1500400000, 300300000, 0, 0, 'salah bayar', ${status},
+          ${status === "paid_out" ? new Date() : null})`
+      return id
+    }
+    const booked = await refund("booked")
+    expect((await pdf(`/refunds/${booked}/receipt.pdf`, person.token)).status).toBe(404)
+    const id = await refund("paid_out")
+    const { name, texts } = await pdf(`/refunds/${id}/receipt.pdf`, person.token)
+    expect(name).toMatch(/^PD-\d{4}-\d{6}$/)
+    // 1,500.4 and 300.3 are 1,800.7.
+    for (const text of ["salah bayar", "Rp 1.500", "Rp 301", "Rp 1.801"]) expect(texts).toContain(text)
+    expect((await pdf(`/refunds/${id}/receipt.pdf`, (await world.signUp()).token)).status).toBe(404)
+  })
+})
+
+describe("a statement", () => {
+  test("of a closed month adds up to the rupiah of the database, and is numbered once", async () => {
+    const person = await world.signUp()
+    await longKnown(person.id)
+    await moved(person.id, `${closed}-02T03:00:00Z`, 20_000 * RP, "top_up")
+    for (let day = 3; day < 20; day++)
+      await called(person.id, `${closed}-${String(day).padStart(2, "0")}T03:00:00Z`, 333_333)
+    await moved(person.id, `${closed}-21T03:00:00Z`, -1_250_000, "adjustment")
+    const path = `/account/statement.pdf?month=${closed}`
+    const first = await pdf(path, person.token)
+    expect(first.name).toMatch(/^RK-\d{4}-\d{6}$/)
+    const [row] = await kept(closed)
+    const content = row?.content as {
+      opening_rp: number
+      closing_rp: number
+      in_rp: number
+      out_rp: number
+      entries: { amount_rp: number; balance_rp: number }[]
+    }
+    const [sums] = await world.sql<{ posted: string }[]>`
+      select round(posted_micro / 1000000.0)::text as posted from balances where account_id = ${person.id}`
+    expect(content.closing_rp).toBe(Number(sums?.posted))
+    expect(content.opening_rp + content.in_rp - content.out_rp).toBe(content.closing_rp)
+    let balance = content.opening_rp
+    for (const entry of content.entries) {
+      balance += entry.amount_rp
+      expect(entry.balance_rp).toBe(balance)
+    }
+    expect(content.entries).toHaveLength(19)
+    expect(first.texts).toContain(`Rp ${new Intl.NumberFormat("id").format(content.closing_rp)}`)
+
+    await moved(person.id, `${closed}-22T03:00:00Z`, 5 * RP, "adjustment")
+    const again = await pdf(path, person.token)
+    expect(Buffer.from(again.bytes).equals(first.bytes)).toBe(true)
+    // An account has its own.
+    const other = await world.signUp()
+    await longKnown(other.id)
+    expect((await pdf(path, other.token)).name).not.toBe(first.name)
+  })
+
+  test("of a month that is not closed is a draft, and there is none of before and after", async () => {
+    const person = await world.signUp()
+    const now = Temporal.Now.plainDateISO("Asia/Jakarta").toPlainYearMonth()
+    for (const query of ["", `?month=${now.toString()}`]) {
+      const { name, texts } = await pdf(`/account/statement.pdf${query}`, person.token)
+      expect(name).toBe("loket-draft-statement")
+      expect(texts).toContain("DRAF, belum bernomor")
+    }
+    for (const month of [now.add({ months: 1 }), now.subtract({ months: 1 })])
+      expect((await pdf(`/account/statement.pdf?month=${month.toString()}`, person.token)).status).toBe(404)
+    for (const month of ["2026-13", "%00"])
+      expect((await pdf(`/account/statement.pdf?month=${month}`, person.token)).status).toBe(400)
+  })
+
+  test("of more rows than are listed is summed by the day, and adds up", async () => {
+    const person = await world.signUp()
+    await longKnown(person.id)
+    await world.sql`
+      insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
+      select ${person.id} || n, 'house:x', ${person.id}, 1500000, 'top_up', ${`${closed}-05T03:00:00Z`}::timestamptz
+      from generate_series(1, ${MOST_ROWS + 1}) n`
+    await pdf(`/account/statement.pdf?month=${closed}`, person.token)
+    const [row] = await world.sql<{ content: { entries: unknown[]; by_key: boolean; closing_rp: number } }[]>`
+      select content from documents where account_id = ${person.id}`
+    expect(row?.content).toMatchObject({ by_key: false, closing_rp: Math.round((MOST_ROWS + 1) * 1.5) })
+    expect(row?.content.entries).toHaveLength(1)
+  })
+
+  test("of the most rows there are has pages, and others have their turn while it is drawn", async () => {
+    const person = await world.signUp()
+    await longKnown(person.id)
+    await world.sql`
+      insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
+      select ${person.id} || n, 'house:x', ${person.id}, 1500000, 'top_up', ${`${closed}-05T03:00:00Z`}::timestamptz
+      from generate_series(1, ${MOST_ROWS}) n`
+    let turns = 0
+    const timer = setInterval(() => turns++, 1)
+    const { pages } = await pdf(`/account/statement.pdf?month=${closed}`, person.token)
+    clearInterval(timer)
+    expect(pages).toBeWithin(40, 80)
+    expect(turns).toBeGreaterThan(20)
+  })
+})
+
+const issuing = (accountId: string, subject: string) =>
+  documentStore(world.db).issue({ kind: "refund", accountId, subject }, { subject })
+
+describe("numbers", () => {
+  test("have no gaps when twenty are issued at once, of which some fail and some are the same", async () => {
+    const { id } = await world.signUp()
+    const [begun] = await world.sql<{ next: string }[]>`
+      select coalesce(max(next), 1)::text as next from document_counters where kind = 'refund'`
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) => (n % 5 === 4 ? issuing("acc_nobody", `s${n}`) : issuing(id, `s${n % 10}`))),
+    )
+    expect(outcomes.filter(({ status }) => status === "rejected")).toHaveLength(4)
+    const rows = await world.sql<{ place: string; number: string; subject: string }[]>`
+      select place::text, number, subject from documents where account_id = ${id} order by documents.place`
+    expect(new Set(rows.map(({ subject }) => subject)).size).toBe(rows.length)
+    expect(rows.map(({ place }) => Number(place))).toEqual(rows.map((_, n) => Number(begun?.next) + n))
+    expect(rows).toHaveLength(8)
+    const numbers = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value.number] : []))
+    expect([...new Set(numbers)].toSorted()).toEqual(rows.map(({ number }) => number).toSorted())
+  })
+
+  test("are not taken by more than an account may ask for", async () => {
+    const person = await world.signUp()
+    const id = await paid(person)
+    const answers = await Promise.all(Array.from({ length: 8 }, () => pdf(`/top-ups/${id}/receipt.pdf`, person.token)))
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(4)
+    expect(new Set(answers.flatMap(({ status, name }) => (status === 200 ? [name] : []))).size).toBe(1)
+    expect(answers.every(({ status }) => status === 200 || status === 429)).toBe(true)
+    await world.sql`update allowances set used = 300 where name = ${`documents ${person.id}`}`
+    expect((await pdf(`/top-ups/${id}/receipt.pdf`, person.token)).status).toBe(429)
+  })
+})
+
+test.each([
+  [111_000, 1_100, true, 11_000, 100_000],
+  [10_000, 1_100, true, 991, 9_009],
+  [1, 1_100, true, 0, 1],
+  [50, 100, false, 1, 50],
+  [49, 100, false, 0, 49],
+])(
+  "VAT of Rp %i at %i basis points, included: %p, is Rp %i beside Rp %i",
+  (total, basisPoints, isIncluded, vat, base) => {
+    expect(vatOf(total, { basisPoints, isIncluded })).toMatchObject({ vat_rp: vat, base_rp: base })
+  },
+)
+
+test("half a rupiah is rounded up, below zero too", () => {
+  const halves = [500_000n, 499_999n, -500_000n, -500_001n, -1_500_000n, 0n]
+  expect(halves.map(wholeRupiah)).toEqual([1, 0, 0, -1, -1, 0])
+})
