@@ -1,7 +1,7 @@
 /** The operator's pages about the house: what it made, its accounts and payments, and who may see all that. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../../gateway/harness.ts"
-import { everyLook } from "../harness.ts"
+import { eventually, everyLook } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, payWrongly, say } from "./world.ts"
 
 let world: OperatorWorld
@@ -133,6 +133,31 @@ test("a debit takes no more than there is", async () => {
   await visit.page.getByText("The balance is now Rp\u00A00.").waitFor()
 })
 
+test("a large adjustment wants to be confirmed, for the very amount", async () => {
+  const person = await world.gateway.person(20_000)
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await visit.page.getByRole("button", { name: "Adjust balance" }).click()
+  const dialog = visit.page.getByRole("dialog")
+  await dialog.getByLabel("Reason").fill("A test")
+  await dialog.getByRole("textbox", { name: "Amount" }).fill("5,000,000")
+  await eventually(async () =>
+    expect(await dialog.getByRole("button", { name: "Credit Rp\u00A05,000,000" }).isEnabled()).toBe(true),
+  )
+  await dialog.getByRole("textbox", { name: "Amount" }).fill("5,000,001")
+  const act = dialog.getByRole("button", { name: "Credit Rp\u00A05,000,001" })
+  await eventually(async () => expect(await act.isDisabled()).toBe(true))
+  await dialog.getByRole("checkbox").check()
+  await dialog.getByRole("textbox", { name: "Amount" }).fill("50,000,010")
+  await eventually(async () =>
+    expect(await dialog.getByRole("button", { name: "Credit Rp\u00A050,000,010" }).isDisabled()).toBe(true),
+  )
+  await dialog.getByRole("textbox", { name: "Amount" }).fill("5,000,001")
+  await dialog.getByRole("checkbox").check()
+  await act.click()
+  await visit.page.getByText("The balance is now Rp\u00A05,020,001.").waitFor()
+})
+
 test("whom the house bore something for is named, frozen and let go again", async () => {
   const { gateway } = world
   const model = await gateway.model({ format: "chat", model: "kapal-lapar", script: "counted=70000" })
@@ -188,7 +213,7 @@ test("freezing names what will happen, wants a reason, stops the keys, and is un
   await visit.page.getByRole("heading", { name: "Log audit" }).waitFor()
   const names = visit.page.getByRole("rowheader")
   await names.first().waitFor()
-  expect(await names.allInnerTexts()).toEqual(["Akun dibuka kembali", "Akun dibekukan"])
+  await eventually(async () => expect(await names.allInnerTexts()).toEqual(["Akun dibuka kembali", "Akun dibekukan"]))
 })
 
 test("top-ups are narrowed by their state, and a payment problem is resolved with a note", async () => {
@@ -197,7 +222,7 @@ test("top-ups are narrowed by their state, and a payment problem is resolved wit
   await visit.page.getByText("Pending", { exact: true }).first().click()
   await visit.page.waitForURL(/status=pending/)
   await visit.page.getByRole("row", { name: wrongTopUp }).waitFor()
-  expect(await visit.page.getByRole("rowheader").count()).toBe(1)
+  await eventually(async () => expect(await visit.page.getByRole("rowheader").count()).toBe(1))
   await visit.open("/operator/payment-problems")
   const row = visit.page.getByRole("row", { name: /Wrong amount/ })
   await row.getByText(wrongTopUp).last().waitFor()

@@ -1,5 +1,6 @@
 /** Models and prices as an operator changes them: tried before they are made, and acting when they say. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { eventually } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"
 
 let world: OperatorWorld
@@ -36,7 +37,7 @@ test("an operator schedules a price and sees it act: calls before and after pay 
   expect(await dialog.getByLabel("Output").inputValue()).toBe("5,000")
   await dialog.getByLabel("Input").fill("1,600")
   await dialog.getByText("At a time", { exact: true }).click()
-  await dialog.getByLabel("From").fill(wallTimeIn(6))
+  await dialog.getByLabel("From").fill(wallTimeIn(10))
   await dialog.getByRole("button", { name: "Review changes" }).click()
   const input = dialog.getByRole("row", { name: /^Input/ })
   await input.waitFor()
@@ -53,6 +54,7 @@ test("an operator schedules a price and sees it act: calls before and after pay 
   await visit.page.getByRole("button", { name: "Price scheduled" }).click()
   const entry = visit.page.getByRole("dialog", { name: "Price scheduled" })
   const logged = entry.getByRole("row", { name: /^Input/ })
+  await logged.waitFor()
   expect(await logged.getByRole("cell").allInnerTexts()).toEqual(["Rp\u00A01,000", "Rp\u00A01,600"])
   await entry.getByText("operator@example.com").waitFor()
   await visit.expectAccessible()
@@ -73,7 +75,7 @@ test("a jump of a price is warned of and wants a confirmation, and a price to co
   await dialog.getByRole("button", { name: "Tinjau perubahan" }).click()
   await dialog.getByText("Keluaran dari Rp\u00A05.000 menjadi Rp\u00A050.000 (10 kali)").waitFor()
   const save = dialog.getByRole("button", { name: "Simpan" })
-  expect(await save.isDisabled()).toBe(true)
+  await eventually(async () => expect(await save.isDisabled()).toBe(true))
   await visit.screenshot("operator-price-jump")
   await visit.expectAccessible()
   await dialog.getByLabel("Ya, perubahan sebesar ini memang dimaksud.").check()
@@ -128,10 +130,53 @@ test("a model is retired to another until a time, and sold again", async () => {
   await visit.page.getByText("Served as plain until 31 Jan 2030, 12:00.").waitFor()
   expect(await costOf(model)).not.toBe("1.1")
   await visit.open("/operator/models?state=retiring")
-  expect(await visit.page.getByRole("rowheader").allInnerTexts()).toEqual([expect.stringContaining("kapal-tua")])
+  await eventually(async () =>
+    expect(await visit.page.getByRole("rowheader").allInnerTexts()).toEqual([expect.stringContaining("kapal-tua")]),
+  )
   await visit.page.getByRole("button", { name: /kapal-tua/ }).click()
   await visit.page.getByRole("button", { name: "Sell again" }).click()
   await visit.page.getByRole("dialog").getByRole("button", { name: "Sell again" }).click()
   await visit.page.getByText("On sale", { exact: true }).waitFor()
   expect(await costOf(model)).toBe("1.1")
+})
+
+test("retiring preselects nothing dearer, shows both prices, and wants a large step confirmed", async () => {
+  const model = await world.gateway.model({ format: "responses", model: "rakit", input_micro: 400, output_micro: 900 })
+  const dearer = { format: "responses", input_micro: 4_000, output_micro: 9_000 } as const
+  await world.gateway.model({ ...dearer, model: "kapal-pesiar" })
+  await using visit = await world.visit({ person: world.operator })
+  const open = async () => {
+    await visit.open(`/operator/models/${model}`)
+    await visit.page.getByRole("button", { name: "Retire model" }).click()
+  }
+  await open()
+  const dialog = visit.page.getByRole("dialog")
+  expect(await dialog.getByLabel("Served as").inputValue()).toBe("")
+  await dialog.getByRole("button", { name: "Review changes" }).click()
+  await dialog.getByText("Choose the model that takes its place.").waitFor()
+  await dialog.getByLabel("Served as").selectOption("kapal-pesiar")
+  const prices = dialog.getByRole("table", { name: "What customers pay for this ID" })
+  const input = prices.getByRole("row", { name: /^Input/ })
+  await input.waitFor()
+  expect(await input.getByRole("cell").allInnerTexts()).toEqual(["Rp\u00A0400", "Rp\u00A04,000"])
+  await dialog.getByRole("button", { name: "Review changes" }).click()
+  await dialog.getByText("Large change").waitFor()
+  const retire = dialog.getByRole("button", { name: "Retire model" })
+  await eventually(async () => expect(await retire.isDisabled()).toBe(true))
+  await visit.screenshot("operator-retire-model")
+  await dialog.getByRole("checkbox").check()
+  await retire.click()
+  await visit.page.getByText(/^Served as kapal-pesiar until/).waitFor()
+
+  await world.gateway.model({ format: "responses", model: "sampan-murah", input_micro: 300, output_micro: 800 })
+  await world.gateway.model({ format: "responses", model: "sampan", input_micro: 400, output_micro: 850 })
+  const second = await world.gateway.model({
+    format: "responses",
+    model: "rakit-2",
+    input_micro: 400,
+    output_micro: 900,
+  })
+  await visit.open(`/operator/models/${second}`)
+  await visit.page.getByRole("button", { name: "Retire model" }).click()
+  expect(await dialog.getByLabel("Served as").inputValue()).toBe("sampan")
 })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { formatRupiah } from "../../../src/dashboard/i18n/format.ts"
 import type { Person } from "../../gateway/harness.ts"
-import { everyLook } from "../harness.ts"
+import { eventually, everyLook } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"
 
 let world: OperatorWorld
@@ -34,6 +34,8 @@ beforeAll(async () => {
   for (const model of [good, good, good, cheap, blind, mute]) await say(world, key, model)
   const other = await gateway.person(20_000)
   await say(world, (await gateway.key(other)).key, good)
+  // All are written down, and so in the sums.
+  await eventually(async () => expect(await gateway.sql`select from usage`).toHaveLength(7))
 }, 60_000)
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -87,7 +89,7 @@ test("the page's sums are those of the records, however they are divided", async
   await table.getByRole("row", { name: "kapal-buta" }).getByText("1 not known").waitFor()
   await page.getByRole("group", { name: "By", exact: true }).getByText("Account").click()
   await table.getByRole("link", { name: /@/ }).first().waitFor()
-  expect(await table.getByRole("rowheader").count()).toBe(2)
+  await eventually(async () => expect(await table.getByRole("rowheader").count()).toBe(2))
 })
 
 test("what is sold under its cost is told first, and what leaked by why", async () => {
@@ -95,7 +97,7 @@ test("what is sold under its cost is told first, and what leaked by why", async 
   await visit.open("/operator/profit")
   const under = visit.page.getByRole("region", { name: "Dijual di bawah biaya" })
   await under.getByRole("row", { name: cheap }).getByText("simulated/default/kapal-rugi").waitFor()
-  expect(await under.getByRole("rowheader").count()).toBe(1)
+  await eventually(async () => expect(await under.getByRole("rowheader").count()).toBe(1))
   const leaks = visit.page.getByRole("region", { name: "Yang bocor" })
   const [row] = await world.gateway.sql<{ cost: bigint }[]>`
     select sum(cost_micro)::bigint as cost from usage where status = 'usage_missing'`
@@ -140,14 +142,14 @@ test("a price shows its margin on the calls of the last days before it is saved"
   const { revenue, cost } = await summed("kapal-rugi")
   const margin = dialog.getByRole("row", { name: "Margin" }).getByRole("cell")
   await margin.first().waitFor()
-  expect(await margin.first().innerText()).toStartWith(shown(revenue - cost))
+  await eventually(async () => expect(await margin.first().innerText()).toStartWith(shown(revenue - cost)))
   await dialog.getByText("At this price the model is sold under its cost.").waitFor()
   await dialog.getByLabel("Input").fill("90,000")
   await dialog.getByLabel("Output").fill("300,000")
   // One call of 1,000 and 20 tokens.
   const then = 1_000n * 90_000n + 20n * 300_000n
   await dialog.getByText(shown(then), { exact: true }).waitFor()
-  expect(await margin.last().innerText()).toStartWith(shown(then - cost))
+  await eventually(async () => expect(await margin.last().innerText()).toStartWith(shown(then - cost)))
   expect(await dialog.getByText("At this price the model is sold under its cost.").count()).toBe(0)
   await visit.screenshot("operator-price-margin")
   await visit.expectAccessible()

@@ -36,9 +36,15 @@ async function firstOperator({ gateway }: BrowserWorld, databaseUrl: string): Pr
   }
   await sign("sign-up")
   const database = openDatabase({ url: databaseUrl, connections: 1 })
-  const role = await changeRole(database, "operator@example.com", "operator")
+  const act = { requestId: "cmd_first", operatorId: undefined, address: undefined }
+  const outcome = await changeRole(
+    database,
+    { email: "operator@example.com" },
+    { role: "owner", act, keepsAnOwner: false },
+  )
   await database.close()
-  if (role !== "customer") throw new Error(`the first operator was ${role}`)
+  if (outcome?.kind !== "changed" || outcome.before !== "customer")
+    throw new Error(`the first operator was ${JSON.stringify(outcome)}`)
   return await sign("sign-in")
 }
 

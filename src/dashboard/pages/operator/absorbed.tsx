@@ -91,7 +91,7 @@ function useColumns(onAct: (account: AbsorbedAccount) => void): readonly Column<
       cell: (account) => (
         <span className="operator-name">
           <Link href={`/operator/accounts/${account.account_id}`}>{account.email}</Link>
-          <AccountTags account={{ ...account, role: "customer" }} />
+          <AccountTags account={{ ...account, operator_role: null }} />
         </span>
       ),
     },

@@ -1,4 +1,5 @@
-/** What an operator does to an account: adjusting its balance, freezing and unfreezing it. */
+/** What an operator does to an account: adjusting its balance, freezing and unfreezing it, and giving it a role. */
+import { TriangleAlert } from "lucide-react"
 import { nanoid } from "nanoid"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
@@ -9,7 +10,8 @@ import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/parse.ts"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, useAction, useDraft } from "./act-dialog.tsx"
+import { ActDialog, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
+import type { OperatorRole } from "./frame.tsx"
 import { useOperatorText } from "./text.ts"
 
 const directions = ["credit", "debit"] as const
@@ -19,14 +21,16 @@ interface AdjustmentDraft {
   readonly direction: (typeof directions)[number]
   readonly amount: string
   readonly reason: string
+  readonly confirmed: boolean
 }
 
 interface AdjustDialogProps {
-  readonly account: { readonly id: string; readonly balance_micro: number }
+  readonly account: { readonly id: string; readonly balance_micro: number; readonly confirm_above_micro: number }
   readonly onClose: () => void
 }
 
 interface Adjustment {
+  readonly confirm_large?: true
   readonly amount_micro: number
   readonly reason: string
   readonly idempotency_key: string
@@ -35,7 +39,6 @@ interface Adjustment {
 /** Credits or debits the balance. The same key is sent with each retry, so that an adjustment is made once. */
 export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
   const text = useAccountText()
-  const operatorText = useOperatorText()
   const format = useFormat()
   const { language } = useLanguage()
   const [key] = useState(() => nanoid())
@@ -43,6 +46,7 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
     direction: "credit",
     amount: "",
     reason: "",
+    confirmed: false,
   })
   const adjust = useAction({
     run: (adjustment: Adjustment) => unwrap(api.operator.accounts({ id: account.id }).adjustments.post(adjustment)),
@@ -62,17 +66,25 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
           ? text.amountTooMuch
           : undefined
   const reason = values.reason.trim()
+  const isLarge = size !== undefined && size > BigInt(account.confirm_above_micro) && amountError === undefined
   const act = isCredit ? text.creditAct : text.debitAct
   return (
     <FormDialog
       title={text.adjustTitle}
       submit={size === undefined || size === 0n ? text.adjustAct : act(format.rupiah(size, "exact"))}
       busy={adjust.isPending}
+      disabled={isLarge && !values.confirmed}
       error={adjust.error}
       onSubmit={() => {
         send()
         if (amountError !== undefined || amount === undefined || reason === "") return
-        adjust.mutate({ amount_micro: Number(amount), reason, idempotency_key: key })
+        if (isLarge && !values.confirmed) return
+        adjust.mutate({
+          amount_micro: Number(amount),
+          reason,
+          idempotency_key: key,
+          ...(isLarge && ({ confirm_large: true } as const)),
+        })
       }}
       onClose={onClose}
     >
@@ -98,14 +110,28 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
               : text.debitHint
         }
         value={values.amount}
-        onChange={({ target }) => set({ amount: target.value })}
+        // Another amount is another decision.
+        onChange={({ target }) => set({ amount: target.value, confirmed: false })}
       />
-      <TextField
+      {isLarge && (
+        <div className="operator-warning" role="alert">
+          <p>
+            <TriangleAlert aria-hidden="true" />
+            <strong>{text.large(format.rupiah(size, "exact"))}</strong>
+          </p>
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={values.confirmed}
+              onChange={({ target }) => set({ confirmed: target.checked })}
+            />
+            {text.largeConfirm}
+          </label>
+        </div>
+      )}
+      <ReasonField
         label={text.reason}
-        hint={operatorText.reasonHint}
-        error={sent && reason === "" ? operatorText.reasonWrong : undefined}
-        maxLength={500}
-        autoComplete="off"
+        missing={sent && reason === ""}
         value={values.reason}
         onChange={({ target }) => set({ reason: target.value })}
       />
@@ -149,6 +175,39 @@ export function UnfreezeDialog({ account: { id, email }, ...dialog }: FreezingPr
       run={(reason) => unwrap(api.operator.accounts({ id }).unfreeze.post({ reason }))}
     >
       <p>{text.unfreezeText}</p>
+    </ActDialog>
+  )
+}
+
+const givenRoles = ["customer", "support", "finance", "owner"] as const
+
+/** Makes an account an operator's, or a customer's again. Of the last owner the server says that it stays one. */
+export function RoleDialog({
+  account: { id, email, operator_role: now },
+  ...dialog
+}: FreezingProps & { readonly account: { readonly operator_role: OperatorRole | null } }) {
+  const text = useAccountText()
+  const { roles } = useOperatorText()
+  const [role, setRole] = useState<(typeof givenRoles)[number]>(now ?? "customer")
+  const nameOf = (given: typeof role) => (given === "customer" ? text.customer : roles[given])
+  return (
+    <ActDialog
+      {...dialog}
+      title={text.roleTitle(email)}
+      act={text.roleAct}
+      done={text.roleDone(nameOf(role))}
+      reason={text.reason}
+      run={(reason) => unwrap(api.operator.accounts({ id }).role.post({ role, reason }))}
+    >
+      <Choice
+        label={text.role}
+        hint={text.roleHints[role]}
+        values={givenRoles}
+        chosen={role}
+        nameOf={nameOf}
+        onChoose={setRole}
+      />
+      <p>{text.roleText}</p>
     </ActDialog>
   )
 }

@@ -1,6 +1,6 @@
 /** One account: its balance, transfers, keys and top-ups, and what an operator can do about it. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
-import { Scale, Snowflake, Sun } from "lucide-react"
+import { Scale, Snowflake, Sun, Undo2, UserCog } from "lucide-react"
 import { useState } from "react"
 import { Link, useParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
@@ -10,11 +10,13 @@ import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { AdjustDialog, FreezeDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import { AdjustDialog, FreezeDialog, RoleDialog, UnfreezeDialog } from "./account-dialogs.tsx"
 import { useAccountText } from "./account-text.ts"
 import { AccountTags } from "./accounts.tsx"
-import { OperatorPage } from "./frame.tsx"
+import { OperatorPage, RoleButton } from "./frame.tsx"
 import { at, useList } from "./list.ts"
+import { RefundDialog, Refunds } from "./refunds.tsx"
+import { useRefundsText } from "./refunds-text.ts"
 import { useTopUpColumns } from "./top-ups.tsx"
 
 export default function AccountPage() {
@@ -31,34 +33,46 @@ export default function AccountPage() {
 
 function Account({ account }: { readonly account: AccountDetail }) {
   const text = useAccountText()
-  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze">()
+  const { refund } = useRefundsText()
+  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze" | "role" | "refund">()
   const close = () => setAct(undefined)
   return (
     <OperatorPage
       title={account.email}
       intro={<Identity account={account} />}
       actions={
-        account.deleted_at === null && (
-          <>
-            <Button icon={<Scale />} onClick={() => setAct("adjust")}>
-              {text.adjust}
-            </Button>
-            <Button
-              icon={account.frozen ? <Sun /> : <Snowflake />}
-              onClick={() => setAct(account.frozen ? "unfreeze" : "freeze")}
-            >
-              {account.frozen ? text.unfreeze : text.freeze}
-            </Button>
-          </>
-        )
+        <>
+          <RoleButton role="finance" icon={<Undo2 />} onClick={() => setAct("refund")}>
+            {refund}
+          </RoleButton>
+          {account.deleted_at === null && (
+            <>
+              <RoleButton role="owner" icon={<UserCog />} onClick={() => setAct("role")}>
+                {text.changeRole}
+              </RoleButton>
+              <RoleButton role="finance" icon={<Scale />} onClick={() => setAct("adjust")}>
+                {text.adjust}
+              </RoleButton>
+              <Button
+                icon={account.frozen ? <Sun /> : <Snowflake />}
+                onClick={() => setAct(account.frozen ? "unfreeze" : "freeze")}
+              >
+                {account.frozen ? text.unfreeze : text.freeze}
+              </Button>
+            </>
+          )}
+        </>
       }
     >
       <Notice account={account} />
       <Numbers account={account} />
       <Ledger accountId={account.id} />
+      <Refunds accountId={account.id} />
       <Keys keys={account.keys} />
       <AccountTopUps topUps={account.top_ups} />
+      {act === "refund" && <RefundDialog account={account} onClose={close} />}
       {act === "adjust" && <AdjustDialog account={account} onClose={close} />}
+      {act === "role" && <RoleDialog account={account} onClose={close} />}
       {act === "freeze" && <FreezeDialog account={account} keys={account.key_count} onClose={close} />}
       {act === "unfreeze" && <UnfreezeDialog account={account} onClose={close} />}
     </OperatorPage>
@@ -94,6 +108,7 @@ function Notice({ account }: { readonly account: AccountDetail }) {
 
 function Numbers({ account }: { readonly account: AccountDetail }) {
   const text = useAccountText()
+  const { claim, claimNote } = useRefundsText()
   const format = useFormat()
   return (
     <Stats>
@@ -109,6 +124,11 @@ function Numbers({ account }: { readonly account: AccountDetail }) {
       <Stat label={text.leased} note={text.leasedNote(format.rupiah(account.unleased_micro))}>
         <Money micro={account.leased_micro} />
       </Stat>
+      {account.claim_micro > 0 && (
+        <Stat label={claim} note={claimNote}>
+          <Money micro={-account.claim_micro} />
+        </Stat>
+      )}
     </Stats>
   )
 }
@@ -198,6 +218,16 @@ function useKeyColumns(): readonly Column<Key>[] {
     most === null || period === null
       ? text.unlimited
       : `${format.rupiah(spent ?? 0)} / ${format.rupiah(most)} ${text.periods[period]}`
+  const bound = ({ expires_at: until, models, endpoints, networks, max_rate_micro: rate }: Key) =>
+    [
+      until === null ? [] : text.keyUntil(format.dateTime(until)),
+      models ?? [],
+      endpoints ?? [],
+      networks ?? [],
+      rate === null ? [] : text.keyRate(format.rupiah(BigInt(rate) * 1_000_000n)),
+    ]
+      .flat()
+      .join(", ") || "–"
   return [
     {
       id: "name",
@@ -214,9 +244,14 @@ function useKeyColumns(): readonly Column<Key>[] {
       id: "state",
       head: heads.state,
       cell: ({ status }) =>
-        status === "active" ? <Tag tone="good">{text.keyActive}</Tag> : <Tag>{text.keyRevoked}</Tag>,
+        status === "active" ? (
+          <Tag tone="good">{text.keyActive}</Tag>
+        ) : (
+          <Tag>{status === "expired" ? text.keyExpired : text.keyRevoked}</Tag>
+        ),
     },
     { id: "limit", head: heads.limit, cell: limit },
+    { id: "bound", head: heads.bound, cell: (key) => bound(key) },
     {
       id: "used",
       head: heads.used,

@@ -8,8 +8,9 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
-import { OperatorPage, SearchForm } from "./frame.tsx"
+import { OperatorPage, type OperatorRole, SearchForm } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
+import { useOperatorText } from "./text.ts"
 
 const accountsPage = (query: string, cursor: string | undefined) =>
   unwrap(api.operator.accounts.get({ query: { ...(query !== "" && { query }), ...at(cursor) } }))
@@ -70,7 +71,7 @@ function useColumns(): readonly Column<Account>[] {
 }
 
 interface AccountState {
-  readonly role: "customer" | "operator"
+  readonly operator_role: OperatorRole | null
   readonly frozen: boolean
   readonly deleted_at: string | null
 }
@@ -78,6 +79,7 @@ interface AccountState {
 /** The state and the role of an account, as tags. */
 export function AccountTags({ account }: { readonly account: AccountState }) {
   const text = useAccountsText()
+  const { roles } = useOperatorText()
   return (
     <span className="operator-tags">
       {account.deleted_at !== null ? (
@@ -87,7 +89,7 @@ export function AccountTags({ account }: { readonly account: AccountState }) {
       ) : (
         <Tag tone="good">{text.active}</Tag>
       )}
-      {account.role === "operator" && <Tag tone="accent">{text.operator}</Tag>}
+      {account.operator_role !== null && <Tag tone="accent">{`${text.operator}: ${roles[account.operator_role]}`}</Tag>}
     </span>
   )
 }

@@ -1,5 +1,5 @@
 /** An operator's action that is confirmed: what will happen, a reason where one is kept, and a button that names it. */
-import { type ReactNode, useState } from "react"
+import { type ComponentProps, type ReactNode, useState } from "react"
 import { useChange } from "../../api/change.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
@@ -22,7 +22,6 @@ interface ActDialogProps {
 }
 
 export function ActDialog({ title, children, act, done, danger = false, reason, run, onClose }: ActDialogProps) {
-  const text = useOperatorText()
   const [missing, setMissing] = useState(false)
   const action = useAction({ run, done: () => done, onClose })
   const send = (form: FormData) => {
@@ -42,18 +41,28 @@ export function ActDialog({ title, children, act, done, danger = false, reason, 
     >
       {children}
       {reason !== undefined && (
-        <TextField
-          label={reason}
-          name="reason"
-          hint={text.reasonHint}
-          error={missing ? text.reasonWrong : undefined}
-          maxLength={500}
-          autoComplete="off"
-          data-autofocus
-          onChange={() => setMissing(false)}
-        />
+        <ReasonField label={reason} name="reason" missing={missing} data-autofocus onChange={() => setMissing(false)} />
       )}
     </FormDialog>
+  )
+}
+
+interface ReasonFieldProps extends Omit<ComponentProps<typeof TextField>, "hint" | "error" | "maxLength"> {
+  /** It was sent without one. */
+  readonly missing: boolean
+}
+
+/** Why an operator does something: one line, kept in the audit log. */
+export function ReasonField({ missing, ...field }: ReasonFieldProps) {
+  const text = useOperatorText()
+  return (
+    <TextField
+      {...field}
+      hint={text.reasonHint}
+      error={missing ? text.reasonWrong : undefined}
+      maxLength={500}
+      autoComplete="off"
+    />
   )
 }
 

@@ -3,7 +3,6 @@ import { queryOptions, useQuery } from "@tanstack/react-query"
 import { RotateCw, ServerOff } from "lucide-react"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
@@ -15,7 +14,7 @@ import { parseWhole } from "../../i18n/parse.ts"
 import { ActDialog, useDraft } from "./act-dialog.tsx"
 import { useBackendsText } from "./backends-text.ts"
 import { ChangeDialog } from "./change-dialog.tsx"
-import { OperatorPage } from "./frame.tsx"
+import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
 
 const FOLLOW_MS = 10_000
 const MOST_WEIGHT = 100_000_000
@@ -76,7 +75,8 @@ function PoolCards({ pools, onAct }: PoolCardsProps) {
   const several = pools.filter(({ members }) => members.length > 1)
   const single = pools.filter(({ members }) => members.length === 1)
   const unconfigured = pools.filter(({ members }) => members.length === 0)
-  const change = (row: Row) => onAct({ act: "change", row })
+  const may = useMay("owner")
+  const opens = may ? { onOpen: (row: Row) => onAct({ act: "change", row }) } : {}
   if (pools.length === 0) return <EmptyState icon={<ServerOff />} title={text.noBackends} />
   return (
     <>
@@ -87,7 +87,7 @@ function PoolCards({ pools, onAct }: PoolCardsProps) {
             columns={columns}
             rows={rowsOf(pool)}
             rowKey={({ member: id }) => id}
-            onOpen={change}
+            {...opens}
             empty={text.noMembers}
           />
         </Card>
@@ -99,7 +99,7 @@ function PoolCards({ pools, onAct }: PoolCardsProps) {
             columns={[member, model, ...others]}
             rows={single.flatMap(rowsOf)}
             rowKey={(row) => `${row.model} ${row.member}`}
-            onOpen={change}
+            {...opens}
             empty={text.noMembers}
           />
         </Card>
@@ -193,9 +193,9 @@ function MemberTags({ row, onRetry }: { readonly row: Row; readonly onRetry: () 
       {circuit !== "closed" && <Tag tone="warn">{`${text.circuits[circuit]}${again}`}</Tag>}
       {ofCredential !== "closed" && <Tag tone="bad">{text.credential}</Tag>}
       {!isWell && (
-        <Button size="small" icon={<RotateCw aria-hidden="true" />} onClick={onRetry}>
+        <RoleButton role="owner" size="small" icon={<RotateCw aria-hidden="true" />} onClick={onRetry}>
           {text.retry}
-        </Button>
+        </RoleButton>
       )}
     </span>
   )

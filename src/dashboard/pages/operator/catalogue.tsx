@@ -1,24 +1,20 @@
 /** All models as operators see them, with their prices. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
+import { untilNext } from "../../api/queries.ts"
 import { Tag, type Tone } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
-
-const SOON_MS = 200
-/** A timer holds at most 24 days, so the page looks again at least this often. */
-const LONGEST_MS = 3_600_000
 
 export const modelsQuery = queryOptions({
   queryKey: ["operator", "models"],
   queryFn: async () => (await unwrap(api.operator.models.get())).data,
   // Refetched when the next price begins.
-  refetchInterval: ({ state: { data } }) => {
-    const coming = data?.flatMap(({ prices }) => prices.filter(({ state }) => state === "coming")) ?? []
-    if (coming.length === 0) return false
-    const next = Math.min(...coming.map(({ effective_at: at }) => Date.parse(at)))
-    return Math.min(Math.max(next - Date.now(), 0) + SOON_MS, LONGEST_MS)
-  },
+  refetchInterval: ({ state: { data } }) =>
+    untilNext(
+      data?.flatMap(({ prices }) => prices.flatMap(({ state, effective_at: at }) => (state === "coming" ? at : []))) ??
+        [],
+    ),
 })
 export type OperatorModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
 export type Price = OperatorModel["prices"][number]

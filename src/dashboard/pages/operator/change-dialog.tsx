@@ -24,6 +24,8 @@ interface Preview {
   readonly before: unknown
   readonly after: unknown
   readonly jumps?: readonly Jump[]
+  /** What callers pay now and then, where it is not the change itself. */
+  readonly prices?: { readonly from: object | null; readonly to: object | null }
 }
 
 /** Whether a change is only tried, and whether the operator confirmed its jumps. */
@@ -90,12 +92,23 @@ export function ChangeDialog<Change>(props: ChangeDialogProps<Change>) {
         <div className="dialog-form" role="status">
           <p>{text.reviewed}</p>
           <Changes before={tried.preview.before} after={tried.preview.after} />
+          {tried.preview.prices && (
+            <Changes
+              caption={text.retirePrices}
+              before={ratesAlone(tried.preview.prices.from)}
+              after={ratesAlone(tried.preview.prices.to)}
+            />
+          )}
         </div>
       )}
       {jumps.length > 0 && <Jumps jumps={jumps} confirmed={confirmed} onConfirm={setConfirmed} />}
     </FormDialog>
   )
 }
+
+/** A price without the time that it began at. */
+const ratesAlone = (price: object | null) =>
+  Object.fromEntries(Object.entries(price ?? {}).filter(([name]) => name !== "effective_at"))
 
 interface JumpsProps {
   readonly jumps: readonly Jump[]

@@ -14,12 +14,19 @@ const fieldsOf = (value: unknown): Fields =>
 /** Fields that mean nothing to a person. */
 const HIDDEN = new Set(["id"])
 
-export function Changes({ before, after }: { readonly before: unknown; readonly after: unknown }) {
+interface ChangesProps {
+  readonly before: unknown
+  readonly after: unknown
+  readonly caption?: string
+}
+
+export function Changes({ before, after, caption }: ChangesProps) {
   const text = useOperatorText()
   const [was, is] = [fieldsOf(before), fieldsOf(after)]
   const names = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((name) => !HIDDEN.has(name))
   return (
     <table className="changes">
+      {caption !== undefined && <caption>{caption}</caption>}
       <thead>
         <tr>
           <th scope="col">{text.field}</th>

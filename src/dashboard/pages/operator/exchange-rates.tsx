@@ -3,7 +3,6 @@ import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Coins } from "lucide-react"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
@@ -14,6 +13,7 @@ import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/parse.ts"
 import { useAction, useDraft } from "./act-dialog.tsx"
+import { RoleButton } from "./frame.tsx"
 import { useProfitText } from "./profit-text.ts"
 
 const FOLLOW_MS = 10_000
@@ -34,9 +34,9 @@ export function ExchangeRates() {
       title={text.rates}
       flush
       action={
-        <Button size="small" onClick={() => setSetting(true)}>
+        <RoleButton role="finance" size="small" onClick={() => setSetting(true)}>
           {text.setRate}
-        </Button>
+        </RoleButton>
       }
     >
       <DataTable

@@ -1,10 +1,11 @@
 /** The frame of the operator's pages: the navigation among them, above the page itself. */
 import { Search, X } from "lucide-react"
-import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
+import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
 import { Button, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
+import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./text.ts"
 
 const PLACES = [
@@ -29,9 +30,34 @@ interface OperatorPageProps {
 export const OperatorPage = (props: OperatorPageProps) => (
   <>
     <Sections />
+    <RoleNote />
     <Page {...props} />
   </>
 )
+
+const RANKS = { support: 0, finance: 1, owner: 2 } as const
+export type OperatorRole = keyof typeof RANKS
+
+/** Whether whoever is signed in may do what is for operators of this role. The server judges by itself. */
+export function useMay(needed: OperatorRole): boolean {
+  const { operator_role: role } = useAccount()
+  return role !== null && RANKS[role] >= RANKS[needed]
+}
+
+/** What may only be pressed by operators of a role, or above it. For others it is disabled, and the page's note says why. */
+export function RoleButton({ role, ...button }: { readonly role: OperatorRole } & ComponentProps<typeof Button>) {
+  const text = useOperatorText()
+  const may = useMay(role)
+  return may ? <Button {...button} /> : <Button {...button} disabled title={text.needsRole(text.roles[role])} />
+}
+
+/** What this operator may not do, where buttons are disabled for it. */
+function RoleNote() {
+  const text = useOperatorText()
+  const { operator_role: role } = useAccount()
+  if (role === null || role === "owner") return null
+  return <p className="operator-role">{text.roleNote[role]}</p>
+}
 
 function Sections() {
   const text = useOperatorText()

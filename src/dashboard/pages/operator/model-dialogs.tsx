@@ -2,7 +2,7 @@
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
-import { SelectField, TextField } from "../../components/form.tsx"
+import { TextField } from "../../components/form.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { parseWhole } from "../../i18n/parse.ts"
@@ -10,7 +10,7 @@ import { instantOf, wallTimeIn } from "../../i18n/time.ts"
 import { useDraft } from "./act-dialog.tsx"
 import { currentPrice, type OperatorModel } from "./catalogue.tsx"
 import { ChangeDialog } from "./change-dialog.tsx"
-import { PriceMargin } from "./price-margin.tsx"
+import { PriceCustomers, PriceMargin } from "./price-margin.tsx"
 import { rateNames } from "./profit-sums.ts"
 import { useModelText } from "./model-text.ts"
 import { useOperatorText } from "./text.ts"
@@ -117,6 +117,7 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
           onChange={({ target }) => set({ time: target.value })}
         />
       )}
+      <PriceCustomers model={model.model} when={values.when} beginsAt={startMs} />
     </ChangeDialog>
   )
 }
@@ -204,75 +205,6 @@ export function SettingsDialog({ model, onClose }: SettingsDialogProps) {
         spellCheck={false}
         value={values.pass}
         onChange={({ target }) => set({ pass: target.value })}
-      />
-    </ChangeDialog>
-  )
-}
-
-/** The usual time for customers to change over. */
-const GRACE_MS = 30 * 86_400_000
-
-interface RetireDialogProps {
-  readonly model: OperatorModel
-  readonly all: readonly OperatorModel[]
-  readonly onClose: () => void
-}
-
-/** Retires a model: it is served as another one until a certain time. */
-export function RetireDialog({ model, all, onClose }: RetireDialogProps) {
-  const text = useModelText()
-  const timeZone = useTimeZone()
-  const targets = all.filter(
-    (one) =>
-      one !== model &&
-      one.model !== model.model &&
-      one.status === "on_sale" &&
-      model.endpoints.every((endpoint) => one.endpoints.includes(endpoint)),
-  )
-  const { values, set, sent, send } = useDraft({
-    target: targets[0]?.model,
-    time: wallTimeIn(timeZone, Math.ceil((Date.now() + GRACE_MS) / HOUR_MS) * HOUR_MS),
-  })
-  const { target } = values
-  const untilMs = instantOf(values.time, timeZone)
-  const isLate = untilMs === undefined || untilMs < Date.now()
-  const read = () => {
-    send()
-    return target === undefined || isLate ? undefined : { target, until: new Date(untilMs).toISOString() }
-  }
-  return (
-    <ChangeDialog
-      title={text.retireTitle(model.display_name)}
-      done={text.retireDone}
-      save={text.retireAct}
-      danger
-      read={read}
-      send={(retirement, { dryRun }) =>
-        unwrap(
-          api.operator
-            .models({ model: encodeURIComponent(model.model) })
-            .retire.post(retirement, { query: { dry_run: dryRun } }),
-        )
-      }
-      onClose={onClose}
-    >
-      <p>{text.retireText}</p>
-      <SelectField
-        label={text.target}
-        hint={text.targetHint}
-        error={sent && target === undefined ? text.noTarget : undefined}
-        options={targets.map(({ model: id, display_name: name }) => ({ value: id, label: `${name} (${id})` }))}
-        value={target ?? ""}
-        onChange={({ target: { value } }) => set({ target: value })}
-      />
-      <TextField
-        label={text.until}
-        type="datetime-local"
-        step={1}
-        hint={timeZone}
-        error={sent && isLate ? text.timeWrong : undefined}
-        value={values.time}
-        onChange={({ target: { value } }) => set({ time: value })}
       />
     </ChangeDialog>
   )

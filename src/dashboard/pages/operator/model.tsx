@@ -4,7 +4,7 @@ import { SearchX } from "lucide-react"
 import { useState } from "react"
 import { Link, useParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
-import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
+import { ButtonLink, CopyButton } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
@@ -13,9 +13,10 @@ import { useFormat } from "../../i18n/format.ts"
 import { ActDialog } from "./act-dialog.tsx"
 import { comingPrices, isMeant, modelsQuery, ModelTags, type OperatorModel, type Price } from "./catalogue.tsx"
 import { Changes } from "./changes.tsx"
-import { OperatorPage } from "./frame.tsx"
-import { PriceDialog, RetireDialog, SettingsDialog } from "./model-dialogs.tsx"
+import { OperatorPage, RoleButton } from "./frame.tsx"
+import { PriceDialog, SettingsDialog } from "./model-dialogs.tsx"
 import { useModelText } from "./model-text.ts"
+import { RetireDialog } from "./retire-dialog.tsx"
 import { useOperatorText } from "./text.ts"
 
 export default function ModelPage() {
@@ -77,9 +78,9 @@ export function Prices({ model }: { readonly model: OperatorModel }) {
       title={text.prices}
       flush
       action={
-        <Button kind="primary" size="small" onClick={() => setScheduling(true)}>
+        <RoleButton role="finance" kind="primary" size="small" onClick={() => setScheduling(true)}>
           {text.schedule}
-        </Button>
+        </RoleButton>
       }
     >
       <DataTable
@@ -113,9 +114,9 @@ function useColumns(model: OperatorModel, onDelete: (price: Price) => void): rea
     head: text.priceColumns.action,
     cell: (price) =>
       price.state === "coming" ? (
-        <Button size="small" onClick={() => onDelete(price)}>
+        <RoleButton role="finance" size="small" onClick={() => onDelete(price)}>
           {text.delete}
-        </Button>
+        </RoleButton>
       ) : (
         "–"
       ),
@@ -183,9 +184,9 @@ export function Settings({ model }: { readonly model: OperatorModel }) {
     <Card
       title={text.settings}
       action={
-        <Button size="small" onClick={() => setEditing(true)}>
+        <RoleButton role="finance" size="small" onClick={() => setEditing(true)}>
           {text.edit}
-        </Button>
+        </RoleButton>
       }
     >
       <Facts
@@ -227,9 +228,9 @@ export function Retirement({ model, all }: RetirementProps) {
     <Card
       title={text.retirement}
       action={
-        <Button size="small" onClick={() => setOpen(retirement === null ? "retire" : "restore")}>
+        <RoleButton role="finance" size="small" onClick={() => setOpen(retirement === null ? "retire" : "restore")}>
           {retirement === null ? text.retire : text.restore}
-        </Button>
+        </RoleButton>
       }
     >
       <p className="operator-hint">

@@ -3,7 +3,6 @@ import { CircleCheck } from "lucide-react"
 import { useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
-import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
@@ -12,7 +11,7 @@ import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { ActDialog } from "./act-dialog.tsx"
-import { OperatorPage } from "./frame.tsx"
+import { OperatorPage, RoleButton } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
 const problemsPage = (resolved: boolean, cursor: string | undefined) =>
@@ -83,9 +82,9 @@ function useColumns(onResolve: (problem: Problem) => void): readonly Column<Prob
       head: heads.resolution,
       cell: (problem) =>
         problem.resolved_at === null ? (
-          <Button size="small" onClick={() => onResolve(problem)}>
+          <RoleButton role="finance" size="small" onClick={() => onResolve(problem)}>
             {text.resolve}
-          </Button>
+          </RoleButton>
         ) : (
           <span className="operator-reference">
             <span>{problem.note}</span>
@@ -130,7 +129,7 @@ export const useProblemsText = texts({
   id: {
     title: "Masalah pembayaran",
     intro:
-      "Pembayaran yang masuk tetapi tidak dapat dikreditkan. Tidak ada uang yang bergerak sampai Anda menanganinya, misalnya dengan penyesuaian saldo.",
+      "Pembayaran yang masuk tetapi tidak dapat dikreditkan, dan yang ditarik kembali oleh bank pembayar. Tidak ada uang lain yang bergerak sampai Anda menanganinya, misalnya dengan penyesuaian saldo.",
     all: "Tampilkan juga yang sudah selesai",
     none: "Tidak ada masalah pembayaran",
     noneHint: "Semua pembayaran yang masuk sudah dikreditkan.",
@@ -138,6 +137,8 @@ export const useProblemsText = texts({
       unknown_order: "Pesanan tak dikenal",
       wrong_amount: "Jumlah salah",
       mismatch: "Tidak cocok dengan penyedia",
+      chargeback: "Ditarik kembali oleh bank pembayar",
+      over_refunded: "Kembali lebih dari yang dibayar",
     },
     columns: {
       reference: "Rujukan",
@@ -162,7 +163,7 @@ export const useProblemsText = texts({
   en: {
     title: "Payment problems",
     intro:
-      "Payments that came and could not be credited. No money moves until you see to it, such as by adjusting a balance.",
+      "Payments that came and could not be credited, and those that a payer's bank took back. No other money moves until you see to it, such as by adjusting a balance.",
     all: "Show resolved ones too",
     none: "No payment problems",
     noneHint: "Every payment that came has been credited.",
@@ -170,6 +171,8 @@ export const useProblemsText = texts({
       unknown_order: "Unknown order",
       wrong_amount: "Wrong amount",
       mismatch: "Not as the provider has it",
+      chargeback: "Taken back by the payer's bank",
+      over_refunded: "More went back than was paid",
     },
     columns: {
       reference: "Reference",

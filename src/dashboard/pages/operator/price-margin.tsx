@@ -1,6 +1,7 @@
 /** The margin of a price before it is saved: the same calls as in the last days, at the rates that are typed. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
+import { aboutQuery } from "../../api/queries.ts"
 import { Skeleton } from "../../components/feedback.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
@@ -12,6 +13,34 @@ const mixQuery = (model: string) =>
     queryKey: ["operator", "mix", model],
     queryFn: () => unwrap(api.operator.models({ model: encodeURIComponent(model) }).mix.get()),
   })
+
+interface CustomersProps {
+  readonly model: string
+  /** When they pay something else: those who do so at once are told nothing before. */
+  readonly when: "now" | "later" | "retiring"
+  /** When a price begins; milliseconds. */
+  readonly beginsAt?: number | undefined
+}
+
+/** What has not stood for so long is told by no mail; milliseconds. */
+const MAILED_AFTER = 10 * 60_000
+
+/** How many used the model lately, and whether they learn of the change before it holds. */
+export function PriceCustomers({ model, when, beginsAt }: CustomersProps) {
+  const text = useProfitText()
+  const format = useFormat()
+  const { data: mix } = useQuery(mixQuery(model))
+  const { data: about } = useQuery(aboutQuery)
+  if (mix === undefined || mix.customers === 0) return null
+  const isSoon = beginsAt !== undefined && beginsAt <= Date.now() + MAILED_AFTER
+  const mailed = when === "now" ? undefined : text.customersMailed[when === "later" && isSoon ? "soon" : when]
+  return (
+    <p className={when === "later" ? "operator-hint" : "operator-warning"}>
+      {text.customers(format.number(mix.customers), mix.customers === 1, format.number(mix.days))}{" "}
+      {text.customersTold[when]} {about?.sends_mail === true && mailed}
+    </p>
+  )
+}
 
 interface PriceMarginProps {
   readonly model: string

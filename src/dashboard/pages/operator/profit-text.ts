@@ -67,6 +67,20 @@ export const useProfitText = texts({
     mixUnknown: "Biaya model ini tidak diketahui, jadi labanya tidak dapat dihitung.",
     mixPart: (count: string) => `Biaya ${count} panggilan tidak diketahui; labanya tidak dapat dihitung dengan tepat.`,
     mixColumns: { now: "Sesungguhnya", next: "Dengan harga ini" },
+    customers: (count: string, _one: boolean, days: string) =>
+      `${count} pelanggan memakai model ini dalam ${days} hari terakhir.`,
+    customersTold: {
+      later:
+        "Begitu disimpan, mereka melihat harga baru dan pengaruhnya pada pemakaian mereka di Beranda, Pemakaian, dan Model.",
+      now: "Harga yang langsung berlaku tidak sempat diberitahukan kepada mereka.",
+      retiring: "Panggilan mereka langsung ditagih dengan harga penggantinya, tanpa pemberitahuan sebelumnya.",
+    },
+    customersMailed: {
+      later:
+        "Sepuluh menit kemudian mereka juga menerima e-mail; sampai saat itu harga dapat dihapus tanpa ada yang diberi tahu lewat e-mail.",
+      soon: "Harga yang berlaku dalam sepuluh menit tidak diberitahukan lewat e-mail.",
+      retiring: "Sepuluh menit kemudian mereka menerima e-mail tentang hal ini.",
+    },
     mixLoss: "Dengan harga ini model dijual di bawah biayanya.",
   },
   en: {
@@ -134,6 +148,19 @@ export const useProfitText = texts({
     mixUnknown: "What this model costs is not known, so there is no margin to show.",
     mixPart: (count: string) => `The cost of ${count} calls is not known; the margin cannot be told exactly.`,
     mixColumns: { now: "As it was", next: "At this price" },
+    customers: (count: string, one: boolean, days: string) =>
+      `${count} ${one ? "customer" : "customers"} used this model in the last ${days} days.`,
+    customersTold: {
+      later:
+        "As soon as it is saved, they see the new price, and what it makes of their own usage, on Home, Usage and Models.",
+      now: "They are not told before of a price that begins at once.",
+      retiring: "Their calls pay the price of its successor at once, without notice.",
+    },
+    customersMailed: {
+      later: "Ten minutes later they have it by mail too; until then it can be deleted without a mail to anybody.",
+      soon: "A price that begins within ten minutes is not told by mail.",
+      retiring: "Ten minutes later they are told of it by mail.",
+    },
     mixLoss: "At this price the model is sold under its cost.",
   },
 })

@@ -140,7 +140,11 @@ function Under({ under }: Pick<ProfitView, "under">) {
             names: true,
             cell: ({ model }) => <Link href={`/operator/models/${encodeURIComponent(model)}`}>{model}</Link>,
           },
-          { id: "member", head: text.groups.member, cell: ({ member }) => <code>{member}</code> },
+          {
+            id: "member",
+            head: text.groups.member,
+            cell: ({ member }) => <code className="operator-member">{member}</code>,
+          },
           { id: "calls", head: text.columns.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
           {
             id: "short",
@@ -202,7 +206,7 @@ function useColumns(groupBy: ProfitGroup, splitBy: ProfitGroup | undefined): rea
   const name = (group: ProfitGroup, id: string, email: string | null) => {
     if (group === "day") return format.date(`${id}T12:00:00Z`)
     if (group === "account") return <Link href={`/operator/accounts/${id}`}>{email ?? id}</Link>
-    return group === "model" ? id : <code>{id}</code>
+    return group === "model" ? id : <code className="operator-member">{id}</code>
   }
   const split: readonly Column<Row>[] =
     splitBy === undefined

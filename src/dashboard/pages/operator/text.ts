@@ -45,6 +45,14 @@ export const useOperatorText = texts({
       weight: "Bobot",
       retried_at: "Dicoba lagi",
     },
+    roles: { support: "dukungan", finance: "keuangan", owner: "pemilik" },
+    needsRole: (role: string) => `Perlu peran ${role} atau yang di atasnya`,
+    roleNote: {
+      support:
+        "Peran Anda: dukungan (support). Anda dapat membaca semuanya, membekukan akun, dan membukanya kembali. Tombol lainnya mati: saldo, harga, model, dan kurs perlu peran keuangan (finance); peran dan backend perlu peran pemilik (owner).",
+      finance:
+        "Peran Anda: keuangan (finance). Tombol untuk peran operator dan backend mati: keduanya perlu peran pemilik (owner).",
+    },
     field: "Bidang",
     before: "Sebelum",
     after: "Sesudah",
@@ -94,6 +102,14 @@ export const useOperatorText = texts({
       state: "State",
       weight: "Weight",
       retried_at: "Tried again",
+    },
+    roles: { support: "support", finance: "finance", owner: "owner" },
+    needsRole: (role: string) => `Needs the role ${role} or above`,
+    roleNote: {
+      support:
+        "Your role is support: you read everything, and freeze and reopen accounts. The other buttons are disabled: balances, prices, models and exchange rates need the role finance; roles and backends need the role owner.",
+      finance:
+        "Your role is finance. Buttons for operators' roles and for backends are disabled: they need the role owner.",
     },
     field: "Field",
     before: "Before",

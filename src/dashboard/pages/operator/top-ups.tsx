@@ -1,12 +1,14 @@
 /** The top-ups of all accounts. */
+import type { ComponentProps } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Card } from "../../components/layout.tsx"
-import { Money, Tag, type Tone } from "../../components/values.tsx"
+import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
+import { TopUpStatus } from "../wallet/top-up.tsx"
 import { OperatorPage } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
@@ -44,13 +46,10 @@ export default function TopUpsPage() {
 
 /** The columns of a list of top-ups: of one account, and of all. */
 export const topUpStatuses = ["pending", "paid", "expired"] as const
-type TopUpStatus = (typeof topUpStatuses)[number]
 
-const TONES: Readonly<Record<TopUpStatus, Tone>> = { pending: "warn", paid: "good", expired: "neutral" }
-
-interface TopUp {
+interface TopUp extends ComponentProps<typeof TopUpStatus> {
   readonly id: string
-  readonly status: TopUpStatus
+  readonly refunded_micro: number
   readonly provider: string
   readonly reference: string | null
   readonly breakdown: { readonly balance_purchased_micro: number; readonly total_micro: number }
@@ -59,7 +58,7 @@ interface TopUp {
 }
 
 export function useTopUpColumns(): readonly Column<TopUp>[] {
-  const { columns: heads, statuses, paidAt } = useTopUpsText()
+  const { columns: heads, paidAt, refunded } = useTopUpsText()
   const format = useFormat()
   return [
     {
@@ -77,7 +76,7 @@ export function useTopUpColumns(): readonly Column<TopUp>[] {
     {
       id: "status",
       head: heads.status,
-      cell: ({ status }) => <Tag tone={TONES[status]}>{statuses[status]}</Tag>,
+      cell: (topUp) => <TopUpStatus {...topUp} />,
     },
     {
       id: "time",
@@ -99,7 +98,12 @@ export function useTopUpColumns(): readonly Column<TopUp>[] {
       id: "paid",
       head: heads.paid,
       numeric: true,
-      cell: ({ breakdown }) => <Money micro={breakdown.total_micro} />,
+      cell: ({ breakdown, refunded_micro: back }) => (
+        <span className="operator-reference">
+          <Money micro={breakdown.total_micro} />
+          {back > 0 && <small>{refunded(format.rupiah(back))}</small>}
+        </span>
+      ),
     },
   ]
 }
@@ -112,6 +116,7 @@ export const useTopUpsText = texts({
     any: "Semua",
     statuses: { pending: "Menunggu", paid: "Dibayar", expired: "Kedaluwarsa" },
     paidAt: (time: string) => `Dibayar ${time}`,
+    refunded: (amount: string) => `${amount} dikembalikan`,
     none: "Tidak ada isi saldo seperti ini",
     columns: {
       id: "Isi saldo",
@@ -129,6 +134,7 @@ export const useTopUpsText = texts({
     any: "All",
     statuses: { pending: "Pending", paid: "Paid", expired: "Expired" },
     paidAt: (time: string) => `Paid ${time}`,
+    refunded: (amount: string) => `${amount} went back`,
     none: "No top-ups like this",
     columns: {
       id: "Top-up",
