@@ -1,11 +1,11 @@
 /** The whole dashboard: session, language, frame and page. */
-import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query"
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
 import { type ReactNode, StrictMode, Suspense } from "react"
 import { createRoot } from "react-dom/client"
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
-import { isSignedOut, mayRetry } from "./api/client.ts"
+import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
 import { Live } from "./api/live.ts"
-import { accountQuery } from "./api/queries.ts"
+import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
 import { addFonts, applyTheme } from "./appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
 import { EmptyState, ErrorState, Skeleton, ToastProvider } from "./components/feedback.tsx"
@@ -14,6 +14,7 @@ import { type DashboardPage, pages } from "./pages.tsx"
 import { BareFrame } from "./shell/bare.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
 import { PreferredLanguage } from "./shell/preferences.tsx"
+import { useRoleText } from "./shell/role-text.ts"
 import { SessionProvider, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
 import { useShellText } from "./shell/text.ts"
@@ -21,7 +22,7 @@ import { useShellText } from "./shell/text.ts"
 /** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
 const onAuthError = (error: Error) => {
   const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
-  if (signedIn && isSignedOut(error)) void client.invalidateQueries(accountQuery)
+  if (signedIn && (isSignedOut(error) || isElsewhere(error))) void client.invalidateQueries(accountQuery)
 }
 const client: QueryClient = new QueryClient({
   queryCache: new QueryCache({
@@ -64,8 +65,8 @@ function Frame() {
   const { account } = useSession()
   const here = useTimeZone()
   const [path] = useLocation()
-  const forVisitors = pages.some((page) => page.access === "visitor" && page.path === path)
-  const Around = forVisitors ? BareFrame : Shell
+  const isBare = pages.some((page) => (page.access === "visitor" || page.bare) && page.path === path)
+  const Around = isBare ? BareFrame : Shell
   const page = (
     <Around>
       <CrashBoundary place={path}>
@@ -97,23 +98,52 @@ const Pages = () => (
 )
 
 /** The page, or a redirect for somebody who may not see it. */
-function Admitted({ page: { access, component: Content } }: { readonly page: DashboardPage }) {
+function Admitted({ page: { access, may, component: Content } }: { readonly page: DashboardPage }) {
   const { account } = useSession()
   const [path] = useLocation()
   const search = useSearch()
   if (access === "visitor" && account !== undefined) return <Redirect to={nextPath()} replace />
   if ((access === "customer" || access === "operator") && account === undefined) {
     const requested = search === "" ? path : `${path}?${search}`
-    return <Redirect to={requested === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(requested)}`} replace />
+    // A link's token stays in the fragment, which no server sees.
+    const signIn = `/sign-in?next=${encodeURIComponent(requested)}${location.hash}`
+    return <Redirect to={requested === "/" ? "/sign-in" : signIn} replace />
   }
   if (access === "operator" && account?.role !== "operator") return <Forbidden />
-  return <Content />
+  if (may !== undefined && account?.may.includes(may) === false) return <RoleNeeded role={account.member_role} />
+  return access === "operator" ? (
+    <SecondFactorGate>
+      <Content />
+    </SecondFactorGate>
+  ) : (
+    <Content />
+  )
+}
+
+/** Operators set up a second factor before they see anything of their pages. */
+function SecondFactorGate({ children }: { readonly children: ReactNode }) {
+  const text = useShellText()
+  const { data, error } = useQuery(secondFactorQuery)
+  if (data === undefined && error === null) return <Skeleton lines={6} />
+  if (data?.needed !== true) return children
+  return (
+    <EmptyState
+      title={text.factorNeeded}
+      action={
+        <ButtonLink to="/settings" kind="primary">
+          {text.toSettings}
+        </ButtonLink>
+      }
+    >
+      {text.factorNeededHint} <code>403 auth.second_factor_required</code>
+    </EmptyState>
+  )
 }
 
 /** The page that was requested before the sign-in. It is always inside the dashboard. */
 function nextPath(): string {
   const next = new URLSearchParams(location.search).get("next") ?? "/"
-  return /^\/(?![/\\])/.test(next) ? next : "/"
+  return /^\/(?![/\\])/.test(next) ? `${next}${location.hash}` : "/"
 }
 
 /** The words of the API's own error. */
@@ -122,6 +152,16 @@ function Forbidden() {
   return (
     <DeadEnd title={text.forbidden}>
       {text.forbiddenHint} <code>403 auth.forbidden</code>
+    </DeadEnd>
+  )
+}
+
+/** A page of the account that a member's role does not reach. */
+function RoleNeeded({ role }: { readonly role: Account["member_role"] }) {
+  const text = useRoleText()
+  return (
+    <DeadEnd title={text.roleNeeded}>
+      {text.roleNeededHint(text.roles[role])} <code>403 auth.role_required</code>
     </DeadEnd>
   )
 }

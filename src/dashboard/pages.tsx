@@ -14,6 +14,7 @@ import {
   Wallet,
 } from "lucide-react"
 import { type ComponentType, lazy, type ReactNode } from "react"
+import type { Account } from "./api/queries.ts"
 import { NotLoaded } from "./shell/notices.tsx"
 import type { ShellText } from "./shell/text.ts"
 
@@ -23,6 +24,10 @@ export interface DashboardPage {
   /** `customer` and `operator` pages need a session, `visitor` pages need none to exist, `anyone` pages do not care. */
   readonly access: "customer" | "operator" | "visitor" | "anyone"
   readonly component: ComponentType
+  /** What a member's role must allow to open it. */
+  readonly may?: Account["may"][number]
+  /** Alone in the middle, as all that is for visitors. */
+  readonly bare?: true
   /** Its place in the navigation; `phone` ones also have one in the bar at the bottom of a phone. */
   readonly navigation?: {
     readonly label: keyof ShellText["navigation"]
@@ -81,15 +86,32 @@ export const pages: readonly DashboardPage[] = [
   {
     path: "/wallet",
     access: "customer",
+    may: "books",
     component: page(() => import("./pages/wallet/page.tsx")),
     navigation: { label: "wallet", icon: <Wallet />, phone: true },
   },
-  { path: "/wallet/statement", access: "customer", component: page(() => import("./pages/wallet/statement.tsx")) },
-  { path: "/wallet/:id", access: "customer", component: page(() => import("./pages/wallet/payment-page.tsx")) },
-  { path: "/wallet/:id/receipt", access: "customer", component: page(() => import("./pages/wallet/receipt-page.tsx")) },
+  {
+    path: "/wallet/statement",
+    access: "customer",
+    may: "books",
+    component: page(() => import("./pages/wallet/statement.tsx")),
+  },
+  {
+    path: "/wallet/:id",
+    access: "customer",
+    may: "books",
+    component: page(() => import("./pages/wallet/payment-page.tsx")),
+  },
+  {
+    path: "/wallet/:id/receipt",
+    access: "customer",
+    may: "books",
+    component: page(() => import("./pages/wallet/receipt-page.tsx")),
+  },
   {
     path: "/playground",
     access: "customer",
+    may: "build",
     component: page(() => import("./pages/playground/page.tsx")),
     navigation: { label: "playground", icon: <MessageSquare /> },
   },
@@ -114,4 +136,18 @@ export const pages: readonly DashboardPage[] = [
   ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: page(load) })),
   { path: "/sign-in", access: "visitor", component: page(() => import("./pages/auth/sign-in.tsx")) },
   { path: "/sign-up", access: "visitor", component: page(() => import("./pages/auth/sign-up.tsx")) },
+  { path: "/forgotten-password", access: "visitor", component: page(() => import("./pages/auth/forgotten.tsx")) },
+  {
+    path: "/reset-password",
+    access: "anyone",
+    bare: true,
+    component: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ResetPage })),
+  },
+  { path: "/join", access: "anyone", bare: true, component: page(() => import("./pages/auth/join.tsx")) },
+  {
+    path: "/prove-email",
+    access: "customer",
+    bare: true,
+    component: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ProvePage })),
+  },
 ]

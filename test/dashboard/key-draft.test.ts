@@ -18,25 +18,51 @@ test("empty fields are no limits: of a new key they are left out, of one that is
     requests_per_minute: null,
     tokens_per_minute: null,
     fallback: "never_dearer",
+    shows_balance: true,
+    replays_retries: true,
+    expires_at: null,
+    models: null,
+    endpoints: null,
+    networks: null,
+    max_rate_micro: null,
   })
-  expect("name" in settings && creationBody(settings)).toEqual({ name: "Produksi", fallback: "never_dearer" })
+  expect("name" in settings && creationBody(settings)).toEqual({
+    name: "Produksi",
+    fallback: "never_dearer",
+    shows_balance: true,
+    replays_retries: true,
+  })
 })
 
 test("limits are read exactly, in the language that they were written in", () => {
-  const limits = {
+  const limits: Partial<KeyDraft> = {
     spendingLimit: "Rp 1.500,25",
     period: "daily",
     requestsPerMinute: "60",
     tokensPerMinute: "1.000.000",
     fallback: "any",
+    showsBalance: false,
+    replaysRetries: false,
+    expiresAt: "2030-01-31T16:00:00.500Z",
+    models: ["plain"],
+    endpoints: ["messages"],
+    networks: " 203.0.113.0/24\n\n2001:db8::1, 10.0.0.1 ",
+    maxRate: "75.000",
   }
-  expect(readDraft(draft(limits as KeyDraft), "id")).toEqual({
+  expect(readDraft(draft(limits), "id")).toEqual({
     name: "Produksi",
     spending_limit_micro: 1_500_250_000,
     spending_period: "daily",
     requests_per_minute: 60,
     tokens_per_minute: 1_000_000,
     fallback: "any",
+    shows_balance: false,
+    replays_retries: false,
+    expires_at: "2030-01-31T16:00:00.500Z",
+    models: ["plain"],
+    endpoints: ["messages"],
+    networks: ["203.0.113.0/24", "2001:db8::1", "10.0.0.1"],
+    max_rate_micro: 75_000,
   })
 })
 
@@ -47,6 +73,11 @@ test.each([
   [{ spendingLimit: "9.000.000.001" }, ["too-much"]],
   [{ requestsPerMinute: "0" }, ["requests"]],
   [{ tokensPerMinute: "2.147.483.648", requestsPerMinute: "-1" }, ["requests", "tokens"]],
+  [{ models: [] }, ["models"]],
+  [{ models: Array.from({ length: 65 }, (_, index) => `m${index}`) }, ["models"]],
+  [{ endpoints: [] }, ["endpoints"]],
+  [{ networks: "10.0.0.1\n".repeat(33) }, ["networks"]],
+  [{ maxRate: "murah" }, ["rate"]],
 ])("%j is wrong in %j", (change, fields) => {
   expect(readDraft(draft(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))
 })

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "bun:test"
-import { readView, writeView } from "../../src/dashboard/pages/usage/address.ts"
+import {
+  canBeSummed,
+  isFiltered,
+  nothingFiltered,
+  readView,
+  writeView,
+} from "../../src/dashboard/pages/usage/address.ts"
 import { type CallList, callName, joined, longer, toTheNewest } from "../../src/dashboard/pages/usage/call-list.ts"
 import type { Call, Sum } from "../../src/dashboard/pages/usage/data.ts"
 import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "../../src/dashboard/pages/usage/series.ts"
@@ -36,6 +42,14 @@ describe("the address", () => {
     "that makes no sense, such as %s, means the usual days",
     (query) => expect(view(query).days).toEqual({ from: "2026-11-15", to: TODAY }),
   )
+
+  test("names a run, of which there are calls and no sums", () => {
+    const ofRun = view("run=run_1&model=m")
+    expect([ofRun.run, isFiltered(ofRun), canBeSummed(ofRun)]).toEqual(["run_1", true, false])
+    expect([view("").run, isFiltered(view("")), canBeSummed(view(""))]).toEqual([undefined, false, true])
+    const cleared = writeView(new URLSearchParams("run=run_1&show=calls"), nothingFiltered, TODAY)
+    expect(cleared.toString()).toBe("show=calls")
+  })
 
   test("asks for hours of a few days alone", () => {
     expect(view("days=1").step).toBe("hour")

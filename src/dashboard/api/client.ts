@@ -5,9 +5,17 @@
 import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
 import type { ErrorBody } from "../../http/errors.ts"
+import { meant } from "./looking-at.ts"
+import { sender } from "./sending.ts"
+
+const send = sender()
 
 /** Times stay text, as the API sends them. They are parsed where they are shown. */
-export const api = treaty<DashboardApi>(location.origin, { parseDate: false })
+export const api = treaty<DashboardApi>(location.origin, {
+  parseDate: false,
+  // The client asks for more than the one call signature that it uses.
+  fetcher: ((input: string, init?: RequestInit) => send(input, meant(input, init))) as typeof fetch,
+})
 
 interface Answered {
   readonly data: unknown
@@ -49,6 +57,10 @@ export class ApiFailure extends Error {
     return this.body?.code
   }
 }
+
+/** The session looks at another account than this page, or at one of which the person is no member any more. */
+export const isElsewhere = (error: unknown): boolean =>
+  error instanceof ApiFailure && (error.code === "auth.other_account" || error.code === "auth.membership_ended")
 
 export const isSignedOut = (error: unknown): boolean =>
   error instanceof ApiFailure && error.body?.code === "auth.unauthorized"

@@ -15,8 +15,11 @@ const SUMS_SETTLE_DOWN_MS = 5_000
 /** First words of query keys: what each kind of event makes stale. */
 const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys"]
 const OF_A_TOP_UP = ["account", "summary", "top-ups"]
-const OF_THE_ACCOUNT = ["account", "keys", "summary"]
-const OF_THE_CATALOGUE = ["models"]
+const OF_THE_ACCOUNT = ["account", "keys", "summary", "breaker"]
+const OF_SPENDING = ["breaker"]
+/** A call that is refused may be one of a key that was paused. */
+const OF_REFUSALS = ["refused", "keys", "breaker"]
+const OF_THE_CATALOGUE = ["models", "price-changes"]
 
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
@@ -115,10 +118,21 @@ class Following {
     this.#listen(source, "balance", (data) => {
       const change = JSON.parse(data) as LiveBalance
       const known = this.#client.getQueryData(accountQuery.queryKey)
+      // Another tab has chosen another account.
+      if (known !== undefined && known.id !== change.account_id) {
+        void this.#client.invalidateQueries(accountQuery)
+        return
+      }
       if (known !== undefined && known.balance_micro !== change.balance_micro) this.#outdate(["statement"])
-      this.#client.setQueryData(accountQuery.queryKey, (account) => account && { ...account, ...change })
+      const { balance_micro, held_micro } = change
+      this.#client.setQueryData(
+        accountQuery.queryKey,
+        (account) => account && { ...account, balance_micro, held_micro },
+      )
     })
     this.#listen(source, "call", () => this.#outdate(OF_A_CALL))
+    this.#listen(source, "refused", () => this.#outdate(OF_REFUSALS))
+    this.#listen(source, "spending.unusual", () => this.#outdate(OF_SPENDING))
     this.#listen(source, "top-up", () => this.#outdate(OF_A_TOP_UP))
     this.#listen(source, "account", () => this.#outdate(OF_THE_ACCOUNT))
     this.#listen(source, "catalogue", () => this.#outdate(OF_THE_CATALOGUE))
@@ -136,7 +150,7 @@ class Following {
     this.#heardAt = Date.now()
     become("live")
     // Events before the connection are lost. The first connection usually opens before the first queries are answered.
-    const missed = [...OF_A_CALL, ...OF_A_TOP_UP, ...OF_THE_CATALOGUE]
+    const missed = [...OF_A_CALL, ...OF_A_TOP_UP, ...OF_REFUSALS, ...OF_SPENDING, ...OF_THE_CATALOGUE]
     this.#outdate(this.#wasConnected ? missed : missed.filter((key) => hasAnswers(this.#client, key)))
     this.#wasConnected = true
     // What could not be had while the gateway was away.

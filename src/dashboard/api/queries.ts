@@ -1,15 +1,42 @@
 /**
  * Queries that more than one page uses. A page's own queries stand beside the page. A query key begins with the word by which
- * events make it stale: `account`, `summary`, `usage`, `keys`, `top-ups`, `models`.
+ * events make it stale: `account`, `breaker`, `summary`, `usage`, `keys`, `top-ups`, `models`,
+ * `price-changes`.
  */
 import { queryOptions } from "@tanstack/react-query"
-import { api, unwrap } from "./client.ts"
+import { api, isElsewhere, unwrap } from "./client.ts"
 
+/** The session is about this account from now on; null is one's own. */
+export const lookAt = (accountId: string | null) => unwrap(api.auth["look-at"].post({ account_id: accountId }))
+
+/** The account that the session looks at. When a membership has ended, that is one's own again. */
 export const accountQuery = queryOptions({
   queryKey: ["account"],
-  queryFn: () => unwrap(api.account.get()),
+  queryFn: async () => {
+    try {
+      return await unwrap(api.account.get())
+    } catch (error) {
+      if (!isElsewhere(error)) throw error
+      await lookAt(null)
+      return await unwrap(api.account.get())
+    }
+  },
 })
 export type Account = Awaited<ReturnType<NonNullable<typeof accountQuery.queryFn>>>
+
+/** Accounts of others in which whoever is signed in has a role. */
+export const membershipsQuery = queryOptions({
+  queryKey: ["memberships"],
+  queryFn: async () => (await unwrap(api.account.memberships.get())).data,
+  staleTime: 60_000,
+})
+
+/** The account's breaker, and what is unusual now. */
+export const breakerQuery = queryOptions({
+  queryKey: ["breaker"],
+  queryFn: () => unwrap(api.account.breaker.get()),
+})
+export type Breaker = Awaited<ReturnType<NonNullable<typeof breakerQuery.queryFn>>>
 
 /** A page of keys. Active keys come first. */
 export const keysPage = (cursor: string | undefined) =>
@@ -36,6 +63,14 @@ export const keysQuery = queryOptions({
   queryFn: () => keysUntil(({ data }) => data.at(-1)?.status === "revoked"),
 })
 
+/** A page of a key's children. Those that work come first. */
+export const childrenPage = (parent: string, cursor: string | undefined) =>
+  unwrap(api.keys.get({ query: { limit: 50, parent, ...(cursor !== undefined && { cursor }) } }))
+
+/** The management tokens of a key. */
+export const tokensQuery = (keyId: string) =>
+  queryOptions({ queryKey: ["keys", "tokens", keyId], queryFn: () => unwrap(api.keys({ id: keyId }).tokens.get()) })
+
 const NAMED_KEYS = 1_000
 
 /** Keys for showing their names. Revoked ones are included, because usage has them too. */
@@ -44,10 +79,25 @@ export const namedKeysQuery = queryOptions({
   queryFn: async () => (await keysUntil((_, count) => count >= NAMED_KEYS)).keys,
 })
 
+const SOON_MS = 200
+/** The gateway's clock is behind the browser's. */
+const NOT_YET_MS = 5_000
+/** A timer holds at most 24 days, so the page looks again at least this often. */
+const LONGEST_MS = 3_600_000
+
+/** How long until the first of these times is over: when a price begins no event tells of it. False without any. */
+export function untilNext(times: readonly string[]): number | false {
+  if (times.length === 0) return false
+  const inMs = Math.min(...times.map((time) => Date.parse(time))) - Date.now()
+  return inMs <= 0 ? NOT_YET_MS : Math.min(inMs + SOON_MS, LONGEST_MS)
+}
+
 export const modelsQuery = queryOptions({
   queryKey: ["models"],
   queryFn: async () => (await unwrap(api.models.get())).data,
   staleTime: 60_000,
+  refetchInterval: ({ state }) =>
+    untilNext(state.data?.flatMap(({ next_price: next }) => next?.effective_at ?? []) ?? []),
 })
 export type CatalogueModel = Awaited<ReturnType<NonNullable<typeof modelsQuery.queryFn>>>[number]
 
@@ -56,4 +106,18 @@ export const aboutQuery = queryOptions({
   queryKey: ["about"],
   queryFn: () => unwrap(api.about.get()),
   staleTime: Number.POSITIVE_INFINITY,
+})
+
+/** Whether a second factor is set up, and whether the operator's pages wait for one. */
+export const secondFactorQuery = queryOptions({
+  queryKey: ["second-factor"],
+  queryFn: () => unwrap(api.account["second-factor"].get()),
+})
+
+/** Coming prices of what the account used in the last 30 days. */
+export const priceChangesQuery = queryOptions({
+  queryKey: ["price-changes"],
+  queryFn: async () => (await unwrap(api.account["price-changes"].get())).data,
+  staleTime: 60_000,
+  refetchInterval: ({ state }) => untilNext(state.data?.map(({ effective_at: at }) => at) ?? []),
 })

@@ -21,7 +21,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ")
 
-const guarded = {
+export const guarded = {
   "Content-Security-Policy": POLICY,
   "X-Content-Type-Options": "nosniff",
   "Referrer-Policy": "same-origin",
@@ -48,7 +48,7 @@ const page = async ({ request }: { request: Request }): Promise<Response> =>
 /** Bundled when the first visitor comes: a process without visitors bundles nothing. */
 let made: Promise<Assets> | undefined
 
-const assets = (): Promise<Assets> =>
+export const assets = (): Promise<Assets> =>
   (made ??= makeAssets().catch((error: unknown) => {
     // Bundling is tried again for the next visitor, because the sources may be corrected meanwhile.
     made = undefined

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react"
 import { Link } from "wouter"
 import { Logo } from "../appearance.tsx"
+import { LegalLinks } from "./legal.tsx"
 import { LanguageSwitch } from "./preferences.tsx"
 import { useShellText } from "./text.ts"
 
@@ -21,6 +22,7 @@ export function BareFrame({ children }: { readonly children: ReactNode }) {
       </header>
       <main>{children}</main>
       <footer className="bare-foot">
+        <LegalLinks />
         <LanguageSwitch />
       </footer>
     </div>

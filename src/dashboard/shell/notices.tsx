@@ -1,21 +1,31 @@
 /** What is shown whatever the page: notices about the account, and that a page has crashed. */
-import { useQuery } from "@tanstack/react-query"
-import { CircleAlert, CloudOff } from "lucide-react"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { CloudOff } from "lucide-react"
 import { Component, type ReactNode, useEffect } from "react"
 import { Link } from "wouter"
+import { useChange } from "../api/change.ts"
+import { api, unwrap } from "../api/client.ts"
 import { useConnection } from "../api/live.ts"
-import { aboutQuery } from "../api/queries.ts"
+import { aboutQuery, accountQuery } from "../api/queries.ts"
 import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, useLate } from "../components/feedback.tsx"
 import { useFormat } from "../i18n/format.ts"
-import { useSession } from "./session.tsx"
+import { LegalList } from "./legal.tsx"
+import { Notice } from "./notice.tsx"
+import { useIsOwn, useMay, useSession } from "./session.tsx"
+import { LookedAt } from "./switcher.tsx"
 import { useShellText } from "./text.ts"
+import { AccountPaused, Unusual } from "./unusual.tsx"
 
 /** What must be known on every page: that it may be out of date, and what is up with the account. */
 export const Notices = () => (
   <>
     <LostConnection />
+    <LookedAt />
     <AccountNotice />
+    <AccountPaused />
+    <Unusual />
+    <Agreement />
   </>
 )
 
@@ -53,13 +63,57 @@ function AccountNotice() {
   const text = useShellText()
   const format = useFormat()
   const { account } = useSession()
+  const isOwn = useIsOwn()
+  const may = useMay()
   if (account === undefined) return null
   const { frozen, balance_micro: balance, held_micro: held, low_balance_threshold_micro: threshold } = account
   if (frozen) return <Frozen />
+  if (isOwn && !account.email_proved) return <Unproved email={account.email} />
   if (threshold === null || balance - held >= threshold) return null
   return (
     <Notice tone="warn">
-      {text.low(format.rupiah(threshold))} <Link href="/wallet">{text.topUp}</Link>
+      {text.low(format.rupiah(threshold))} {may("pay") && <Link href="/wallet">{text.topUp}</Link>}
+    </Notice>
+  )
+}
+
+/** The address waits for its owner to open the link that was sent there. */
+function Unproved({ email }: { readonly email: string }) {
+  const text = useShellText()
+  const again = useChange({ mutationFn: () => unwrap(api.auth.email["send-again"].post()) })
+  return (
+    <Notice tone="warn">
+      {again.isSuccess ? text.proofSent(email) : text.unproved(email)} {again.error !== null && `${text.proofRefused} `}
+      {!again.isSuccess && (
+        <button type="button" className="notice-button" disabled={again.isPending} onClick={() => again.mutate()}>
+          {text.sendAgain}
+        </button>
+      )}
+    </Notice>
+  )
+}
+
+/** Customers agree to the texts in force: to the first ones that they see, and to others when they have changed. */
+function Agreement() {
+  const text = useShellText()
+  const client = useQueryClient()
+  const { account } = useSession()
+  const version = useQuery(aboutQuery).data?.legal_version
+  const agree = useChange({
+    mutationFn: (to: string) => unwrap(api.account.agreement.post({ version: to })),
+    onSuccess: (agreed) => client.setQueryData(accountQuery.queryKey, agreed),
+    // The gateway may have other texts by now.
+    onError: () => void client.invalidateQueries(aboutQuery),
+  })
+  const isOwn = useIsOwn()
+  if (!isOwn || account?.role !== "customer" || version === undefined || account.agreed_version === version) return null
+  return (
+    <Notice tone="warn">
+      {account.agreed_version !== null && `${text.termsChanged} `}
+      {text.readAndAgree} <LegalList />. {agree.error !== null && `${text.notAgreed} `}
+      <button type="button" className="notice-button" disabled={agree.isPending} onClick={() => agree.mutate(version)}>
+        {text.agree}
+      </button>
     </Notice>
   )
 }
@@ -76,13 +130,6 @@ function Frozen() {
     </Notice>
   )
 }
-
-const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; readonly children: ReactNode }) => (
-  <p className={`notice notice-${tone}`} role="status">
-    <CircleAlert aria-hidden="true" />
-    <span>{children}</span>
-  </p>
-)
 
 interface CrashBoundaryProps {
   /** The path of the page. Another page is rendered again. */

@@ -40,7 +40,7 @@ export function ThemeSwitch() {
 
 const STORED = "loket.language"
 
-/** The language of the page: the account's, else a visitor's own choice, else the browser's. */
+/** The language of the page: that of whoever is signed in, else a visitor's own choice, else the browser's. */
 export function PreferredLanguage({ children }: { readonly children: ReactNode }) {
   const client = useQueryClient()
   const { data, error } = useQuery(accountQuery)
@@ -52,7 +52,10 @@ export function PreferredLanguage({ children }: { readonly children: ReactNode }
       localStorage.setItem(STORED, language)
       setVisitors(language)
       if (!signedIn) return
-      client.setQueryData(accountQuery.queryKey, (known) => known && { ...known, language })
+      client.setQueryData(
+        accountQuery.queryKey,
+        (known) => known && { ...known, signed_in: { ...known.signed_in, language } },
+      )
       // If the change fails, the page returns to the account's language.
       void unwrap(api.account.patch({ language }))
         .catch(() => {})
@@ -61,7 +64,7 @@ export function PreferredLanguage({ children }: { readonly children: ReactNode }
     [client, signedIn],
   )
   return (
-    <LanguageProvider language={account?.language ?? visitors} choose={choose}>
+    <LanguageProvider language={account?.signed_in.language ?? visitors} choose={choose}>
       {children}
     </LanguageProvider>
   )

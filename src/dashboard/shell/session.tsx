@@ -1,7 +1,8 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
-import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo } from "react"
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
 import { api, isSignedOut, unwrap } from "../api/client.ts"
+import { pageIsAbout } from "../api/looking-at.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
 interface Session {
@@ -29,6 +30,18 @@ export function useAccount(): Account {
   const { account } = useSession()
   if (account === undefined) throw new Error("nobody is signed in")
   return account
+}
+
+/** What the person's role in the account allows; nothing for a visitor. */
+export function useMay(): (permission: Account["may"][number]) => boolean {
+  const { account } = useSession()
+  return (permission) => account?.may.includes(permission) ?? false
+}
+
+/** Whether the account is the person's own, and not one in which they are a member. */
+export function useIsOwn(): boolean {
+  const { account } = useSession()
+  return account !== undefined && account.id === account.signed_in.id
 }
 
 /** Removes all data of the last person, so that the next one does not see it. */
@@ -76,6 +89,14 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const signedOut = isSignedOut(error)
   const account = signedOut ? undefined : data
   const isHere = account !== undefined
+  // Before the pages below ask for anything.
+  pageIsAbout(account?.id)
+  const about = useRef(account?.id)
+  useEffect(() => {
+    // Another account was chosen elsewhere: nothing of the one before may be left on the page.
+    if (about.current !== undefined && account !== undefined && about.current !== account.id) location.reload()
+    about.current = account?.id
+  }, [account])
   useEffect(() => {
     if (isHere) remember(true)
   }, [isHere])

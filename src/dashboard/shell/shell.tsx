@@ -9,6 +9,7 @@ import { type DashboardPage, pages } from "../pages.tsx"
 import { ConnectionSign, Notices } from "./notices.tsx"
 import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
 import { useSession } from "./session.tsx"
+import { AccountSwitcher } from "./switcher.tsx"
 import { useShellText } from "./text.ts"
 
 export function Shell({ children }: { readonly children: ReactNode }) {
@@ -48,8 +49,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
 
 function useNavigation(): readonly DashboardPage[] {
   const { account } = useSession()
-  return pages.filter(({ navigation, access }) => {
-    if (navigation === undefined) return false
+  return pages.filter(({ navigation, access, may }) => {
+    if (navigation === undefined || (may !== undefined && account?.may.includes(may) === false)) return false
     if (access === "anyone") return true
     if (access === "operator") return account?.role === "operator"
     return access === "customer" && account !== undefined
@@ -181,12 +182,12 @@ function AccountMenu() {
   const { account } = useSession()
   return (
     <Menu
-      label={account === undefined ? text.theme : `${text.account}: ${account.email}`}
+      label={account === undefined ? text.theme : `${text.account}: ${account.signed_in.email}`}
       className="menu-up account-menu"
       trigger={
         <>
           <CircleUser aria-hidden="true" />
-          <span className="account-email">{account?.email ?? text.theme}</span>
+          <span className="account-email">{account?.signed_in.email ?? text.theme}</span>
           <Ellipsis aria-hidden="true" />
         </>
       }
@@ -206,7 +207,8 @@ function AccountPanel() {
   }
   return (
     <div className="account-panel">
-      {account !== undefined && <p className="account-panel-email">{account.email}</p>}
+      {account !== undefined && <p className="account-panel-email">{account.signed_in.email}</p>}
+      <AccountSwitcher />
       <LanguageSwitch />
       <ThemeSwitch />
       <hr />

@@ -12,7 +12,8 @@ import { StatusTag } from "../../components/status-tag.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { dayIn, daysOf, lastDays } from "../../i18n/time.ts"
-import { useAccount } from "../../shell/session.tsx"
+import { PriceChanges } from "../../shell/price-changes.tsx"
+import { useAccount, useMay } from "../../shell/session.tsx"
 import { useHomeText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
@@ -20,17 +21,21 @@ const Chart = lazy(() => import("../../components/chart.tsx"))
 export default function HomePage() {
   const text = useHomeText()
   const account = useAccount()
+  const may = useMay()
   const days = useQuery(daysQuery(dayIn(account.time_zone, Date.now())))
   return (
     <Page
       title={text.title}
       actions={
-        <ButtonLink to="/wallet" kind="primary">
-          {text.topUp}
-        </ButtonLink>
+        may("pay") && (
+          <ButtonLink to="/wallet" kind="primary">
+            {text.topUp}
+          </ButtonLink>
+        )
       }
     >
-      <FirstSteps />
+      <PriceChanges />
+      {may("pay") && may("build") && <FirstSteps />}
       <Numbers />
       <Card title={text.spend}>
         {days.data !== undefined ? (

@@ -9,6 +9,9 @@ type Period = (typeof periods)[number]
 export const fallbacks = ["never_dearer", "any", "off"] as const
 type Fallback = (typeof fallbacks)[number]
 
+export const endpoints = ["chat", "messages", "responses"] as const
+export type Endpoint = (typeof endpoints)[number]
+
 /** What the form's fields contain, as text. */
 export interface KeyDraft {
   readonly name: string
@@ -17,6 +20,17 @@ export interface KeyDraft {
   readonly requestsPerMinute: string
   readonly tokensPerMinute: string
   readonly fallback: Fallback
+  readonly showsBalance: boolean
+  readonly replaysRetries: boolean
+  /** ISO 8601, so that a time which nobody touches stays what it is; null for a key that does not expire. */
+  readonly expiresAt: string | null
+  /** Null for all. */
+  readonly models: readonly string[] | null
+  readonly endpoints: readonly Endpoint[]
+  /** One in each line. */
+  readonly networks: string
+  /** Rupiah for a million tokens. */
+  readonly maxRate: string
 }
 
 export interface KeySettings {
@@ -26,15 +40,33 @@ export interface KeySettings {
   readonly requests_per_minute: number | null
   readonly tokens_per_minute: number | null
   readonly fallback: Fallback
+  readonly shows_balance: boolean
+  readonly replays_retries: boolean
+  readonly expires_at: string | null
+  readonly models: string[] | null
+  readonly endpoints: Endpoint[] | null
+  readonly networks: string[] | null
+  readonly max_rate_micro: number | null
 }
 
-export type WrongField = "name" | "amount" | "too-much" | "requests" | "tokens"
+export type WrongField =
+  | "name"
+  | "amount"
+  | "too-much"
+  | "requests"
+  | "tokens"
+  | "models"
+  | "endpoints"
+  | "networks"
+  | "rate"
 
 /** As the API checks it. */
 const NAME = /^[^\p{Cc}]{1,100}$/u
 /** The API's largest integer is 2^53 − 1 micro-rupiah, a little more. */
 const MOST_MICRO = 9_000_000_000n * 1_000_000n
 const MOST_PER_MINUTE = 2_147_483_647
+const MOST_MODELS = 64
+const MOST_NETWORKS = 32
 
 export const emptyDraft: KeyDraft = {
   name: "",
@@ -43,6 +75,13 @@ export const emptyDraft: KeyDraft = {
   requestsPerMinute: "",
   tokensPerMinute: "",
   fallback: "never_dearer",
+  showsBalance: true,
+  replaysRetries: true,
+  expiresAt: null,
+  models: null,
+  endpoints,
+  networks: "",
+  maxRate: "",
 }
 
 /** The fields of an existing key, before anything is edited. */
@@ -55,6 +94,13 @@ export function draftOf(key: ApiKey, language: Language): KeyDraft {
     requestsPerMinute: writtenWhole(key.requests_per_minute, language),
     tokensPerMinute: writtenWhole(key.tokens_per_minute, language),
     fallback: key.fallback,
+    showsBalance: key.shows_balance,
+    replaysRetries: key.replays_retries,
+    expiresAt: key.expires_at,
+    models: key.models,
+    endpoints: key.endpoints ?? endpoints,
+    networks: key.networks?.join("\n") ?? "",
+    maxRate: writtenWhole(key.max_rate_micro, language),
   }
 }
 
@@ -67,13 +113,24 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
   const limit = draft.spendingLimit.trim() === "" ? null : parseRupiah(draft.spendingLimit, language)
   const requests = perMinute(draft.requestsPerMinute, language)
   const tokens = perMinute(draft.tokensPerMinute, language)
+  const rate = draft.maxRate.trim() === "" ? null : parseWhole(draft.maxRate, language)
+  const networks = draft.networks
+    .split(/[\n,]/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+  const { models } = draft
   const wrong = new Set<WrongField>()
   if (!NAME.test(name)) wrong.add("name")
   if (limit === undefined) wrong.add("amount")
   else if (limit !== null && limit > MOST_MICRO) wrong.add("too-much")
   if (requests === undefined) wrong.add("requests")
   if (tokens === undefined) wrong.add("tokens")
-  if (wrong.size > 0 || limit === undefined || requests === undefined || tokens === undefined) return wrong
+  if (models !== null && (models.length === 0 || models.length > MOST_MODELS)) wrong.add("models")
+  if (draft.endpoints.length === 0) wrong.add("endpoints")
+  if (networks.length > MOST_NETWORKS) wrong.add("networks")
+  if (rate === undefined) wrong.add("rate")
+  if (wrong.size > 0 || limit === undefined || requests === undefined || tokens === undefined || rate === undefined)
+    return wrong
   return {
     name,
     spending_limit_micro: limit === null ? null : Number(limit),
@@ -81,6 +138,13 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
     requests_per_minute: requests,
     tokens_per_minute: tokens,
     fallback: draft.fallback,
+    shows_balance: draft.showsBalance,
+    replays_retries: draft.replaysRetries,
+    expires_at: draft.expiresAt,
+    models: models && [...models],
+    endpoints: draft.endpoints.length === endpoints.length ? null : [...draft.endpoints],
+    networks: networks.length === 0 ? null : networks,
+    max_rate_micro: rate,
   }
 }
 
@@ -91,11 +155,12 @@ function perMinute(text: string, language: Language): number | null | undefined 
 }
 
 /** The body of a creation, where limits that are not set are left out. */
-export const creationBody = ({ name, fallback, ...limits }: KeySettings) => ({
+export const creationBody = ({ name, fallback, shows_balance, replays_retries, ...limits }: KeySettings) => ({
   name,
   fallback,
-  ...(limits.spending_limit_micro !== null && { spending_limit_micro: limits.spending_limit_micro }),
-  ...(limits.spending_period !== null && { spending_period: limits.spending_period }),
-  ...(limits.requests_per_minute !== null && { requests_per_minute: limits.requests_per_minute }),
-  ...(limits.tokens_per_minute !== null && { tokens_per_minute: limits.tokens_per_minute }),
+  shows_balance,
+  replays_retries,
+  ...(Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null)) as SetLimits),
 })
+type Limits = Omit<KeySettings, "name" | "fallback" | "shows_balance" | "replays_retries">
+type SetLimits = { readonly [Name in keyof Limits]?: NonNullable<Limits[Name]> }

@@ -1,14 +1,20 @@
 /** One active key: what it is, what it has used, and what can be done with it. */
-import { Code, Pencil, RefreshCw, Trash2 } from "lucide-react"
+import { Code, Gauge, Pencil, RefreshCw, Trash2, Users } from "lucide-react"
 import { useId } from "react"
 import type { ApiKey } from "../../api/queries.ts"
+import { useBreakerText } from "../../components/breaker-text.ts"
 import { Button } from "../../components/button.tsx"
 import { UsageBar } from "../../components/usage-bar.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
+import { useMay } from "../../shell/session.tsx"
+import { BreakerFact, Paused } from "./breaker.tsx"
+import { useBindingText } from "./binding-text.ts"
+import { Bindings } from "./bindings.tsx"
+import { useChildrenText } from "./children-text.ts"
 import { useKeysText } from "./text.ts"
 
-export type KeyAction = "try" | "edit" | "rotate" | "revoke"
+export type KeyAction = "try" | "edit" | "breaker" | "children" | "rotate" | "revoke"
 
 interface KeyCardProps {
   readonly apiKey: ApiKey
@@ -17,8 +23,11 @@ interface KeyCardProps {
 
 export function KeyCard({ apiKey, onAct }: KeyCardProps) {
   const text = useKeysText()
+  const breaker = useBreakerText()
+  const children = useChildrenText()
   const format = useFormat()
   const id = useId()
+  const mayBuild = useMay()("build")
   const { name, last_used_at: lastUsedAt, previous_expires_at: previousUntil } = apiKey
   return (
     <li>
@@ -35,6 +44,10 @@ export function KeyCard({ apiKey, onAct }: KeyCardProps) {
               {lastUsedAt === null ? text.neverUsed : text.lastUsed(format.ago(lastUsedAt, Date.now()))}
             </span>
             <span title={text.fallbackHints[apiKey.fallback]}>{text.fallbackOf[apiKey.fallback]}</span>
+            <BreakerFact apiKey={apiKey} />
+            {apiKey.children > 0 && (
+              <span>{children.count(format.number(apiKey.children), apiKey.children === 1)}</span>
+            )}
           </p>
         </header>
         {previousUntil !== null && (
@@ -43,28 +56,44 @@ export function KeyCard({ apiKey, onAct }: KeyCardProps) {
             <span>{text.rotating(format.dateTime(previousUntil))}</span>
           </p>
         )}
-        <Limits apiKey={apiKey} onEdit={() => onAct("edit")} />
+        <Paused apiKey={apiKey} />
+        <Bindings apiKey={apiKey} />
+        <Limits apiKey={apiKey} onEdit={mayBuild ? () => onAct("edit") : undefined} />
         <div className="key-actions" role="group" aria-label={text.actions(name)}>
           <Button kind="quiet" size="small" icon={<Code />} onClick={() => onAct("try")}>
             {text.tryIt}
           </Button>
-          <Button kind="quiet" size="small" icon={<Pencil />} onClick={() => onAct("edit")}>
-            {text.edit}
-          </Button>
-          <Button kind="quiet" size="small" icon={<RefreshCw />} onClick={() => onAct("rotate")}>
-            {text.rotate}
-          </Button>
-          <Button kind="quiet" size="small" icon={<Trash2 />} onClick={() => onAct("revoke")}>
-            {text.revoke}
-          </Button>
+          {mayBuild && (
+            <>
+              <Button kind="quiet" size="small" icon={<Pencil />} onClick={() => onAct("edit")}>
+                {text.edit}
+              </Button>
+              <Button kind="quiet" size="small" icon={<Gauge />} onClick={() => onAct("breaker")}>
+                {breaker.keyAction}
+              </Button>
+              <Button kind="quiet" size="small" icon={<Users />} onClick={() => onAct("children")}>
+                {children.action}
+              </Button>
+              <Button kind="quiet" size="small" icon={<RefreshCw />} onClick={() => onAct("rotate")}>
+                {text.rotate}
+              </Button>
+              <Button kind="quiet" size="small" icon={<Trash2 />} onClick={() => onAct("revoke")}>
+                {text.revoke}
+              </Button>
+            </>
+          )}
         </div>
       </section>
     </li>
   )
 }
 
-function State({ apiKey: { usage } }: { readonly apiKey: ApiKey }) {
+function State({ apiKey: { usage, status, paused } }: { readonly apiKey: ApiKey }) {
   const text = useKeysText()
+  const breaker = useBreakerText()
+  const { expired } = useBindingText()
+  if (status === "expired") return <Tag tone="bad">{expired}</Tag>
+  if (paused !== null) return <Tag tone="bad">{breaker.pausedTag}</Tag>
   const spent = usage.budget !== null && usage.budget.used_micro >= usage.budget.limit_micro
   return spent ? <Tag tone="bad">{text.exhausted}</Tag> : <Tag tone="good">{text.active}</Tag>
 }
@@ -74,8 +103,8 @@ export const hintOf = ({ prefix, last4 }: Pick<ApiKey, "prefix" | "last4">): str
 
 interface LimitsProps {
   readonly apiKey: ApiKey
-  /** Opens the form, to set limits. */
-  readonly onEdit: () => void
+  /** Opens the form, to set limits; undefined for whose role does not allow it. */
+  readonly onEdit: (() => void) | undefined
 }
 
 /** How much of each limit a key has used, and when the limit starts again. */
@@ -86,9 +115,11 @@ function Limits({ apiKey: { usage, spending_period: period }, onEdit }: LimitsPr
     return (
       <p className="key-unlimited">
         {text.unlimited}
-        <Button size="small" onClick={onEdit}>
-          {text.setLimits}
-        </Button>
+        {onEdit !== undefined && (
+          <Button size="small" onClick={onEdit}>
+            {text.setLimits}
+          </Button>
+        )}
       </p>
     )
   }

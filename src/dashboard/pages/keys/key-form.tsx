@@ -9,9 +9,11 @@ import { Choice } from "../../components/choice.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
+import { Switch } from "../../components/switch.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { amountText } from "../../i18n/parse.ts"
+import { BindingFields } from "./binding-fields.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {
   creationBody,
@@ -113,6 +115,12 @@ function KeyDialog({ initial, onSubmit, ...dialog }: KeyDialogProps) {
   return (
     <FormDialog {...dialog} onSubmit={submit}>
       <KeyFields draft={draft} wrong={wrong} onChange={setDraft} />
+      <BindingFields
+        draft={draft}
+        wrong={wrong}
+        refusal={dialog.error?.message ?? ""}
+        onChange={(change) => setDraft({ ...draft, ...change })}
+      />
     </FormDialog>
   )
 }
@@ -190,6 +198,16 @@ function KeyFields({ draft, wrong, onChange }: KeyFieldsProps) {
         chosen={draft.fallback}
         nameOf={(fallback) => text.fallbacks[fallback]}
         onChoose={(fallback) => set({ fallback })}
+      />
+      <Switch
+        label={text.showsBalance}
+        checked={draft.showsBalance}
+        onChange={(showsBalance) => set({ showsBalance })}
+      />
+      <Switch
+        label={text.replaysRetries}
+        checked={draft.replaysRetries}
+        onChange={(replaysRetries) => set({ replaysRetries })}
       />
     </>
   )

@@ -2,12 +2,15 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { KeyRound, Plus } from "lucide-react"
 import { useState } from "react"
-import { type ApiKey, keysPage, keysQuery } from "../../api/queries.ts"
+import { type ApiKey, keysPage, keysQuery, untilNext } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
+import { useMay } from "../../shell/session.tsx"
+import { BreakerDialog } from "./breaker.tsx"
+import { ChildrenDialog } from "./children.tsx"
 import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
 import { hintOf, type KeyAction, KeyCard } from "./key-card.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
@@ -22,7 +25,8 @@ export default function KeysPage() {
   const text = useKeysText()
   const keys = useQuery({
     ...keysQuery,
-    refetchInterval: ({ state }) => (state.data?.keys.some(hasUsedWindow) ? WINDOW_POLL_MS : false),
+    refetchInterval: ({ state }) =>
+      state.data?.keys.some(hasUsedWindow) ? WINDOW_POLL_MS : untilExpiry(state.data?.keys),
   })
   const [open, setOpen] = useState<Open>()
   const [secret, setSecret] = useState<Secret>()
@@ -31,10 +35,11 @@ export default function KeysPage() {
     close()
     setSecret(made)
   }
-  const active = keys.data?.keys.filter(({ status }) => status === "active") ?? []
+  const active = keys.data?.keys.filter(({ status }) => status !== "revoked") ?? []
   const acting = open?.action === "create" ? undefined : open
   const acted = active.find(({ id }) => id === acting?.keyId)
-  const create = (
+  const may = useMay()
+  const create = may("build") && (
     <Button kind="primary" icon={<Plus />} onClick={() => setOpen({ action: "create" })}>
       {text.create}
     </Button>
@@ -75,6 +80,10 @@ export default function KeysPage() {
   )
 }
 
+/** A key expires without an event. */
+const untilExpiry = (keys: readonly ApiKey[] = []) =>
+  untilNext(keys.flatMap(({ status, expires_at: at }) => (status === "active" && at !== null ? [at] : [])))
+
 const hasUsedWindow = ({ usage: { requests, tokens } }: ApiKey): boolean =>
   (requests?.used ?? 0) > 0 || (tokens?.used ?? 0) > 0
 
@@ -88,6 +97,8 @@ interface ActingProps {
 function Acting({ action, apiKey, onClose, onRotated }: ActingProps) {
   if (action === "try") return <TryDialog apiKey={apiKey} onClose={onClose} />
   if (action === "edit") return <EditDialog apiKey={apiKey} onClose={onClose} />
+  if (action === "breaker") return <BreakerDialog apiKey={apiKey} onClose={onClose} />
+  if (action === "children") return <ChildrenDialog apiKey={apiKey} onClose={onClose} />
   if (action === "rotate") return <RotateDialog apiKey={apiKey} onClose={onClose} onRotated={onRotated} />
   return <RevokeDialog apiKey={apiKey} onClose={onClose} />
 }

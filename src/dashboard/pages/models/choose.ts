@@ -49,6 +49,9 @@ const orders: Readonly<Record<ModelSorting, Order>> = {
   context: (a, b) => (b.context_window ?? -1) - (a.context_window ?? -1),
 }
 
+export const rateNames = ["input_micro", "output_micro", "cache_read_micro", "cache_write_micro"] as const
+export type RateName = (typeof rateNames)[number]
+
 /** The price of a million tokens, from the price of one, in micro-rupiah. */
 export const perMillion = (micro: number): bigint => BigInt(micro) * 1_000_000n
 

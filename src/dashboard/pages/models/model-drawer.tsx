@@ -8,7 +8,8 @@ import { TextField } from "../../components/form.tsx"
 import { Facts } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { costOf, formatName, perMillion } from "./choose.ts"
+import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/price-changes.tsx"
+import { costOf, formatName, perMillion, type RateName, rateNames } from "./choose.ts"
 import { useModelsText } from "./text.ts"
 
 interface ModelDrawerProps {
@@ -20,6 +21,12 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
   const text = useModelsText()
   const format = useFormat()
   const size = (tokens: number | null) => (tokens === null ? text.unknown : text.tokens(format.number(tokens)))
+  const names: RateTexts = {
+    input_micro: text.columns.input,
+    output_micro: text.columns.output,
+    cache_read_micro: text.columns.cacheRead,
+    cache_write_micro: text.columns.cacheWrite,
+  }
   return (
     <Drawer title={model.display_name} onClose={onClose}>
       <p className="model-id">
@@ -28,13 +35,9 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
       </p>
       <Facts
         title={text.prices}
-        facts={[
-          { name: text.columns.input, value: <Money micro={perMillion(model.input_micro)} /> },
-          { name: text.columns.output, value: <Money micro={perMillion(model.output_micro)} /> },
-          { name: text.columns.cacheRead, value: <Money micro={perMillion(model.cache_read_micro)} /> },
-          { name: text.columns.cacheWrite, value: <Money micro={perMillion(model.cache_write_micro)} /> },
-        ]}
+        facts={rateNames.map((rate) => ({ name: names[rate], value: <Money micro={perMillion(model[rate])} /> }))}
       />
+      <NextPrice model={model} names={names} />
       <Facts
         title={text.details}
         facts={[
@@ -65,6 +68,27 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
         </ButtonLink>
       )}
     </Drawer>
+  )
+}
+
+type RateTexts = Readonly<Record<RateName, string>>
+
+/** The price that is to come, and what it would have made of one's own last days. */
+function NextPrice({ model, names }: { readonly model: CatalogueModel; readonly names: RateTexts }) {
+  const text = useModelsText()
+  const { own } = usePriceChangesText()
+  const format = useFormat()
+  const difference = useOwnDifference(model.model)
+  const { next_price: next } = model
+  if (next === undefined) return null
+  return (
+    <Facts
+      title={text.next(format.dateTime(next.effective_at))}
+      facts={[
+        ...rateNames.map((rate) => ({ name: names[rate], value: <Money micro={perMillion(next[rate])} /> })),
+        ...(difference === undefined ? [] : [{ name: own, value: <Difference micro={difference} /> }]),
+      ]}
+    />
   )
 }
 

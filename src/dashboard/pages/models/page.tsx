@@ -10,7 +10,16 @@ import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { noFilter, chosen, formatName, formats, perMillion, sortings, type ModelFilter } from "./choose.ts"
+import {
+  noFilter,
+  chosen,
+  formatName,
+  formats,
+  perMillion,
+  type RateName,
+  sortings,
+  type ModelFilter,
+} from "./choose.ts"
 import { ModelDrawer } from "./model-drawer.tsx"
 import { useModelsText } from "./text.ts"
 
@@ -19,7 +28,8 @@ export default function ModelsPage() {
   const format = useFormat()
   const models = useQuery(modelsQuery)
   const [filter, setFilter] = useState(noFilter)
-  const [opened, setOpened] = useState<CatalogueModel>()
+  const [openedId, setOpened] = useState<string>()
+  const opened = models.data?.find(({ model }) => model === openedId)
   const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
   return (
     <Page title={text.title} intro={text.intro}>
@@ -32,7 +42,7 @@ export default function ModelsPage() {
           rowKey={({ model }) => model}
           error={models.error}
           retry={models.refetch}
-          onOpen={setOpened}
+          onOpen={({ model }) => setOpened(model)}
           empty={
             <EmptyState
               icon={<SearchX />}
@@ -75,10 +85,10 @@ function useColumns(): readonly Column<CatalogueModel>[] {
       numeric: true,
       cell: ({ context_window: size }) => (size === null ? "–" : format.compact(size)),
     },
-    price("input", text.columns.input, (model) => model.input_micro),
-    price("output", text.columns.output, (model) => model.output_micro),
-    price("cache-read", text.columns.cacheRead, (model) => model.cache_read_micro, true),
-    price("cache-write", text.columns.cacheWrite, (model) => model.cache_write_micro, true),
+    price("input", text.columns.input, "input_micro"),
+    price("output", text.columns.output, "output_micro"),
+    price("cache-read", text.columns.cacheRead, "cache_read_micro", true),
+    price("cache-write", text.columns.cacheWrite, "cache_write_micro", true),
     {
       id: "can",
       head: text.columns.can,
@@ -92,13 +102,32 @@ function useColumns(): readonly Column<CatalogueModel>[] {
   ]
 }
 
-const price = (id: string, head: string, of: (model: CatalogueModel) => number, wide = false) => ({
+const price = (id: string, head: string, rate: RateName, wide = false): Column<CatalogueModel> => ({
   id,
   head,
   numeric: true,
   wide,
-  cell: (model: CatalogueModel) => <Money micro={perMillion(of(model))} />,
+  cell: (model) => <Price model={model} rate={rate} />,
 })
+
+const isThisYear = (time: string) => new Date(time).getFullYear() === new Date().getFullYear()
+
+/** Today's, and under it the one that is to come. */
+function Price({ model, rate }: { readonly model: CatalogueModel; readonly rate: RateName }) {
+  const text = useModelsText()
+  const format = useFormat()
+  const next = model.next_price
+  if (next === undefined || next[rate] === model[rate]) return <Money micro={perMillion(model[rate])} />
+  return (
+    <span className="model-price">
+      <Money micro={perMillion(model[rate])} />
+      <span className="model-next">
+        {text.from(isThisYear(next.effective_at) ? format.day(next.effective_at) : format.date(next.effective_at))}{" "}
+        <Money micro={perMillion(next[rate])} />
+      </span>
+    </span>
+  )
+}
 
 interface FiltersProps {
   readonly filter: ModelFilter

@@ -75,6 +75,8 @@ interface Asking extends Pick<Question, "key" | "model" | "limit"> {
 export interface Conversation {
   readonly exchanges: readonly Exchange[]
   readonly busy: boolean
+  /** What would be sent with another question. */
+  readonly messages: (system: string, question: string) => Question["messages"]
   readonly ask: (asking: Asking) => void
   readonly stop: () => void
   readonly clear: () => void
@@ -105,7 +107,8 @@ export function useConversation(): Conversation {
     stop()
     dispatch({ type: "cleared" })
   }
-  return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), ask, stop, clear }
+  const messages = (system: string, question: string) => messagesOf(system, exchanges, question)
+  return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), messages, ask, stop, clear }
 }
 
 /** Follows an answer to its end. Throws its failure. */

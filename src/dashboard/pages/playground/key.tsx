@@ -1,7 +1,7 @@
 /**
  * The key that the playground calls with: one that the person pastes, or a trial key with a small budget. Its secret is only in
- * this page's memory. A trial key is revoked when the page is left. If the browser crashed before, its id is remembered, and the
- * first visit after a day revokes it.
+ * this page's memory. A trial key is revoked when the page is left. If the browser crashed before, it expires after a day; its id is
+ * remembered, and the first visit after that revokes it.
  */
 import { useQueryClient } from "@tanstack/react-query"
 import { KeyRound } from "lucide-react"
@@ -51,6 +51,7 @@ export function usePlaygroundKey() {
           spending_limit_micro: TRIAL_BUDGET_MICRO,
           spending_period: "total",
           requests_per_minute: TRIAL_REQUESTS_PER_MINUTE,
+          expires_at: new Date(Date.now() + LEFT_AFTER_MS).toISOString(),
         }),
       ),
     onSuccess: ({ id, key: secret }) => {

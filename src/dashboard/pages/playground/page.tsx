@@ -5,16 +5,18 @@ import { type FormEvent, type KeyboardEvent, useId, useRef, useState } from "rea
 import { useSearchParams } from "wouter"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
+import { indonesianFor } from "../../components/failure-words.ts"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Field, SelectField, TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
+import { type Language, useLanguage } from "../../i18n/language.tsx"
 import { parseWhole } from "../../i18n/parse.ts"
 import { perMillion } from "../models/choose.ts"
 import { firstModel } from "../quick-start/clients.ts"
 import { useConversation } from "./conversation.ts"
 import { Exchanges } from "./exchanges.tsx"
+import { type Forecast, useForecast } from "./forecast.ts"
 import { KeyChoice, KeyInUse, usePlaygroundKey } from "./key.tsx"
 import { usePlaygroundText } from "./text.ts"
 
@@ -63,6 +65,13 @@ function Chat({ models, asked }: ChatProps) {
     if (key === undefined || limit === undefined) return
     ask({ key: key.secret, model: model.model, limit, system: written.system, question, ...(instead && { instead }) })
   }
+  const question = message.trim()
+  const mayAsk = key !== undefined && limit !== undefined && question !== "" && !busy
+  const forecast = useForecast(
+    mayAsk
+      ? { key: key.secret, model: model.model, limit, messages: conversation.messages(written.system, question) }
+      : undefined,
+  )
   return (
     <Page title={text.title} intro={text.intro}>
       <div className="playground">
@@ -97,6 +106,7 @@ function Chat({ models, asked }: ChatProps) {
             <Composer
               value={message}
               busy={busy}
+              forecast={forecast}
               problem={
                 limit === undefined
                   ? `${text.limit}: ${text.limitWrong(format.number(model.max_output_tokens))}`
@@ -104,7 +114,7 @@ function Chat({ models, asked }: ChatProps) {
               }
               onChange={setMessage}
               onSend={() => {
-                send(message.trim())
+                send(question)
                 setMessage("")
               }}
               onStop={stop}
@@ -206,6 +216,8 @@ function Settings({ models, model, written, onChange }: SettingsProps) {
 interface ComposerProps {
   readonly value: string
   readonly busy: boolean
+  /** Of the message as it is typed. */
+  readonly forecast: Forecast | undefined
   /** Why nothing can be sent now. */
   readonly problem: string | undefined
   readonly onChange: (value: string) => void
@@ -213,13 +225,22 @@ interface ComposerProps {
   readonly onStop: () => void
 }
 
+/** Why the message would be refused, in the person's language. */
+function refusedFor(forecast: Forecast | undefined, language: Language): string | undefined {
+  if (forecast?.type !== "refused") return undefined
+  return (language === "id" ? indonesianFor(forecast.code) : undefined) ?? forecast.message
+}
+
 /** The field for the next message, with the button that sends it or stops the answer. */
-function Composer({ value, busy, problem, onChange, onSend, onStop }: ComposerProps) {
+function Composer({ value, busy, forecast, problem, onChange, onSend, onStop }: ComposerProps) {
   const text = usePlaygroundText()
+  const format = useFormat()
+  const { language } = useLanguage()
   const id = useId()
   // On a touch screen Enter starts a new line, and the button sends.
   const [keyboard] = useState(() => !matchMedia("(pointer: coarse)").matches)
   const field = useRef<HTMLTextAreaElement>(null)
+  const trouble = problem ?? refusedFor(forecast, language)
   const send = (event: FormEvent | KeyboardEvent) => {
     event.preventDefault()
     if (busy || problem !== undefined || value.trim() === "") return field.current?.focus()
@@ -246,8 +267,13 @@ function Composer({ value, busy, problem, onChange, onSend, onStop }: ComposerPr
         }}
       />
       <div className="composer-foot">
-        <p id={`${id}-hint`} className={problem === undefined ? undefined : "is-bad"} role="status">
-          {problem ?? (keyboard ? text.messageHint : "")}
+        <p id={`${id}-hint`} className={trouble === undefined ? undefined : "is-bad"} role="status">
+          {trouble ??
+            (forecast?.type === "cost"
+              ? text.atMost(format.rupiah(forecast.mostMicro))
+              : keyboard
+                ? text.messageHint
+                : "")}
         </p>
         {busy ? (
           <Button icon={<Square />} onClick={onStop}>

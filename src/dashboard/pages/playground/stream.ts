@@ -8,14 +8,25 @@ import { ApiFailure, failureOf } from "../../api/client.ts"
 /** An event of the gateway is far smaller, in UTF-16 units. */
 const MAX_EVENT_SIZE = 8 * 1024 * 1024
 
-export interface Question {
+export interface Asked {
   readonly key: string
   readonly model: string
   readonly messages: readonly { readonly role: "system" | "user" | "assistant"; readonly content: string }[]
   /** Tokens. */
   readonly limit: number
+}
+
+export interface Question extends Asked {
   readonly signal: AbortSignal
 }
+
+export const requestOf = ({ key, model, messages, limit }: Asked) =>
+  ({
+    method: "POST",
+    credentials: "omit",
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ model, messages, max_completion_tokens: limit, stream: true }),
+  }) as const
 
 export type Piece =
   | { readonly type: "begun"; readonly requestId: string }
@@ -24,17 +35,8 @@ export type Piece =
   /** `cutOff`: the answer reached its limit. */
   | { readonly type: "finished"; readonly cutOff: boolean }
 
-export async function* answerTo({ key, model, messages, limit, signal }: Question): AsyncGenerator<Piece, void> {
-  const response = await reached(
-    fetch("/v1/chat/completions", {
-      method: "POST",
-      credentials: "omit",
-      headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-      body: JSON.stringify({ model, messages, max_completion_tokens: limit, stream: true }),
-      signal,
-    }),
-    signal,
-  )
+export async function* answerTo({ signal, ...asked }: Question): AsyncGenerator<Piece, void> {
+  const response = await reached(fetch("/v1/chat/completions", { ...requestOf(asked), signal }), signal)
   if (!response.ok || response.body === null) throw await failureOf(response)
   yield { type: "begun", requestId: response.headers.get("x-request-id") ?? "" }
   const parser = new EventStreamParser(MAX_EVENT_SIZE, () => new ApiFailure(undefined, 0))

@@ -109,6 +109,7 @@ function Consequences() {
       )}
       <li>{balance > 0 ? text.deleteBalance(format.rupiah(balance, "exact")) : text.deleteNoBalance}</li>
       <li>{text.deleteSessions}</li>
+      <li>{text.deleteData}</li>
       <li>
         <strong>{text.deleteFinal}</strong>
       </li>

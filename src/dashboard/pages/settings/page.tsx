@@ -1,39 +1,41 @@
 /** The settings of the account: preferences, alerts, password, sessions, and its deletion. */
 import { Combobox } from "@base-ui/react/combobox"
-import { useQuery, useQueryClient } from "@tanstack/react-query"
+import { useQueryClient } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
-import { type FormEvent, useMemo, useState } from "react"
+import { useMemo } from "react"
 import { useChange } from "../../api/change.ts"
-import { api, unwrap } from "../../api/client.ts"
-import { aboutQuery, accountQuery } from "../../api/queries.ts"
-import { Button, CopyButton } from "../../components/button.tsx"
+import { accountQuery } from "../../api/queries.ts"
+import { CopyButton } from "../../components/button.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { Field, TextField } from "../../components/form.tsx"
+import { Field } from "../../components/form.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
-import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/parse.ts"
+import { LegalLinks } from "../../shell/legal.tsx"
 import { LanguageSwitch, ThemeSwitch } from "../../shell/preferences.tsx"
-import { useAccount } from "../../shell/session.tsx"
+import { useAccount, useIsOwn, useMay } from "../../shell/session.tsx"
+import { Activity } from "./activity.tsx"
+import { changeAccount, EmailAlerts } from "./alerts.tsx"
+import { BreakerSettings } from "./breaker.tsx"
+import { Buyer } from "./buyer.tsx"
 import { DeleteAccount } from "./delete-account.tsx"
+import { EmailChange } from "./email.tsx"
+import { SecondFactor } from "./second-factor.tsx"
+import { DataExport } from "./export.tsx"
+import { MembersCard } from "./members.tsx"
+import { Memberships } from "./memberships.tsx"
+import { Passkeys } from "./passkeys.tsx"
 import { PasswordChange, Sessions } from "./security.tsx"
 import { useSettingsText } from "./text.ts"
+import { WebhookSettings } from "./webhook.tsx"
 import { describeZone, timeZonesWith, zoneMatches, zoneName } from "./time-zones.ts"
-
-interface AccountChange {
-  readonly time_zone?: string
-  /** Null removes it. */
-  readonly low_balance_email?: string | null
-  readonly low_balance_threshold_micro?: number | null
-}
-
-const changeAccount = (change: AccountChange) => unwrap(api.account.patch(change))
 
 export default function SettingsPage() {
   const text = useSettingsText()
   const format = useFormat()
   const account = useAccount()
+  const isOwn = useIsOwn()
+  const may = useMay()
   return (
     <Page title={text.title}>
       <div className="settings-pair">
@@ -51,6 +53,15 @@ export default function SettingsPage() {
                 ),
               },
               { name: text.since, value: format.date(account.created_at) },
+              {
+                name: text.terms,
+                value: (
+                  <>
+                    <LegalLinks />
+                    {account.agreed_at !== null && text.agreedOn(format.date(account.agreed_at))}
+                  </>
+                ),
+              },
             ]}
           />
         </Card>
@@ -60,89 +71,29 @@ export default function SettingsPage() {
               <LanguageSwitch />
               <ThemeSwitch />
             </div>
-            <TimeZoneField />
+            {may("manage") && <TimeZoneField />}
           </div>
         </Card>
-        <PasswordChange />
-        <LowBalance />
+        {isOwn && (
+          <>
+            <EmailChange />
+            <PasswordChange />
+            <SecondFactor />
+            <Passkeys />
+          </>
+        )}
+        {may("pay") && <EmailAlerts />}
+        {may("guard") && <BreakerSettings />}
+        {may("pay") && <Buyer />}
+        {isOwn && <DataExport />}
       </div>
-      <Sessions />
-      <DeleteAccount />
+      {may("manage") && <MembersCard />}
+      {may("build") && <WebhookSettings />}
+      {isOwn && <Sessions />}
+      {may("manage") && <Activity />}
+      <Memberships />
+      {isOwn && <DeleteAccount />}
     </Page>
-  )
-}
-
-const FIRST_MICRO = 20_000_000_000
-
-/** The alert for a low balance: its address and its limit. */
-function LowBalance() {
-  const text = useSettingsText()
-  const toasts = useToasts()
-  const client = useQueryClient()
-  const { language } = useLanguage()
-  const { email: own, low_balance_email: email, low_balance_threshold_micro: threshold } = useAccount()
-  const about = useQuery(aboutQuery)
-  const isOn = email !== null && threshold !== null
-  const [address, setAddress] = useState(email ?? own)
-  const [typed, setTyped] = useState(() => amountText(threshold ?? FIRST_MICRO, language))
-  const [tried, setTried] = useState(false)
-  const micro = parseRupiah(typed, language)
-  const isAmount = micro !== undefined && micro <= BigInt(Number.MAX_SAFE_INTEGER)
-  const isAddress = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(address.trim())
-  const change = useChange({
-    mutationFn: changeAccount,
-    onSuccess: (account) => {
-      client.setQueryData(accountQuery.queryKey, account)
-      toasts.done(account.low_balance_email === null ? text.turnedOff : text.saved)
-    },
-  })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    setTried(true)
-    if (!isAmount || !isAddress || change.isPending) return
-    change.mutate({ low_balance_email: address.trim(), low_balance_threshold_micro: Number(micro) })
-  }
-  return (
-    <Card title={text.lowBalance} action={<Tag tone={isOn ? "good" : "neutral"}>{isOn ? text.on : text.off}</Tag>}>
-      <form className="settings-form" onSubmit={submit} noValidate>
-        <p className="settings-intro">{text.lowBalanceIntro}</p>
-        {about.data?.sends_mail === false && <p className="settings-warning">{text.noMail}</p>}
-        {change.error !== null && <ErrorState error={change.error} />}
-        <TextField
-          label={text.lowBalanceEmail}
-          error={tried && !isAddress ? text.emailWrong : undefined}
-          type="email"
-          autoComplete="email"
-          maxLength={254}
-          value={address}
-          onChange={({ target }) => setAddress(target.value)}
-        />
-        <TextField
-          label={text.threshold}
-          hint={text.thresholdHint}
-          error={tried && !isAmount ? text.thresholdWrong : undefined}
-          before="Rp"
-          inputMode="numeric"
-          autoComplete="off"
-          maxLength={24}
-          value={typed}
-          onChange={({ target }) => setTyped(target.value)}
-        />
-        <div className="settings-actions">
-          <Button type="submit" busy={change.isPending}>
-            {text.save}
-          </Button>
-          {isOn && (
-            <Button
-              kind="quiet"
-              onClick={() => change.mutate({ low_balance_email: null, low_balance_threshold_micro: null })}
-            >
-              {text.turnOff}
-            </Button>
-          )}
-        </div>
-      </form>
-    </Card>
   )
 }
 

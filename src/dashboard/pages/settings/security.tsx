@@ -11,7 +11,7 @@ import { PasswordField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { useAccount } from "../../shell/session.tsx"
+import { useAccount, useSession } from "../../shell/session.tsx"
 import { deviceOf } from "./device.ts"
 import { useSettingsText } from "./text.ts"
 
@@ -28,6 +28,7 @@ export function PasswordChange() {
   const client = useQueryClient()
   const passwordError = usePasswordError()
   const { email } = useAccount()
+  const { ended } = useSession()
   const [current, setCurrent] = useState("")
   const [replacement, setReplacement] = useState("")
   const [tooShort, setTooShort] = useState(false)
@@ -36,8 +37,10 @@ export function PasswordChange() {
       await unwrap(api.auth.password.post({ current, new: replacement }))
       return await unwrap(api.auth["sign-in"].post({ email, password: replacement }))
     },
-    onSuccess: async ({ account }) => {
-      client.setQueryData(accountQuery.queryKey, account)
+    onSuccess: async (answer) => {
+      // The second factor is asked for on the page of the sign-in.
+      if ("second_factor" in answer) return await ended()
+      client.setQueryData(accountQuery.queryKey, answer.account)
       setCurrent("")
       setReplacement("")
       await client.invalidateQueries(sessionsQuery)

@@ -7,6 +7,8 @@ export const useSettingsText = texts({
     email: "Alamat e-mail",
     accountId: "ID akun",
     since: "Terdaftar sejak",
+    terms: "Ketentuan",
+    agreedOn: (date: string) => `Disetujui pada ${date}.`,
     preferences: "Preferensi",
     timeZone: "Zona waktu",
     timeZoneHint:
@@ -15,12 +17,13 @@ export const useSettingsText = texts({
     timeZoneNone: "Tidak ada zona waktu seperti itu",
     timeZones: "Zona waktu",
     saved: "Tersimpan",
-    lowBalance: "Peringatan saldo rendah",
-    lowBalanceIntro:
-      "Kami mengirim satu e-mail setiap kali saldo turun di bawah batas, supaya panggilan Anda tidak tiba-tiba ditolak. Paling banyak lima sehari.",
+    alerts: "Peringatan lewat e-mail",
+    alertsIntro:
+      "Satu e-mail setiap kali saldo turun di bawah batas atau batas pengeluaran kunci tercapai, supaya panggilan Anda tidak tiba-tiba ditolak. Paling banyak sepuluh sehari.",
+    budgetMails: "Juga saat kunci memakai 50, 80, dan 100 persen batas pengeluarannya",
     lowBalanceEmail: "Kirim ke",
     threshold: "Batas saldo",
-    thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini.",
+    thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini. Kosongkan bila tidak perlu.",
     thresholdWrong: "Tulis jumlah rupiah, seperti 20.000.",
     emailWrong: "Tulis alamat e-mail, seperti nama@contoh.id.",
     noMail:
@@ -29,7 +32,7 @@ export const useSettingsText = texts({
     off: "Nonaktif",
     save: "Simpan",
     turnOff: "Nonaktifkan",
-    turnedOff: "Peringatan saldo dinonaktifkan",
+    turnedOff: "Peringatan lewat e-mail dinonaktifkan",
     password: "Kata sandi",
     passwordIntro: "Mengganti kata sandi mengakhiri sesi di semua perangkat lain. Di sini Anda tetap masuk.",
     currentPassword: "Kata sandi sekarang",
@@ -61,9 +64,12 @@ export const useSettingsText = texts({
     deleteTitle: "Hapus akun ini?",
     deleteKeys: (count: string, _one: boolean) => `${count} kunci API yang aktif berhenti bekerja saat itu juga.`,
     deleteNoKeys: "Tidak ada kunci API yang aktif.",
-    deleteBalance: (amount: string) => `Saldo ${amount} yang masih ada tidak dapat dipakai lagi.`,
+    deleteBalance: (amount: string) =>
+      `Saldo ${amount} yang masih ada hilang: tidak dapat dipakai lagi, dan tidak kembali dengan sendirinya. Mintalah pengembalian kepada kami sebelum menghapus.`,
     deleteNoBalance: "Tidak ada saldo yang tersisa.",
     deleteSessions: "Anda keluar di semua perangkat dan tidak dapat masuk lagi.",
+    deleteData:
+      "Unduh data Anda dulu bila masih perlu (“Data Anda”, di atas): sesudah ini tidak bisa lagi. Catatan uang tetap kami simpan, karena diwajibkan hukum.",
     deleteFinal: "Ini tidak dapat dibatalkan.",
     confirm: (email: string) => `Ketik ${email} untuk memastikan`,
     confirmWrong: "Tidak sama dengan alamat e-mail akun ini.",
@@ -78,6 +84,8 @@ export const useSettingsText = texts({
     email: "E-mail address",
     accountId: "Account ID",
     since: "Member since",
+    terms: "Terms",
+    agreedOn: (date: string) => `Agreed to on ${date}.`,
     preferences: "Preferences",
     timeZone: "Time zone",
     timeZoneHint:
@@ -86,12 +94,13 @@ export const useSettingsText = texts({
     timeZoneNone: "No such time zone",
     timeZones: "Time zones",
     saved: "Saved",
-    lowBalance: "Low-balance alert",
-    lowBalanceIntro:
-      "We send one e-mail each time the balance falls below your limit, so that your calls are not refused out of the blue. Five a day at most.",
+    alerts: "Alerts by e-mail",
+    alertsIntro:
+      "One e-mail each time the balance falls below your limit, or a key's spending limit is reached, so that your calls are not refused out of the blue. Ten a day at most.",
+    budgetMails: "Also when a key has used 50, 80 and 100 percent of its spending limit",
     lowBalanceEmail: "Send to",
     threshold: "Balance limit",
-    thresholdHint: "An e-mail is sent when the balance falls below this amount.",
+    thresholdHint: "An e-mail is sent when the balance falls below this amount. Leave it empty for none.",
     thresholdWrong: "Enter an amount of rupiah, such as 20,000.",
     emailWrong: "Enter an e-mail address, such as name@example.com.",
     noMail:
@@ -100,7 +109,7 @@ export const useSettingsText = texts({
     off: "Off",
     save: "Save",
     turnOff: "Turn off",
-    turnedOff: "Low-balance alert turned off",
+    turnedOff: "Alerts by e-mail turned off",
     password: "Password",
     passwordIntro: "Changing your password ends the sessions on all other devices. You stay signed in here.",
     currentPassword: "Current password",
@@ -133,9 +142,12 @@ export const useSettingsText = texts({
     deleteKeys: (count: string, one: boolean) =>
       `${count} active API ${one ? "key stops" : "keys stop"} working at once.`,
     deleteNoKeys: "There are no active API keys.",
-    deleteBalance: (amount: string) => `The ${amount} that is left of the balance can no longer be used.`,
+    deleteBalance: (amount: string) =>
+      `The ${amount} that is left of the balance is lost: it can no longer be used, and does not come back by itself. Ask us for a refund before you delete.`,
     deleteNoBalance: "There is no balance left.",
     deleteSessions: "You are signed out on all devices and cannot sign in again.",
+    deleteData:
+      "Download your data first if you still need it (“Your data”, above): afterwards it cannot be had. Records of money stay, because the law asks for them.",
     deleteFinal: "This cannot be undone.",
     confirm: (email: string) => `Type ${email} to confirm`,
     confirmWrong: "This is not the account's e-mail address.",

@@ -13,6 +13,9 @@ export type Show = (typeof shows)[number]
 export const splits = ["model", "key", "format"] as const
 export type Split = (typeof splits)[number]
 export const formats = ["chat", "messages", "responses"] as const
+/** Of a record, or of a call that was refused and has none. */
+export const statuses = [...callStatuses, "refused"] as const
+type Status = CallStatus | "refused"
 type CallFormat = (typeof formats)[number]
 type Step = "hour" | "day"
 
@@ -21,8 +24,10 @@ export interface View {
   readonly model: string | undefined
   readonly key: string | undefined
   readonly format: CallFormat | undefined
-  readonly status: CallStatus | undefined
+  readonly status: Status | undefined
   readonly error: string | undefined
+  /** The id of a run. */
+  readonly run: string | undefined
   readonly show: Show
   readonly split: Split | undefined
   readonly step: Step
@@ -39,14 +44,15 @@ export const nothingFiltered = {
   format: undefined,
   status: undefined,
   error: undefined,
+  run: undefined,
 } satisfies Partial<View>
 
-export const isFiltered = ({ model, key, format, status, error }: View): boolean =>
-  [model, key, format, status, error].some((filter) => filter !== undefined)
+export const isFiltered = ({ model, key, format, status, error, run }: View): boolean =>
+  [model, key, format, status, error, run].some((filter) => filter !== undefined)
 
-/** Sums contain only final records, and have no error codes. */
-export const canBeSummed = ({ status, error }: View): boolean =>
-  error === undefined && status?.startsWith("fallback_") !== true
+/** Sums contain only final records, and have no error codes and no runs. */
+export const canBeSummed = ({ status, error, run }: View): boolean =>
+  error === undefined && run === undefined && status !== "refused" && status?.startsWith("fallback_") !== true
 
 export const mayShowHours = (days: Days): boolean => dayCount(days) <= LONGEST_BY_HOUR
 
@@ -60,8 +66,9 @@ export function readView(query: URLSearchParams, today: string): View {
     model: given("model"),
     key: given("key"),
     format: among("format", formats),
-    status: among("status", callStatuses),
+    status: among("status", statuses),
     error: given("error"),
+    run: given("run"),
     show: among("show", shows) ?? "spend",
     split: among("split", splits),
     step: mayShowHours(days) ? step : "day",

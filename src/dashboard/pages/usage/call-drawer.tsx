@@ -12,6 +12,8 @@ import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useCallText } from "./call-text.ts"
 import { type CallDetail, callQuery, useFormatName, useKeyName } from "./data.ts"
+import { RefusedRecord } from "./refused.tsx"
+import { RunOfCall } from "./run.tsx"
 
 interface CallDrawerProps {
   readonly requestId: string
@@ -39,17 +41,19 @@ function LoadedCall({ requestId }: { readonly requestId: string }) {
       {data !== undefined ? (
         <CallRecord call={data} />
       ) : error instanceof ApiFailure && error.code === "usage.not_found" ? (
-        <EmptyState
-          icon={<SearchX />}
-          title={text.notFound}
-          action={
-            <Button busy={isFetching} onClick={() => void refetch()}>
-              {text.again}
-            </Button>
-          }
-        >
-          {text.notFoundHint}
-        </EmptyState>
+        <RefusedRecord requestId={requestId}>
+          <EmptyState
+            icon={<SearchX />}
+            title={text.notFound}
+            action={
+              <Button busy={isFetching} onClick={() => void refetch()}>
+                {text.again}
+              </Button>
+            }
+          >
+            {text.notFoundHint}
+          </EmptyState>
+        </RefusedRecord>
       ) : error ? (
         <ErrorState error={error} retry={refetch} />
       ) : (
@@ -73,6 +77,7 @@ function CallRecord({ call }: { readonly call: CallDetail }) {
       <Outcome call={call} />
       <Receipt call={call} />
       <Route call={call} />
+      {call.run_id !== undefined && <RunOfCall id={call.run_id} />}
       <Details call={call} />
     </>
   )

@@ -6,8 +6,8 @@
 /** The fields that identify a record. A reroute has the id of its call, and another model. */
 interface Identity {
   readonly request_id: string
-  readonly status: string
-  readonly model: string
+  readonly status: string | number
+  readonly model: string | null
 }
 
 interface CallPage<Call> {
@@ -27,7 +27,7 @@ export interface CallList<Call> {
 /** Rows. Whoever wants more of them downloads the file. */
 export const LONGEST = 1_000
 
-export const callName = ({ request_id: id, status, model }: Identity): string => `${id} ${status} ${model}`
+export const callName = ({ request_id: id, status, model }: Identity): string => `${id} ${status} ${model ?? ""}`
 
 /** The list after the newest page has come again. */
 export function joined<Call extends Identity>(known: CallList<Call> | undefined, page: CallPage<Call>): CallList<Call> {

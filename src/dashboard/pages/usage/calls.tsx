@@ -25,20 +25,11 @@ export function Calls({ view, change, open }: AddressedView) {
   const { older, toNewest } = useCallPages(view)
   const columns = useColumns(data?.arrived)
   const cursor = data?.nextCursor
-  const unseen = data?.newest?.unseen ?? 0
   const isLong = data !== undefined && data.calls.length >= LONGEST
   return (
     <Card title={text.list} flush action={<span className="usage-hint">{text.listHint}</span>}>
       <Stale of={isPlaceholderData && data ? viewName(data.of) : undefined} className="usage-calls">
-        {data?.newest !== undefined && (
-          <div className="usage-newest" role="status">
-            {unseen > 0 && (
-              <Button size="small" icon={<ArrowUp />} onClick={toNewest}>
-                {text.unseen(format.number(unseen) + (unseen === PAGE ? "+" : ""), unseen === 1)}
-              </Button>
-            )}
-          </div>
-        )}
+        <Newest unseen={data?.newest?.unseen} toNewest={toNewest} />
         <DataTable
           caption={text.list}
           columns={columns}
@@ -71,6 +62,22 @@ export function Calls({ view, change, open }: AddressedView) {
         {isLong && cursor !== null && <p className="usage-longest">{text.longest(format.number(LONGEST))}</p>}
       </Stale>
     </Card>
+  )
+}
+
+/** How many newer ones there are than a list that somebody reads on in; undefined where it follows them by itself. */
+export function Newest({ unseen, toNewest }: { readonly unseen: number | undefined; readonly toNewest: () => void }) {
+  const text = useUsageText()
+  const format = useFormat()
+  if (unseen === undefined) return null
+  return (
+    <div className="usage-newest" role="status">
+      {unseen > 0 && (
+        <Button size="small" icon={<ArrowUp />} onClick={toNewest}>
+          {text.unseen(format.number(unseen) + (unseen === PAGE ? "+" : ""), unseen === 1)}
+        </Button>
+      )}
+    </div>
   )
 }
 

@@ -15,12 +15,13 @@ const filterOf = ({ days, model, key, format, status }: View) => ({
   ...(model !== undefined && { model }),
   ...(key !== undefined && { key_id: key }),
   ...(format !== undefined && { format }),
-  ...(status !== undefined && { status }),
+  ...(status !== undefined && status !== "refused" && { status }),
 })
 
 const listFilterOf = (view: View) => ({
   ...filterOf(view),
   ...(view.error !== undefined && { error_code: view.error }),
+  ...(view.run !== undefined && { run_id: view.run }),
 })
 type ListFilter = ReturnType<typeof listFilterOf>
 
@@ -32,7 +33,8 @@ export const callsPage = (filter: ListFilter, cursor?: string) =>
   unwrap(api.usage.get({ query: { ...filter, limit: PAGE, ...(cursor !== undefined && { cursor }) } }))
 export type Call = Awaited<ReturnType<typeof callsPage>>["data"][number]
 
-export const exportAddress = (view: View): string => `/usage/export.csv?${new URLSearchParams(listFilterOf(view))}`
+export const exportAddress = (view: View): string =>
+  `/usage/${view.status === "refused" ? "refused/" : ""}export.csv?${new URLSearchParams(listFilterOf(view))}`
 
 /** Answers say what they are of, because the page may have moved on before the next ones come. */
 const of = async <Answer extends object>(view: View, answer: Promise<Answer>) => ({ ...(await answer), of: view })
@@ -104,14 +106,64 @@ export function useCallPages(view: View) {
   return { older, toNewest }
 }
 
+const refusedPage = (filter: ListFilter, cursor?: string) => {
+  const { status: _, run_id: __, ...rest } = { status: undefined, run_id: undefined, ...filter }
+  return unwrap(api.usage.refused.get({ query: { ...rest, limit: PAGE, ...(cursor !== undefined && { cursor }) } }))
+}
+export type RefusedCall = Awaited<ReturnType<typeof refusedPage>>["data"][number]
+
+/** Calls that were refused before they were forwarded, as `callsQuery` lists the others, and how many there were of each code. */
+export const refusedQuery = (view: View) => {
+  const filter = listFilterOf(view)
+  const queryKey = ["refused", filter]
+  return queryOptions({
+    queryKey,
+    queryFn: async ({ client }): Promise<RefusedList & { readonly of: View }> => {
+      const page = await refusedPage(filter)
+      return { ...joined(client.getQueryData<RefusedList>(queryKey), page), counts: page.counts, of: view }
+    },
+  })
+}
+interface RefusedList extends CallList<RefusedCall> {
+  readonly counts: Awaited<ReturnType<typeof refusedPage>>["counts"]
+}
+
+export function useRefusedPages(view: View) {
+  const client = useQueryClient()
+  const { queryKey } = refusedQuery(view)
+  const older = useMutation({
+    mutationFn: (cursor: string) => refusedPage(listFilterOf(view), cursor),
+    onSuccess: (page, cursor) =>
+      client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
+  })
+  const toNewest = () => client.setQueryData(queryKey, (known) => known && toTheNewest(known))
+  return { older, toNewest }
+}
+
+export const refusedCallQuery = (requestId: string) =>
+  queryOptions({
+    queryKey: ["call", "refused", requestId],
+    queryFn: () => unwrap(api.usage.refused({ request_id: requestId }).get()),
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+
 /** What figures are of, in words: the range of days, and what it is narrowed to. */
 export function useViewName(): (view: View) => string {
   const rangeName = useRangeName()
   const statusText = useStatusText()
   const keyName = useKeyName()
   const formatName = useFormatName()
-  return ({ days, model, key, format, status, error }) =>
-    [rangeName(days), model, key && keyName(key), format && formatName(format), status && statusText[status], error]
+  const { refused } = useUsageText()
+  return ({ days, model, key, format, status, error, run }) =>
+    [
+      rangeName(days),
+      model,
+      key && keyName(key),
+      format && formatName(format),
+      status && (status === "refused" ? refused : statusText[status]),
+      error,
+      run,
+    ]
       .filter((part) => part !== undefined)
       .join(", ")
 }

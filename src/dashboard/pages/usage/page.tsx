@@ -9,14 +9,17 @@ import { formText, SelectField, TextField } from "../../components/form.tsx"
 import { DateRange } from "../../components/date-range.tsx"
 import { Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { callStatuses, useStatusText } from "../../components/status-tag.tsx"
+import { useStatusText } from "../../components/status-tag.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { type AddressedView, canBeSummed, formats, isFiltered, nothingFiltered, useView } from "./address.ts"
+import { PriceChanges } from "../../shell/price-changes.tsx"
+import { type AddressedView, canBeSummed, formats, isFiltered, nothingFiltered, statuses, useView } from "./address.ts"
 import { Breakdown } from "./breakdown.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
 import { Calls } from "./calls.tsx"
 import { ChartCard } from "./chart-card.tsx"
 import { exportAddress, type Series, seriesQuery, useViewName } from "./data.ts"
+import { RefusedCalls, RefusedNotice } from "./refused.tsx"
+import { RunCard } from "./run.tsx"
 import { cacheShare, inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
@@ -34,10 +37,19 @@ export default function UsagePage() {
         </DownloadLink>
       }
     >
+      <PriceChanges />
       <Search open={addressed.open} />
       <Filters {...addressed} />
+      {view.run !== undefined && <RunCard key={view.run} id={view.run} change={addressed.change} />}
       {canBeSummed(view) && <Sums {...addressed} />}
-      <Calls {...addressed} />
+      {view.status === "refused" ? (
+        <RefusedCalls {...addressed} />
+      ) : (
+        <>
+          {view.run === undefined && <RefusedNotice {...addressed} />}
+          <Calls {...addressed} />
+        </>
+      )}
       {view.request !== undefined && (
         <CallDrawer key={view.request} requestId={view.request} onClose={addressed.close} />
       )}
@@ -145,10 +157,10 @@ function Filters({ view, today, change }: AddressedView) {
           value={view.status ?? ""}
           options={choice(
             text.anyStatus,
-            callStatuses.map((status) => ({ value: status, label: statusText[status] })),
+            statuses.map((status) => ({ value: status, label: { ...statusText, refused: text.refused }[status] })),
             view.status,
           )}
-          onChange={({ target }) => change({ status: callStatuses.find((status) => status === target.value) })}
+          onChange={({ target }) => change({ status: statuses.find((status) => status === target.value) })}
         />
       </div>
       {isFiltered(view) && (

@@ -14,7 +14,7 @@ import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { type Language, useLanguage } from "../../i18n/language.tsx"
 import { amountText, parseRupiah } from "../../i18n/parse.ts"
-import { useAccount } from "../../shell/session.tsx"
+import { useAccount, useMay } from "../../shell/session.tsx"
 import { useWalletText } from "./text.ts"
 import {
   BreakdownLines,
@@ -31,14 +31,15 @@ import {
 
 export default function WalletPage() {
   const text = useWalletText()
-  const { balance_micro: balance, held_micro: held } = useAccount()
+  const { balance_micro: balance, held_micro: held, claim_micro: claim } = useAccount()
+  const may = useMay()
   return (
     <Page
       title={text.title}
       intro={text.intro}
       actions={<ButtonLink to="/wallet/statement">{text.statement}</ButtonLink>}
     >
-      <Pending />
+      {may("pay") && <Pending />}
       <Stats>
         <Stat label={text.available} note={text.availableNote}>
           <Money micro={BigInt(balance) - BigInt(held)} />
@@ -46,8 +47,13 @@ export default function WalletPage() {
         <Stat label={text.held} note={text.heldNote}>
           <Money micro={held} />
         </Stat>
+        {claim > 0 && (
+          <Stat label={text.claim} note={text.claimNote}>
+            <Money micro={-claim} />
+          </Stat>
+        )}
       </Stats>
-      <TopUpForm />
+      {may("pay") && <TopUpForm />}
       <History />
     </Page>
   )
@@ -201,7 +207,7 @@ function History() {
   const { columns: heads } = text
   const columns: Column<ListedTopUp>[] = [
     { id: "time", head: heads.time, names: true, cell: (topUp) => format.dateTime(topUp.created_at) },
-    { id: "status", head: heads.status, cell: ({ status }) => <TopUpStatus status={status} /> },
+    { id: "status", head: heads.status, cell: (topUp) => <TopUpStatus {...topUp} /> },
     { id: "method", head: heads.method, wide: true, cell: ({ provider }) => methodName(provider) },
     {
       id: "total",

@@ -1,6 +1,6 @@
 /** One top-up: its QR code while it can be paid, then its outcome. It changes by itself when the payment arrives. */
 import { useQuery } from "@tanstack/react-query"
-import { ArrowLeft, CircleCheck, Clock, QrCode } from "lucide-react"
+import { ArrowLeft, CircleCheck, Clock, QrCode, Undo2 } from "lucide-react"
 import { Link, useParams } from "wouter"
 import { ApiFailure } from "../../api/client.ts"
 import { aboutQuery } from "../../api/queries.ts"
@@ -12,7 +12,7 @@ import { useAccount } from "../../shell/session.tsx"
 import { useShellText } from "../../shell/text.ts"
 import { CheckPayment, PayByQr } from "./pay-by-qr.tsx"
 import { useWalletText } from "./text.ts"
-import { BreakdownLines, type TopUp, topUpQuery, TopUpStatus, useMethodName } from "./top-up.tsx"
+import { BreakdownLines, RefundLines, type TopUp, topUpQuery, TopUpStatus, useMethodName } from "./top-up.tsx"
 
 export default function PaymentPage() {
   const text = useWalletText()
@@ -62,19 +62,21 @@ export function NotThere({ error, retry }: { readonly error: Error; readonly ret
   )
 }
 
-/** A top-up that was paid. */
-function Paid({ topUp: { id, breakdown } }: { readonly topUp: TopUp }) {
+/** A top-up that was paid, and what of it went back. */
+function Paid({ topUp: { id, breakdown, refund_status: back, refunded_micro: refunded } }: { readonly topUp: TopUp }) {
   const text = useWalletText()
   const format = useFormat()
   const { balance_micro: balance, held_micro: held } = useAccount()
   return (
     <Card>
-      <div className="outcome is-paid">
-        <CircleCheck aria-hidden="true" />
+      <div className={back === null ? "outcome is-paid" : "outcome"}>
+        {back === null ? <CircleCheck aria-hidden="true" /> : <Undo2 aria-hidden="true" />}
         <div role="status">
-          <h2>{text.paidTitle}</h2>
+          <h2>{back === null ? text.paidTitle : text.refundStatuses[back]}</h2>
           <p>
-            {text.paid(format.rupiah(breakdown.balance_purchased_micro))}{" "}
+            {back === null
+              ? text.paid(format.rupiah(breakdown.balance_purchased_micro))
+              : text.wentBack(format.rupiah(refunded), format.rupiah(breakdown.total_micro))}{" "}
             {text.balanceNow(format.rupiah(BigInt(balance) - BigInt(held)))}
           </p>
         </div>
@@ -131,7 +133,7 @@ function TopUpDetails({ topUp }: { readonly topUp: TopUp }) {
   const { id, status, provider, reference, created_at: created, paid_at: paid, expires_at: expires, qr } = topUp
   const isLate = paid !== null && Date.parse(paid) > Date.parse(expires)
   const facts = [
-    { name: text.columns.status, value: <TopUpStatus status={status} /> },
+    { name: text.columns.status, value: <TopUpStatus status={status} refund_status={topUp.refund_status} /> },
     { name: text.created, value: format.dateTime(created) },
     ...(paid === null
       ? []
@@ -149,6 +151,7 @@ function TopUpDetails({ topUp }: { readonly topUp: TopUp }) {
     <div className="top-up-details">
       <Card title={text.breakdown}>
         <BreakdownLines breakdown={topUp.breakdown} />
+        <RefundLines refunds={topUp.refunds} />
       </Card>
       <Card title={text.details}>
         <Facts facts={facts} />

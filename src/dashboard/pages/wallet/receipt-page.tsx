@@ -1,16 +1,16 @@
 /** The receipt of a paid top-up, for printing: on paper there is only the receipt. */
 import { useQuery } from "@tanstack/react-query"
-import { ArrowLeft, Printer } from "lucide-react"
+import { ArrowLeft, Download, Printer } from "lucide-react"
 import { useParams } from "wouter"
 import { Logo } from "../../appearance.tsx"
-import { Button, ButtonLink } from "../../components/button.tsx"
+import { Button, ButtonLink, DownloadLink } from "../../components/button.tsx"
 import { EmptyState, Skeleton } from "../../components/feedback.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { NotThere } from "./payment-page.tsx"
 import { useWalletText } from "./text.ts"
-import { BreakdownLines, type TopUp, topUpQuery, useMethodName } from "./top-up.tsx"
+import { BreakdownLines, RefundLines, type TopUp, topUpQuery, useMethodName } from "./top-up.tsx"
 
 export default function ReceiptPage() {
   const text = useWalletText()
@@ -24,6 +24,11 @@ export default function ReceiptPage() {
           <ButtonLink to={`/wallet/${id}`} kind="quiet" icon={<ArrowLeft />}>
             {text.topUp}
           </ButtonLink>
+          {topUp?.status === "paid" && (
+            <DownloadLink href={`/top-ups/${id}/receipt.pdf`} icon={<Download />}>
+              {text.pdf}
+            </DownloadLink>
+          )}
           {topUp?.status === "paid" && (
             <Button kind="primary" icon={<Printer />} onClick={() => window.print()}>
               {text.print}
@@ -82,6 +87,7 @@ function Receipt({ topUp }: { readonly topUp: TopUp }) {
         ))}
       </dl>
       <BreakdownLines breakdown={breakdown} />
+      <RefundLines refunds={topUp.refunds} />
       <footer>
         <p>{text.receiptFoot}</p>
         <p>{text.zone(zone)}</p>

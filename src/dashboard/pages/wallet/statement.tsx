@@ -1,6 +1,6 @@
 /** Every change of the balance in a month, and the balance after each. Calls are summed by day and key. */
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
-import { ChevronLeft, ChevronRight, Download, ScrollText } from "lucide-react"
+import { ChevronLeft, ChevronRight, Download, FileText, ScrollText } from "lucide-react"
 import { Link, useSearchParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink, IconButton } from "../../components/button.tsx"
@@ -10,9 +10,9 @@ import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedba
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
 import { dayIn } from "../../i18n/time.ts"
 import { useKeyName } from "../usage/data.ts"
+import { useStatementText } from "./statement-text.ts"
 
 const statementQuery = (month: string) =>
   queryOptions({
@@ -22,8 +22,16 @@ const statementQuery = (month: string) =>
 type Statement = Awaited<ReturnType<NonNullable<ReturnType<typeof statementQuery>["queryFn"]>>>
 type Entry = Statement["entries"][number]
 
-const filters = ["all", "top_up", "calls", "adjustment"] as const
+const filters = ["all", "top_up", "calls", "refund", "adjustment"] as const
 type Filter = (typeof filters)[number]
+/** All that went back, and what it left to settle. */
+const backs: ReadonlySet<Entry["kind"]> = new Set([
+  "refund",
+  "refund_cancelled",
+  "provider_refund",
+  "chargeback",
+  "claim",
+])
 
 export default function StatementPage() {
   const text = useStatementText()
@@ -52,9 +60,14 @@ export default function StatementPage() {
       title={text.title}
       intro={text.intro}
       actions={
-        <DownloadLink href={`/account/statement.csv?month=${month}`} icon={<Download />}>
-          {text.download}
-        </DownloadLink>
+        <>
+          <DownloadLink href={`/account/statement.csv?month=${month}`} icon={<Download />}>
+            {text.download}
+          </DownloadLink>
+          <DownloadLink href={`/account/statement.pdf?month=${month}`} icon={<FileText />}>
+            {text.pdf}
+          </DownloadLink>
+        </>
       }
     >
       <nav className="statement-month" aria-label={text.month}>
@@ -111,6 +124,7 @@ function Numbers({ statement, isCurrent }: { readonly statement: Statement | und
     [text.in, statement?.in_micro],
     [text.out, statement?.out_micro],
     [isCurrent ? text.now : text.closing, statement?.closing_micro],
+    ...(statement !== undefined && statement.claim_micro > 0 ? ([[text.claim, -statement.claim_micro]] as const) : []),
   ] as const
   return (
     <Stats>
@@ -126,14 +140,18 @@ function Numbers({ statement, isCurrent }: { readonly statement: Statement | und
 function Entries({ statement, filter }: { readonly statement: Statement | undefined; readonly filter: Filter }) {
   const text = useStatementText()
   const columns = useColumns(statement)
-  const rows = statement?.entries.filter(({ kind }) => filter === "all" || kind === filter)
+  const rows = statement?.entries.filter(
+    ({ kind }) => filter === "all" || kind === filter || (filter === "refund" && backs.has(kind)),
+  )
   return (
     <>
       <DataTable
         caption={text.changes}
         columns={columns}
         rows={rows}
-        rowKey={({ day, kind, at, key_id: key, balance_micro: balance }) => `${day} ${kind} ${at} ${key} ${balance}`}
+        rowKey={({ day, kind, at, key_id: key, balance_micro: balance, claim_micro: claim }) =>
+          `${day} ${kind} ${at} ${key} ${balance} ${claim}`
+        }
         empty={
           <EmptyState icon={<ScrollText />} title={text.nothing}>
             {text.nothingHint}
@@ -186,7 +204,7 @@ function What({ entry, byKey }: { readonly entry: Entry; readonly byKey: boolean
   const text = useStatementText()
   const format = useFormat()
   const keyName = useKeyName()
-  const { kind, day, calls, key_id: key, top_up_id: topUp, note } = entry
+  const { kind, day, calls, key_id: key, top_up_id: topUp, note, claim_micro: claim } = entry
   const name = text.kinds[kind]
   const range = `from=${day}&to=${day}`
   const link =
@@ -198,7 +216,7 @@ function What({ entry, byKey }: { readonly entry: Entry; readonly byKey: boolean
   const more =
     kind === "calls"
       ? [byKey && key !== null ? keyName(key) : undefined, text.calls(format.number(calls ?? 0), calls === 1)]
-      : [note ?? undefined]
+      : [note ?? undefined, claim > 0 ? text.claimed(format.rupiah(claim)) : undefined]
   return (
     <span className="statement-what">
       {link === undefined ? name : <Link href={link}>{name}</Link>}
@@ -217,52 +235,3 @@ function otherMonth(month: string, months: number): string {
   const [year = 0, number = 1] = month.split("-").map(Number)
   return new Date(Date.UTC(year, number - 1 + months, 15)).toISOString().slice(0, 7)
 }
-
-const useStatementText = texts({
-  id: {
-    title: "Mutasi",
-    intro: "Setiap perubahan saldo, dan saldo sesudahnya. Panggilan dijumlahkan per hari dan kunci.",
-    download: "Unduh CSV",
-    month: "Bulan",
-    before: "Bulan sebelumnya",
-    after: "Bulan berikutnya",
-    opening: "Saldo awal",
-    in: "Masuk",
-    out: "Keluar",
-    closing: "Saldo akhir",
-    now: "Saldo sekarang",
-    changes: "Perubahan saldo",
-    show: "Tampilkan",
-    filters: { all: "Semua", top_up: "Isi saldo", calls: "Panggilan", adjustment: "Penyesuaian" },
-    kinds: { top_up: "Isi saldo", calls: "Panggilan", adjustment: "Penyesuaian oleh operator", other: "Lain-lain" },
-    calls: (count: string, _one: boolean) => `${count} panggilan`,
-    byDay:
-      "Panggilan bulan ini dijumlahkan per hari saja, karena barisnya terlalu banyak. Rinciannya ada di Pemakaian.",
-    columns: { what: "Keterangan", time: "Waktu", amount: "Jumlah", balance: "Saldo" },
-    nothing: "Tidak ada perubahan saldo",
-    nothingHint: "Isi saldo dan panggilan pada bulan ini muncul di sini.",
-  },
-  en: {
-    title: "Statement",
-    intro: "Every change of the balance, and the balance after it. Calls are summed by day and key.",
-    download: "Download CSV",
-    month: "Month",
-    before: "Month before",
-    after: "Month after",
-    opening: "Opening balance",
-    in: "In",
-    out: "Out",
-    closing: "Closing balance",
-    now: "Balance now",
-    changes: "Changes of the balance",
-    show: "Show",
-    filters: { all: "All", top_up: "Top-ups", calls: "Calls", adjustment: "Adjustments" },
-    kinds: { top_up: "Top-up", calls: "Calls", adjustment: "Adjustment by the operator", other: "Other" },
-    calls: (count: string, one: boolean) => `${count} ${one ? "call" : "calls"}`,
-    byDay:
-      "This month's calls are summed by the day alone, because there would be too many rows. Usage has the details.",
-    columns: { what: "What", time: "Time", amount: "Amount", balance: "Balance" },
-    nothing: "No change of the balance",
-    nothingHint: "Top-ups and calls of this month show up here.",
-  },
-})

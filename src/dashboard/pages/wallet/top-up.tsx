@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/format.ts"
 import { useWalletText } from "./text.ts"
 
 /** Decisions §10. */
@@ -41,10 +42,37 @@ export const checkTopUp = (id: string) => unwrap(api["top-ups"]({ id }).check.po
 
 const TONES: Readonly<Record<ListedTopUp["status"], Tone>> = { pending: "warn", paid: "good", expired: "neutral" }
 
-/** The status of a top-up, as a tag. */
-export function TopUpStatus({ status }: Pick<ListedTopUp, "status">) {
+/** The status of a top-up, as a tag: of one that went back, how much of it. */
+export function TopUpStatus({ status, refund_status: refunded }: Pick<ListedTopUp, "status" | "refund_status">) {
   const text = useWalletText()
+  if (refunded !== null)
+    return <Tag tone={refunded === "disputed" ? "bad" : "neutral"}>{text.refundStatuses[refunded]}</Tag>
   return <Tag tone={TONES[status]}>{text.statuses[status]}</Tag>
+}
+
+/** What of a top-up went back, line by line; nothing while nothing did. */
+export function RefundLines({ refunds }: Pick<TopUp, "refunds">) {
+  const text = useWalletText()
+  const format = useFormat()
+  const shown = refunds.filter(({ status }) => status !== "cancelled")
+  if (shown.length === 0) return null
+  return (
+    <dl className="breakdown went-back" aria-label={text.refunds}>
+      {shown.map(({ id, kind, status, amount_micro: amount, created_at: at, claimed_micro: claimed }) => (
+        <Line
+          key={id}
+          name={text.refundKinds[kind]}
+          note={[
+            format.dateTime(at),
+            ...(kind === "refund" && status !== "paid_out" ? [text.notPaidOut] : []),
+            ...(claimed > 0 ? [text.claimed(format.rupiah(claimed))] : []),
+          ].join(" · ")}
+          micro={-amount}
+          {...(status === "paid_out" && { file: `/refunds/${id}/receipt.pdf`, fileName: text.refundReceipt })}
+        />
+      ))}
+    </dl>
+  )
 }
 
 /** The name of a payment method; a provider that is not known is shown by its own name. */
@@ -72,13 +100,23 @@ interface LineProps {
   readonly note?: string
   readonly micro: number
   readonly isTotal?: boolean
+  /** What can be downloaded of it. */
+  readonly file?: string
+  readonly fileName?: string
 }
 
-const Line = ({ name, note, micro, isTotal = false }: LineProps) => (
+const Line = ({ name, note, micro, isTotal = false, file, fileName }: LineProps) => (
   <div className={isTotal ? "is-total" : undefined}>
     <dt>
       {name}
       {note !== undefined && <small>{note}</small>}
+      {file !== undefined && (
+        <small>
+          <a href={file} download>
+            {fileName}
+          </a>
+        </small>
+      )}
     </dt>
     <dd>
       <Money micro={micro} form="exact" />

@@ -1,0 +1,210 @@
+/** The part of a key's form that says how long it works, and what it may be used for and from where. */
+import { useQuery } from "@tanstack/react-query"
+import { useId } from "react"
+import { modelsQuery } from "../../api/queries.ts"
+import { Button } from "../../components/button.tsx"
+import { Choice } from "../../components/choice.tsx"
+import { Field, TextField } from "../../components/form.tsx"
+import { useFormat, useTimeZone } from "../../i18n/format.ts"
+import { instantOf, wallTimeIn } from "../../i18n/time.ts"
+import { useBindingText } from "./binding-text.ts"
+import { type Endpoint, endpoints, type KeyDraft, type WrongField } from "./draft.ts"
+
+const DAYS = [7, 30, 90] as const
+const DAY_MS = 86_400_000
+
+interface BindingFieldsProps {
+  readonly draft: KeyDraft
+  readonly wrong: ReadonlySet<WrongField>
+  /** What the gateway refused, which begins with the name of a field. */
+  readonly refusal: string
+  readonly onChange: (change: Partial<KeyDraft>) => void
+}
+
+/** Folded away for a key that is not bound. */
+export function BindingFields({ draft, wrong, refusal, onChange }: BindingFieldsProps) {
+  const text = useBindingText()
+  const isBound =
+    draft.expiresAt !== null ||
+    draft.models !== null ||
+    draft.endpoints.length < endpoints.length ||
+    draft.networks !== "" ||
+    draft.maxRate !== ""
+  const bad = /"(.*)" is none/.exec(refusal)?.[1]
+  const isNetworks = wrong.has("networks") || refusal.startsWith("'networks'")
+  return (
+    <details className="key-bindings" open={isBound || wrong.size > 0 || undefined}>
+      <summary>{text.title}</summary>
+      <div className="key-binding-fields">
+        <Expiry
+          at={draft.expiresAt}
+          error={refusal.startsWith("'expires_at'") ? text.expiryWrong : undefined}
+          onChange={(expiresAt) => onChange({ expiresAt })}
+        />
+        <Models
+          chosen={draft.models}
+          error={wrong.has("models") || refusal.startsWith("'models'") ? text.modelsWrong : undefined}
+          onChange={(models) => onChange({ models })}
+        />
+        <Checks
+          label={text.endpoints}
+          values={endpoints}
+          chosen={draft.endpoints}
+          nameOf={(endpoint: Endpoint) => text.endpointNames[endpoint]}
+          error={wrong.has("endpoints") ? text.endpointsWrong : undefined}
+          onChange={(chosen) => onChange({ endpoints: chosen })}
+        />
+        <Field
+          label={text.networks}
+          optional
+          hint={text.networksHint}
+          error={isNetworks ? text.networksWrong(bad ?? "") : undefined}
+        >
+          {(attributes) => (
+            <span className="input">
+              <textarea
+                {...attributes}
+                rows={2}
+                autoComplete="off"
+                spellCheck={false}
+                value={draft.networks}
+                onChange={({ target }) => onChange({ networks: target.value })}
+              />
+            </span>
+          )}
+        </Field>
+        <TextField
+          label={text.rate}
+          optional
+          hint={text.rateHint}
+          error={wrong.has("rate") ? text.rateWrong : undefined}
+          before="Rp"
+          after={text.rateUnit}
+          inputMode="numeric"
+          autoComplete="off"
+          value={draft.maxRate}
+          onChange={({ target }) => onChange({ maxRate: target.value })}
+        />
+      </div>
+    </details>
+  )
+}
+
+interface ExpiryProps {
+  /** ISO 8601; null for none. */
+  readonly at: string | null
+  readonly error: string | undefined
+  readonly onChange: (at: string | null) => void
+}
+
+function Expiry({ at, error, onChange }: ExpiryProps) {
+  const text = useBindingText()
+  const format = useFormat()
+  const timeZone = useTimeZone()
+  const typed = (wall: string) => {
+    const ms = wall === "" ? undefined : instantOf(wall, timeZone)
+    onChange(ms === undefined ? null : new Date(ms).toISOString())
+  }
+  return (
+    <div className="key-limit">
+      <TextField
+        label={text.expiry}
+        optional
+        hint={text.expiryHint(timeZone)}
+        error={error}
+        type="datetime-local"
+        step={1}
+        value={at === null ? "" : wallTimeIn(timeZone, Date.parse(at))}
+        onChange={({ target }) => typed(target.value)}
+      />
+      <div className="key-presets" role="group" aria-label={text.expiryOf}>
+        {DAYS.map((count) => (
+          <Button
+            key={count}
+            size="small"
+            onClick={() => onChange(new Date(Date.now() + count * DAY_MS).toISOString())}
+          >
+            {text.days(format.number(count))}
+          </Button>
+        ))}
+        <Button size="small" aria-pressed={at === null} onClick={() => onChange(null)}>
+          {text.never}
+        </Button>
+      </div>
+    </div>
+  )
+}
+
+interface ModelsProps {
+  /** Null for all. */
+  readonly chosen: readonly string[] | null
+  readonly error: string | undefined
+  readonly onChange: (chosen: readonly string[] | null) => void
+}
+
+function Models({ chosen, error, onChange }: ModelsProps) {
+  const text = useBindingText()
+  const models = useQuery(modelsQuery)
+  const known = models.data?.map(({ model }) => model) ?? []
+  const gone = chosen?.filter((model) => models.data !== undefined && !known.includes(model)) ?? []
+  return (
+    <>
+      <Choice
+        label={text.models}
+        hint={text.modelsHint}
+        values={["all", "some"] as const}
+        chosen={chosen === null ? "all" : "some"}
+        nameOf={(which) => text.modelsWhich[which]}
+        onChoose={(which) => onChange(which === "all" ? null : (chosen ?? []))}
+      />
+      {chosen !== null && (
+        <Checks
+          label={text.modelsWhich.some}
+          values={[...known, ...gone]}
+          chosen={chosen}
+          nameOf={(model) => (gone.includes(model) ? text.gone(model) : model)}
+          error={error}
+          onChange={onChange}
+        />
+      )}
+    </>
+  )
+}
+
+interface ChecksProps<Value extends string> {
+  readonly label: string
+  readonly values: readonly Value[]
+  readonly chosen: readonly Value[]
+  readonly nameOf: (value: Value) => string
+  readonly error: string | undefined
+  readonly onChange: (chosen: readonly Value[]) => void
+}
+
+/** Some of several values. */
+function Checks<Value extends string>({ label, values, chosen, nameOf, error, onChange }: ChecksProps<Value>) {
+  const id = useId()
+  const toggle = (value: Value, isOn: boolean) =>
+    onChange(isOn ? [...chosen, value] : chosen.filter((other) => other !== value))
+  return (
+    <fieldset className="key-checks" aria-describedby={error === undefined ? undefined : id}>
+      <legend>{label}</legend>
+      <div className="key-check-list">
+        {values.map((value) => (
+          <label className="check" key={value}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(value)}
+              onChange={({ target }) => toggle(value, target.checked)}
+            />
+            <span>{nameOf(value)}</span>
+          </label>
+        ))}
+      </div>
+      {error !== undefined && (
+        <p className="field-error" id={id}>
+          {error}
+        </p>
+      )}
+    </fieldset>
+  )
+}
