@@ -1,12 +1,35 @@
 /** Signing up, in and out, as a person does it. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { TOTP } from "otpauth"
+import { MailServer } from "../accounts/mail-server.ts"
 import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 let world: BrowserWorld
+let mail: MailServer
 beforeAll(async () => {
-  world = await openBrowser()
+  mail = new MailServer()
+  const SMTP_URL = `smtp://127.0.0.1:${await mail.port}`
+  const env = {
+    SMTP_URL,
+    MAIL_FROM: "no-reply@loket.example",
+    PUBLIC_URL: "http://loket.example",
+    OPERATOR_SECOND_FACTOR: "true",
+  }
+  world = await openBrowser({ env })
 })
-afterAll(() => world[Symbol.asyncDispose]())
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await mail.stop()
+})
+
+/** The page and the token of the newest link that was mailed to an address, once it is there. */
+async function linkTo(email: string, page: string): Promise<string> {
+  for (;;) {
+    const found = mail.received.findLast(({ to, text }) => to[0] === email && text.includes(`/dashboard/${page}#`))
+    if (found !== undefined) return /\/dashboard(\/[a-z-]+#\S+)/.exec(found.text)?.[1] ?? ""
+    await Bun.sleep(50)
+  }
+}
 
 const PASSWORD = "correct horse battery"
 const newEmail = () => `p${crypto.randomUUID()}@example.com`
@@ -31,7 +54,7 @@ const signOut = async (visit: Visit): Promise<void> => {
 
 test.each(everyLook)("sign-in and sign-up are accessible and fit: %o", async (look) => {
   await using visit = await world.visit(look)
-  for (const path of ["/sign-in", "/sign-up"]) {
+  for (const path of ["/sign-in", "/sign-up", "/forgotten-password", "/reset-password"]) {
     await visit.open(path)
     await visit.screenshot(path.slice(1))
     await visit.expectAccessible()
@@ -172,4 +195,147 @@ test("signing out in one tab takes the figures from the others, and is no sessio
   await signOut(visit)
   await second.getByRole("heading", { name: "Sign in" }).waitFor()
   expect(await second.getByText("Your session has ended.").count()).toBe(0)
+})
+
+test("a new account proves its address by the link in the mail, after signing in where it was opened", async () => {
+  const email = newEmail()
+  await using visit = await world.visit()
+  await signUp(visit, email)
+  await visit.page.getByText(`Open the link that we sent to ${email}`).waitFor()
+  await visit.screenshot("unproved")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await visit.page.getByRole("button", { name: "Send again" }).click()
+  await visit.page.getByText("A new link is on its way").waitFor()
+  const link = await linkTo(email, "prove-email")
+  await using elsewhere = await world.visit()
+  const asked: string[] = []
+  elsewhere.page.on("request", (request) => asked.push(request.url() + String(request.headers()["referer"])))
+  await elsewhere.open(link)
+  await signIn(elsewhere, email)
+  await elsewhere.page.getByRole("button", { name: "Confirm" }).click()
+  await elsewhere.page.getByRole("heading", { name: "E-mail address confirmed" }).waitFor()
+  await elsewhere.expectAccessible()
+  // The token travels in a body alone.
+  expect(asked.filter((url) => url.includes(link.split("#")[1] ?? "-"))).toEqual([])
+  await elsewhere.page.getByRole("link", { name: "Go to home" }).click()
+  await elsewhere.page.getByRole("heading", { name: "Home" }).waitFor()
+  expect(await elsewhere.page.getByText("Open the link").count()).toBe(0)
+})
+
+test("who has forgotten the password sets a new one by the link, which works once", async () => {
+  const email = newEmail()
+  await using visit = await world.visit()
+  await signUp(visit, email)
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  await signOut(visit)
+  await visit.page.getByRole("link", { name: "Forgot your password?" }).click()
+  await visit.page.getByLabel("E-mail address").fill(email)
+  await visit.page.getByRole("button", { name: "Send the link" }).click()
+  await visit.page.getByRole("heading", { name: "Look into your mailbox" }).waitFor()
+  await visit.screenshot("mailbox")
+  const link = await linkTo(email, "reset-password")
+  await visit.open(link)
+  await visit.page.getByLabel("New password").fill("short")
+  await visit.page.getByRole("button", { name: "Set password" }).click()
+  await visit.page.getByText("The password must have 10 to 256 characters.").waitFor()
+  await visit.page.getByLabel("New password").fill("another horse battery")
+  await visit.page.getByRole("button", { name: "Set password" }).click()
+  await visit.page.getByRole("heading", { name: "Password changed" }).waitFor()
+  await visit.page.getByRole("link", { name: "Sign in" }).click()
+  await signIn(visit, email, "another horse battery")
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  await signOut(visit)
+  await visit.page.getByRole("heading", { name: "Sign in" }).waitFor()
+  await visit.page.goto("about:blank")
+  await visit.open(link)
+  await visit.page.getByLabel("New password").fill("a third horse battery")
+  await visit.page.getByRole("button", { name: "Set password" }).click()
+  await visit.page.getByRole("alert").getByText("This link was used").waitFor()
+})
+
+const codes = (secret: string) => {
+  let step = 0
+  // The next step's, so that it is a new one each time; one early is taken.
+  return () => new TOTP({ secret }).generate({ timestamp: Date.now() + step++ * 30_000 })
+}
+
+test.each([
+  { size: "desktop", language: "id", theme: "light" },
+  { size: "phone", language: "id", theme: "dark" },
+] as const)("two-step verification is set up, asked for, and turned off: %o", async (look) => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`update accounts set email_unproved = false where id = ${person.accountId}`
+  const [{ email } = { email: "" }] = await world.gateway.sql<{ email: string }[]>`
+    select email from accounts where id = ${person.accountId}`
+  await using visit = await world.visit({ ...look, person })
+  const { page } = visit
+  await visit.open("/settings")
+  await page.getByRole("button", { name: "Aktifkan verifikasi dua langkah" }).click()
+  await page.getByRole("dialog").getByLabel("Kata sandi akun").fill(PASSWORD)
+  await page.getByRole("button", { name: "Lanjut" }).click()
+  const code = codes((await page.locator(".factor-secret").textContent()) ?? "")
+  await visit.screenshot("second-factor")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await page.getByLabel("Enam angka dari aplikasi").fill("000000")
+  await page.getByRole("button", { name: "Aktifkan", exact: true }).click()
+  await page.getByText("Kode ini salah").waitFor()
+  await page.getByLabel("Enam angka dari aplikasi").fill(code())
+  await page.getByRole("button", { name: "Aktifkan", exact: true }).click()
+  await page.getByRole("heading", { name: "Kode pemulihan" }).waitFor()
+  const recovery = await page.locator(".factor-codes code").allTextContents()
+  expect(recovery).toHaveLength(10)
+  await visit.screenshot("recovery-codes")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  const download = page.waitForEvent("download")
+  await page.getByRole("link", { name: "Unduh", exact: true }).click()
+  expect(await Bun.file(await (await download).path()).text()).toBe(`Loket\n${recovery.join("\n")}\n`)
+  await page.getByRole("button", { name: "Sudah saya simpan" }).click()
+  await page.getByText("masuk memerlukan kode dari aplikasi").waitFor()
+
+  await using elsewhere = await world.visit(look)
+  await elsewhere.open("/sign-in?next=%2Fkeys")
+  await elsewhere.page.getByLabel("Alamat e-mail").fill(email)
+  await elsewhere.page.getByLabel("Kata sandi").fill(PASSWORD)
+  await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
+  await elsewhere.page.getByRole("heading", { name: "Verifikasi dua langkah" }).waitFor()
+  await elsewhere.screenshot("second-step")
+  await elsewhere.expectAccessible()
+  await elsewhere.expectNoSidewaysScroll()
+  await elsewhere.page.getByLabel("Kode").fill("000000")
+  await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
+  await elsewhere.page.getByText("Kode ini salah").waitFor()
+  await elsewhere.page.getByLabel("Kode").fill(recovery[0] ?? "")
+  await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
+  await elsewhere.page.getByRole("heading", { name: "Kunci API" }).waitFor()
+
+  await page.getByRole("button", { name: "Matikan verifikasi dua langkah" }).click()
+  await page.getByRole("dialog").getByLabel("Kata sandi akun").fill(PASSWORD)
+  await page.getByLabel("Kode dari aplikasi, atau kode pemulihan").fill(code())
+  await visit.expectAccessible()
+  await page.getByRole("dialog").getByRole("button", { name: "Matikan verifikasi dua langkah" }).click()
+  await page.getByText("Verifikasi dua langkah dimatikan").waitFor()
+  await page.getByRole("button", { name: "Aktifkan verifikasi dua langkah" }).waitFor()
+})
+
+test("an operator without a second factor is led to the settings, and has the pages once it is on", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`update accounts set role = 'operator', email_unproved = false where id = ${person.accountId}`
+  await using visit = await world.visit({ person })
+  await visit.page.goto(`${world.gateway.url}/dashboard/operator/accounts`)
+  await visit.page.getByText("Operators need two-step verification").waitFor()
+  await visit.expectAccessible()
+  await visit.page.getByRole("link", { name: "Go to settings" }).click()
+  await visit.page.getByText("The operator's pages open once").waitFor()
+  await visit.page.getByRole("button", { name: "Turn on two-step verification" }).click()
+  await visit.page.getByRole("dialog").getByLabel("Account password").fill(PASSWORD)
+  await visit.page.getByRole("button", { name: "Next" }).click()
+  const code = codes((await visit.page.locator(".factor-secret").textContent()) ?? "")
+  await visit.page.getByLabel("Six digits from the app").fill(code())
+  await visit.page.getByRole("button", { name: "Turn on", exact: true }).click()
+  await visit.page.getByRole("button", { name: "I have kept them" }).click()
+  await visit.open("/operator/accounts")
+  await visit.page.getByRole("heading", { name: "Accounts", level: 1 }).waitFor()
 })

@@ -1,7 +1,7 @@
 /** The components, all on one page that is served in the gateway's name and under the dashboard's own policy. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
-import { type BrowserWorld, openBrowser, type Visit, type VisitOptions } from "./harness.ts"
+import { type BrowserWorld, eventually, openBrowser, type Visit, type VisitOptions } from "./harness.ts"
 
 let world: BrowserWorld
 const files = new Map<string, { readonly body: Buffer; readonly contentType: string }>()
@@ -55,10 +55,14 @@ test("a dialog takes the focus, closes with Escape, and gives the focus back", a
   await opener.click()
   const dialog = visit.page.getByRole("dialog", { name: "A dialog" })
   await dialog.waitFor()
-  expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true)
+  await eventually(async () =>
+    expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true),
+  )
   await visit.page.keyboard.press("Escape")
   await dialog.waitFor({ state: "hidden" })
-  expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true)
+  await eventually(async () =>
+    expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true),
+  )
 })
 
 test("a press outside closes a dialog; a selection that is dragged outside does not", async () => {
@@ -97,5 +101,5 @@ test("a table is sorted by its heads, and says so", async () => {
   const head = visit.page.getByRole("columnheader", { name: "Cost" })
   expect(await head.getAttribute("aria-sort")).toBe("descending")
   await head.getByRole("button").click()
-  expect(await head.getAttribute("aria-sort")).toBe("ascending")
+  await eventually(async () => expect(await head.getAttribute("aria-sort")).toBe("ascending"))
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
 let model: string
@@ -49,12 +49,14 @@ test("home tells the balance, what was spent, and the calls it went to", async (
   await visit.open("/")
   const main = visit.page.getByRole("main")
   await main.getByText("Rp\u00A099.996,70").waitFor()
-  expect(await main.getByText("Rp\u00A03,30", { exact: true }).count()).toBeGreaterThanOrEqual(2)
+  await eventually(async () =>
+    expect(await main.getByText("Rp\u00A03,30", { exact: true }).count()).toBeGreaterThanOrEqual(2),
+  )
   await main.getByText("3 panggilan").waitFor()
-  expect(await main.getByRole("row", { name: /kapal-cepat/ }).count()).toBe(3)
+  await eventually(async () => expect(await main.getByRole("row", { name: /kapal-cepat/ }).count()).toBe(3))
   const chart = visit.page.getByRole("table", { name: "Pengeluaran 30 hari terakhir" })
-  expect(await chart.getByRole("row").count()).toBe(31)
-  expect(await chart.getByRole("row").last().innerText()).toContain("Rp\u00A03,30")
+  await eventually(async () => expect(await chart.getByRole("row").count()).toBe(31))
+  await eventually(async () => expect(await chart.getByRole("row").last().innerText()).toContain("Rp\u00A03,30"))
 })
 
 test("a call that ends elsewhere shows up by itself, and so do the balance and a top-up", async () => {
@@ -99,7 +101,7 @@ test("first steps are ticked off one by one, and go away when all are done", asy
   await visit.open("/")
   const steps = visit.page.getByRole("region", { name: "First steps" }).getByRole("listitem")
   const done = async () => (await steps.allInnerTexts()).filter((words) => words.includes("(done)")).length
-  expect([await steps.count(), await done()]).toEqual([3, 0])
+  await eventually(async () => expect([await steps.count(), await done()]).toEqual([3, 0]))
   await world.gateway.topUp(person, 10_000)
   await visit.page.getByText("Top up your balance (done)").waitFor()
   const { key: own } = await world.gateway.key(person)

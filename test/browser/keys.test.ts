@@ -1,14 +1,16 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { Locator } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 let world: BrowserWorld
 let everyKind: Person
+let everyBound: Person
 
 beforeAll(async () => {
   world = await openBrowser()
   everyKind = await owner()
+  everyBound = await bound()
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -44,6 +46,9 @@ async function owner(): Promise<Person> {
 }
 
 const field = (dialog: Locator, name: string) => dialog.getByRole("textbox", { name })
+/** The form's first field has the focus, so that what is typed goes there. */
+const focused = (page: Page) =>
+  page.getByRole("dialog").getByRole("textbox").first().and(page.locator(":focus")).waitFor()
 const card = ({ page }: Visit, name: string) => page.getByRole("region", { name })
 
 test.each(everyLook)("keys are accessible and fit: %o", async (look) => {
@@ -68,6 +73,7 @@ test("a key is made with limits, shown once, works, and is never shown again", a
   await page.getByRole("button", { name: "Buat kunci" }).click()
   const dialog = page.getByRole("dialog", { name: "Buat kunci API" })
   // The name has the focus.
+  await field(dialog, "Nama").and(page.locator(":focus")).waitFor()
   await page.keyboard.type("Produksi")
   await dialog
     .getByRole("group", { name: "Pilihan untuk Batas pengeluaran" })
@@ -75,6 +81,10 @@ test("a key is made with limits, shown once, works, and is never shown again", a
     .click()
   await dialog.getByText("Tiap hari").click()
   await field(dialog, "Permintaan per menit").fill("60")
+  const sees = dialog.getByRole("switch", { name: "sisa saldo" })
+  expect(await sees.isChecked()).toBe(true)
+  await visit.screenshot("key-dialog")
+  await sees.click()
   await dialog.getByRole("button", { name: "Buat kunci" }).click()
   const once = page.getByRole("dialog", { name: "Salin kunci Anda sekarang" })
   await once.getByRole("button", { name: "Salin Kunci API" }).click()
@@ -92,6 +102,8 @@ test("a key is made with limits, shown once, works, and is never shown again", a
   const response = await world.gateway.post("/v1/chat/completions", key, hello)
   expect(response.headers.get("x-key-limit-period")).toBe("daily")
   expect(response.headers.get("x-ratelimit-limit")).toBe("60")
+  const balance = await fetch(`${world.gateway.url}/v1/balance`, { headers: { authorization: `Bearer ${key}` } })
+  expect(balance.headers.get("x-error-code")).toBe("auth.key_not_allowed")
 })
 
 /** Presses a button again after each of these waits, in milliseconds, also while it is busy. */
@@ -112,6 +124,7 @@ test.each([[[0]], [[10]], [[30]], [[80]], [[0, 0, 0]], [[5, 30, 60]]])(
     const { page } = visit
     await visit.open("/keys")
     await page.getByRole("button", { name: "Create key" }).click()
+    await focused(page)
     await page.keyboard.type("Once")
     const posted: string[] = []
     page.on("request", (request) => request.method() === "POST" && posted.push(new URL(request.url()).pathname))
@@ -130,6 +143,7 @@ test("Enter pressed three times makes one key", async () => {
   await using visit = await world.visit({ person })
   await visit.open("/keys")
   await visit.page.getByRole("button", { name: "Create key" }).click()
+  await focused(visit.page)
   await visit.page.keyboard.type("Once")
   const enter = () => visit.page.keyboard.press("Enter")
   await Promise.all([enter(), enter(), enter()])
@@ -137,6 +151,40 @@ test("Enter pressed three times makes one key", async () => {
   const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: unknown[] }
   expect(keys.data).toHaveLength(1)
 })
+
+test.each(["once", "until the page gives up, and the button is pressed again"] as const)(
+  "an answer is lost %s after the key was made: there is one key, and its secret is shown",
+  async (how) => {
+    const person = await world.gateway.person(10_000)
+    await using visit = await world.visit({ person })
+    const { page } = visit
+    await visit.open("/keys")
+    let left = how === "once" ? 1 : 3
+    await page.route("**/keys", async (route) => {
+      if (route.request().method() !== "POST" || left === 0) return await route.continue()
+      left--
+      await route.fetch()
+      return await route.abort("connectionreset")
+    })
+    await page.getByRole("button", { name: "Create key" }).click()
+    await focused(page)
+    await page.keyboard.type("Once")
+    const button = page.getByRole("dialog").getByRole("button", { name: "Create key" })
+    await button.click()
+    const shown = page.getByRole("dialog", { name: "Copy your key now" })
+    if (how !== "once") {
+      await page.getByRole("dialog").getByRole("alert").waitFor()
+      await button.click()
+    }
+    await shown.waitFor()
+    const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: { last4: string }[] }
+    expect(keys.data).toHaveLength(1)
+    expect(await shown.textContent()).toContain(keys.data[0]?.last4 ?? "none")
+    // The browser's own words of the connections that were cut.
+    expect(visit.complaints.every((words) => words.includes("ERR_CONNECTION_RESET"))).toBe(true)
+    visit.complaints.length = 0
+  },
+)
 
 test("of many keys all that work are shown, and the revoked ones as they are asked for", async () => {
   const { gateway } = world
@@ -148,7 +196,9 @@ test("of many keys all that work are shown, and the revoked ones as they are ask
     from generate_series(1, 420) n`
   await using visit = await world.visit({ person })
   await visit.open("/keys")
-  expect(await visit.page.getByRole("list", { name: "Active keys" }).getByRole("region").count()).toBe(130)
+  await eventually(async () =>
+    expect(await visit.page.getByRole("list", { name: "Active keys" }).getByRole("region").count()).toBe(130),
+  )
   const summary = visit.page.locator("summary")
   await visit.page.getByText("70+ revoked keys").first().waitFor()
   await summary.click()
@@ -156,10 +206,10 @@ test("of many keys all that work are shown, and the revoked ones as they are ask
     await visit.page.getByRole("button", { name: "Load more" }).click()
     await summary.getByText(shown).waitFor()
   }
-  expect(await visit.page.getByRole("button", { name: "Load more" }).count()).toBe(0)
+  await eventually(async () => expect(await visit.page.getByRole("button", { name: "Load more" }).count()).toBe(0))
   await visit.open("/usage")
   await visit.page.getByRole("option", { name: "Kunci 420" }).waitFor({ state: "attached" })
-  expect(await visit.page.getByRole("option", { name: /^Kunci \d+$/ }).count()).toBe(420)
+  await eventually(async () => expect(await visit.page.getByRole("option", { name: /^Kunci \d+$/ }).count()).toBe(420))
 })
 
 test("what is written wrongly is said at its field, and nothing is made", async () => {
@@ -174,9 +224,110 @@ test("what is written wrongly is said at its field, and nothing is made", async 
   await dialog.getByRole("button", { name: "Create key" }).click()
   await dialog.getByText("Enter an amount of rupiah").waitFor()
   for (const label of ["Name", "Spending limit", "Tokens per minute"]) {
-    expect(await field(dialog, label).getAttribute("aria-invalid")).toBe("true")
+    await eventually(async () => expect(await field(dialog, label).getAttribute("aria-invalid")).toBe("true"))
   }
   expect(await (await world.gateway.dashboard(person, "/keys")).json()).toEqual({ data: [], next_cursor: null })
+})
+
+/** Somebody whose keys are bound, one of them past its time. */
+async function bound(): Promise<Person> {
+  const { gateway } = world
+  const person = await gateway.person(250_000)
+  const model = await gateway.model({ format: "chat", model: "deepseek-v3.2" })
+  const { id } = await gateway.key(person, { name: "Lomba pekan lalu" })
+  await gateway.dashboard(person, `/keys/${id}`, {
+    method: "PATCH",
+    body: JSON.stringify({ expires_at: "2026-11-15T10:00:00Z" }),
+  })
+  await gateway.key(person, {
+    name: "Kelas 9B",
+    expires_at: "2030-06-30T16:59:59Z",
+    models: ["plain", model],
+    endpoints: ["chat", "messages"],
+    networks: ["203.0.113.0/24", "2001:db8:12::/48"],
+    max_rate_micro: 75_000,
+    spending_limit_micro: 50_000_000_000,
+    spending_period: "monthly",
+  })
+  return person
+}
+
+test.each(everyLook)(
+  "keys that are bound are accessible and fit, on cards and in the form, also at 320 px: %o",
+  async (look) => {
+    await using visit = await world.visit({ ...look, person: everyBound })
+    const { page } = visit
+    const isIndonesian = look.language === "id"
+    await visit.open("/keys")
+    await page.getByText(isIndonesian ? "Kedaluwarsa" : "Expired", { exact: true }).waitFor()
+    await page.getByText("203.0.113.0/24, 2001:db8:12::/48").waitFor()
+    await visit.screenshot("keys-bound")
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+    await card(visit, "Kelas 9B")
+      .getByRole("button", { name: isIndonesian ? "Ubah" : "Edit" })
+      .click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByRole("checkbox", { name: "plain" }).waitFor()
+    await dialog.getByRole("textbox", { name: isIndonesian ? "Jaringan" : "Networks" }).scrollIntoViewIfNeeded()
+    await visit.screenshot("key-bindings")
+    await visit.expectAccessible()
+    if (look.size === "phone") await page.setViewportSize({ width: 320, height: 700 })
+    await visit.expectNoSidewaysScroll()
+  },
+)
+
+test("a key is bound in its form, to what it then keeps to, and let go of again", async () => {
+  const person = await world.gateway.person(100_000)
+  const other = await world.gateway.model({ format: "chat" })
+  const { id, key } = await world.gateway.key(person, { name: "Class" })
+  await using visit = await world.visit({ person, timeZone: "Asia/Jakarta" })
+  const { page } = visit
+  await visit.open("/keys")
+  await card(visit, "Class").getByRole("button", { name: "Edit" }).click()
+  const dialog = page.getByRole("dialog", { name: "Edit Class" })
+  await dialog.getByText("Expiry and what it is bound to").click()
+  await dialog.getByLabel("Works until").fill("2030-01-31T23:59:30")
+  await dialog.getByText("Only those chosen").click()
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.getByText("Choose from 1 to 64 models.").waitFor()
+  await dialog.getByRole("checkbox", { name: "plain" }).check()
+  await dialog.getByRole("checkbox", { name: "Responses" }).uncheck()
+  await dialog.getByRole("textbox", { name: "Networks" }).fill("127.0.0.0/8\n203.0.113.7/24")
+  await dialog.getByRole("textbox", { name: "Highest rate" }).fill("5,000")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.getByText("203.0.113.7/24 is no address or network").waitFor()
+  await eventually(async () =>
+    expect(await dialog.getByRole("textbox", { name: "Networks" }).getAttribute("aria-invalid")).toBe("true"),
+  )
+  await dialog.getByRole("textbox", { name: "Networks" }).fill("127.0.0.0/8\n::1")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await card(visit, "Class").getByText("127.0.0.0/8, ::1/128").waitFor()
+  const record = async () => {
+    const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: object[] }
+    return keys.data[0]
+  }
+  expect(await record()).toMatchObject({
+    id,
+    expires_at: "2030-01-31T16:59:30.000Z",
+    models: ["plain"],
+    endpoints: ["chat", "messages"],
+    networks: ["127.0.0.0/8", "::1/128"],
+    max_rate_micro: 5_000,
+  })
+  expect((await world.gateway.post("/v1/chat/completions", key, hello)).status).toBe(200)
+  const refused = await world.gateway.post("/v1/chat/completions", key, { ...hello, model: other })
+  expect(refused.headers.get("x-error-code")).toBe("auth.key_not_allowed")
+  await card(visit, "Class").getByRole("button", { name: "Edit" }).click()
+  await dialog.getByText("No end").click()
+  await dialog.getByText("All", { exact: true }).click()
+  await dialog.getByRole("checkbox", { name: "Responses" }).check()
+  await dialog.getByRole("textbox", { name: "Networks" }).fill("")
+  await dialog.getByRole("textbox", { name: "Highest rate" }).fill("")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.waitFor({ state: "hidden" })
+  const free = { expires_at: null, models: null, endpoints: null, networks: null, max_rate_micro: null }
+  expect(await record()).toMatchObject(free)
 })
 
 test("usage bars follow calls while the page is open", async () => {

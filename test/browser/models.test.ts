@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type BrowserWorld, everyLook, openBrowser } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
 
@@ -41,6 +41,7 @@ test("prices are per million tokens, exact, in the language's own writing", asyn
   await using visit = await world.visit({ language: "id" })
   await visit.open("/models")
   const row = visit.page.getByRole("row", { name: /kapal-besar/ })
+  await row.waitFor()
   expect(await row.getByRole("cell").allInnerTexts()).toEqual([
     "1\u00A0jt",
     "Rp\u00A067.200",
@@ -55,18 +56,18 @@ test("search, filters and order show what they say", async () => {
   await using visit = await world.visit()
   await visit.open("/models")
   const shown = async () => (await visit.page.getByRole("rowheader").allInnerTexts()).map((name) => name.split("\n")[0])
-  expect(await shown()).toEqual(["Kapal Besar", "Perahu Kecil", "plain"])
+  await eventually(async () => expect(await shown()).toEqual(["Kapal Besar", "Perahu Kecil", "plain"]))
   await visit.page.getByLabel("Sort by").selectOption("output")
-  expect(await shown()).toEqual(["Perahu Kecil", "plain", "Kapal Besar"])
+  await eventually(async () => expect(await shown()).toEqual(["Perahu Kecil", "plain", "Kapal Besar"]))
   await visit.page.getByLabel("Sort by").selectOption("context")
-  expect((await shown()).at(-1)).toBe("Perahu Kecil")
+  await eventually(async () => expect((await shown()).at(-1)).toBe("Perahu Kecil"))
   await visit.page.getByLabel("Format").selectOption("responses")
-  expect(await shown()).toEqual(["Perahu Kecil"])
+  await eventually(async () => expect(await shown()).toEqual(["Perahu Kecil"]))
   await visit.page.getByLabel("Tools").check()
   await visit.page.getByText("No model matches").waitFor()
   await visit.page.getByRole("button", { name: "Clear filters" }).click()
   await visit.page.getByLabel("Search models").fill("besar kapal")
-  expect(await shown()).toEqual(["Kapal Besar"])
+  await eventually(async () => expect(await shown()).toEqual(["Kapal Besar"]))
   await visit.page.getByText("1 of 3 models").waitFor()
 })
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 const ANSWER = `Pakai \`Intl.NumberFormat\`:
 
@@ -39,7 +39,7 @@ beforeAll(async () => {
     output_micro: 252_000,
     script: `text=${encodeURIComponent(PICTURED)}&input=214`,
   })
-  await gateway.model({ format: "chat", model: "lambat", display_name: "Lambat", script: "output=100&pace=30" })
+  await gateway.model({ format: "chat", model: "lambat", display_name: "Lambat", script: "output=100&pace=60" })
   await gateway.model({
     format: "chat",
     model: "putus",
@@ -64,7 +64,7 @@ async function say(visit: Visit, words: string) {
 
 const keysOf = async (owner: Person) => {
   const { data } = (await (await world.gateway.dashboard(owner, "/keys")).json()) as {
-    data: { name: string; status: string; spending_limit_micro: number; spending_period: string }[]
+    data: { name: string; status: string; spending_limit_micro: number; spending_period: string; expires_at: string }[]
   }
   return data
 }
@@ -97,7 +97,7 @@ test("an answer streams as text and code, and shows what the record says that it
   expect(charge).toBe(1_200 * 1_000 + Number(record["output_tokens"]) * 5_000)
   const shown = page.locator(".exchange-cost data")
   await shown.waitFor()
-  expect(await shown.getAttribute("value")).toBe(String(charge))
+  await eventually(async () => expect(await shown.getAttribute("value")).toBe(String(charge)))
   expect(await page.locator("pre").innerText()).toContain("new Intl.NumberFormat")
   await page.getByText("tetap teks.").waitFor()
   expect(await page.locator("main img").count()).toBe(0)
@@ -105,20 +105,44 @@ test("an answer streams as text and code, and shows what the record says that it
 
   await say(visit, "And then?")
   await page.getByText("2 calls").waitFor()
-  expect(await page.locator(".playground-sum data").getAttribute("value")).toBe(String(2 * charge))
+  await eventually(async () =>
+    expect(await page.locator(".playground-sum data").getAttribute("value")).toBe(String(2 * charge)),
+  )
   const [, second] = world.gateway.simulator.calls.filter(({ model }) => model.startsWith("menjawab")).slice(-2)
   expect(second?.body?.["messages"]).toMatchObject([{ content: "How?" }, { content: ANSWER }, { content: "And then?" }])
   await page.getByRole("button", { name: "Clear" }).click()
   await page.getByText("Ask something").waitFor()
 })
 
-test("a trial key has a small budget, and is revoked when the page is left", async () => {
+test("what a message would cost at the most is told before it is sent, and why it would be refused", async () => {
+  const asker = await world.gateway.person(10_000)
+  await using visit = await world.visit({ person: asker })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  const message = page.getByRole("textbox", { name: "Message" })
+  const before = world.gateway.simulator.calls.length
+  await message.fill("How?")
+  const told = page.getByText(/^About Rp\s[0-9.,]+ at the most\.$/)
+  await told.waitFor()
+  // 1,024 tokens of 5,000 micro, and a few of input.
+  expect(Number((await told.innerText()).replaceAll(/[^0-9.]/g, "").replace(/\.$/, ""))).toBeCloseTo(5.13, 0)
+  await message.fill("How long? ".repeat(100_000))
+  await page.getByText(/prompt is too long/).waitFor()
+  await message.fill("")
+  await page.getByText("Enter sends").waitFor()
+  expect(world.gateway.simulator.calls.length).toBe(before)
+  expect(await world.gateway.balance(asker)).toMatchObject({ balance_micro: 10_000_000_000, held_micro: 0 })
+})
+
+test("a trial key has a small budget, expires after a day, and is revoked when the page is left", async () => {
   const asker = await world.gateway.person(100_000)
   await using visit = await world.visit({ person: asker })
   await begin(visit, "menjawab")
-  expect(await keysOf(asker)).toMatchObject([
-    { status: "active", spending_limit_micro: 5_000_000_000, spending_period: "total" },
-  ])
+  const [trial, ...others] = await keysOf(asker)
+  expect(others).toEqual([])
+  expect(trial).toMatchObject({ status: "active", spending_limit_micro: 5_000_000_000, spending_period: "total" })
+  const lastsMs = Date.parse(trial?.expires_at ?? "") - Date.now()
+  expect(lastsMs).toBeWithin(23 * 3_600_000, 24 * 3_600_000 + 1)
   await visit.page.getByRole("link", { name: "API keys" }).click()
   await visit.page.getByText("1 revoked key").first().waitFor()
   expect(await keysOf(asker)).toMatchObject([{ status: "revoked" }])
@@ -186,6 +210,7 @@ test("Enter sends, and Shift and Enter begin a new line", async () => {
   const { page } = visit
   await begin(visit, "menjawab")
   // The message has the focus.
+  await page.getByRole("textbox", { name: "Message" }).and(page.locator(":focus")).waitFor()
   await page.keyboard.type("One")
   await page.keyboard.press("Shift+Enter")
   await page.keyboard.type("Two")
@@ -206,7 +231,7 @@ test("a stream that breaks off says so with its code and request id, and can be 
   await page.getByText("Not charged").waitFor()
   await page.getByRole("button", { name: "Send again" }).click()
   await alert.getByText("upstream_unavailable").waitFor()
-  expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1)
+  await eventually(async () => expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1))
 })
 
 test("what went wrong is told in the page's language, above the server's own words", async () => {

@@ -1,7 +1,7 @@
 /** The account's own settings, as its owner changes them. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 /** Of the gateway's test people. */
 const PASSWORD = "correct horse battery"
@@ -15,8 +15,12 @@ afterAll(() => world[Symbol.asyncDispose]())
 interface AccountJson {
   readonly email: string
   readonly time_zone: string
+  readonly buyer_name: string | null
+  readonly buyer_address: string | null
+  readonly buyer_npwp: string | null
   readonly low_balance_email: string | null
   readonly low_balance_threshold_micro: number | null
+  readonly budget_mails: boolean
 }
 
 const accountOf = async (person: Person) =>
@@ -34,6 +38,22 @@ async function signInElsewhere(person: Person, userAgent: string): Promise<Perso
   return { accountId: person.accountId, token }
 }
 
+/** A webhook with one delivery of each kind. */
+async function someDeliveries({ accountId }: Person): Promise<void> {
+  const { sql } = world.gateway
+  await sql`
+    insert into webhooks (account_id, url, secret, failing_since)
+    values (${accountId}, 'https://hooks.example.com/loket', 'whsec_AAAA', now() - interval '2 hours')`
+  await sql`
+    insert into outbox (account_id, channel, kind, data, expires_at, due_at, attempts, tried_at, outcome, status, problem, created_at)
+    select ${accountId}, 'webhook', kind, '{}', now() + interval '1 day', due, attempts, now() - ago, outcome, status, problem, now() - ago
+    from (values
+      ('budget.reached', now() + interval '2 hours', 4, interval '10 minutes', null, 503, null),
+      ('balance.low', null, 10, interval '30 hours', 'failed', null, 'timeout'),
+      ('webhook.test', null, 1, interval '3 days', 'sent', 204, null)
+    ) as told (kind, due, attempts, ago, outcome, status, problem)`
+}
+
 const isSignedIn = async (person: Person) => (await world.gateway.dashboard(person, "/account")).status === 200
 const FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 Firefox/146.0"
 const IPHONE =
@@ -42,24 +62,59 @@ const IPHONE =
 test.each(everyLook)("the settings are accessible and fit, with every dialog of theirs: %o", async (look) => {
   const person = await world.gateway.person(25_000)
   await signInElsewhere(person, FIREFOX)
+  await someDeliveries(person)
   await using visit = await world.visit({ ...look, person })
   const isEnglish = look.language === "en"
   await visit.open("/settings")
   await visit.screenshot("settings")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()
+  const last = visit.page.getByRole("table", { name: isEnglish ? "Last deliveries" : "Kiriman terakhir" })
+  await last.getByText("HTTP 503").waitFor()
+  await visit.page
+    .getByRole("region", { name: isEnglish ? "Alerts by e-mail" : "Peringatan lewat e-mail" })
+    .scrollIntoViewIfNeeded()
+  await visit.screenshot("settings-alerts")
+  await visit.page
+    .getByRole("region", { name: isEnglish ? "Buyer's details" : "Data pembeli" })
+    .scrollIntoViewIfNeeded()
+  await visit.screenshot("settings-buyer")
+  await last.scrollIntoViewIfNeeded()
+  await visit.screenshot("settings-webhook")
   const zone = visit.page.getByRole("combobox", { name: isEnglish ? "Time zone" : "Zona waktu" })
   await zone.click()
   await visit.page.getByRole("option").first().waitFor()
   await visit.screenshot("settings-zone")
   await visit.expectNoSidewaysScroll()
-  expect(await zone.getAttribute("aria-expanded")).toBe("true")
+  await eventually(async () => expect(await zone.getAttribute("aria-expanded")).toBe("true"))
   await visit.page.keyboard.press("Escape")
   await visit.page.getByRole("button", { name: isEnglish ? "Delete account" : "Hapus akun" }).click()
   await visit.page.getByRole("dialog").getByText("Rp\u00A025").waitFor()
   await visit.screenshot("settings-delete")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()
+})
+
+test("the buyer's details are kept, and a wrong tax number is told", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Buyer's details" })
+  const npwp = card.getByLabel("Tax number (NPWP)")
+  await card.getByLabel("Name or company").fill("PT Maju")
+  await card.getByLabel("Address").fill(" Jalan Satu\n\nJakarta ")
+  await npwp.fill("123")
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByText("Enter 15 or 16 digits, such as").waitFor()
+  expect(await accountOf(person)).toMatchObject({ buyer_name: null, buyer_npwp: null })
+  await npwp.fill("01.234.567.8-901.000")
+  await card.getByRole("button", { name: "Save" }).click()
+  await visit.page.getByText("Buyer's details saved").waitFor()
+  expect(await accountOf(person)).toMatchObject({
+    buyer_name: "PT Maju",
+    buyer_address: "Jalan Satu\nJakarta",
+    buyer_npwp: "012345678901000",
+  })
 })
 
 test("a time zone is found by typing, and kept", async () => {
@@ -81,7 +136,7 @@ test("a low-balance alert is set, changed in words that are read exactly, and tu
   const { email } = await accountOf(person)
   await using visit = await world.visit({ person })
   await visit.open("/settings")
-  const card = visit.page.getByRole("region", { name: "Low-balance alert" })
+  const card = visit.page.getByRole("region", { name: "Alerts by e-mail" })
   await card.getByText("Off", { exact: true }).waitFor()
   // The gateway of the tests has no mail server, and does not pretend to.
   await card.getByText("not set up to send e-mail").waitFor()
@@ -110,6 +165,55 @@ test("a low-balance alert is set, changed in words that are read exactly, and tu
   expect(await accountOf(person)).toMatchObject({ low_balance_email: null, low_balance_threshold_micro: null })
 })
 
+test("alerts of budgets are turned on and off, without a balance limit too", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Alerts by e-mail" })
+  await card.getByLabel("Balance limit").fill("")
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByText("On", { exact: true }).waitFor()
+  expect(await accountOf(person)).toMatchObject({ low_balance_threshold_micro: null, budget_mails: true })
+  await visit.open("/settings")
+  expect(await card.getByLabel("Balance limit").inputValue()).toBe("")
+  await card.getByRole("checkbox").uncheck()
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByText("Off", { exact: true }).waitFor()
+  expect(await accountOf(person)).toMatchObject({ budget_mails: false })
+})
+
+test("a webhook is made with a secret that is shown once, tested, rotated and deleted", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Webhook" })
+  await card.getByLabel("Receiver's address").fill("http://example.com/")
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByText("Enter an address that begins with https://").waitFor()
+  // The name of no host (RFC 6761).
+  await card.getByLabel("Receiver's address").fill("https://hooks.invalid/loket")
+  await card.getByRole("button", { name: "Save" }).click()
+  const secret = visit.page.getByRole("dialog", { name: "Keep this webhook secret" })
+  await secret.getByText(/^whsec_/).waitFor()
+  await visit.screenshot("settings-webhook-secret")
+  await secret.getByRole("button", { name: "I have kept it" }).click()
+  await card.getByText("On", { exact: true }).waitFor()
+  await visit.page.getByText("Nothing has been sent yet.").waitFor()
+  await card.getByRole("button", { name: "Send a test" }).click()
+  const row = visit.page.getByRole("table", { name: "Last deliveries" }).getByRole("row", { name: /^Test/ })
+  await row.getByText("Host name not found").waitFor()
+  await row.getByText("Failed").waitFor()
+  await card.getByRole("button", { name: "Change secret" }).click()
+  await visit.page.getByRole("dialog").getByRole("button", { name: "Change secret" }).click()
+  await secret.getByText(/^whsec_/).waitFor()
+  await secret.getByRole("button", { name: "I have kept it" }).click()
+  await card.getByText("The old secret signs as well until").waitFor()
+  await visit.expectAccessible()
+  await card.getByRole("button", { name: "Delete webhook" }).click()
+  await visit.page.getByRole("dialog").getByRole("button", { name: "Delete webhook" }).click()
+  await card.getByText("Off", { exact: true }).waitFor()
+})
+
 test("a new password ends all other sessions and leaves this one signed in", async () => {
   const person = await world.gateway.person()
   const elsewhere = await signInElsewhere(person, FIREFOX)
@@ -132,7 +236,7 @@ test("a new password ends all other sessions and leaves this one signed in", asy
   await visit.page.reload()
   await visit.settled()
   const rows = visit.page.getByRole("table", { name: "Sessions" }).getByRole("row")
-  expect(await rows.count()).toBe(2)
+  await eventually(async () => expect(await rows.count()).toBe(2))
   await rows.nth(1).getByText("This device").waitFor()
 })
 
@@ -166,7 +270,7 @@ test("an account is deleted only by its address and its password, and takes its 
   await visit.open("/settings")
   const dialog = await openDeletion(visit)
   await dialog.getByText("1 active API key stops working at once.").waitFor()
-  await dialog.getByText("The Rp\u00A025,000 that is left of the balance can no longer be used.").waitFor()
+  await dialog.getByText("The Rp\u00A025,000 that is left of the balance is lost").waitFor()
   const confirmation = dialog.getByLabel(/^Type .* to confirm$/)
   const submit = dialog.getByRole("button", { name: "Delete for good" })
   await confirmation.fill("somebody@example.com")
@@ -209,4 +313,25 @@ test("a frozen account says so on every page, and whom to ask", async () => {
     expect(await link.getAttribute("href")).toBe("https://example.com/help")
     await visit.expectAccessible()
   }
+})
+
+test.each([320, 1_920])("one's data is downloaded with the password, on a screen of %i px", async (width) => {
+  const person = await world.gateway.person(100_000)
+  const { key } = await world.gateway.key(person, { name: "Produksi" })
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await page.setViewportSize({ width, height: 900 })
+  await visit.open("/settings")
+  await page.getByLabel("Kata sandi untuk mengunduh").fill("bukan kata sandinya")
+  await page.getByRole("button", { name: "Unduh data saya" }).click()
+  await page.getByText("Kata sandi ini salah.").waitFor()
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await page.getByLabel("Kata sandi untuk mengunduh").fill("correct horse battery")
+  const download = page.waitForEvent("download")
+  await page.getByRole("button", { name: "Unduh data saya" }).click()
+  const text = await Bun.file(await (await download).path()).text()
+  expect(JSON.parse(text)).toMatchObject({ account: [{ id: person.accountId }], keys: [{ name: "Produksi" }] })
+  expect(text).not.toContain(key)
+  await page.getByText("Data diunduh").waitFor()
 })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
 import { caller, makeOperator } from "../http/operator/operator.ts"
-import { type BrowserWorld, openBrowser } from "./harness.ts"
+import { type BrowserWorld, eventually, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
 let person: Person
@@ -17,9 +17,11 @@ test("the first stop of a keyboard leads past the navigation", async () => {
   await using visit = await world.visit({ person })
   await visit.open("/")
   await visit.page.keyboard.press("Tab")
-  expect(await visit.page.evaluate(() => document.activeElement?.textContent)).toBe("Skip to content")
+  await eventually(async () =>
+    expect(await visit.page.evaluate(() => document.activeElement?.textContent)).toBe("Skip to content"),
+  )
   await visit.page.keyboard.press("Enter")
-  expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main")
+  await eventually(async () => expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main"))
 })
 
 test("a change of page puts the focus on the new one and names the tab after it", async () => {
@@ -27,8 +29,8 @@ test("a change of page puts the focus on the new one and names the tab after it"
   await visit.open("/")
   await visit.page.getByRole("link", { name: "Models" }).click()
   await visit.page.getByRole("heading", { name: "Models", level: 1 }).waitFor()
-  expect(await visit.page.title()).toBe("Models · Loket")
-  expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main")
+  await eventually(async () => expect(await visit.page.title()).toBe("Models · Loket"))
+  await eventually(async () => expect(await visit.page.evaluate(() => document.activeElement?.id)).toBe("main"))
   expect(await visit.page.getByRole("link", { name: "Models" }).getAttribute("aria-current")).toBe("page")
 })
 
@@ -56,7 +58,7 @@ test("a chosen language is the account's, in every browser", async () => {
   const changed = visit.page.waitForResponse((response) => response.request().method() === "PATCH")
   await visit.page.getByText("Indonesia", { exact: true }).filter({ visible: true }).click()
   await visit.page.getByRole("heading", { name: "Beranda" }).waitFor()
-  expect(await visit.page.evaluate(() => document.documentElement.lang)).toBe("id")
+  await eventually(async () => expect(await visit.page.evaluate(() => document.documentElement.lang)).toBe("id"))
   expect((await changed).status()).toBe(200)
   const account = await world.gateway.dashboard(person, "/account")
   expect(await account.json()).toMatchObject({ language: "id" })
@@ -73,7 +75,7 @@ test("the menu closes with Escape and gives the focus back", async () => {
   await visit.expectAccessible()
   await visit.page.keyboard.press("Escape")
   await signOut.waitFor({ state: "hidden" })
-  expect(await more.evaluate((element) => element === document.activeElement)).toBe(true)
+  await eventually(async () => expect(await more.evaluate((element) => element === document.activeElement)).toBe(true))
 })
 
 test("on a phone whatever can be pressed is large enough for a finger", async () => {
@@ -103,7 +105,12 @@ test("script and style that get into the page do nothing there, and are complain
     return [document.body.id, getComputedStyle(document.body.lastElementChild ?? document.body).position]
   })
   expect(came).toEqual(["", "static"])
-  expect(visit.complaints.filter((words) => words.includes("Content Security Policy")).length).toBeGreaterThanOrEqual(2)
+  // The browser tells them after the script has ended.
+  await eventually(async () =>
+    expect(visit.complaints.filter((words) => words.includes("Content Security Policy")).length).toBeGreaterThanOrEqual(
+      2,
+    ),
+  )
   visit.complaints.length = 0
 })
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Locator } from "playwright-core"
 import { newRequestId } from "../../src/http/request-id.ts"
 import type { Person } from "../gateway/harness.ts"
-import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"
 
 const BIG = "kapal-besar"
 const SMALL = "perahu-kecil"
@@ -65,6 +65,10 @@ async function record({ status, at = Date.now(), size = 1, absorbed = 0, charge 
   return id
 }
 
+/** The page comes to this query in its address. */
+const leadsTo = ({ page }: Visit, query: string) =>
+  eventually(async () => expect(await page.evaluate(() => location.search)).toBe(query))
+
 const drawer = (visit: Visit): Locator => visit.page.getByRole("dialog", { name: /Call details|Rincian panggilan/ })
 
 /** Micro-rupiah, of an amount in English as it stands there with every digit. */
@@ -102,11 +106,24 @@ test("the page asks for what it shows, once", async () => {
     if (!pathname.startsWith("/dashboard")) asked.push(pathname)
   })
   await visit.open("/usage")
-  const shown = ["/account", "/events", "/keys", "/models", "/usage", "/usage/summary", "/usage/summary"]
-  expect(asked.toSorted()).toEqual(shown)
+  const shown = [
+    "/about",
+    "/account",
+    "/account/breaker",
+    "/account/memberships",
+    "/account/price-changes",
+    "/events",
+    "/keys",
+    "/models",
+    "/usage",
+    "/usage/refused",
+    "/usage/summary",
+    "/usage/summary",
+  ]
+  await eventually(async () => expect(asked.toSorted()).toEqual(shown))
   await visit.page.getByRole("tab", { name: "Errors" }).click()
   await visit.page.getByRole("row", { name: /dependency\.upstream_unavailable/ }).waitFor()
-  expect(asked.slice(shown.length)).toEqual(["/usage/errors"])
+  await eventually(async () => expect(asked.slice(shown.length)).toEqual(["/usage/errors"]))
 })
 
 describe("the receipt", () => {
@@ -114,6 +131,7 @@ describe("the receipt", () => {
     await using visit = await world.visit({ person })
     await visit.open(`/usage?request=${answered}`)
     const rows = drawer(visit).getByRole("table").getByRole("row")
+    await rows.first().waitFor()
     const lines = (await rows.allInnerTexts()).slice(1).map((text) => text.split(/\s*[\n\t]+\s*/))
     expect(lines.map(([name, count]) => [name, count])).toEqual([
       ["Input", "1,001 tokens"],
@@ -137,7 +155,7 @@ describe("the receipt", () => {
     await using visit = await world.visit({ person })
     await visit.open(`/usage?request=${answered}`)
     const fact = (name: string) => drawer(visit).getByRole("term").filter({ hasText: name }).locator("xpath=../dd")
-    expect(await fact("API key").innerText()).toBe("Produksi")
+    await eventually(async () => expect(await fact("API key").innerText()).toBe("Produksi"))
     expect(await fact("Format").innerText()).toBe("Messages")
     expect(await fact("Streamed").innerText()).toBe("Yes")
     expect(await fact("Attempts").innerText()).toBe("1")
@@ -149,6 +167,7 @@ describe("the receipt", () => {
   test("of a rerouted call names the model that was passed over, and the one that answered", async () => {
     await using visit = await world.visit({ person })
     await visit.open(`/usage?request=${rerouted}`)
+    await drawer(visit).getByRole("listitem").first().waitFor()
     const steps = await drawer(visit).getByRole("listitem").allInnerTexts()
     expect(steps.map((step) => step.replaceAll(/\s+/g, " ").trim())).toEqual([
       "penuh was busy, so the call went on",
@@ -194,11 +213,11 @@ describe("the receipt", () => {
     await row.focus()
     await visit.page.keyboard.press("Enter")
     await drawer(visit).getByRole("table").waitFor()
-    expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered)
+    await eventually(async () => expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered))
     await visit.page.keyboard.press("Escape")
     await drawer(visit).waitFor({ state: "hidden" })
-    expect(await row.evaluate((element) => element === document.activeElement)).toBe(true)
-    expect(new URL(visit.page.url()).search).toBe("")
+    await eventually(async () => expect(await row.evaluate((element) => element === document.activeElement)).toBe(true))
+    await leadsTo(visit, "")
     await row.click()
     await drawer(visit).getByRole("table").waitFor()
     await visit.page.goBack()
@@ -217,13 +236,11 @@ describe("the receipt", () => {
   test("is where a link leads, also by way of signing in", async () => {
     await using visit = await world.visit()
     await visit.open(`/usage?request=${answered}`)
-    const next = new URL(visit.page.url()).searchParams.get("next")
-    expect(next).toBe(`/usage?request=${answered}`)
+    await leadsTo(visit, `?${new URLSearchParams({ next: `/usage?request=${answered}` })}`)
   })
 })
 
 const rows = (visit: Visit) => visit.page.getByRole("table", { name: "Calls" }).getByRole("row")
-const query = (visit: Visit) => new URL(visit.page.url()).search
 
 describe("filters", () => {
   test("are in the address, and hold for the numbers, the list and the file alike", async () => {
@@ -232,12 +249,12 @@ describe("filters", () => {
     await visit.page.getByRole("search").getByLabel("Model").selectOption(BIG)
     await visit.page.getByRole("search").getByLabel("Format").selectOption("messages")
     await visit.page.getByText("none failed").waitFor()
-    expect(query(visit)).toBe(`?model=${BIG}&format=messages`)
+    await leadsTo(visit, `?model=${BIG}&format=messages`)
     await visit.settled()
-    expect(await rows(visit).count()).toBe(2)
+    await eventually(async () => expect(await rows(visit).count()).toBe(2))
     await visit.page.reload()
     await visit.settled()
-    expect(await rows(visit).count()).toBe(2)
+    await eventually(async () => expect(await rows(visit).count()).toBe(2))
     const [download] = await Promise.all([
       visit.page.waitForEvent("download"),
       visit.page.getByRole("link", { name: "Download CSV" }).click(),
@@ -247,7 +264,7 @@ describe("filters", () => {
     expect(text).toContain(answered)
     await visit.page.getByRole("button", { name: "Clear filters" }).click()
     await visit.page.getByRole("cell", { name: "Model failed" }).first().waitFor()
-    expect(query(visit)).toBe("")
+    await leadsTo(visit, "")
   })
 
   test("are taken from what the breakdown and the errors show", async () => {
@@ -255,19 +272,19 @@ describe("filters", () => {
     await visit.open("/usage")
     await visit.page.getByRole("tab", { name: "Key" }).click()
     await visit.page.getByRole("table", { name: "Key" }).getByRole("button", { name: "Produksi" }).click()
-    expect(query(visit)).toBe(`?key=${keyId}`)
+    await leadsTo(visit, `?key=${keyId}`)
     await visit.page.getByRole("tab", { name: "Errors" }).click()
     await visit.page.getByRole("button", { name: "dependency.upstream_unavailable" }).click()
     await visit.page.getByRole("button", { name: /^Error code dependency\.upstream_unavailable/ }).waitFor()
     await visit.settled()
-    expect(await rows(visit).count()).toBe(2)
-    expect(await rows(visit).last().innerText()).toContain("rusak")
+    await eventually(async () => expect(await rows(visit).count()).toBe(2))
+    await eventually(async () => expect(await rows(visit).last().innerText()).toContain("rusak"))
   })
 
   test("by a reroute list the calls that were passed on", async () => {
     await using visit = await world.visit({ person })
     await visit.open("/usage?status=fallback_429")
-    expect(await rows(visit).count()).toBe(2)
+    await eventually(async () => expect(await rows(visit).count()).toBe(2))
     await rows(visit).getByRole("button", { name: /penuh/ }).click()
     await drawer(visit).getByText(SMALL).first().waitFor()
   })
@@ -292,7 +309,7 @@ describe("the search", () => {
     await field.fill(` X-Request-Id: "${answered}" `)
     await visit.page.keyboard.press("Enter")
     await drawer(visit).getByRole("table").waitFor()
-    expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered)
+    await eventually(async () => expect(new URL(visit.page.url()).searchParams.get("request")).toBe(answered))
     await visit.page.keyboard.press("Escape")
     await drawer(visit).waitFor({ state: "hidden" })
     await field.evaluate((element, text) => {
@@ -318,13 +335,13 @@ describe("the chart", () => {
     await using visit = await world.visit({ person })
     await visit.open("/usage")
     const table = visit.page.getByRole("table", { name: "Spend", exact: true })
-    expect(await table.getByRole("row").count()).toBe(8)
+    await eventually(async () => expect(await table.getByRole("row").count()).toBe(8))
     await visit.page.getByLabel("Group").selectOption("model")
     await table.getByRole("columnheader", { name: SMALL }).waitFor()
-    expect(await table.getByRole("columnheader", { name: BIG }).count()).toBe(1)
+    await eventually(async () => expect(await table.getByRole("columnheader", { name: BIG }).count()).toBe(1))
     await visit.page.getByRole("radio", { name: "Calls" }).check()
     await visit.page.getByRole("table", { name: "Calls", exact: true }).first().waitFor()
-    expect(new URL(visit.page.url()).search).toBe("?split=model&show=calls")
+    await leadsTo(visit, "?split=model&show=calls")
   })
 
   test("is drawn of each number, by the hour too", async () => {
@@ -335,7 +352,7 @@ describe("the chart", () => {
       await visit.page.getByRole("radio", { name: show }).check()
       const table = visit.page.locator("figure").getByRole("table", { name: caption })
       await table.waitFor({ state: "attached" })
-      expect(await table.getByRole("row").count()).toBe(1 + 7 * 24)
+      await eventually(async () => expect(await table.getByRole("row").count()).toBe(1 + 7 * 24))
     }
   })
 })
@@ -359,12 +376,18 @@ describe("figures of another range than was asked for", () => {
     const numbers = visit.page.locator(".usage-numbers")
     await numbers.getByText("What is shown is still 7 days.").waitFor()
     expect(await numbers.getAttribute("aria-busy")).toBe("true")
-    expect(Number(await numbers.locator(".stale-content").evaluate((e) => getComputedStyle(e).opacity))).toBeLessThan(1)
+    await eventually(async () =>
+      expect(Number(await numbers.locator(".stale-content").evaluate((e) => getComputedStyle(e).opacity))).toBeLessThan(
+        1,
+      ),
+    )
     // The axis is that of the figures.
     expect(await visit.page.getByRole("table", { name: "Spend", exact: true }).getByRole("row").count()).toBe(8)
     gate.resolve()
     await numbers.getByText("What is shown is still").waitFor({ state: "detached" })
-    expect(await visit.page.getByRole("table", { name: "Spend", exact: true }).getByRole("row").count()).toBe(91)
+    await eventually(async () =>
+      expect(await visit.page.getByRole("table", { name: "Spend", exact: true }).getByRole("row").count()).toBe(91),
+    )
     await visit.expectAccessible()
   })
 
@@ -387,24 +410,25 @@ describe("the list", () => {
     const busy = await gateway.person(100_000)
     const { key } = await gateway.key(busy)
     // Real ones: an account whose books do not agree may be frozen at any time, and then calls no more.
-    await Promise.all(Array.from({ length: 60 }, () => call(key, SMALL)))
+    const ids = await Promise.all(Array.from({ length: 60 }, () => call(key, SMALL)))
+    for (const id of ids) await gateway.usage(busy, id)
     await using visit = await world.visit({ person: busy })
     await visit.open("/usage")
     const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
-    expect(await rows.count()).toBe(50)
+    await eventually(async () => expect(await rows.count()).toBe(50))
     await call(key, BIG)
     await rows.first().getByText(BIG).waitFor()
-    expect(await rows.count()).toBe(50)
+    await eventually(async () => expect(await rows.count()).toBe(50))
     await visit.page.getByRole("button", { name: "Load more" }).click()
     await visit.page.getByRole("button", { name: "Load more" }).waitFor({ state: "hidden" })
-    expect(await rows.count()).toBe(61)
+    await eventually(async () => expect(await rows.count()).toBe(61))
     await call(key, SMALL)
     await visit.page.getByRole("button", { name: "1 new call" }).waitFor()
-    expect(await rows.count()).toBe(61)
+    await eventually(async () => expect(await rows.count()).toBe(61))
     expect(await rows.first().innerText()).toContain(BIG)
     await visit.page.getByRole("button", { name: "1 new call" }).click()
     await rows.first().getByText(SMALL).waitFor()
-    expect(await rows.count()).toBe(50)
+    await eventually(async () => expect(await rows.count()).toBe(50))
   })
 
   test("of a new account says where to begin", async () => {

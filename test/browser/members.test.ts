@@ -1,0 +1,157 @@
+/** Members of an account: inviting, accepting, switching, and what a role does not show. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, eventually, everyLook, openBrowser } from "./harness.ts"
+
+let world: BrowserWorld
+beforeAll(async () => void (world = await openBrowser()))
+afterAll(() => world[Symbol.asyncDispose]())
+
+const send = async (person: Person, method: string, path: string, body: object = {}) => {
+  const response = await world.gateway.dashboard(person, path, { method, body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`)
+  const text = await response.text()
+  return (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>
+}
+/** Under an address that can be read in a picture. */
+async function named(email: string, balanceRp = 0): Promise<Person> {
+  const person = await world.gateway.person(balanceRp)
+  await world.gateway.sql`update accounts set email = ${email} where id = ${person.accountId}`
+  return person
+}
+const invite = async (owner: Person, email: string, role: string) =>
+  String((await send(owner, "POST", "/account/invitations", { email, role }))["path"])
+async function join(owner: Person, person: Person, email: string, role: string) {
+  const [, token] = (await invite(owner, email, role)).split("#")
+  await send(person, "POST", "/account/memberships", { token })
+}
+
+test.each(everyLook)("members and invitations are accessible and fit, also at 320 px: %o", async (look) => {
+  const tag = crypto.randomUUID().slice(0, 8)
+  const owner = await named(`toko-${tag}@example.com`)
+  for (const [name, role] of [
+    ["rina", "developer"],
+    ["budi", "billing"],
+  ] as const) {
+    const email = `${name}-${tag}@example.com`
+    await join(owner, await named(email), email, role)
+  }
+  await invite(owner, `dewi-${tag}@example.com`, "viewer")
+  await using visit = await world.visit({ ...look, person: owner })
+  const { page } = visit
+  await visit.open("/settings")
+  const table = page.getByRole("table", { name: look.language === "id" ? "Anggota" : "Members" })
+  await table.getByText(`rina-${tag}@example.com`).waitFor()
+  await table.scrollIntoViewIfNeeded()
+  await visit.screenshot("settings-members")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  if (look.size === "phone") {
+    await page.setViewportSize({ width: 320, height: 700 })
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
+test("an owner invites, hands the link over, and the invited person accepts and works on the account", async () => {
+  const owner = await named("owner@example.com", 30_000)
+  const person = await named("colleague@example.com")
+  await using ownersVisit = await world.visit({ person: owner, language: "en" })
+  await ownersVisit.open("/settings")
+  await ownersVisit.page.getByRole("button", { name: "Invite", exact: true }).click()
+  const dialog = ownersVisit.page.getByRole("dialog", { name: "Invite a member" })
+  await dialog.getByLabel("E-mail address").fill("colleague@example.com")
+  await dialog.getByLabel("Role").selectOption("viewer")
+  await dialog.getByText("Looking only.").waitFor()
+  await dialog.getByRole("button", { name: "Send invitation" }).click()
+  const link = ownersVisit.page.getByRole("dialog", { name: "Hand over this link" })
+  const url = await link.locator("code").innerText()
+  expect(url).toMatch(/\/dashboard\/join#[\w-]{43}$/)
+  await link.getByRole("button", { name: "Done" }).click()
+
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await page.goto(url)
+  await page.getByText("The owner of the account owner@example.com invites you as Viewer.").waitFor()
+  await visit.expectAccessible()
+  await page.getByRole("button", { name: "Accept the invitation" }).click()
+  await page.getByText("You are looking at the account owner@example.com as Viewer.").waitFor()
+  await eventually(async () => expect(await page.locator(".side-bar .balance").innerText()).toContain("30,000"))
+  // What the role does not allow is not there.
+  await page.getByRole("link", { name: "API keys" }).first().click()
+  await page.getByRole("heading", { name: "API keys" }).waitFor()
+  await page.getByText("You are looking at").waitFor()
+  expect(await page.getByRole("button", { name: "Create key" }).count()).toBe(0)
+  expect(await page.getByRole("link", { name: "Playground" }).count()).toBe(0)
+  await page.goto(`${world.gateway.url}/dashboard/playground`)
+  await page.getByText("Your role does not include this page").waitFor()
+  await visit.open("/settings")
+  expect(await page.getByRole("heading", { name: "Members" }).count()).toBe(0)
+
+  // The owner takes the role away: the page is about the person's own account again, by itself.
+  await send(owner, "DELETE", `/account/members/${person.accountId}`)
+  await eventually(async () => expect(await page.getByText("You are looking at").count()).toBe(0))
+  await eventually(async () => expect(await page.getByText("colleague@example.com").count()).toBeGreaterThan(0))
+})
+
+test("an invitation for another address says so, and a dead one too", async () => {
+  const owner = await named("second@example.com")
+  const other = await named("other@example.com")
+  const path = await invite(owner, "somebody@example.com", "billing")
+  await using visit = await world.visit({ person: other, language: "en" })
+  await visit.page.goto(`${world.gateway.url}/dashboard/${path}`)
+  await visit.page
+    .getByText("This invitation is for somebody@example.com; you are signed in as other@example.com.")
+    .waitFor()
+  await visit.page.goto(`${world.gateway.url}/dashboard/join#nonsense`)
+  await visit.page.reload()
+  await visit.page.getByText("This invitation was used, taken back, or is over.").waitFor()
+})
+
+test("a visitor signs up by the link and is led back to it", async () => {
+  const owner = await named("third@example.com")
+  const path = await invite(owner, "newcomer@example.com", "developer")
+  await using visit = await world.visit({ language: "en" })
+  const { page } = visit
+  await page.goto(`${world.gateway.url}/dashboard/${path}`)
+  await page.getByRole("link", { name: "Create an account" }).click()
+  await page.getByLabel("E-mail address").fill("newcomer@example.com")
+  await page.getByLabel("Password", { exact: true }).fill("correct horse battery")
+  await page.getByRole("button", { name: "Sign up" }).click()
+  await page.getByRole("button", { name: "Accept the invitation" }).click()
+  await page.getByText("You are looking at the account third@example.com as Developer.").waitFor()
+})
+
+test.each(everyLook)("the switcher is accessible and fits: %o", async (look) => {
+  const tag = crypto.randomUUID().slice(0, 8)
+  const owner = await named(`kafe-${tag}@example.com`, 75_000)
+  const email = `sari-${tag}@example.com`
+  const person = await named(email)
+  await join(owner, person, email, "billing")
+  await using visit = await world.visit({ ...look, person })
+  const { page } = visit
+  await visit.open("/")
+  const isIndonesian = look.language === "id"
+  const openMenu = async () => {
+    if (look.size === "phone") await page.getByRole("button", { name: isIndonesian ? "Lainnya" : "More" }).click()
+    else await page.getByRole("button", { name: `${isIndonesian ? "Akun" : "Account"}: ${email}` }).click()
+  }
+  await openMenu()
+  const choice = page
+    .getByRole("group", { name: isIndonesian ? "Ganti akun" : "Switch account" })
+    .filter({ visible: true })
+  await choice.waitFor()
+  await visit.screenshot("account-switch")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await choice.getByRole("button", { name: `kafe-${tag}@example.com` }).click()
+  const notice = isIndonesian ? `Anda melihat akun kafe-${tag}` : `You are looking at the account kafe-${tag}`
+  await page.getByText(notice).waitFor()
+  await visit.settled()
+  await visit.screenshot("account-looked-at")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await page
+    .getByRole("button", { name: isIndonesian ? "Kembali ke akun sendiri" : "Back to your own account" })
+    .click()
+  await eventually(async () => expect(await page.getByText(notice).count()).toBe(0))
+})
