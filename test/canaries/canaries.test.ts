@@ -10,6 +10,7 @@ import { attackCanaries } from "./of-attacks.ts"
 import { backupCanaries } from "./of-backups.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
+import { keyCanaries } from "./of-keys.ts"
 import { canaries } from "./table.ts"
 
 test("every canary has its own name, and is one change of one file", async () => {
@@ -20,4 +21,4 @@ test("every canary has its own name, and is one change of one file", async () =>
   }
 })
 
-watch([...callCanaries, ...attackCanaries, ...booksCanaries, ...backupCanaries])
+watch([...callCanaries, ...attackCanaries, ...booksCanaries, ...backupCanaries, ...keyCanaries])

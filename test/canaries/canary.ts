@@ -26,6 +26,8 @@ export const detectors = {
   slots: ["test", "test/actors/slots.property.test.ts"],
   windows: ["test", "test/actors/window.property.test.ts"],
   chains: ["test", "test/gateway/candidates.test.ts"],
+  keys: ["test", "test/actors/key.test.ts"],
+  "bound keys": ["test", "test/http/bound-keys.test.ts", "-t", "reaches no other|is not above it"],
   ledger: ["test", "test/actors/ledger.test.ts"],
   leases: ["test", "test/actors/leased-purse.test.ts"],
   servers: ["test", "test/store/servers.test.ts"],
@@ -34,7 +36,9 @@ export const detectors = {
   pools: ["test", "test/gateway/pools.test.ts", "-t", "a conversation stays|refused with 401"],
   "a collector": ["test", "test/traces/collector.test.ts", "-t", "end of the process"],
   "a backup": ["test", "--path-ignore-patterns=none", "./test/processes/backup-command.test.ts", "-t", "a slow copy"],
-  costs: ["test", "test/contract/costs.test.ts", "-t", "are not its own|is a part of its own"],
+  costs: ["test", "test/contract/costs.test.ts", "-t", "are not its own|is a part of its own|are a part of"],
+  refunds: ["test", "test/payments/refunds.test.ts"],
+  "dry runs": ["test", "test/http/dry-run.test.ts", "-t", "nothing is left behind|reads a file"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const
 

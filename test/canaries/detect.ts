@@ -21,8 +21,9 @@ async function detect(detector: Canary["detector"], canary: Canary | undefined):
     cwd: root,
     env: {
       ...Bun.env,
-      LOKET_TEST_DATABASE: detector === "books on a server" ? "postgres" : "embedded",
-      LOKET_TEST_WORLDS: "80",
+      ...(detector === "books on a server"
+        ? { LOKET_TEST_DATABASE: "postgres", LOKET_TEST_WORLDS: "160" }
+        : { LOKET_TEST_DATABASE: "embedded", LOKET_TEST_WORLDS: "80" }),
       ...(canary && { LOKET_CANARY: canary.name }),
     },
     stdout: "pipe",

@@ -27,8 +27,8 @@ export const serverCanaries: readonly Canary[] = [
     name: "nobody is told that a process is short of a budget",
     means: "Calls are refused for want of a budget that lies idle in another process.",
     file: "src/store/budget-leases.ts",
-    find: "'short key'",
-    replace: "'short lock'",
+    find: "'key ' || encode",
+    replace: "'lock ' || encode",
     reason: /key prc_\d short/,
   },
   {

@@ -4,6 +4,7 @@ import { attackCanaries } from "./of-attacks.ts"
 import { backupCanaries } from "./of-backups.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
+import { keyCanaries } from "./of-keys.ts"
 import { serverCanaries } from "./of-the-server.ts"
 
 export const canaries: readonly Canary[] = [
@@ -11,5 +12,6 @@ export const canaries: readonly Canary[] = [
   ...attackCanaries,
   ...booksCanaries,
   ...backupCanaries,
+  ...keyCanaries,
   ...serverCanaries,
 ]

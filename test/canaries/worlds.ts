@@ -2,7 +2,7 @@
 import { drawPlan } from "../simulation/plan.ts"
 import { simulate } from "../simulation/world.ts"
 
-const WORLDS = 600
+const WORLDS = 900
 const STEPS = 500
 
 for (let seed = 1; seed <= WORLDS; seed++) {

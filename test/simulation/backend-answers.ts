@@ -10,6 +10,8 @@ export interface Answer {
   readonly usage: SaidCounts | undefined
   /** It asks for a search of the web instead of saying that it is done. */
   readonly searches: boolean
+  /** Searches that it ran by itself, which it counts where it counts. */
+  readonly ran: number
 }
 
 export function streamOf(format: Endpoint, answer: Answer): string[] {
@@ -41,7 +43,7 @@ export function replyOf(format: Endpoint, answer: Answer): JsonObject {
         content: [{ type: "text", text }, ...(answer.searches ? [search] : [])],
         stop_reason: answer.searches ? "tool_use" : "end_turn",
         stop_sequence: null,
-        ...(answer.usage && { usage: messagesUsage(answer.usage) }),
+        ...(answer.usage && { usage: messagesUsage(answer.usage, answer.ran) }),
       }
     case "responses":
       return responseOf(answer, "completed")
@@ -66,6 +68,10 @@ export function errorEvent(format: Endpoint): string {
       return unreachable(format)
   }
 }
+
+/** Whether an event of a stream has words, from which on its backend bills it. */
+export const hasWords = (piece: string): boolean =>
+  /"delta":\{"content":"[^"]|"text_delta"|output_text\.delta/.test(piece)
 
 /** One event of so many more words, in the midst of the others. */
 export function wordEvent(format: Endpoint, text: string): string {
@@ -109,9 +115,14 @@ function chatStream({ words, usage }: Answer): string[] {
 
 const message = { id: "msg_1", type: "message", role: "assistant", model: "backend" }
 const search = { type: "tool_use", id: "toolu_1", name: "web_search", input: { query: "what is new" } }
-const messagesUsage = ({ input, output }: SaidCounts) => ({ input_tokens: input, output_tokens: output })
+const messagesUsage = ({ input, output }: SaidCounts, ran = 0) => ({
+  input_tokens: input,
+  output_tokens: output,
+  ...ranBy(ran),
+})
+const ranBy = (ran: number) => (ran > 0 ? { server_tool_use: { web_search_requests: ran } } : {})
 
-function messagesStream({ words, usage, searches }: Answer): string[] {
+function messagesStream({ words, usage, searches, ran }: Answer): string[] {
   const start = usage && { usage: messagesUsage({ ...usage, output: 1 }) }
   const pieces = [
     event({
@@ -136,7 +147,7 @@ function messagesStream({ words, usage, searches }: Answer): string[] {
     event({
       type: "message_delta",
       delta: { stop_reason: searches ? "tool_use" : "end_turn", stop_sequence: null },
-      ...(usage && { usage: { output_tokens: usage.output } }),
+      ...(usage && { usage: { output_tokens: usage.output, ...ranBy(ran) } }),
     }) + event({ type: "message_stop" }),
   )
   return pieces

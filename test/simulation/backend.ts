@@ -4,7 +4,7 @@
  */
 import type { Endpoint } from "../../src/language/request.ts"
 import type { Fetch } from "../../src/upstream/client.ts"
-import { type Answer, replyOf, streamOf } from "./backend-answers.ts"
+import { type Answer, hasWords, replyOf, streamOf } from "./backend-answers.ts"
 import { type Sending, sendingOf } from "./backend-sending.ts"
 import { backendFaults } from "./faults.ts"
 import { limits } from "./limits.ts"
@@ -25,6 +25,8 @@ interface Asked {
   /** The request, as it could be repeated. */
   readonly text: string
   readonly canSearch: boolean
+  readonly member: string
+  readonly backend: string
 }
 
 const refusals: Partial<Record<BackendFault, { readonly status: number; readonly retryAfter?: string }>> = {
@@ -43,12 +45,12 @@ const refusals: Partial<Record<BackendFault, { readonly status: number; readonly
 const nonsense = [-1, 1.5, 1e15, 3_000_000, Number.MAX_SAFE_INTEGER]
 
 export const fetchFor =
-  (stage: Stage, clock: ProcessClock): Fetch =>
+  (stage: Stage, clock: ProcessClock, callOf: (name: string) => string): Fetch =>
   async (url, init) => {
     const signal = init.signal ?? new AbortController().signal
-    const asked = read(url, init.body as string)
+    const asked = read(url, init.body as string, { headers: new Headers(init.headers), callOf })
     stage.trace(`backend asked for ${asked.requestId}`)
-    const said = stage.asked(asked.requestId, asked.mostTokens, asked.choices)
+    const said = stage.asked(asked.requestId, { ...asked, length: asked.text.length })
     const fault = stage.fault(backendFaults)
     await Promise.race([arrival(clock, 1 + stage.delay(fault === "backend is slow" ? 6_000 : 300)), aborted(signal)])
     if (signal.aborted || fault === "backend takes no connection") throw new Error("no connection")
@@ -84,6 +86,7 @@ interface Connection {
 function answered(stage: Stage, { clock, asked, said, signal }: Connection, fault: BackendFault | undefined) {
   const answer = answerTo(stage, asked, fault)
   said.counts = answer.usage
+  if (answer.usage !== undefined && asked.format === "messages") said.searches = answer.ran
   const pieces = asked.streams ? streamOf(asked.format, answer) : [JSON.stringify(replyOf(asked.format, answer))]
   const sending = sendingOf({ stage, pieces, ...asked }, fault)
   const body = bodyOf(stage, sending, {
@@ -92,6 +95,8 @@ function answered(stage: Stage, { clock, asked, said, signal }: Connection, faul
     // Whoever reads a stream may stop at its terminal event.
     told: (ended) => (said.whole ||= sending.intact && (asked.streams || ended)),
     broken: () => (said.brokenOffAt = clock.monotonic()),
+    begun: () => (said.begun = true),
+    read: (piece) => (said.heard ||= asked.streams && hasWords(piece)),
     streams: asked.streams,
   })
   return new Response(body, { headers: { "Content-Type": asked.streams ? "text/event-stream" : "application/json" } })
@@ -101,16 +106,23 @@ function answerTo(stage: Stage, asked: Asked, fault: BackendFault | undefined): 
   const { requestId, mostTokens, canSearch } = asked
   const output =
     fault === "backend counts more than was paid for" ? 3 * mostTokens : 1 + Math.floor(stage.random() * mostTokens)
+  // Of those that could be asked to search, some have searched by themselves.
+  const ran = Number(/\d+/.exec(requestId)?.[0] ?? 0) % 5 === 0 ? 2 : 0
   const words = [`${requestId} `, "is ", "answered."]
   if (fault === "backend says much") words.push("much ".repeat(9_000), "much ".repeat(9_000))
   const searches = canSearch && stage.random() < 0.6
   if (searches) stage.count("web search")
-  if (fault === "backend counts nothing") return { words, usage: undefined, searches }
-  if (fault === "backend counts at the edge of what can be") return { words, usage: edge(stage, asked), searches }
+  if (fault === "backend counts nothing") return { words, usage: undefined, searches, ran }
+  if (fault === "backend counts at the edge of what can be") return { words, usage: edge(stage, asked), searches, ran }
   const honest = { input: 5, output }
-  if (fault !== "backend counts nonsense") return { words, usage: honest, searches }
+  if (fault !== "backend counts nonsense") return { words, usage: honest, searches, ran }
   const wrong = nonsense[Math.floor(stage.random() * nonsense.length)] ?? -1
-  return { words, usage: stage.random() < 0.5 ? { ...honest, output: wrong } : { ...honest, input: wrong }, searches }
+  return {
+    words,
+    usage: stage.random() < 0.5 ? { ...honest, output: wrong } : { ...honest, input: wrong },
+    searches,
+    ran,
+  }
 }
 
 /** As much as was asked for, one more, far more, nothing at all, or not said. */
@@ -131,14 +143,23 @@ function edge(stage: Stage, { mostTokens, choices, window = 1_000_000 }: Asked):
   return counts[Math.floor(stage.random() * counts.length)] ?? {}
 }
 
-function read(url: string, text: string): Asked {
+/** `callOf` says which of the calls that carry one name is made. */
+function read(
+  url: string,
+  text: string,
+  { headers, callOf }: { readonly headers: Headers; readonly callOf: (name: string) => string },
+): Asked {
   const body = JSON.parse(text) as Record<string, unknown>
   const format = url.endsWith("/messages") ? "messages" : url.endsWith("/responses") ? "responses" : "chat"
   const most = body["max_tokens"] ?? body["max_completion_tokens"] ?? body["max_output_tokens"]
   const tools = Array.isArray(body["tools"]) ? (body["tools"] as { name?: string }[]) : []
+  const [provider, key] = (headers.get("x-api-key") ?? headers.get("Authorization")?.slice(7) ?? "").split("-")
+  const name = String(body["model"])
   return {
     format,
-    requestId: /req_\d+/.exec(text)?.[0] ?? "",
+    member: `${provider}/${key}/${name}`,
+    backend: `${provider} ${format} ${name}`,
+    requestId: callOf(/(req|same)_\d+/.exec(text)?.[0] ?? ""),
     streams: body["stream"] === true,
     mostTokens: typeof most === "number" ? most : 256,
     choices: typeof body["n"] === "number" ? body["n"] : 1,
@@ -157,22 +178,29 @@ interface BodyTerms {
   /** The last piece was sent, and then the end. */
   readonly told: (ended: boolean) => void
   readonly broken: () => void
+  /** A first piece goes out. */
+  readonly begun: () => void
+  /** The gateway asks for more, so it has this one. */
+  readonly read: (piece: string) => void
 }
 
 /** Pieces as they are asked for, each after a pause; the gateway's own abort breaks it off. */
 function bodyOf(
   stage: Stage,
   sending: Sending,
-  { signal, clock, streams, told, broken }: BodyTerms,
+  { signal, clock, streams, told, broken, begun, read }: BodyTerms,
 ): ReadableStream<Uint8Array> {
   const { pieces, end, pause, patienceMs = Infinity, forever, noEventFrom = Infinity } = sending
   const encoder = new TextEncoder()
   let next = 0
+  let sent: string | undefined
   let sentAt = clock.running()
   let eventAt = sentAt
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        if (sent !== undefined) read(sent)
+        sent = undefined
         if (clock.running() - sentAt > patienceMs) {
           stage.violate("a backend had to wait for a client, and hangs up")
           return controller.error(new Error("the connection broke"))
@@ -190,6 +218,8 @@ function bodyOf(
         }
         const piece = pieces[next++] ?? forever
         if (piece !== undefined) {
+          begun()
+          sent = piece
           controller.enqueue(encoder.encode(piece))
           if (next === pieces.length) told(false)
           return

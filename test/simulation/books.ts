@@ -9,13 +9,17 @@ import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import type { Breaker } from "../../src/store/breakers.ts"
+import type { PurseLook } from "../../src/store/breaker-purses.ts"
 import type { BudgetPeriod, BudgetStatements } from "../../src/store/budget-leases.ts"
+import type { CallKeyStatements } from "../../src/store/call-keys.ts"
 import type { KeyStatements } from "../../src/store/live-keys.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type { ProcessStatements } from "../../src/store/process-statements.ts"
+import type { RunStatements } from "../../src/store/runs.ts"
 import type { Dump } from "./dump.ts"
 
-export interface Books extends ProcessStatements, BudgetStatements, KeyStatements {
+export interface Books extends ProcessStatements, BudgetStatements, KeyStatements, RunStatements {
   // ---- The session locks of processes (src/store/session-lock.ts) ----
 
   /** A session of the process takes its lock; false while the server still counts an older session of it as alive. */
@@ -38,10 +42,30 @@ export interface Books extends ProcessStatements, BudgetStatements, KeyStatement
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
   returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined>
 
+  // ---- Ceilings of ten minutes (breaker-purses.ts, breakers.ts) ----
+
+  /** As of accounts. */
+  growBreaker(
+    processId: string,
+    purse: string,
+    short: Micro,
+    version: number,
+  ): Promise<Growth<AccountLease> | undefined>
+  tripBreaker(purse: string, least: Micro): Promise<readonly string[] | undefined>
+  lookBreaker(purse: string): Promise<PurseLook | undefined>
+  /** Without a key it is the account's. */
+  setBreaker(accountId: string, keyId: string | undefined, breaker: Breaker): Promise<void>
+  resumeBreaker(accountId: string, keyId: string | undefined): Promise<void>
+  /** What counts of the last ten minutes is so much older. */
+  minutesPass(minutes: number): Promise<void>
+
   // ---- Calls (ledger.ts) ----
 
   /** Request ids of the calls whose lease was no longer open. Rejects with `BatchRefused`, having booked nothing. */
   commit(processId: string, batch: Batch): Promise<readonly string[]>
+
+  /** Keys that calls carry (call-keys.ts). */
+  readonly callKeys: CallKeyStatements
 
   // ---- What customers and the operator do ----
 
@@ -86,6 +110,8 @@ export interface NewKey {
   readonly requestsPerMinute?: number
   readonly tokensPerMinute?: number
   readonly budget?: KeyBudget
+  /** Whose child it is. */
+  readonly parentId?: string
 }
 
 export interface NewTopUp {

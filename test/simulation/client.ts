@@ -5,6 +5,8 @@
 import { sleep } from "../../actors/kernel/clock.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../../src/failure/failure.ts"
+import { ORIGINAL_REQUEST_ID } from "../../src/gateway/repeatable.ts"
+import { IDEMPOTENCY_KEY } from "../../src/idempotency-key.ts"
 import type { ClientSide } from "../../src/wire/format.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
@@ -38,6 +40,8 @@ export interface CallStory {
   undisturbed: boolean
   /** The head of an answer came, and with it the request id. */
   sawHead: boolean
+  /** The request id of the call whose answer this one was given. */
+  original: string | undefined
 }
 
 /** What last went wrong had passed, and was felt no more, when the call began. */
@@ -81,16 +85,14 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
 async function hear(stage: Stage, story: CallStory, leaving: AbortController, gone: AbortSignal): Promise<Told> {
   const { requestId, planned, process } = story
   if (planned.manners === "client asks for many answers") stage.count(planned.manners)
-  const format = formats[planned.format]
-  const request = new Request(`http://gateway.invalid${format.path}`, {
-    method: "POST",
-    headers: { "x-api-key": keys[planned.key]?.secret ?? "" },
-    body: JSON.stringify(bodyOf(planned, requestId)),
-    signal: gone,
-  })
+  if (planned.run !== undefined) stage.count("call is one of a run")
+  if (keys[planned.key]?.parentId !== undefined) stage.count("call is a child's")
+  const [format, request] = requestOf(planned, requestId, gone)
   const response = await process.call(format, request, requestId)
   if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
   story.sawHead = true
+  story.original = response.headers.get(ORIGINAL_REQUEST_ID) ?? undefined
+  if (story.original !== undefined) stage.count(`replayed${planned.stream ? ", streamed" : ""}`)
   const cost = response.headers.get("X-Cost-Rp") ?? undefined
   let text: string
   try {
@@ -105,6 +107,18 @@ async function hear(stage: Stage, story: CallStory, leaving: AbortController, go
   // A reply that is cut short is told by the connection; a stream that ends silently is told by nothing.
   stage.violate(`${requestId} saw its answer end without a terminal event: ${text.slice(-200)}`)
   return { kind: "broken" }
+}
+
+/** What is sent, and how the gateway reads it. */
+export function requestOf(planned: PlannedCall, requestId: string, signal?: AbortSignal): [ClientSide, Request] {
+  const format = formats[planned.format]
+  const request = new Request(`http://gateway.invalid${format.path}`, {
+    method: "POST",
+    headers: headersOf(planned),
+    body: JSON.stringify(bodyOf(planned, planned.keyed === undefined ? requestId : nameOf(planned))),
+    ...(signal && { signal }),
+  })
+  return [format, request]
 }
 
 async function readAll(stage: Stage, response: Response, { planned, process }: CallStory, leaving: AbortController) {
@@ -160,8 +174,21 @@ function endOf({ format, stream }: PlannedCall, text: string): "whole" | "failur
   }
 }
 
-function bodyOf(planned: PlannedCall, requestId: string) {
-  const content = `${requestId} ${"abcd ".repeat(planned.promptLength / 5)}`
+/** The same each time that it is sent. */
+export const nameOf = ({ number }: PlannedCall): string => `same_${number}`
+
+function headersOf(planned: PlannedCall): Record<string, string> {
+  const { key, run, keyed } = planned
+  return {
+    "x-api-key": keys[key]?.secret ?? "",
+    ...(keyed !== undefined && { [IDEMPOTENCY_KEY]: nameOf(planned) }),
+    ...(run && { "x-run-id": run.name }),
+    ...(run?.budgetRp !== undefined && { "x-run-budget-rp": String(run.budgetRp) }),
+  }
+}
+
+function bodyOf(planned: PlannedCall, name: string) {
+  const content = `${name} ${"abcd ".repeat(planned.promptLength / 5)}`
   const common = { model: planned.model, ...(planned.stream && { stream: true }) }
   if (planned.format === "responses") return { ...common, input: content, max_output_tokens: planned.maxTokens }
   const messages = [{ role: "user", content }]

@@ -9,11 +9,13 @@ import { noTokens } from "../../actors/money/tokens.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { type BudgetPeriod, growBudget } from "../../src/store/budget-leases.ts"
+import { type CallClaim, type CallKeyRow, claimCall } from "../../src/store/call-keys.ts"
+import { purseOf } from "../../src/store/breaker-purses.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
 import { closeProcess } from "../../src/store/processes.ts"
 import type { Move } from "./moves.ts"
 import { zones } from "./shop.ts"
-import { type Call, DAY, NOW, rates, type Side, startsOf } from "./side.ts"
+import { type Call, DAY, NOW, rates, type Side, startsOf, CHILD, keyHash, PARENT } from "./side.ts"
 
 interface ModelBatch {
   readonly process: string
@@ -27,12 +29,12 @@ interface KnownLease {
 }
 
 const periods = ["daily", "monthly", "total"] as const
-const keyHash = (key: number) => `${key}a`.padStart(64, "0")
 
 export class Course {
   readonly #leases: KnownLease[] = []
   readonly #calls: Call[] = []
   readonly #batches: ModelBatch[] = []
+  readonly #claims: CallClaim[] = []
   /** Of leases, when they last grew. */
   readonly #versions = new Map<string, number>()
   #prices = 1
@@ -45,6 +47,8 @@ export class Course {
     const keyId = `key_${move.key}`
     const amount = micro(BigInt(move.amount))
     const of = this.#periodOf(move)
+    const ownerOfBreaker = this.#ownerOfBreaker(move)
+    const purse = purseOf(...ownerOfBreaker)
     // Some growths are repeated, or come late.
     const version = Math.max(0, (this.#versions.get(this.#grownBy(move)) ?? 0) - (move.pick % 5 === 0 ? 1 : 0))
     switch (move.kind) {
@@ -96,6 +100,27 @@ export class Course {
         const again = this.#batches[move.pick % Math.max(1, this.#batches.length)]
         return again === undefined ? async () => undefined : this.#commit(again)
       }
+      case "claim-call-key": {
+        const claim = this.#claim(move)
+        return ({ books }) => claimCall(books.callKeys, claim)
+      }
+      case "take-call-key-late": {
+        const claim = this.#claimed(move)
+        return async ({ books }) => claim && (await books.callKeys.takeCallKey(claim))
+      }
+      case "take-call-key-over-late": {
+        const claim = this.#claimed(move)
+        const from = this.#claims[(move.pick >> 3) % Math.max(1, this.#claims.length)]?.requestId ?? ""
+        return async ({ books }) => claim && (await books.callKeys.takeCallKeyOver(claim, from))
+      }
+      case "read-call-key": {
+        const claim = this.#claimed(move)
+        return async ({ books }) => claim && said(await books.callKeys.readCallKey(claim))
+      }
+      case "free-call-key": {
+        const claim = this.#claimed(move)
+        return async ({ books }) => claim && (await books.callKeys.freeCallKey(claim))
+      }
       case "credit": {
         const topUp = move.pick % this.#topUps
         return ({ books }) => books.credit(`top_${topUp}`, `topup:simulated:top_${topUp}`)
@@ -118,6 +143,24 @@ export class Course {
         const at = NOW + (move.flag ? 11 * DAY : 0) + move.amount
         return ({ books }) => books.changeTimeZone(accountId, zone, at)
       }
+      case "grow-breaker":
+        return ({ books }) => books.growBreaker(process, purse, amount, version)
+      case "return-breaker":
+        return ({ books }) => books.returnBudget(process, { keyId: purse, period: "total", start: 0 }, amount)
+      case "trip-breaker":
+        return async ({ books }) => [...((await books.tripBreaker(purse, amount)) ?? ["nobody"])].sort()
+      case "look-breaker":
+        // When it clears is by another clock in each of the books.
+        return async ({ books }) => ({ ...(await books.lookBreaker(purse)), resetS: 0 })
+      case "set-breaker": {
+        const ceilingMicro = move.pick % 4 === 0 ? undefined : amount
+        const breaker = { ceilingMicro, stops: move.pick % 5 > 0, pauseMinutes: undefined }
+        return ({ books }) => books.setBreaker(...ownerOfBreaker, breaker)
+      }
+      case "resume-breaker":
+        return ({ books }) => books.resumeBreaker(...ownerOfBreaker)
+      case "minutes-pass":
+        return ({ books }) => books.minutesPass(8)
       case "delete-account":
         return ({ books }) => books.deleteAccount(accountId)
       case "freeze-account":
@@ -138,7 +181,10 @@ export class Course {
     }
   }
 
-  /** Two accounts with money, the first with two keys that have a budget and one that has none, a first price, and two processes. */
+  /**
+   * Two accounts with money, the first with a key that has a budget and its child, which has one too, the other with a key that has
+   * none, two runs, a first price, and two processes.
+   */
   async begin(side: Side): Promise<void> {
     const { books } = side
     const budgets = [
@@ -163,8 +209,17 @@ export class Course {
         accountId: accountOf(key),
         keyHash: keyHash(key),
         ...(budget && { budget }),
+        ...(key === CHILD && { parentId: `key_${PARENT}` }),
       })
     }
+    // One that calls are charged to, and one that is too small for any.
+    const run = { accountId: "acc_0", keyId: "key_0", createdAt: NOW, endsAt: NOW + DAY }
+    await books.openRun({ ...run, runId: "run_0", name: "0", budget: micro(1_000_000_000n) })
+    await books.openRun({ ...run, runId: "run_1", name: "1", budget: micro(4_000n) })
+    // Ceilings that a few calls come to.
+    const breaker = { stops: true, pauseMinutes: undefined }
+    await books.setBreaker("acc_0", "key_0", { ...breaker, ceilingMicro: micro(3_000n) })
+    await books.setBreaker("acc_0", undefined, { ...breaker, ceilingMicro: micro(5_000n) })
     await side.addPrice(rates[0]!, NOW)
     for (const process of ["prc_0", "prc_1"]) await books.registerProcess(process)
   }
@@ -178,13 +233,39 @@ export class Course {
       this.#leases.push({ process: `prc_${move.process}`, account: move.account })
   }
 
+  /** Of the call that is opened next, or of one that was lately: those with the same name and key want the same row. */
+  #claim({ process, key, pick, flag }: Move): CallClaim {
+    const claim = {
+      keyId: `key_${key}`,
+      keyHash: Buffer.alloc(32, pick % 8 === 0 ? 1 : 0),
+      accountId: accountOf(key),
+      fingerprint: Buffer.alloc(32, flag ? 1 : 2),
+      requestId: `req_${Math.max(0, this.#calls.length - (pick % 4))}`,
+      processId: `prc_${process}`,
+    }
+    this.#claims.push(claim)
+    return claim
+  }
+
+  /** One that was sent before: mostly of late. */
+  #claimed({ pick }: Move): CallClaim | undefined {
+    return this.#claims.at(-1 - (pick % Math.max(1, Math.min(5, this.#claims.length))))
+  }
+
   #grownBy(move: Move): string {
     if (move.kind === "grow-lease") return `${move.process} acc_${move.account}`
+    if (move.kind === "grow-breaker") return `${move.process} ${purseOf(...this.#ownerOfBreaker(move))}`
     const { keyId, period, start } = this.#periodOf(move)
     return `${move.process} ${keyId} ${period} ${start}`
   }
 
+  /** A key's, or its account's. */
+  #ownerOfBreaker({ key, flag }: Move): [accountId: string, keyId: string | undefined] {
+    return [accountOf(key), flag ? undefined : `key_${key}`]
+  }
+
   #periodOf({ key, pick, flag }: Move): BudgetPeriod {
+    if (pick % 6 === 3) return { keyId: flag ? "run_0" : "run_1", period: "total", start: 0 }
     // Mostly the period that the key begins with.
     const own: SpendingPeriod = key === 2 ? "total" : "daily"
     const period = pick % 4 === 0 ? periods[pick % 3]! : own
@@ -242,6 +323,8 @@ export class Course {
       tokens,
       absorbed,
       excess,
+      run: account === 0 && pick % 4 === 0,
+      breakers: pick % 3 !== 0,
       markers: pick % 9 === 0 ? 1 : 0,
       later,
     }
@@ -264,5 +347,9 @@ export class Course {
     }
   }
 }
+
+/** Bytes as text, whatever they are read as. */
+const said = (row: CallKeyRow | undefined) =>
+  row && { ...row, fingerprint: Buffer.from(row.fingerprint).toString("hex") }
 
 const accountOf = (key: number) => `acc_${key === 1 ? 1 : 0}`

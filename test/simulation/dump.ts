@@ -6,6 +6,7 @@ import type { UsageStatus } from "../../actors/ledger.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import type { RefundKind } from "../../src/store/refunds.ts"
 
 export interface Dump {
   readonly keys: readonly KeyRow[]
@@ -17,7 +18,11 @@ export interface Dump {
   readonly budgetLeases: readonly BudgetLeaseRow[]
   readonly openings: readonly OpeningRow[]
   readonly usage: readonly UsageRow[]
+  readonly runs: readonly RunRow[]
+  readonly breakers: readonly BreakerRow[]
   readonly topUps: readonly TopUpRow[]
+  readonly refunds: readonly RefundRow[]
+  readonly refundActs: readonly RefundAct[]
   readonly prices: readonly PriceRow[]
 }
 
@@ -26,6 +31,7 @@ export interface KeyRow {
   readonly accountId: string
   readonly limit: bigint | undefined
   readonly period: SpendingPeriod | undefined
+  readonly parentId: string | undefined
   readonly revoked: boolean
 }
 
@@ -41,6 +47,8 @@ export interface BalanceRow {
   readonly accountId: string
   readonly posted: bigint
   readonly leased: bigint
+  /** What the house claims of it. */
+  readonly claim: bigint
 }
 
 export interface TransferRow {
@@ -104,6 +112,31 @@ export interface UsageRow extends CallRow {
   readonly attempts: number
   readonly errorCode: string | undefined
   readonly flagged: boolean
+  /** Undefined where no backend is known to have been asked. */
+  readonly member: string | undefined
+  /** What it cost the house; undefined where that is not known. */
+  readonly cost: bigint | undefined
+  /** The run that the call is one of. */
+  readonly runId: string | undefined
+}
+
+export interface RunRow {
+  readonly runId: string
+  readonly accountId: string
+  readonly keyId: string
+  readonly name: string
+  readonly budget: bigint
+  readonly endsAt: number
+}
+
+/** A ceiling of ten minutes, as its owner has set it. */
+export interface BreakerRow {
+  readonly purse: string
+  readonly ceiling: bigint | undefined
+  readonly stops: boolean
+  readonly paused: boolean
+  /** What counts of the last ten minutes. */
+  readonly lately: bigint
 }
 
 export interface TopUpRow {
@@ -111,7 +144,33 @@ export interface TopUpRow {
   readonly accountId: string
   readonly balancePurchased: bigint
   readonly serviceFee: bigint
+  /** Of the payment and of the network. */
+  readonly otherFees: bigint
   readonly paid: boolean
+  /** What went back of each part. */
+  readonly refundedBalance: bigint
+  readonly refundedServiceFee: bigint
+  readonly refundedOtherFees: bigint
+}
+
+export interface RefundRow {
+  readonly refundId: string
+  readonly accountId: string
+  readonly topUpId: string | undefined
+  readonly kind: RefundKind
+  readonly cancelled: boolean
+  readonly balance: bigint
+  readonly serviceFee: bigint
+  readonly otherFees: bigint
+  /** The part of `balance` that was not free. */
+  readonly claimed: bigint
+}
+
+/** An operator's, in the audit log. */
+export interface RefundAct {
+  readonly accountId: string
+  readonly refundId: string
+  readonly amount: bigint
 }
 
 export interface PriceRow {

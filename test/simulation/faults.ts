@@ -93,6 +93,12 @@ const ownerFaults = ["time zone changes"] as const
 /** What somebody does at the database itself, drawn by itself as well. */
 const lockFaults = ["rows of an account are locked"] as const
 
+/** Of a call that carries an `Idempotency-Key`, drawn by itself as well. */
+export const keyFaults = ["client asks again with the same key", "client asks twice at once with the same key"] as const
+
+/** What befalls ceilings of ten minutes, drawn by itself as well. */
+const ceilingFaults = ["owner resumes what was paused", "minutes go by"] as const
+
 const all = [
   ...firstBackendFaults,
   ...statementFaults,
@@ -101,6 +107,8 @@ const all = [
   ...laterFaults,
   ...ownerFaults,
   ...lockFaults,
+  ...keyFaults,
+  ...ceilingFaults,
 ] as const
 export type Fault = (typeof all)[number]
 export const faultClasses: readonly Fault[] = all
@@ -118,7 +126,8 @@ export function drawRates(random: Random): Rates {
     ...firstClientFaults.map((fault) => [fault, draw(0.25)] as const),
     ...worldFaults.map((fault) => [fault, draw(0.1)] as const),
   ]
-  const none = [...laterFaults, ...ownerFaults, ...lockFaults].map((fault) => [fault, 0] as const)
+  const later = [...laterFaults, ...ownerFaults, ...lockFaults, ...keyFaults, ...ceilingFaults]
+  const none = later.map((fault) => [fault, 0] as const)
   return Object.fromEntries([...entries, ...none]) as Rates
 }
 
@@ -139,6 +148,20 @@ export const withOwners = (rates: Rates, random: Random): Rates => ({
 export const withLocks = (rates: Rates, random: Random): Rates => ({
   ...rates,
   "rows of an account are locked": random() < 0.5 ? random() ** 2 * 0.5 : 0,
+})
+
+/** `random` is another one again. */
+export const withKeys = (rates: Rates, random: Random): Rates => {
+  const share = random()
+  const drawn = keyFaults.map((fault) => [fault, random() < share ? random() ** 2 * 0.4 : 0] as const)
+  return { ...rates, ...(Object.fromEntries(drawn) as Pick<Rates, (typeof keyFaults)[number]>) }
+}
+
+/** `random` is another one once more. */
+export const withCeilings = (rates: Rates, random: Random): Rates => ({
+  ...rates,
+  "owner resumes what was paused": random() * 0.1,
+  "minutes go by": random() ** 2 * 0.2,
 })
 
 const laterMost: Readonly<Record<(typeof laterFaults)[number], number>> = {

@@ -18,15 +18,27 @@ const call = {
 }
 const spend = { keyId: "key_1", spent: 45n, leased: 0n }
 
+const topUp = {
+  topUpId: "top_1",
+  accountId: "acc_1",
+  balancePurchased: 1_000n,
+  serviceFee: 7n,
+  otherFees: 0n,
+  paid: true,
+  refundedBalance: 0n,
+  refundedServiceFee: 0n,
+  refundedOtherFees: 0n,
+}
+
 /** One top-up of 1,000 with a fee, and one call of 10 input and 5 output tokens. */
 const sound: Dump = {
-  keys: [{ keyId: "key_1", accountId: "acc_1", limit: 100n, period: "daily", revoked: false }],
+  keys: [{ keyId: "key_1", accountId: "acc_1", limit: 100n, period: "daily", parentId: undefined, revoked: false }],
   keySpend: [
     { ...spend, period: "daily", start: 5, leased: 55n },
     { ...spend, period: "monthly", start: 1 },
     { ...spend, period: "total", start: 0 },
   ],
-  balances: [{ accountId: "acc_1", posted: 955n, leased: 455n }],
+  balances: [{ accountId: "acc_1", posted: 955n, leased: 455n, claim: 0n }],
   transfers: [
     credit("topup:simulated:top_1", "acc_1", 1_000n, "top_up"),
     credit("topup:simulated:top_1:service_fee", "house:revenue", 7n, "service_fee"),
@@ -71,9 +83,16 @@ const sound: Dump = {
       attempts: 1,
       errorCode: undefined,
       flagged: false,
+      member: undefined,
+      cost: undefined,
+      runId: undefined,
     },
   ],
-  topUps: [{ topUpId: "top_1", accountId: "acc_1", balancePurchased: 1_000n, serviceFee: 7n, paid: true }],
+  runs: [],
+  breakers: [],
+  topUps: [topUp],
+  refunds: [],
+  refundActs: [],
   prices: [{ priceId: 1n, model: "m", rates, effectiveAt: 0 }],
 }
 
@@ -95,6 +114,46 @@ const added = <Table extends keyof Dump>(table: Table, ...rows: Dump[Table][numb
 const usage = sound.usage[0]!
 const lease = sound.leases[0]!
 const transfer = sound.transfers[2]!
+const refund = {
+  refundId: "ref_1",
+  accountId: "acc_1",
+  topUpId: "top_1",
+  kind: "refund",
+  cancelled: false,
+  balance: 5n,
+  serviceFee: 0n,
+  otherFees: 0n,
+  claimed: 0n,
+} as const
+
+const RUNS = "a run has spent what its calls are charged, and no more than its budget"
+const run = { runId: "run_1", accountId: "acc_1", keyId: "key_1", name: "1", budget: 45n, endsAt: 9 }
+/** The call is one of a run, which it has cost all that there was. */
+const ofRun = (rows: Partial<Dump>): Dump => ({
+  ...sound,
+  usage: [{ ...usage, runId: "run_1" }],
+  runs: [run],
+  keySpend: [...sound.keySpend, { ...spend, keyId: "run_1", period: "total", start: 0 }],
+  ...rows,
+})
+
+const SPENDING = "a key has spent its charges, and those of its children, in all three calendars"
+const LIMITED = "nothing is spent below zero, nor more than the limit"
+const parent = { ...sound.keys[0]!, keyId: "key_0" }
+const child = { ...sound.keys[0]!, parentId: "key_0" }
+const spentBy = (keyId: string) => [
+  ...sound.keySpend,
+  { ...spend, keyId, period: "daily" as const, start: 5 },
+  { ...spend, keyId, period: "monthly" as const, start: 1 },
+  { ...spend, keyId, period: "total" as const, start: 0 },
+]
+/** The call is one of a child, and so its parent's too. */
+const ofChild = (rows: Partial<Dump>): Dump => ({
+  ...sound,
+  keys: [child, parent],
+  keySpend: spentBy("key_0"),
+  ...rows,
+})
 
 const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ["a balance is the sum of its transfers", changed("balances", { posted: 956n })],
@@ -123,10 +182,10 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ["a process has one open lease on an account", added("leases", { ...lease, leaseId: 2n })],
   ["what is leased of a key's budget is what its leases have left", changed("keySpend", { leased: 54n })],
   ["what is leased of a key's budget is what its leases have left", { ...sound, budgetLeases: [] }],
-  ["a key has spent its charges, in all three calendars", changed("keySpend", { spent: 44n })],
-  ["a key has spent its charges, in all three calendars", changed("usage", { keyId: "key_2" })],
-  ["nothing is spent below zero, nor more than the limit", changed("keySpend", { spent: -1n })],
-  ["nothing is spent below zero, nor more than the limit", changed("keys", { limit: 44n })],
+  [SPENDING, changed("keySpend", { spent: 44n })],
+  [SPENDING, changed("usage", { keyId: "key_2" })],
+  [LIMITED, changed("keySpend", { spent: -1n })],
+  [LIMITED, changed("keys", { limit: 44n })],
   [
     "a budget begins anew when its day or month is over, and not before",
     added("keySpend", { ...spend, period: "daily", start: 23 * 3_600_000 + 4, leased: 0n }),
@@ -145,6 +204,15 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ],
   ["a charge is its tokens at its price version", changed("usage", { tokens: { ...usage.tokens, input: 9 } })],
   ["a charge is its tokens at its price version", changed("usage", { priceId: 2n })],
+  [SPENDING, ofChild({ keySpend: sound.keySpend })],
+  [SPENDING, ofChild({ keySpend: spentBy("key_2") })],
+  [LIMITED, ofChild({ keys: [{ ...child, limit: 44n }, parent] })],
+  [LIMITED, ofChild({ keys: [child, { ...parent, limit: 44n }] })],
+  [RUNS, ofRun({ runs: [] })],
+  [RUNS, ofRun({ runs: [{ ...run, budget: 44n }] })],
+  [RUNS, ofRun({ keySpend: sound.keySpend })],
+  [RUNS, ofRun({ keySpend: [...sound.keySpend, { ...spend, keyId: "run_1", period: "total", start: 0, spent: 44n }] })],
+  [RUNS, ofRun({ keySpend: [...sound.keySpend, { ...spend, keyId: "run_1", period: "daily", start: 5 }] })],
   ["only an answer is charged", changed("usage", { status: "usage_missing" })],
   ["only an answer is charged", changed("usage", { status: "fallback_429", part: 1 })],
   ["a call has one final record", changed("usage", { part: 1 })],
@@ -181,6 +249,14 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
   ].map(
     (row) => ["a transfer is of a known kind, and an adjustment is an operator's", changed("transfers", row)] as const,
   ),
+  ["a claim is what its transfers leave, and is settled before anything is free", changed("balances", { claim: 1n })],
+  ["a refund is booked once, in full, of its own account and of the house", added("refunds", refund)],
+  ["of a top-up no more goes back than was paid, and as much as its refunds say", added("refunds", refund)],
+  ["a refund that no provider made is an operator's", added("refunds", refund)],
+  [
+    "a claim is settled of its own account",
+    added("transfers", { ...transfer, idempotencyKey: "claim:acc_1:1", credit: "house:claims:acc_2", reason: "claim" }),
+  ],
   ["a record is of its key's account", changed("keys", { accountId: "acc_2" })],
   ["a price had begun when a call was opened at it", changed("prices", { effectiveAt: 2 * 3_600_000 + 1 })],
 ]
@@ -188,7 +264,7 @@ const broken: readonly (readonly [claim: string, dump: Dump])[] = [
 const circumstances = { quiet: true, limitsStay: true, clockGoesOn: true }
 
 test("books that are right violate nothing", () => {
-  expect(violations(sound, circumstances).map(toldOf)).toEqual([])
+  for (const dump of [sound, ofRun({}), ofChild({})]) expect(violations(dump, circumstances).map(toldOf)).toEqual([])
 })
 
 test.each(broken)("it is named when it is not true that %s", (claim, dump) => {

@@ -5,6 +5,8 @@
 import { price } from "../../actors/money/price.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Dump, LeaseRow, TransferRow, UsageRow } from "./dump.ts"
+import { claimsOfBreakers } from "./invariants-of-breakers.ts"
+import { claimsOfRefunds } from "./invariants-of-refunds.ts"
 
 export interface Violation {
   readonly claim: string
@@ -17,12 +19,14 @@ export interface Circumstances {
   readonly quiet?: boolean
   /** No spending limit was ever set, lowered or removed while its key was in use. */
   readonly limitsStay?: boolean
+  /** Ceilings of ten minutes were set before the first call, and never changed. */
+  readonly ceilingsStay?: boolean
   /** The wall clock was never set, so everybody has heard of a new time zone before a day is over. */
   readonly clockGoesOn?: boolean
 }
 
-type Row = Violation["row"]
-type Claim = (dump: Dump, circumstances: Circumstances) => Iterable<Row>
+export type Row = Violation["row"]
+export type Claim = (dump: Dump, circumstances: Circumstances) => Iterable<Row>
 
 /** Every row that is against a claim. */
 export function violations(dump: Dump, circumstances: Circumstances = {}): Violation[] {
@@ -65,7 +69,8 @@ const claims = new Map<string, Claim>([
   ["an open lease has settled the charges under it", leasesSettleCharges],
   ["a process has one open lease on an account", leasesAreSingle],
   ["what is leased of a key's budget is what its leases have left", budgetsAreCovered],
-  ["a key has spent its charges, in all three calendars", spendingIsCharges],
+  ["a key has spent its charges, and those of its children, in all three calendars", spendingIsCharges],
+  ["a run has spent what its calls are charged, and no more than its budget", runsAreLimited],
   ["nothing is spent below zero, nor more than the limit", spendingIsLimited],
   ["a budget begins anew when its day or month is over, and not before", budgetsLast],
   ["the transfers of a call are its charge and what the house absorbed of it", transfersAreCharges],
@@ -78,6 +83,8 @@ const claims = new Map<string, Claim>([
   ["a paid top-up was credited once, in full, and no other was", topUpsAreCredited],
   ["the service fee of a paid top-up is revenue, once", feesAreRevenue],
   ["a transfer is of a known kind, and an adjustment is an operator's", transfersAreKnown],
+  ...claimsOfRefunds,
+  ...claimsOfBreakers,
   ["a record is of its key's account", recordsAreOfKeys],
   ["a price had begun when a call was opened at it", pricesHadBegun],
 ])
@@ -167,16 +174,41 @@ function* budgetsAreCovered({ keySpend, budgetLeases }: Dump): Iterable<Row> {
   for (const lease of budgetLeases) if (!known.has(spendName(lease))) yield { ...lease }
 }
 
-function* spendingIsCharges({ keySpend, usage }: Dump): Iterable<Row> {
+function* spendingIsCharges({ keys: known, keySpend, usage }: Dump): Iterable<Row> {
+  const parents = new Map(known.map(({ keyId, parentId }) => [keyId, parentId]))
   const charged = new Sums()
   const spent = { daily: new Sums(), monthly: new Sums(), total: new Sums() }
-  for (const { keyId, charge } of usage) charged.add(keyId, charge)
+  for (const { keyId, charge } of usage) {
+    charged.add(keyId, charge)
+    const parent = parents.get(keyId)
+    if (parent !== undefined) charged.add(parent, charge)
+  }
   for (const { keyId, period, spent: amount } of keySpend) spent[period].add(keyId, amount)
-  const keys = new Set([...charged.names(), ...Object.values(spent).flatMap((sums) => [...sums.names()])])
+  const keys = new Set([...charged.names(), ...Object.values(spent).flatMap((sums) => [...sums.names()])].filter(isKey))
   for (const keyId of keys) {
     const [daily, monthly, total] = [spent.daily.of(keyId), spent.monthly.of(keyId), spent.total.of(keyId)]
     const charges = charged.of(keyId)
     if (daily !== charges || monthly !== charges || total !== charges) yield { keyId, daily, monthly, total, charges }
+  }
+}
+
+const isRun = (id: string): boolean => id.startsWith("run_")
+const isKey = (id: string): boolean => !isRun(id) && !id.startsWith("brk_")
+
+function* runsAreLimited({ runs, keySpend, usage }: Dump): Iterable<Row> {
+  const [charged, spent] = [new Sums(), new Sums()]
+  for (const { runId, charge } of usage) if (runId !== undefined) charged.add(runId, charge)
+  for (const { keyId, period, spent: amount } of keySpend) {
+    if (!isRun(keyId)) continue
+    spent.add(keyId, amount)
+    if (period !== "total") yield { runId: keyId, period }
+  }
+  const budgets = new Map(runs.map(({ runId, budget }) => [runId, budget]))
+  for (const runId of new Set([...charged.names(), ...spent.names()])) {
+    const [budget, charges] = [budgets.get(runId), charged.of(runId)]
+    if (budget === undefined || spent.of(runId) !== charges || charges > budget) {
+      yield { runId, budget, spent: spent.of(runId), charges }
+    }
   }
 }
 
@@ -352,7 +384,7 @@ function* feesAreRevenue({ topUps, transfers }: Dump): Iterable<Row> {
   }
 }
 
-/** No operator is at work in these worlds, so an adjustment is nobody's. */
+/** No operator adjusts anything in these worlds, so an adjustment is nobody's. Refunds have claims of their own. */
 function* transfersAreKnown({ transfers }: Dump): Iterable<Row> {
   for (const row of transfers) if (!isKnown(row)) yield { ...row }
 }
@@ -378,6 +410,10 @@ function isKnown({ idempotencyKey, reason, debit, credit }: TransferRow): boolea
       return idempotencyKey.endsWith(":service_fee")
         ? is("service_fee", "house:cash_clearing", "house:revenue")
         : is("top_up", "house:cash_clearing", "customer")
+    case "refund":
+    case "refund-cancelled":
+    case "claim":
+      return true
     default:
       return false
   }

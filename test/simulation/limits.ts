@@ -13,6 +13,7 @@ export const limits = {
   upstreamAnswerMs: 90_000,
   drainLeftMs: 120_000,
   unreadBytes: 60_000,
+  keptAnswerBytes: 400_000,
   readerStallMs: 15_000,
   idleMs: 1_500,
 }

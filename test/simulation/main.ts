@@ -47,7 +47,7 @@ if (first !== undefined && values.json !== true) tellStory(first.seed)
 process.exit(first === undefined || values.json === true ? 0 : 1)
 
 function tellOne(): void {
-  const { hash, trace } = simulate(drawPlan(seed, steps), values.trace === true)
+  const { hash, trace } = simulate(drawPlan(seed, steps), { keepTrace: values.trace === true })
   if (trace !== undefined) console.log(trace.join("\n"))
   console.log(`seed ${seed}: trace ${hash}`)
 }
@@ -67,7 +67,7 @@ function report(found: Survey): void {
 
 function tellStory(of: number): void {
   const plan = shrink(drawPlan(of, steps))
-  const { trace, violations } = simulate(plan, true)
+  const { trace, violations } = simulate(plan, { keepTrace: true })
   const faults = Object.entries(plan.rates).filter(([, rate]) => rate > 0)
   console.log(`\nThe shortest story found of seed ${of}: ${plan.processes} processes, ${plan.events.length} events`)
   console.log(`Faults: ${faults.map(([fault]) => fault).join("; ") || "none"}`)

@@ -9,22 +9,43 @@ import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { CalendarPeriod, PeriodStarts } from "../../actors/period.ts"
+import type { RunRecord } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BudgetPeriod, GrownBudget } from "../../src/store/budget-leases.ts"
+import type { Breaker } from "../../src/store/breakers.ts"
+import type { PurseLook } from "../../src/store/breaker-purses.ts"
 import type { Notice } from "../../src/store/notices.ts"
+import type { NewRun } from "../../src/store/runs.ts"
 import type { Books, KeyBudget, NewKey, NewTopUp } from "./books.ts"
 import type { Dump } from "./dump.ts"
+import {
+  breakersOfKey,
+  growBreaker,
+  lookBreaker,
+  minutesPass,
+  resumeBreaker,
+  setBreaker,
+  tripBreaker,
+} from "./model-breakers.ts"
+import { ModelCallKeys } from "./model-call-keys.ts"
 import { commitBatch } from "./model-commit.ts"
 import { growBudget, growLease, returnBudget, returnLease } from "./model-leases.ts"
-import { type ModelKey, spendId, Tables, usageId } from "./model-tables.ts"
+import { type ModelKey, type PurseCharge, spendId, Tables, usageId } from "./model-tables.ts"
 import { afterChange } from "./zones.ts"
 
 export class ModelBooks implements Books {
-  readonly #tables = new Tables()
+  readonly #tables: Tables
+  readonly callKeys: ModelCallKeys
   /** Processes whose session lock is held. */
   readonly #locks = new Set<string>()
   #lastPrice = 0n
   #lastServing = 0
+
+  /** `now`: the database's clock. */
+  constructor(now: () => number = () => 0) {
+    this.#tables = new Tables(now)
+    this.callKeys = new ModelCallKeys(this.#tables)
+  }
 
   async takeLock(processId: string): Promise<boolean> {
     if (this.#locks.has(processId)) return false
@@ -110,7 +131,7 @@ export class ModelBooks implements Books {
       this.#tables.keySpend.get(id)!.leased -= back
       if (back > 0n) freed.add(lease.keyId)
     }
-    for (const keyId of freed) this.#tables.tellKey(keyId, "freed")
+    for (const id of freed) this.#tables.tellFreed(id)
   }
 
   async recordOpenings(processId: string): Promise<number> {
@@ -135,6 +156,9 @@ export class ModelBooks implements Books {
         attempts: 0,
         errorCode: "internal.error",
         flagged: true,
+        member: undefined,
+        cost: undefined,
+        runId: undefined,
       })
     }
     return count
@@ -171,20 +195,77 @@ export class ModelBooks implements Books {
     return returnBudget(this.#tables, processId, of, returned)
   }
 
+  async growBreaker(processId: string, purse: string, short: Micro, version: number) {
+    return growBreaker(this.#tables, processId, purse, short, version)
+  }
+
+  async tripBreaker(purse: string, least: Micro): Promise<readonly string[] | undefined> {
+    return tripBreaker(this.#tables, purse, least)
+  }
+
+  async lookBreaker(purse: string): Promise<PurseLook | undefined> {
+    return lookBreaker(this.#tables, purse)
+  }
+
+  async setBreaker(accountId: string, keyId: string | undefined, breaker: Breaker): Promise<void> {
+    setBreaker(this.#tables, accountId, keyId, breaker)
+  }
+
+  async resumeBreaker(accountId: string, keyId: string | undefined): Promise<void> {
+    resumeBreaker(this.#tables, accountId, keyId)
+  }
+
+  async minutesPass(minutes: number): Promise<void> {
+    minutesPass(this.#tables, minutes)
+  }
+
+  /** What no call holds of an account, as its owner is told. */
+  async available(accountId: string): Promise<Micro> {
+    const { balances, openings } = this.#tables
+    let left = balances.get(accountId)?.posted ?? 0n
+    for (const opening of openings.values()) if (opening.accountId === accountId) left -= opening.hold
+    return micro(left > 0n ? left : 0n)
+  }
+
+  /** What was charged under each ceiling since it was last resumed, and when. */
+  get purseCharges(): ReadonlyMap<string, readonly PurseCharge[]> {
+    return this.#tables.purseCharges
+  }
+
   async findKey(keyHash: string): Promise<KeyRecord | undefined> {
     const key = this.#tables.keysByHash.get(keyHash)
     if (key === undefined) return undefined
     const { keyId, accountId, revoked, requestsPerMinute, tokensPerMinute, limit, period } = key
+    const its = key.parentId === undefined ? undefined : this.#tables.keys.get(key.parentId)
+    const parent = its && { keyId: its.keyId, keyHash: its.keyHash }
     const { timeZone, deleted, frozen } = this.#tables.accounts.get(accountId)!
     const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
     const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone, running: key.running }
-    return { keyId, revoked, ...account, requestsPerMinute, tokensPerMinute, budget, fallback: "any" }
+    const limits = { requestsPerMinute, tokensPerMinute, budget, ...breakersOfKey(this.#tables, accountId, keyId) }
+    return { keyId, revoked, ...account, ...limits, fallback: "any", parent }
   }
 
   async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
     const spent = (period: keyof PeriodStarts) =>
       micro(this.#tables.keySpend.get(spendId(keyId, period, starts[period]))?.spent ?? zero)
     return { daily: spent("daily"), monthly: spent("monthly"), total: spent("total") }
+  }
+
+  async findRun(runId: string): Promise<RunRecord | undefined> {
+    const run = this.#tables.runs.get(runId)
+    const spent = this.#tables.keySpend.get(spendId(runId, "total", 0))?.spent
+    return run && { ...run, budget: micro(run.budget), spent: micro(spent ?? zero) }
+  }
+
+  async openRun({ runId, accountId, keyId, name, budget, endsAt }: NewRun): Promise<boolean> {
+    const { runs } = this.#tables
+    if (!runs.has(runId)) runs.set(runId, { runId, accountId, keyId, name, budget, endsAt })
+    return true
+  }
+
+  /** Worlds have few. */
+  async mayOpenRun(): Promise<boolean> {
+    return true
   }
 
   async commit(processId: string, batch: Batch): Promise<readonly string[]> {
@@ -194,7 +275,7 @@ export class ModelBooks implements Books {
   async createAccount(accountId: string, timeZone: string): Promise<void> {
     if (this.#tables.accounts.has(accountId)) return
     this.#tables.accounts.set(accountId, { timeZone, deleted: false, frozen: false, keyHashes: [] })
-    this.#tables.balances.set(accountId, { accountId, posted: 0n, leased: 0n })
+    this.#tables.balances.set(accountId, { accountId, posted: 0n, leased: 0n, claim: 0n })
   }
 
   async changeTimeZone(accountId: string, timeZone: string, nowMs: number): Promise<void> {
@@ -241,12 +322,13 @@ export class ModelBooks implements Books {
     }
   }
 
-  async createKey({ keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute }: NewKey): Promise<void> {
+  async createKey(key: NewKey): Promise<void> {
+    const { keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute, parentId } = key
     const account = this.#tables.accounts.get(accountId)
     if (account === undefined || account.frozen || this.#tables.keys.has(keyId)) return
     const { limit, period } = budget ?? { limit: undefined, period: undefined }
     const limits = { limit, period, requestsPerMinute, tokensPerMinute }
-    const row = { keyId, accountId, keyHash, ...limits, revoked: false, running: {} }
+    const row = { keyId, accountId, keyHash, parentId, ...limits, revoked: false, running: {} }
     this.#tables.keys.set(keyId, row)
     this.#tables.keysByHash.set(keyHash, row)
     account.keyHashes.push(keyHash)
@@ -269,7 +351,9 @@ export class ModelBooks implements Books {
 
   async createTopUp({ topUpId, accountId, balancePurchased, serviceFee }: NewTopUp): Promise<void> {
     const { topUps } = this.#tables
-    if (!topUps.has(topUpId)) topUps.set(topUpId, { topUpId, accountId, balancePurchased, serviceFee, paid: false })
+    if (topUps.has(topUpId)) return
+    const refunded = { refundedBalance: 0n, refundedServiceFee: 0n, refundedOtherFees: 0n }
+    topUps.set(topUpId, { topUpId, accountId, balancePurchased, serviceFee, otherFees: 0n, paid: false, ...refunded })
   }
 
   async credit(topUpId: string, idempotencyKey: string): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import { type Batch, BatchRefused, type Opening, type Settlement, type UsageRecord } from "../../actors/ledger.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import { addSpendingMinute } from "./model-breakers.ts"
 import { type ModelUsage, spendId, type Tables, usageId } from "./model-tables.ts"
 
 /** A record of a call that ends, and what the customer owes of it. */
@@ -79,7 +80,7 @@ class Booking {
   /** Whether the record is new. */
   #record({ opening, record, open, due }: Ended): boolean {
     const absorbed = record.absorbed + record.charge - due
-    const { tokens, excess, turns, attempts } = record
+    const { tokens, excess, turns, attempts, member, cost } = record
     const counts = [tokens.input, tokens.output, tokens.cacheRead, tokens.cacheWrite, attempts, turns - 1]
     refuseUnless(Math.min(...counts) >= 0, "usage: counts")
     refuseUnless(due >= 0n && absorbed >= 0n && excess >= 0n && excess <= absorbed, "usage: amounts")
@@ -87,6 +88,7 @@ class Booking {
     const id = usageId(opening.requestId, record.part)
     if (this.#tables.usage.has(id)) return false
     const { part, model, priceId, errorCode } = record
+    const { runId } = opening
     this.#put(this.#tables.usage, id, {
       ...callOf(opening),
       part,
@@ -97,6 +99,9 @@ class Booking {
       turns,
       attempts,
       errorCode,
+      member,
+      cost,
+      runId,
       absorbed,
       status: due < record.charge ? "billing_error" : record.status,
       charge: due,
@@ -121,8 +126,9 @@ class Booking {
     const costs = record.charge + record.absorbed
     const borneBefore = this.#tables.transfers.has(`absorb:${requestId}`)
     if (costs > 0n && row.status === "billing_error" && absorbed === 0n && !borneBefore) {
-      const { tokens, model, priceId, turns, attempts, excess } = record
-      this.#update<ModelUsage>(row, { absorbed: costs, tokens, model, priceId, turns, attempts, excess })
+      const { tokens, model, priceId, turns, attempts, excess, member, cost } = record
+      const told = { tokens, model, priceId, turns, attempts, excess, member, cost }
+      this.#update<ModelUsage>(row, { ...told, absorbed: costs })
       this.#transfer("absorb", requestId, ABSORBED, costs)
     }
     // What an earlier sending has charged, while the lease was open, is charged.
@@ -159,8 +165,21 @@ class Booking {
         this.#notices.push(() => this.#tables.tell({ what: "freed", about: "account", id: accountId }))
       }
     }
+    for (const change of changes) this.#note(change)
     const freed = [...spending(changes)].filter(([id, change]) => this.#spend(id, change)).map(([, { keyId }]) => keyId)
-    for (const keyId of new Set(freed)) this.#notices.push(() => this.#tables.tellKey(keyId, "freed"))
+    for (const id of new Set(freed)) this.#notices.push(() => this.#tables.tellFreed(id))
+  }
+
+  /** What is taken back was not spent when it was charged. */
+  #note({ opening: { requestId, breakers = [] }, amount }: Change): void {
+    for (const purse of breakers) {
+      const charges = this.#tables.purseCharges.get(purse) ?? []
+      this.#tables.purseCharges.set(purse, charges)
+      const at = amount > 0n ? this.#tables.now() : charges.find((charge) => charge.requestId === requestId)?.at
+      if (at === undefined) continue
+      charges.push({ requestId, at, amount })
+      this.#undo.push(() => charges.pop())
+    }
   }
 
   /** Whether more of the budget is free then. */
@@ -175,11 +194,11 @@ class Booking {
     }
     const row = this.#tables.keySpend.get(id)
     if (row === undefined) {
-      refuseUnless(this.#tables.keys.has(keyId), "key_spend: key_id")
       this.#put(this.#tables.keySpend, id, { keyId, period, start, spent: amount, leased: -ofBudget })
       return false
     }
     this.#update(row, { spent: row.spent + amount, leased: row.leased - ofBudget })
+    if (keyId.startsWith("brk_") && amount > 0n) this.#undo.push(addSpendingMinute(this.#tables, keyId, amount))
     return amount < ofBudget
   }
 
@@ -222,15 +241,20 @@ function sums<By>(changes: readonly Change[], by: (change: Change) => By): Map<B
   return found
 }
 
-/** By `spendId`: each change counts in a period of each kind. */
+/** By `spendId`: each change counts in a period of each kind, its key's parent's too, under its ceilings, and in its run. */
 function spending(changes: readonly Change[]): Map<string, Spending> {
   const found = new Map<string, Spending>()
+  const add = (keyId: string, period: SpendingPeriod, start: number, amount: bigint) => {
+    const id = spendId(keyId, period, start)
+    found.set(id, { keyId, period, start, amount: (found.get(id)?.amount ?? 0n) + amount })
+  }
   for (const { opening, amount } of changes) {
-    for (const period of ["daily", "monthly", "total"] as const) {
-      const [keyId, start] = [opening.keyId, opening.starts[period]]
-      const id = spendId(keyId, period, start)
-      found.set(id, { keyId, period, start, amount: (found.get(id)?.amount ?? 0n) + amount })
+    const { keyId, parent, runId, breakers = [], starts } = opening
+    for (const key of [{ keyId, starts }, ...(parent === undefined ? [] : [parent])]) {
+      for (const period of ["daily", "monthly", "total"] as const) add(key.keyId, period, key.starts[period], amount)
     }
+    for (const purse of breakers) add(purse, "total", starts.total, amount)
+    if (runId !== undefined) add(runId, "total", starts.total, amount)
   }
   return found
 }

@@ -62,7 +62,8 @@ export function growBudget(
   forgetOver(tables, processId, of)
   if (spend === undefined || !tables.lives(processId)) return undefined
   const key = tables.keys.get(keyId)
-  const limit = key?.period === period ? key.limit : undefined
+  const run = tables.runs.get(keyId)
+  const limit = keyId.startsWith("run_") ? (run?.budget ?? 0n) : key?.period === period ? key.limit : undefined
   const left = limit === undefined ? short : limit - spend.spent - spend.leased
   const free = left > 0n && !(limit !== undefined && runsOn(key, of)) ? left : 0n
   const leases = tables.budgetLeases.get(id)
@@ -76,6 +77,9 @@ export function growBudget(
   const amount = micro(short - share)
   if (neighbours && amount > 0n && key !== undefined && !overtaken) {
     tables.tell({ what: "short", about: "key", id: key.keyHash, processId, amount })
+  }
+  if (neighbours && amount > 0n && run !== undefined && !overtaken) {
+    tables.tell({ what: "short", about: "run", id: run.runId, processId, amount })
   }
   const elsewhere = micro(spend.spent - lease.settled)
   return { lease: sumsOf(lease), more: neighbours || free > share, elsewhere }
@@ -109,19 +113,19 @@ export function returnBudget(
   lease.returned += back
   lease.version++
   tables.keySpend.get(id)!.leased -= back
-  if (back > 0n) tables.tellKey(keyId, "freed")
+  if (back > 0n) tables.tellFreed(keyId)
   return sumsOf(lease)
 }
 
 /** A process that is alone takes all; where others live, what it is short of, or half. */
-function shareOf(tables: Tables, free: bigint, short: bigint, processId: string): bigint {
+export function shareOf(tables: Tables, free: bigint, short: bigint, processId: string): bigint {
   if (!tables.anotherLives(processId)) return free
   const half = free / 2n
   const wanted = short > half ? short : half
   return wanted < free ? wanted : free
 }
 
-function othersHaveLeft(leases: ReadonlyMap<string, Sums> | undefined, processId: string): boolean {
+export function othersHaveLeft(leases: ReadonlyMap<string, Sums> | undefined, processId: string): boolean {
   for (const [owner, lease] of leases ?? []) {
     if (owner !== processId && lease.granted > lease.returned + lease.settled) return true
   }
@@ -135,9 +139,9 @@ function backOf({ granted, settled, returned: already }: Sums, returned: bigint)
   return back > 0n ? back : 0n
 }
 
-const nothing = { granted: 0n, returned: 0n, settled: 0n, version: 0 } as const
+export const nothing = { granted: 0n, returned: 0n, settled: 0n, version: 0 } as const
 
-const sumsOf = ({ granted, returned, settled, version }: Sums): VersionedLease => ({
+export const sumsOf = ({ granted, returned, settled, version }: Sums): VersionedLease => ({
   granted: micro(granted),
   returned: micro(returned),
   settled: micro(settled),

@@ -6,6 +6,7 @@ import type { RunningPeriods, SpendingPeriod } from "../../actors/period.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type {
   BalanceRow,
+  BreakerRow,
   BudgetLeaseRow,
   Dump,
   KeyRow,
@@ -14,6 +15,7 @@ import type {
   OpeningRow,
   PriceRow,
   ProcessRow,
+  RunRow,
   TopUpRow,
   TransferRow,
   UsageRow,
@@ -33,6 +35,21 @@ export interface ModelKey extends Changeable<KeyRow> {
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
   running: RunningPeriods
+}
+
+export interface ModelBreaker {
+  readonly ceiling: bigint | undefined
+  readonly stops: boolean
+  readonly pauseMinutes: number | undefined
+  /** By the database's clock; `Infinity` until it is resumed. It may be over. */
+  pausedUntil: number | undefined
+}
+
+/** What a call was charged under a ceiling; less than nothing where that was taken back, at the time of the charge. */
+export interface PurseCharge {
+  readonly requestId: string
+  readonly at: number
+  readonly amount: bigint
 }
 
 interface ModelProcess extends Changeable<ProcessRow> {
@@ -62,9 +79,22 @@ export class Tables {
   readonly openings = new Map<string, OpeningRow>()
   /** By `usageId`. */
   readonly usage = new Map<string, ModelUsage>()
+  readonly runs = new Map<string, RunRow>()
+  /** By purse. */
+  readonly breakers = new Map<string, ModelBreaker>()
+  /** By purse and then minute. */
+  readonly spendingMinutes = new Map<string, Map<number, bigint>>()
+  /** By purse, since it was last resumed. Nothing of it is in Postgres. */
+  readonly purseCharges = new Map<string, PurseCharge[]>()
   readonly topUps = new Map<string, Changeable<TopUpRow>>()
   readonly prices = new Map<bigint, PriceRow>()
+  /** The database's clock. */
+  readonly now: () => number
   #told: Notice[] = []
+
+  constructor(now: () => number) {
+    this.now = now
+  }
 
   anotherLives(than: string): boolean {
     for (const row of this.processes.values()) if (!row.closed && row.processId !== than) return true
@@ -81,8 +111,24 @@ export class Tables {
     return balance === undefined ? 0n : balance.posted - balance.leased
   }
 
+  /** What counts of the last ten minutes: a minute does until ten minutes after its end. */
+  spentLately(purse: string): bigint {
+    let sum = 0n
+    for (const [minute, spent] of this.spendingMinutes.get(purse) ?? []) {
+      if (minute > this.now() - 11 * 60_000) sum += spent
+    }
+    return sum
+  }
+
   tell(notice: Notice): void {
     this.#told.push(notice)
+  }
+
+  /** Of what is in `key_spend`: a breaker, a run, or a key. */
+  tellFreed(id: string): void {
+    if (id.startsWith("brk_")) this.tell({ what: "freed", about: "breaker", id })
+    else if (id.startsWith("run_")) this.tell({ what: "freed", about: "run", id })
+    else this.tellKey(id, "freed")
   }
 
   tellKey(keyId: string, what: "freed" | "changed"): void {
@@ -98,11 +144,12 @@ export class Tables {
 
   dump(): Dump {
     return {
-      keys: [...this.keys.values()].map(({ keyId, accountId, limit, period, revoked }) => ({
+      keys: [...this.keys.values()].map(({ keyId, accountId, limit, period, parentId, revoked }) => ({
         keyId,
         accountId,
         limit,
         period,
+        parentId,
         revoked,
       })),
       keySpend: rows(this.keySpend),
@@ -113,10 +160,25 @@ export class Tables {
       budgetLeases: [...this.budgetLeases.values()].flatMap(rows),
       openings: rows(this.openings),
       usage: rows(this.usage),
+      runs: rows(this.runs),
+      breakers: breakerRows(this),
       topUps: rows(this.topUps),
+      // Nobody asks these books for money back.
+      refunds: [],
+      refundActs: [],
       prices: rows(this.prices),
     }
   }
+}
+
+function breakerRows(tables: Tables): BreakerRow[] {
+  const purses = new Set([...tables.breakers.keys(), ...tables.spendingMinutes.keys()])
+  return [...purses].flatMap((purse) => {
+    const { ceiling, stops = false, pausedUntil } = tables.breakers.get(purse) ?? {}
+    const lately = tables.spentLately(purse)
+    if (ceiling === undefined && pausedUntil === undefined && lately === 0n) return []
+    return [{ purse, ceiling, stops, paused: pausedUntil !== undefined, lately }]
+  })
 }
 
 /** Copies, so that a dump stays what it was. */

@@ -37,8 +37,23 @@ const kinds = {
   "create-key": 1,
   "add-price": 1,
   "change-time-zone": 3,
+  "grow-breaker": 8,
+  "return-breaker": 3,
+  "trip-breaker": 2,
+  "look-breaker": 2,
+  "set-breaker": 2,
+  "resume-breaker": 1,
+  "minutes-pass": 1,
 } as const
-type Kind = keyof typeof kinds
+/** Of keys that calls carry. */
+const keyKinds = {
+  "claim-call-key": 24,
+  "take-call-key-late": 3,
+  "take-call-key-over-late": 2,
+  "read-call-key": 3,
+  "free-call-key": 2,
+} as const
+type Kind = keyof typeof kinds | keyof typeof keyKinds
 
 /** What an entry of a batch is; a call is opened or settled, or both at once, or its settlement taken back. */
 type Entry = "open" | "settle" | "void" | "open-and-settle"
@@ -81,17 +96,24 @@ const entries = fc.array(
   { maxLength: 5 },
 )
 
-export const moves: fc.Arbitrary<Move> = fc.record({
-  kind: fc.oneof(...Object.entries(kinds).map(([kind, weight]) => ({ weight, arbitrary: fc.constant(kind as Kind) }))),
-  process: fc.oneof(
-    { weight: 5, arbitrary: fc.constant(0) },
-    { weight: 3, arbitrary: fc.constant(1) },
-    { weight: 2, arbitrary: fc.nat(3) },
-  ),
-  account: fc.nat(1),
-  key: fc.nat(2),
-  pick: fc.nat(1_000),
-  amount: amounts,
-  flag: fc.boolean(),
-  entries,
-})
+const movesOf = (weights: Readonly<Partial<Record<Kind, number>>>): fc.Arbitrary<Move> =>
+  fc.record({
+    kind: fc.oneof(
+      ...Object.entries(weights).map(([kind, weight]) => ({ weight, arbitrary: fc.constant(kind as Kind) })),
+    ),
+    process: fc.oneof(
+      { weight: 5, arbitrary: fc.constant(0) },
+      { weight: 3, arbitrary: fc.constant(1) },
+      { weight: 2, arbitrary: fc.nat(3) },
+    ),
+    account: fc.nat(1),
+    key: fc.nat(2),
+    pick: fc.nat(1_000),
+    amount: amounts,
+    flag: fc.boolean(),
+    entries,
+  })
+
+export const moves = movesOf(kinds)
+/** Those, and what is done to the keys that calls carry. */
+export const allMoves = movesOf({ ...kinds, ...keyKinds })

@@ -8,14 +8,17 @@ import {
   drawFault,
   drawRates,
   firstClientFaults,
+  keyFaults,
   type laterClientFaults,
   type Rates,
   standstill,
+  withCeilings,
+  withKeys,
   withLater,
   withLocks,
   withOwners,
 } from "./faults.ts"
-import { accounts, keys, models, zones } from "./shop.ts"
+import { accounts, keys, models, ownKeys, zones } from "./shop.ts"
 
 export interface Plan {
   readonly seed: number
@@ -27,7 +30,18 @@ export interface Plan {
   /** Actors take turns in an order drawn from the seed, and not at once. */
   readonly shuffled: boolean
   readonly rates: Rates
+  /** Set before anybody calls, and for good. */
+  readonly ceilings: readonly PlannedCeiling[]
   readonly events: readonly PlannedEvent[]
+}
+
+/** What an account, or one of its keys, may spend within ten minutes. */
+export interface PlannedCeiling {
+  readonly account: number
+  /** Index in `keys`. */
+  readonly key: number | undefined
+  readonly micro: number
+  readonly pauseMinutes: number | undefined
 }
 
 export interface PlannedCall {
@@ -44,10 +58,16 @@ export interface PlannedCall {
   readonly promptLength: number
   readonly searches: boolean
   readonly manners: (typeof firstClientFaults | typeof laterClientFaults)[number] | undefined
+  /** How it repeats itself, if it carries an `Idempotency-Key`. */
+  readonly keyed?: (typeof keyFaults)[number] | undefined
   /** Milliseconds until it leaves, or between two reads. */
   readonly paceMs: number
   /** Of what its backends do. */
   readonly seed: number
+  /** Whether it is asked about in a dry run first. */
+  readonly asksFirst?: boolean
+  /** What it says of a run. */
+  readonly run?: { readonly name: string; readonly budgetRp: number | undefined }
 }
 
 export type PlannedEvent = { readonly afterMs: number } & (
@@ -56,16 +76,23 @@ export type PlannedEvent = { readonly afterMs: number } & (
   | { readonly type: "budget"; readonly key: number; readonly micro: number | undefined; readonly period: number }
   | { readonly type: "revoke"; readonly key: number }
   | { readonly type: "move"; readonly account: number; readonly zone: number }
-  | { readonly type: "poison"; readonly process: number; readonly key: number; readonly kind: "key" | "account" }
+  | {
+      readonly type: "poison"
+      readonly process: number
+      readonly key: number
+      readonly kind: "key" | "account" | "run" | "breaker"
+    }
   | { readonly type: "crash" | "replace" | "lose-lock"; readonly process: number }
   | { readonly type: "deafen"; readonly process: number; readonly forMs: number }
   | { readonly type: "outage"; readonly forMs: number }
   | { readonly type: "stand"; readonly process: number; readonly forMs: number; readonly losesLock: boolean }
-  | { readonly type: "jump" | "day"; readonly byMs: number }
+  | { readonly type: "jump" | "day" | "minutes"; readonly byMs: number }
+  | { readonly type: "resume"; readonly ceiling: number }
 )
 
 const MOST_PROCESSES = 3
 const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
 /** About so many steps come of one event. */
 const STEPS_AN_EVENT = 12
 
@@ -74,13 +101,21 @@ export function drawPlan(seed: number, steps: number): Plan {
   const random = seededRandom(seed ^ 0x2545f491)
   const owners = seededRandom(seed ^ 0x51ed270b)
   const locks = seededRandom(seed ^ 0x6a09e667)
-  const rates = withLocks(withOwners(withLater(plan.rates, random), owners), locks)
+  const keyed = seededRandom(seed ^ 0x3c6ef372)
+  const rates = withKeys(withLocks(withOwners(withLater(plan.rates, random), owners), locks), keyed)
+  const runs = seededRandom(seed ^ 0x1f83d9ab)
   const events = plan.events.flatMap((event) => [
-    event.type === "call" ? withLaterManners(event, random, rates) : event,
+    event.type === "call" ? withKey(withLaterManners(event, random, rates), keyed, rates) : event,
     ...drawLater(random, rates, plan.processes),
     ...drawMove(owners, rates),
   ])
-  return { ...plan, rates, events }
+  const children = seededRandom(seed ^ 0x5be0cd19)
+  const withRuns = events.map((event) => withRun(event, runs))
+  const withChildren = withRuns.map((event) => withChild(event, children))
+  const asking = seededRandom(seed ^ 0x510e527f)
+  const share = asking() ** 3
+  const asked = withChildren.map((event) => (event.type === "call" ? { ...event, asksFirst: asking() < share } : event))
+  return drawCeilings({ ...plan, rates, events: asked }, seededRandom(seed ^ 0x1b873593))
 }
 
 /** Without the classes of faults that came later. */
@@ -95,12 +130,12 @@ export function drawFirstPlan(seed: number, steps: number): Plan {
     const afterMs = Math.floor(-Math.log(1 - random()) * hurry)
     events.push({ afterMs, ...drawEvent(random, rates, number, processes) })
   }
-  return { seed, salt: 0, steps, processes, shuffled, rates, events }
+  return { seed, salt: 0, steps, processes, shuffled, rates, ceilings: [], events }
 }
 
 function drawEvent(random: Random, rates: Rates, number: number, processes: number): PlannedEventBody {
   const process = whole(random, processes)
-  const key = whole(random, keys.length)
+  const key = whole(random, ownKeys)
   if (random() < rates["process crashes"]) return { type: "crash", process }
   if (random() < rates["process is replaced by a new one"]) return { type: "replace", process }
   if (random() < rates["actor crashes"])
@@ -124,13 +159,71 @@ function drawEvent(random: Random, rates: Rates, number: number, processes: numb
   return drawCall(random, rates, number, key)
 }
 
-function withLaterManners(call: PlannedEvent & PlannedCall, random: Random, rates: Rates): PlannedEvent {
+function withLaterManners(call: PlannedEvent & PlannedCall, random: Random, rates: Rates): PlannedEvent & PlannedCall {
   const manners = drawFault(random, ["client leaves late", "client asks for many answers"], rates)
   const much = random()
   if (manners === "client leaves late" && call.stream) return { ...call, manners, paceMs: Math.floor(much * 40_000) }
   if (manners === "client asks for many answers" && call.format === "chat")
     return { ...call, manners, choices: 2 + Math.floor(much * 7) }
   return call
+}
+
+const withKey = (call: PlannedEvent & PlannedCall, random: Random, rates: Rates): PlannedEvent => ({
+  ...call,
+  keyed: drawFault(random, keyFaults, rates),
+})
+
+/** The runs of each key. In rupiah; a key's balance and budget may be less. */
+const runBudgets: Readonly<Record<string, number>> = { r0: 1, r1: 2, r2: 5 }
+
+/** Some calls are of a run; most of them say its budget, and a few another one. */
+function withRun(event: PlannedEvent, random: Random): PlannedEvent {
+  const [chance, pick, says] = [random(), Math.floor(random() * 3), random()]
+  if (event.type === "poison" && chance < 0.3) return { ...event, kind: "run" }
+  if (event.type !== "call" || chance >= 0.3) return event
+  const name = `r${pick}`
+  const budgetRp = says < 0.25 ? undefined : says < 0.3 ? 3 : runBudgets[name]
+  return { ...event, run: { name, budgetRp } }
+}
+
+/** What was meant for a key may be meant for one of its children. */
+function withChild(event: PlannedEvent, random: Random): PlannedEvent {
+  const [chance, pick] = [random(), random()]
+  if (!("key" in event) || chance >= 0.5) return event
+  const of = keys[event.key]?.keyId
+  const children = keys.flatMap(({ parentId }, key) => (parentId === of ? [key] : []))
+  const child = children[Math.floor(pick * children.length)]
+  return child === undefined ? event : { ...event, key: child }
+}
+
+/** Half of the worlds have none. Ceilings are of a few calls, some of less than one. */
+function drawCeilings(plan: Plan, random: Random): Plan {
+  if (random() < 0.5) return plan
+  const rates = withCeilings(plan.rates, random)
+  const ceilings: PlannedCeiling[] = []
+  const draw = (chance: number, account: number, key: number | undefined) => {
+    const [is, much, pauses] = [random() < chance, random(), random()]
+    const pauseMinutes = pauses < 0.5 ? undefined : 1 + Math.floor(pauses * 10)
+    if (is) ceilings.push({ account, key, micro: 20_000 + Math.floor(much ** 2 * 8_000_000), pauseMinutes })
+  }
+  for (const account of accounts.keys()) draw(0.4, account, undefined)
+  for (const [key, { accountId }] of keys.entries()) {
+    draw(
+      0.5,
+      accounts.findIndex((account) => account.accountId === accountId),
+      key,
+    )
+  }
+  const events = plan.events.flatMap((event): PlannedEvent[] => {
+    const isPoison = event.type === "poison" && random() < 0.3
+    const drawn: PlannedEvent[] = [isPoison ? { ...event, kind: "breaker" } : event]
+    if (ceilings.length > 0 && random() < rates["owner resumes what was paused"])
+      drawn.push({ afterMs: 0, type: "resume", ceiling: whole(random, ceilings.length) })
+    if (random() < rates["minutes go by"])
+      drawn.push({ afterMs: 0, type: "minutes", byMs: whole(random, 15 * MINUTE_MS) })
+    return drawn
+  })
+  return { ...plan, rates, ceilings, events }
 }
 
 /** What happens just after another event. */

@@ -8,11 +8,16 @@ import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
 import { Failure } from "../../src/failure/failure.ts"
+import { meansOf } from "../../src/gateway/afford.ts"
+import { asker, forecast } from "../../src/gateway/dry-run.ts"
 import { call } from "../../src/gateway/call.ts"
 import { Gateway } from "../../src/gateway/gateway.ts"
+import { IDEMPOTENCY_KEY } from "../../src/idempotency-key.ts"
 import type { Log } from "../../src/log.ts"
 import type { ActorStore } from "../../src/store/actor-store.ts"
+import { findOrOpenRun } from "../../src/store/runs.ts"
 import { growBudget } from "../../src/store/budget-leases.ts"
+import type { CallKeyStatements } from "../../src/store/call-keys.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
 import { closeProcess } from "../../src/store/processes.ts"
@@ -24,7 +29,7 @@ import type { SimulatedDisk } from "./disk.ts"
 import { standstill, TROUBLE_LASTS_MS } from "./faults.ts"
 import { limits } from "./limits.ts"
 import { arrival, ProcessClock } from "./process-clock.ts"
-import { type RemoteBooks, remoteBooks } from "./remote-books.ts"
+import { type RemoteBooks, remoteBooks, remoteCallKeys } from "./remote-books.ts"
 import { SessionLock } from "./session-lock.ts"
 import { measurePdf } from "../../src/pdf/measure.ts"
 import { backends } from "./shop.ts"
@@ -82,6 +87,9 @@ export class SimulatedProcess {
   readonly #end: () => void
   /** Actors that were sent what no actor can read. */
   readonly #poisoned = new Set<string>()
+  /** Of calls by request id, and of those that were forwarded by name. */
+  readonly #names = new Map<string, string>()
+  readonly #owners = new Map<string, string>()
   #serving = false
 
   constructor({ stage, database, disk, catalogue }: ProcessParts, id: string) {
@@ -172,10 +180,12 @@ export class SimulatedProcess {
   async call(format: ClientSide, request: Request, requestId: string): Promise<Response | Failure> {
     if (this.gateway === undefined) throw new Error("this process does not serve yet")
     this.calls++
+    const name = request.headers.get(IDEMPOTENCY_KEY)
+    if (name !== null) this.#names.set(requestId, name)
     using _ended = { [Symbol.dispose]: () => this.calls-- }
     try {
       if (this.clock.stands) await this.clock.heard()
-      return await call(this.gateway.ports, format, request, requestId)
+      return await call(this.gateway.ports, format, request, { requestId, connection: undefined, address: "192.0.2.1" })
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
       this.#stage.violate(`a call threw: ${stackOf(error)}`)
@@ -183,16 +193,43 @@ export class SimulatedProcess {
     }
   }
 
+  /** What HTTP hands to a dry run: the refusal that it foretells, or `passes`. */
+  async dryRun(format: ClientSide, request: Request): Promise<Failure | "passes"> {
+    if (this.gateway === undefined) throw new Error("this process does not serve yet")
+    this.calls++
+    using _ended = { [Symbol.dispose]: () => this.calls-- }
+    try {
+      if (this.clock.stands) await this.clock.heard()
+      const { ports } = this.gateway
+      const origin = { requestId: "dry", connection: undefined, address: "192.0.2.1" }
+      const caller = await asker(ports.actors, request.headers, origin)
+      if (caller instanceof Failure) return caller
+      const { accountId } = caller.record
+      const available = await this.#statements.run("reads what is available", () =>
+        this.#database.books.available(accountId),
+      )
+      const means = meansOf(ports, available)
+      const met = await forecast({ ports, format, request, caller, available, means, model: undefined })
+      return met instanceof Failure ? met : (met.refusal ?? "passes")
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+      this.#stage.violate(`a dry run threw: ${stackOf(error)}`)
+      return new Failure("internal.panic")
+    }
+  }
+
   /** A bug of ours in the turn of an actor: it starts again from what is durable. */
-  poison(kind: "key" | "account", id: string): void {
+  poison(kind: "key" | "account" | "run" | "breaker", id: string): void {
     if (!this.serving || this.gateway === undefined || this.#poisoned.has(`${kind}:${id}`)) return
-    const { keys, accounts } = this.gateway.ports.actors
+    const { keys, accounts, runs, breakers } = this.gateway.ports.actors
     const actor = `${kind}:${id}`
     this.#poisoned.add(actor)
     // It reaches nobody where the actor is not there.
     this.clock.after(10_000, () => this.#poisoned.delete(actor))
     this.clock.arrive(() => {
       if (kind === "key") keys.tellSettled(id, poison)
+      else if (kind === "run") runs.unsettle(id, poison)
+      else if (kind === "breaker") breakers.unsettle(id, poison)
       else accounts.unsettle(id, poison)
     })
   }
@@ -230,10 +267,11 @@ export class SimulatedProcess {
       ledgerStore: { commit: (batch, patient) => this.#commit(batch, patient) },
       catalogue: new LiveCatalogue(this.#catalogue),
       backends,
-      fetch: fetchFor(this.#stage, this.clock),
+      fetch: fetchFor(this.#stage, this.clock, (name) => this.#owners.get(name) ?? name),
       pdfs: {
         read: async (file) => measurePdf(Buffer.from(typeof file === "string" ? file : await file.text(), "base64")),
       },
+      callKeys: this.#callKeys(),
       factorStore: { read: async () => [], write: async () => {} },
       search: async () => {
         await arrival(this.clock, 1 + this.#stage.delay(50))
@@ -246,6 +284,7 @@ export class SimulatedProcess {
         this.troubles.set(requestId, this.troubledAt(accountId))
         this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)
       },
+      refused: () => this.#stage.count("refused before it was forwarded"),
       alerted: () => this.#stage.count("operator alerted"),
       crashed: (_, error) => this.#stage.violate(`a call crashed: ${stackOf(error)}`),
     })
@@ -299,14 +338,42 @@ export class SimulatedProcess {
     this.#end()
   }
 
+  /** Which call has a name is known from its claim on. */
+  #callKeys(): CallKeyStatements {
+    const keys = remoteCallKeys(this.#database.books.callKeys, this.#statements)
+    const noted = async (requestId: string, claiming: Promise<boolean>) => {
+      const isTaken = await claiming
+      const name = this.#names.get(requestId)
+      if (isTaken && name !== undefined) this.#owners.set(name, requestId)
+      return isTaken
+    }
+    return {
+      ...keys,
+      takeCallKey: (claim) => noted(claim.requestId, keys.takeCallKey(claim)),
+      takeCallKeyOver: (claim, from) => noted(claim.requestId, keys.takeCallKeyOver(claim, from)),
+    }
+  }
+
   #store(): ActorStore {
     const books = this.#books
     return {
       loadKey: (keyHash, nowMs, written) => loadKey(books, keyHash, nowMs, written),
+      findRun: (runId) => books.findRun(runId),
+      findOrOpenRun: (asked, nowMs) => findOrOpenRun(books, asked, nowMs),
+      mayOpenRun: (accountId, nowMs) => books.mayOpenRun(accountId, nowMs),
       growLease: (accountId, short, version) => books.growLease(this.id, accountId, short, version),
       returnLease: (leaseId, returned) => books.returnLease(leaseId, returned),
       growBudget: (of, short, version) => growBudget(books, this.id, of, short, version),
       returnBudget: (of, returned) => books.returnBudget(this.id, of, returned),
+      breakers: {
+        look: (purse) => books.lookBreaker(purse),
+        grow: (purse, short, version) => books.growBreaker(this.id, purse, short, version),
+        giveBack: async (purse, returned) => {
+          const lease = await books.returnBudget(this.id, { keyId: purse, period: "total", start: 0 }, returned)
+          return lease && { ...lease, id: 0n }
+        },
+        trip: (purse, least) => books.tripBreaker(purse, least),
+      },
     }
   }
 

@@ -2,7 +2,7 @@
 import { microToRupiah, micro } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import { type CallStory, isUndisturbed } from "./client.ts"
+import { type CallStory, isUndisturbed, nameOf } from "./client.ts"
 import type { Dump, UsageRow } from "./dump.ts"
 import { isWithin, miscounted } from "./counts.ts"
 import type { Said } from "./stage.ts"
@@ -17,7 +17,8 @@ export function brokenPromises(
   { said, holdsLast }: { readonly said: ReadonlyMap<string, readonly Said[]>; readonly holdsLast: boolean },
 ): string[] {
   const finals = new Map(dump.usage.filter(({ part }) => part === 0).map((row) => [row.requestId, row]))
-  return stories.flatMap((story) => {
+  const problems = stories.flatMap((story) => {
+    if (story.original !== undefined) return wrongReplay(story, finals.get(story.original))
     const row = finals.get(story.requestId)
     const of = said.get(story.requestId) ?? []
     const problem =
@@ -29,6 +30,30 @@ export function brokenPromises(
       ? []
       : [`${story.requestId}: ${problem} (told ${JSON.stringify(story.told)}; ${told(row)})`]
   })
+  return [...problems, ...chargedTwice(stories, finals)]
+}
+
+/** What carries one name is charged once, in whatever order processes died. */
+function chargedTwice(stories: readonly CallStory[], finals: ReadonlyMap<string, UsageRow>): string[] {
+  const keyed = stories.filter(({ planned }) => planned.keyed !== undefined)
+  return [...Map.groupBy(keyed, ({ planned }) => nameOf(planned))].flatMap(([name, of]) => {
+    const answered = of.filter(({ requestId }) => finals.get(requestId)?.status === "ok")
+    return answered.length <= 1
+      ? []
+      : [`${name} is charged for ${answered.map(({ requestId }) => requestId).join(" and ")}`]
+  })
+}
+
+/** The answer of another call: it has that call's cost, and no record of its own. */
+function wrongReplay({ requestId, original, told: said }: CallStory, row: UsageRow | undefined): string[] {
+  const wrong = (what: string) => [
+    `${requestId} replays ${original}, and ${what} (told ${JSON.stringify(said)}; ${told(row)})`,
+  ]
+  if (said?.kind !== "whole") return []
+  if (row === undefined) return wrong("that has no record")
+  if (row.status === "upstream_error" || row.status === "aborted_stream") return wrong("that failed")
+  if (said.cost === undefined || said.cost === microToRupiah(micro(row.charge))) return []
+  return row.flagged && row.charge === 0n ? [] : wrong("that cost something else")
 }
 
 /** What says that the database was not reached, or not in time. */

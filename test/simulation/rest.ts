@@ -3,16 +3,21 @@
  * left can be spent, and the books and what clients were told agree. What does not is told to the stage.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
+import type { HoldReply } from "../../actors/account.ts"
+import type { Soon } from "../../actors/kernel/actor.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { CallStory } from "./client.ts"
+import { miscosted } from "./costs.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import type { Fault } from "./faults.ts"
 import { toldOf, violations } from "./invariants.ts"
+import { ceilingsPassed } from "./invariants-of-breakers.ts"
 import { limits } from "./limits.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { brokenPromises } from "./promises.ts"
 import { keys, models } from "./shop.ts"
+import type { CostTerms } from "./shop-costs.ts"
 import type { Stage } from "./stage.ts"
 
 /** A world as the looks see it. */
@@ -22,6 +27,7 @@ export interface Scene {
   /** All that ever were. */
   readonly processes: readonly SimulatedProcess[]
   readonly stories: readonly CallStory[]
+  readonly costs: CostTerms
   /** No key's budget is changed on the way. */
   readonly limitsStay: boolean
   /** The wall clock is never set. */
@@ -73,11 +79,13 @@ export function checkUnread({ stage, processes }: Scene): void {
     const total = alive ? (gateway?.ports.unread.total ?? 0) : 0
     if (total < 0 || total > limits.unreadBytes)
       stage.violate(`${id} keeps ${total} bytes for clients that do not read`)
+    const kept = alive ? (gateway?.ports.repeats.keptBytes ?? 0) : 0
+    if (kept < 0 || kept > limits.keptAnswerBytes) stage.violate(`${id} keeps ${kept} bytes of answers`)
   }
 }
 
 /** Nothing is held, nobody waits. */
-export async function checkIdle({ stage, stories }: Scene, { id, gateway }: SimulatedProcess): Promise<void> {
+export async function checkIdle({ stage, stories, database }: Scene, { id, gateway }: SimulatedProcess): Promise<void> {
   if (gateway === undefined) return
   const { actors, pools } = gateway.ports
   const { unread } = gateway.ports
@@ -96,6 +104,7 @@ export async function checkIdle({ stage, stories }: Scene, { id, gateway }: Simu
         stage.violate(`at rest the member ${member.id} of ${model.id} in ${id} is never asked again`)
     }
   }
+  const purses = (await database.books.dump()).breakers.map(({ purse }) => purse)
   const used = new Set(
     stories.filter(({ process }) => process.id === id).map(({ planned }) => keys[planned.key]!.accountId),
   )
@@ -109,6 +118,36 @@ export async function checkIdle({ stage, stories }: Scene, { id, gateway }: Simu
     if (view instanceof Failure) stage.violate(`at rest ${accountId} of ${id} does not answer: ${view.code}`)
     else if (view.held !== 0n) stage.violate(`at rest ${view.held} is held of ${accountId} in ${id}`)
   }
+  for (const purse of purses) {
+    const view = await actors.breakers.view(purse)
+    if (!(view instanceof Failure) && view.held !== 0n)
+      stage.violate(`at rest ${view.held} is held under ${purse} in ${id}`)
+  }
+}
+
+/** All that is left of a ceiling can be held by one call. */
+export async function checkCeilings({ stage, database, processes }: Scene): Promise<void> {
+  const { breakers } = await database.books.dump()
+  const actors = processes.find(({ serving }) => serving)?.gateway?.ports.actors
+  for (const { purse, ceiling = 0n, stops, lately } of breakers) {
+    const left = ceiling - lately
+    if (actors === undefined || !stops || left <= 0n) continue
+    const terms = { requestId: `last_${purse}`, least: micro(left), target: micro(left) }
+    const answer = await insisted(stage, () => actors.breakers.hold(purse, terms))
+    if (answer !== undefined) stage.violate(`the last ${left} under ${purse} cannot be held: ${answer}`)
+    actors.breakers.release(purse, terms.requestId)
+  }
+}
+
+/** Undefined once it is held, or why it is not at the fifth time. */
+async function insisted(stage: Stage, hold: () => Soon<HoldReply | Failure>): Promise<string | undefined> {
+  for (let tries = 1; ; tries++) {
+    const held = await hold()
+    const answer = held instanceof Failure ? held.code : held.kind
+    if (answer === "held") return undefined
+    if (tries === 5) return answer
+    await sleep(stage.clock, 500)
+  }
 }
 
 /** All that is left of an account can be held by one call, whoever leased it before. */
@@ -121,13 +160,8 @@ export async function checkSpendable({ stage, database, processes }: Scene): Pro
     if (posted <= 0n) continue
     const requestId = `last_${accountId}`
     const terms = { requestId, least: micro(posted), target: micro(posted) }
-    for (let tries = 1; ; tries++) {
-      const held = await accountsOf.hold(accountId, terms)
-      const answer = held instanceof Failure ? held.code : held.kind
-      if (answer === "held") break
-      if (tries === 5) return stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
-      await sleep(stage.clock, 500)
-    }
+    const answer = await insisted(stage, () => accountsOf.hold(accountId, terms))
+    if (answer !== undefined) return stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
     accountsOf.release(accountId, requestId)
   }
 }
@@ -138,6 +172,9 @@ export async function audit(scene: Scene): Promise<void> {
   const { books } = scene.database
   await checkBooks(scene, true)
   const before = await books.dump()
+  for (const { keyId, leased } of before.keySpend) {
+    if (leased !== 0n) stage.violate(`with all processes stopped ${leased} of ${keyId} is leased`)
+  }
   for (const { accountId, posted, leased } of before.balances) {
     if (leased !== 0n) stage.violate(`with all processes stopped ${leased} of ${accountId} is leased`)
     const grown = await books.growLease("prc_auditor", accountId, micro(posted), 0)
@@ -147,11 +184,15 @@ export async function audit(scene: Scene): Promise<void> {
   const { said, counts } = stage
   const holdsLast = !counts.has("actor crashes" satisfies Fault)
   for (const broken of brokenPromises(before, stories, { said, holdsLast })) stage.violate(broken)
+  for (const wrong of miscosted(before.usage, stage, scene.costs)) stage.violate(wrong)
 }
 
 /** Also on the way, while all is under way. */
 export async function checkBooks(scene: Scene, quiet: boolean): Promise<void> {
   const { stage, database, limitsStay, clockGoesOn } = scene
-  const circumstances = { quiet, limitsStay, clockGoesOn }
-  for (const found of violations(await database.books.dump(), circumstances)) stage.violate(toldOf(found))
+  // Ceilings are set before anybody calls.
+  const circumstances = { quiet, limitsStay, clockGoesOn, ceilingsStay: true }
+  const dump = await database.books.dump()
+  for (const found of violations(dump, circumstances)) stage.violate(toldOf(found))
+  for (const passed of ceilingsPassed(dump, database.books.purseCharges, database.now())) stage.violate(passed)
 }

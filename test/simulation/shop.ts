@@ -113,6 +113,7 @@ export const zones = ["Asia/Jakarta", "Pacific/Kiritimati", "Etc/GMT+12", "Ameri
 
 interface ShopKey {
   readonly keyId: string
+  readonly parentId?: string
   readonly accountId: string
   /** What a client sends: a form and a checksum of its own, so it is not made up here. */
   readonly secret: string
@@ -149,4 +150,34 @@ export const keys: readonly ShopKey[] = [
     secret: "sk-loket-OxfQQy6mSmHSxkN8m9Y3Xt9vKzpNHiAYnZ0Gw1Q71muwoD",
     budget: { limit: 1_000_000n, period: "monthly" },
   },
+  {
+    keyId: "key_pupil",
+    parentId: "key_daily",
+    accountId: "acc_rich",
+    secret: "sk-loket-ZILUFwe7RuoPusAZUX2Mm1BtGENc97aEmZ43SP6K3Do9ao",
+    budget: { limit: 3_000_000n, period: "total" },
+  },
+  {
+    keyId: "key_class",
+    parentId: "key_daily",
+    accountId: "acc_rich",
+    secret: "sk-loket-itryGsdDab8LvK3qv1KusGE5bwmvGPpgMZyAHWTk1Qbqq8",
+  },
+  {
+    keyId: "key_helper",
+    parentId: "key_middling",
+    accountId: "acc_middling",
+    secret: "sk-loket-Nkq7mDm4XoXQASqAtSPkkBzXb8TiElr3aNRUM8n712SP4i",
+    budget: { limit: 2_000_000n, period: "daily" },
+    requestsPerMinute: 30,
+  },
+  {
+    keyId: "key_hasty",
+    parentId: "key_windowed",
+    accountId: "acc_middling",
+    secret: "sk-loket-0DjraVbfU3nymdWhNEEtgGQ47FAvoyzqNriwYn7n2rxRvb",
+  },
 ]
+
+/** How many of them are nobody's children: those come first. */
+export const ownKeys = keys.filter(({ parentId }) => parentId === undefined).length

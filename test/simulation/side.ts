@@ -6,6 +6,7 @@ import type { Opening, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { price, type Rates } from "../../actors/money/price.ts"
 import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
+import { purseOf } from "../../src/store/breaker-purses.ts"
 import type { Books } from "./books.ts"
 
 /** A call as it is told the ledger; nothing of it ever changes. */
@@ -22,6 +23,10 @@ export interface Call {
   readonly absorbed: bigint
   /** The part of `absorbed` that its tokens do not explain. */
   readonly excess: bigint
+  /** Whether it is one of the run's. */
+  readonly run: boolean
+  /** Whether it is under its key's ceiling and its account's. */
+  readonly breakers: boolean
   readonly markers: number
   readonly later: boolean
 }
@@ -37,6 +42,11 @@ export const startsOf = (later: boolean) => ({
   monthly: Date.UTC(2026, later ? 10 : 9, later ? 30 : 31, 17),
   total: 0,
 })
+
+/** Of the keys: the second is a child of the first. */
+export const [PARENT, CHILD] = [0, 2] as const
+
+export const keyHash = (key: number) => `${key}a`.padStart(64, "0")
 
 /** One of the books, and what the world's leases and price versions are called there. */
 export class Side {
@@ -87,6 +97,14 @@ export class Side {
       priceId: this.#priceIds[call.price]!,
       openedAt: NOW,
       starts: startsOf(call.later),
+      parent:
+        call.key === CHILD
+          ? { keyId: `key_${PARENT}`, keyHash: keyHash(PARENT), starts: startsOf(call.later) }
+          : undefined,
+      breakers: call.breakers
+        ? [purseOf(`acc_${call.account}`, `key_${call.key}`), purseOf(`acc_${call.account}`)]
+        : undefined,
+      runId: call.run ? "run_0" : undefined,
     }
   }
 
@@ -131,8 +149,9 @@ export class Side {
       errorCode: fields.status === "ok" ? undefined : "dependency.upstream_unavailable",
       firstTokenMs: 3,
       durationMs: 8,
-      member: undefined,
-      cost: undefined,
+      member: `first/only/m-${call.price}`,
+      // Of some it is not known.
+      cost: call.markers > 0 && fields.part === 0 ? undefined : micro(BigInt(fields.tokens.output) + 3n),
     }
   }
 }

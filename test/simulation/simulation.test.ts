@@ -4,11 +4,13 @@
  */
 import { describe, expect, test } from "bun:test"
 import { drawFirstPlan, drawPlan } from "./plan.ts"
-import { simulate } from "./world.ts"
+import { type Result, simulate } from "./world.ts"
 
 const STEPS = 500
 /** In these something did not hold once. As long as first plans are drawn as they are, they come to the same place again. */
 const REMEMBERED = [3_002_604, 3_007_035, 10_451_971, 10_583_898, 10_699_932]
+
+const unknowns = ({ counts }: Result) => counts.get("cost is not known") ?? 0
 
 describe("worlds of gateways, customers and backends under faults", () => {
   test.each(REMEMBERED)("keep them where they once did not: %d", (seed) => {
@@ -19,5 +21,14 @@ describe("worlds of gateways, customers and backends under faults", () => {
     const [first, again, other] = [7, 7, 8].map((seed) => simulate(drawPlan(seed, STEPS)))
     expect(again).toEqual(first)
     expect(other?.hash).not.toBe(first?.hash)
+  })
+
+  test.each([3, 10, 21, 40])("are the same to customers where it is not known what backends cost: %d", (seed) => {
+    const known = simulate(drawPlan(seed, STEPS))
+    const unknown = simulate(drawPlan(seed, STEPS), { hasCosts: false })
+    expect([known.violations, unknown.violations]).toEqual([[], []])
+    // What is committed and what is told, with its amounts, is in the trace.
+    expect(unknown.hash).toBe(known.hash)
+    expect(unknowns(unknown)).toBeGreaterThan(unknowns(known))
   })
 })

@@ -9,9 +9,11 @@ import type { Batch } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
+import type { RunRecord } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import { type AccountStore, accountStore } from "../../src/store/accounts.ts"
 import { apiKeyStore } from "../../src/store/api-keys.ts"
+import { unbound } from "../../src/store/key-rows.ts"
 import {
   type BudgetPeriod,
   type BudgetStatements,
@@ -19,12 +21,16 @@ import {
   type GrownBudget,
   returnBudget,
 } from "../../src/store/budget-leases.ts"
+import { type CallKeyStatements, callKeyStatements } from "../../src/store/call-keys.ts"
+import { type Breaker, breakerStore } from "../../src/store/breakers.ts"
+import { breakerPurses, type PurseLook } from "../../src/store/breaker-purses.ts"
 import { Connection } from "../../src/store/connection.ts"
 import { growLease, returnLease } from "../../src/store/leases.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import { type KeyStatements, keyStatements } from "../../src/store/live-keys.ts"
 import { type Notice, parseNotice } from "../../src/store/notices.ts"
 import { type ProcessStatements, processStatements } from "../../src/store/process-statements.ts"
+import { type NewRun, type RunStatements, runStatements } from "../../src/store/runs.ts"
 import { lockKey } from "../../src/store/session-lock.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { onPostgres, type TestDatabase } from "../store/harness.ts"
@@ -33,10 +39,12 @@ import type { Dump } from "./dump.ts"
 import { clear, readDump } from "./sql-dump.ts"
 
 export class SqlBooks implements Books, AsyncDisposable {
+  readonly callKeys: CallKeyStatements
   readonly #target: TestDatabase
   readonly #processes: ProcessStatements
   readonly #budgets: BudgetStatements
   readonly #keys: KeyStatements
+  readonly #runs: RunStatements
   readonly #accounts: AccountStore
   #nowMs = 0
   readonly #listener: Connection | undefined
@@ -46,9 +54,11 @@ export class SqlBooks implements Books, AsyncDisposable {
 
   private constructor(target: TestDatabase) {
     this.#target = target
+    this.callKeys = callKeyStatements(target.db)
     this.#processes = processStatements(target.db)
     this.#budgets = budgetStatements(target.db)
     this.#keys = keyStatements(target.db)
+    this.#runs = runStatements(target.db)
     this.#accounts = accountStore(target.db, () => this.#nowMs)
     if (!onPostgres) return
     this.#listener = new Connection({
@@ -162,12 +172,53 @@ export class SqlBooks implements Books, AsyncDisposable {
     return returnBudget(this.#target.db, processId, of, returned)
   }
 
+  growBreaker(processId: string, purse: string, short: Micro, version: number) {
+    return breakerPurses(this.#target.db, processId, false).grow(purse, short, version)
+  }
+
+  async tripBreaker(purse: string, least: Micro): Promise<readonly string[] | undefined> {
+    return await breakerPurses(this.#target.db, "", false).trip(purse, least)
+  }
+
+  lookBreaker(purse: string): Promise<PurseLook | undefined> {
+    return breakerPurses(this.#target.db, "", false).look(purse)
+  }
+
+  async setBreaker(accountId: string, keyId: string | undefined, breaker: Breaker): Promise<void> {
+    const store = breakerStore(this.#target.db)
+    if (keyId === undefined) await store.setAccount(accountId, { ...breaker, factor: undefined })
+    else await store.setKey({ accountId, keyId }, breaker)
+  }
+
+  async resumeBreaker(accountId: string, keyId: string | undefined): Promise<void> {
+    await breakerStore(this.#target.db).resume(accountId, keyId)
+  }
+
+  /** By way of a time that no row has, because each row's place must be free when it comes. */
+  async minutesPass(minutes: number): Promise<void> {
+    const { sql } = this.#target
+    await sql`update spending_minutes set minute = minute - interval '100 days'`
+    await sql`update spending_minutes set minute = minute + interval '100 days' - make_interval(mins => ${minutes}::int)`
+  }
+
   findKey(keyHash: string): Promise<KeyRecord | undefined> {
     return this.#keys.findKey(keyHash)
   }
 
   readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
     return this.#keys.readSpent(keyId, starts)
+  }
+
+  findRun(runId: string): Promise<RunRecord | undefined> {
+    return this.#runs.findRun(runId)
+  }
+
+  openRun(run: NewRun): Promise<boolean> {
+    return this.#runs.openRun(run)
+  }
+
+  mayOpenRun(accountId: string, nowMs: number): Promise<boolean> {
+    return this.#runs.mayOpenRun(accountId, nowMs)
   }
 
   async commit(processId: string, batch: Batch): Promise<readonly string[]> {
@@ -181,6 +232,7 @@ export class SqlBooks implements Books, AsyncDisposable {
     await this.#accounts.create({
       id: accountId,
       email: `${accountId}@example.test`,
+      emailUnproved: false,
       passwordHash: "x",
       sessionHash,
       from: { address: "127.0.0.1", userAgent: "test" },
@@ -206,7 +258,7 @@ export class SqlBooks implements Books, AsyncDisposable {
     await this.#accounts.unfreeze(accountId)
   }
 
-  async createKey({ keyId, accountId, keyHash, budget, ...limits }: NewKey): Promise<void> {
+  async createKey({ keyId, accountId, keyHash, budget, parentId, ...limits }: NewKey): Promise<void> {
     await apiKeyStore(this.#target.db).create(
       {
         id: keyId,
@@ -221,8 +273,12 @@ export class SqlBooks implements Books, AsyncDisposable {
         spendingPeriod: budget?.period ?? null,
         // So that calls are rerouted often.
         fallback: "any",
+        showsBalance: true,
+        replaysRetries: true,
+        parentId,
+        ...unbound,
       },
-      { active: 1_000, aDay: 1_000 },
+      { active: 1_000, aDay: 1_000, ...(parentId !== undefined && { ofKey: 1_000 }) },
     )
   }
 

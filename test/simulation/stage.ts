@@ -15,16 +15,32 @@ export interface SaidCounts {
   readonly output?: number | undefined
 }
 
+/** Who was asked, and for what. */
+interface AskedOf {
+  /** As records name it. */
+  readonly member: string
+  /** As costs name it. */
+  readonly backend: string
+  /** Of one answer, in tokens; and answers. */
+  readonly mostTokens: number
+  readonly choices: number
+  /** Of the whole request, in characters. */
+  readonly length: number
+}
+
 /** What one backend said. */
-export interface Said {
+export interface Said extends AskedOf {
   counts: SaidCounts | undefined
   /** Its answer was read to its end. */
   whole: boolean
   /** When the gateway broke it off, on the monotonic clock. */
   brokenOffAt: number
-  /** What it was asked for: tokens of one answer, and answers. */
-  readonly mostTokens: number
-  readonly choices: number
+  /** Something of an answer was sent. */
+  begun: boolean
+  /** The gateway has read words of a stream. */
+  heard: boolean
+  /** Searches of its own that it counted. */
+  searches: number
 }
 
 export class Stage {
@@ -85,8 +101,9 @@ export class Stage {
   }
 
   /** A call has reached a backend; what comes of it is written into what is returned. */
-  asked(requestId: string, mostTokens: number, choices: number): Said {
-    const said: Said = { counts: undefined, whole: false, brokenOffAt: -Infinity, mostTokens, choices }
+  asked(requestId: string, of: AskedOf): Said {
+    const nothing = { counts: undefined, whole: false, brokenOffAt: -Infinity, begun: false, heard: false, searches: 0 }
+    const said: Said = { ...of, ...nothing }
     const all = this.said.get(requestId)
     if (all === undefined) this.said.set(requestId, [said])
     else all.push(said)

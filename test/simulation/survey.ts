@@ -1,4 +1,5 @@
 /** Many worlds, one after the other, and what happened in them. */
+import { costsPlayed } from "./costs.ts"
 import { faultClasses } from "./faults.ts"
 import { drawPlan } from "./plan.ts"
 import { simulate } from "./world.ts"
@@ -44,5 +45,6 @@ export function merge(
   into.violations.push(...from.violations)
 }
 
-/** Faults that never happened: in many worlds, a bug of the simulation. */
-export const neverHappened = ({ counts }: Survey): string[] => faultClasses.filter((fault) => !counts.has(fault))
+/** What never happened: in many worlds, a bug of the simulation. */
+export const neverHappened = ({ counts }: Survey): string[] =>
+  [...faultClasses, ...costsPlayed].filter((what) => !counts.has(what))

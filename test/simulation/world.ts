@@ -2,17 +2,30 @@
  * One simulated world: gateway processes on one database, backends, clients, and what befalls them, all under virtual time
  * and from one seed. After so many steps the faults stop, everything must come to rest, and what must hold is checked.
  */
+import { runIdOf } from "../../src/gateway/runs.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
+import { purseOf } from "../../src/store/breaker-purses.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { callOnce, type CallStory, CRASH_AFTER_MS } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
-import type { Plan, PlannedCall, PlannedEvent } from "./plan.ts"
+import { askDryly, checkForetold } from "./foretold.ts"
+import type { Plan, PlannedCall, PlannedCeiling, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
-import { audit, awaitSuccession, checkBooks, checkIdle, checkSpendable, checkUnread, type Scene } from "./rest.ts"
+import {
+  audit,
+  awaitSuccession,
+  checkBooks,
+  checkCeilings,
+  checkIdle,
+  checkSpendable,
+  checkUnread,
+  type Scene,
+} from "./rest.ts"
 import { accounts, dearer, keys, models, rates, zones } from "./shop.ts"
+import { costTerms } from "./shop-costs.ts"
 import { Stage } from "./stage.ts"
 
 export interface Result {
@@ -33,19 +46,33 @@ const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toStr
 const REST_MS = 120_000
 /** How long it may take until what the database said was read, with a lost statement or two. */
 const HEARD_MS = 10_000
+/** Of one call with a key. */
+const MOST_REPEATS = 3
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
 /** When each model's price versions begin; each costs more than the one before. */
 const PRICES_AFTER_MS = [0, 3_000, 9_000]
 
-export function simulate(plan: Plan, keepTrace = false): Result {
-  const world = new World(plan, keepTrace)
+const ownerOfCeiling = ({ account, key }: PlannedCeiling): [accountId: string, keyId: string | undefined] => [
+  accounts[account]!.accountId,
+  key === undefined ? undefined : keys[key]!.keyId,
+]
+
+interface Terms {
+  readonly keepTrace?: boolean
+  /** It is known what backends cost, which no customer may notice. */
+  readonly hasCosts?: boolean
+}
+
+export function simulate(plan: Plan, { keepTrace = false, hasCosts = true }: Terms = {}): Result {
+  const world = new World(plan, keepTrace, hasCosts)
   world.run()
   return world.result()
 }
 
 class World {
   readonly #plan: Plan
+  readonly #hasCosts: boolean
   readonly #stage: Stage
   readonly #database: SimulatedDatabase
   readonly #disk: SimulatedDisk
@@ -59,8 +86,9 @@ class World {
   #replacing = 0
   #eventsLeft: number
 
-  constructor(plan: Plan, keepTrace: boolean) {
+  constructor(plan: Plan, keepTrace: boolean, hasCosts: boolean) {
     this.#plan = plan
+    this.#hasCosts = hasCosts
     this.#stage = new Stage(plan, keepTrace)
     this.#database = new SimulatedDatabase(this.#stage)
     this.#disk = new SimulatedDisk(this.#stage)
@@ -103,6 +131,7 @@ class World {
       database: this.#database,
       processes: this.#all,
       stories: this.#stories,
+      costs: this.#catalogue!,
       limitsStay: !this.#plan.events.some(({ type }) => type === "budget"),
       clockGoesOn: !this.#plan.events.some(({ type }) => type === "jump"),
       isReplacing: () => this.#replacing > 0,
@@ -130,7 +159,8 @@ class World {
         prices.push({ id: await books.addPrice(id, of, effectiveAt), model: id, rates: of, effectiveAt })
       }
     }
-    this.#catalogue = { models, prices, aliases: [], members: [], costs: [], exchangeRates: [] }
+    const terms = this.#hasCosts ? costTerms(this.#stage.clock.now()) : { costs: [], exchangeRates: [] }
+    this.#catalogue = { models, prices, aliases: [], members: [], ...terms }
     for (const { accountId, micro: amount } of accounts) {
       await books.createAccount(accountId, "Asia/Jakarta")
       await this.#credit(`top_${accountId}`, accountId, amount)
@@ -142,6 +172,15 @@ class World {
         keyHash,
         ...(budget && { budget: { limit: micro(budget.limit), period: budget.period } }),
       })
+    }
+    await this.#setCeilings()
+  }
+
+  async #setCeilings(): Promise<void> {
+    for (const ceiling of this.#plan.ceilings) {
+      const { micro: amount, pauseMinutes } = ceiling
+      const breaker = { ceilingMicro: micro(BigInt(amount)), stops: true, pauseMinutes }
+      await this.#database.books.setBreaker(...ownerOfCeiling(ceiling), breaker)
     }
   }
 
@@ -190,7 +229,7 @@ class World {
     if (event.type !== "call") stage.trace(event.type)
     switch (event.type) {
       case "call":
-        return void this.#call(event)
+        return void (event.keyed === undefined ? this.#call(event) : this.#callKeyed(event))
       case "crash":
         stage.count("process crashes")
         return this.#processes[event.process]?.crash()
@@ -202,8 +241,10 @@ class World {
         return this.#processes[event.process]?.loseLock()
       case "poison": {
         stage.count("actor crashes")
-        const { secret, accountId } = keys[event.key]!
-        return this.#processes[event.process]?.poison(event.kind, event.kind === "key" ? hashOf(secret) : accountId)
+        const { secret, accountId, keyId } = keys[event.key]!
+        const run = runIdOf(keyId, `r${event.key % 3}`)
+        const id = { key: hashOf(secret), account: accountId, run, breaker: purseOf(accountId, keyId) }[event.kind]
+        return this.#processes[event.process]?.poison(event.kind, id)
       }
       case "deafen":
         stage.count("process is deaf to its neighbours")
@@ -221,6 +262,15 @@ class World {
         if (!this.#isHeard) return
         stage.count("a day goes by")
         return stage.clock.shiftWall(event.byMs)
+      case "minutes":
+        stage.count("minutes go by")
+        return this.#database.minutesGoBy(event.byMs)
+      case "resume": {
+        const ceiling = this.#plan.ceilings[event.ceiling]
+        if (ceiling === undefined) return
+        stage.count("owner resumes what was paused")
+        return this.#tell(books.resumeBreaker(...ownerOfCeiling(ceiling)))
+      }
       case "revoke":
         stage.count("key is revoked")
         return this.#tell(books.revokeKey(keys[event.key]!.keyId))
@@ -272,6 +322,22 @@ class World {
     this.#replacing--
   }
 
+  /** One that carries a key is sent until it has its answer, or is told what became of it. */
+  async #callKeyed(planned: PlannedCall): Promise<void> {
+    const stage = this.#stage
+    this.#waiting++
+    const { manners, ...repeat } = planned
+    const isTwice = planned.keyed === "client asks twice at once with the same key"
+    if (isTwice) void this.#call({ ...repeat, manners: undefined })
+    await this.#call(planned)
+    for (let tries = 1; tries <= MOST_REPEATS && !stage.calm; tries++) {
+      if (planned.keyed !== undefined) stage.count(planned.keyed)
+      await sleep(stage.clock, stage.delay(4_000))
+      await this.#call({ ...repeat, manners: stage.random() < 0.3 ? manners : undefined })
+    }
+    this.#waiting--
+  }
+
   async #call(planned: PlannedCall): Promise<void> {
     const stage = this.#stage
     this.#waiting++
@@ -284,16 +350,9 @@ class World {
         await sleep(stage.clock, 50 + stage.delay(500))
         continue
       }
-      const story: CallStory = {
-        requestId: `req_${++this.#requests}`,
-        planned,
-        process,
-        told: undefined,
-        begunAt: stage.clock.monotonic(),
-        sawHead: false,
-        undisturbed: false,
-      }
-      this.#stories.push(story)
+      const story = this.#story(planned, process)
+      if (planned.asksFirst === true && keys[planned.key]?.parentId === undefined)
+        await askDryly(stage, planned, process, story.requestId)
       await callOnce(stage, story)
       const again = planned.manners === "client calls again after a failure" && tries < 3 && !stage.calm
       const { told } = story as { told: CallStory["told"] }
@@ -302,6 +361,30 @@ class World {
       await sleep(stage.clock, stage.delay(2_000))
     }
     this.#waiting--
+  }
+
+  #story(planned: PlannedCall, process: SimulatedProcess): CallStory {
+    const story: CallStory = {
+      requestId: `req_${++this.#requests}`,
+      planned,
+      process,
+      told: undefined,
+      begunAt: this.#stage.clock.monotonic(),
+      sawHead: false,
+      original: undefined,
+      undisturbed: false,
+    }
+    this.#stories.push(story)
+    return story
+  }
+
+  /** At rest, by a process that serves, if there is one. */
+  #foretell(): void {
+    const process = this.#all.find(({ serving }) => serving)
+    if (process === undefined) return
+    const calls = this.#stories.map(({ planned }) => planned)
+    const story = (planned: PlannedCall) => this.#story(planned, process)
+    this.#do(checkForetold({ stage: this.#stage, books: this.#database.books, process, story }, calls))
   }
 
   // ---- How it ends ----
@@ -322,7 +405,9 @@ class World {
     this.#until(() => false, CRASH_AFTER_MS)
     this.#do(awaitSuccession(this.#scene))
     for (const process of this.#all) if (process.serving) this.#do(checkIdle(this.#scene, process))
+    this.#foretell()
     this.#do(checkSpendable(this.#scene))
+    this.#do(checkCeilings(this.#scene))
     for (const process of this.#all) void process.stop()
     if (!this.#until(() => this.#all.every(({ alive }) => !alive), REST_MS)) {
       const left = this.#all.filter(({ alive }) => alive).map(({ id }) => id)
