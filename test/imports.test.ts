@@ -10,7 +10,7 @@ import { parseSync } from "oxc-parser"
 
 /** From the bottom up. Rooms on one line know nothing of each other. */
 const ranks: readonly (readonly string[])[] = [
-  ["actors/unreachable.ts", "actors/kernel", "actors/money"],
+  ["actors/unreachable.ts", "actors/network.ts", "actors/kernel", "actors/money"],
   [
     "actors/period.ts",
     "actors/share.ts",
@@ -25,10 +25,19 @@ const ranks: readonly (readonly string[])[] = [
   ["actors/window.ts", "actors/leased-purse.ts", "actors/batch.ts"],
   ["actors/budget.ts", "actors/key-windows.ts", "actors/key-calendar.ts", "actors/ledger-lane.ts", "actors/room.ts"],
   ["actors/key-record.ts"],
-  ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/slots.ts"],
-  ["src/event-stream.ts", "src/failure", "src/config.ts", "src/every.ts", "src/log.ts", "src/request-limit.ts"],
-  ["src/language", "src/systemd.ts"],
-  ["src/search", "src/mail", "src/pdf"],
+  ["actors/key-count.ts"],
+  ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/run.ts", "actors/slots.ts"],
+  [
+    "src/event-stream.ts",
+    "src/failure",
+    "src/config.ts",
+    "src/every.ts",
+    "src/legal",
+    "src/log.ts",
+    "src/own-command.ts",
+  ],
+  ["src/language", "src/request-limit.ts", "src/systemd.ts", "src/idempotency-key.ts"],
+  ["src/search", "src/mail", "src/pdf", "src/webhooks"],
   ["src/catalogue", "src/wire", "src/simulator"],
   ["src/upstream", "src/store", "src/bodies", "src/traces"],
   ["src/accounts", "src/payments"],
@@ -37,6 +46,7 @@ const ranks: readonly (readonly string[])[] = [
   ["src/http"],
   ["src/reconcile.ts", "src/dashboard"],
   ["src/build.ts", "src/server"],
+  ["src/workers"],
   ["src/command"],
   ["src/main.ts"],
 ]

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { CombinedMetrics } from "../src/workers/combined-metrics.ts"
 import { startTestGateway } from "./gateway/harness.ts"
 import { scratchDirectory } from "./processes/dev-process.ts"
 
@@ -20,9 +21,11 @@ const scraped = {
   shared: await scrape({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" }),
   alone: await scrape({ DATABASE_URL: "" }),
 }
+/** What a supervisor adds of its own. */
+const supervised = await new CombinedMetrics(() => ({ wanted: 2, listening: 2 })).text([])
 /** By name, with its type. */
 const metrics = new Map(
-  Object.values(scraped).flatMap((text) =>
+  [...Object.values(scraped), supervised].flatMap((text) =>
     [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = "", type = ""]) => [name, type] as const),
   ),
 )

@@ -16,6 +16,8 @@ export interface Answer {
   readonly createdS: number
   /** The backend's own name of the model. */
   readonly model: string
+  /** Web searches, which are run first. */
+  readonly searches: number
   readonly thinking: Deltas
   readonly text: Deltas
   /** The text is a refusal. */
@@ -85,6 +87,7 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
     serial: occasion.serial,
     createdS: Math.floor(occasion.nowMs / 1000),
     model: occasion.model,
+    searches: occasion.mute ? 0 : script.searches,
     thinking,
     text,
     refused: script.refusal !== undefined,

@@ -42,7 +42,7 @@ const finishReason = (answer: Answer): string => {
   return answer.calls.length > 0 ? "tool_calls" : "stop"
 }
 
-const usageOf = ({ usage }: Answer): JsonObject => {
+const usageOf = ({ usage, searches }: Answer): JsonObject => {
   const prompt = usage.input + usage.cached + usage.written
   return {
     prompt_tokens: told(prompt, usage.report),
@@ -59,6 +59,8 @@ const usageOf = ({ usage }: Answer): JsonObject => {
       accepted_prediction_tokens: 0,
       rejected_prediction_tokens: 0,
     },
+    // As an aggregator of vendors has it.
+    ...(searches > 0 ? { server_tool_use: { web_search_requests: told(searches, usage.report) } } : {}),
   }
 }
 

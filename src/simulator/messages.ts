@@ -50,12 +50,22 @@ const stopReason = (answer: Answer): string => {
 }
 
 /** `input_tokens` leaves out what a cache had a part in. */
-const usageOf = ({ usage }: Answer, output: number): JsonObject => ({
+const usageOf = ({ usage, searches }: Answer, output: number): JsonObject => ({
   input_tokens: told(usage.input, usage.report),
   cache_creation_input_tokens: usage.written,
   cache_read_input_tokens: usage.cached,
   output_tokens: told(output, usage.report),
+  ...(searches > 0 ? { server_tool_use: { web_search_requests: told(searches, usage.report) } } : {}),
 })
+
+/** A search, and what it found. */
+const searchBlocks = (answer: Answer, index: number): JsonObject[] => {
+  const id = `srvtoolu_${answer.serial}${index}`
+  return [
+    { type: "server_tool_use", id, name: "web_search", input: { query: `search ${index}` } },
+    { type: "web_search_tool_result", tool_use_id: id, content: [] },
+  ]
+}
 
 const message = (answer: Answer, content: Json[], output: number, ended: boolean): JsonObject => ({
   id: `msg_${answer.serial}`,
@@ -96,6 +106,12 @@ function* frames(answer: Answer): Generator<Frame> {
     index += 1
   }
 
+  for (let search = 0; search < answer.searches; search += 1)
+    for (const content_block of searchBlocks(answer, search)) {
+      yield frame("preamble", "content_block_start", { index, content_block })
+      yield frame("preamble", "content_block_stop", { index })
+      index += 1
+    }
   if (answer.thinking.count > 0) {
     const start = { type: "thinking", thinking: "", signature: "" }
     yield* block(start, answer.thinking, "thinking_delta", "thinking", signatureOf(answer))
@@ -114,7 +130,7 @@ function* frames(answer: Answer): Generator<Frame> {
 }
 
 const reply = (answer: Answer): JsonObject => {
-  const content: Json[] = []
+  const content: Json[] = Array.from({ length: answer.searches }, (_, index) => searchBlocks(answer, index)).flat()
   if (answer.thinking.count > 0) {
     content.push({ type: "thinking", thinking: whole(answer.thinking), signature: signatureOf(answer) })
   }

@@ -14,6 +14,14 @@ export const reasoningItem = (answer: Answer, text: string) => ({
   encrypted_content: btoa(`simulated reasoning ${answer.serial}`),
 })
 
+/** A search says what it looked for once it is over. */
+export const searchItem = (answer: Answer, index: number, status: Status) => ({
+  id: `ws_${answer.serial}${index}`,
+  type: "web_search_call",
+  status,
+  ...(status === "completed" ? { action: { type: "search", query: `search ${index}`, sources: [] } } : {}),
+})
+
 export const messageItem = (answer: Answer, content: Json[], status: Status) => ({
   id: `msg_${answer.serial}`,
   type: "message",

@@ -7,7 +7,7 @@ import { type Answer, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
 import { blocksOf } from "./prefix-cache.ts"
-import { callItem, messageItem, reasoningItem, saidPart } from "./response-items.ts"
+import { callItem, messageItem, reasoningItem, saidPart, searchItem } from "./response-items.ts"
 import { told } from "./usage.ts"
 import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
 
@@ -107,6 +107,18 @@ const stream = (answer: Answer): AnswerStream => {
   }
   const frame = (kind: Frame["kind"], type: string, fields: JsonObject): Frame => ({ kind, bytes: event(type, fields) })
 
+  function* search(output_index: number): Generator<Frame, Json> {
+    const item = searchItem(answer, output_index, "in_progress")
+    const place = { item_id: item.id, output_index }
+    yield frame("preamble", "response.output_item.added", { output_index, item })
+    yield frame("preamble", "response.web_search_call.in_progress", place)
+    yield frame("preamble", "response.web_search_call.searching", place)
+    yield frame("preamble", "response.web_search_call.completed", place)
+    const done = searchItem(answer, output_index, "completed")
+    yield frame("preamble", "response.output_item.done", { output_index, item: done })
+    return done
+  }
+
   function* reasoning(output_index: number): Generator<Frame, Json> {
     const empty = reasoningItem(answer, "")
     const place = { item_id: empty.id, output_index, summary_index: 0 }
@@ -161,6 +173,7 @@ const stream = (answer: Answer): AnswerStream => {
     yield frame("preamble", "response.created", { response: response(answer, "in_progress", []) })
     yield frame("preamble", "response.in_progress", { response: response(answer, "in_progress", []) })
     const output: Json[] = []
+    while (output.length < answer.searches) output.push(yield* search(output.length))
     if (answer.thinking.count > 0) output.push(yield* reasoning(output.length))
     if (answer.text.count > 0) output.push(yield* text(output.length))
     for (const one of answer.calls) output.push(yield* call(one, output.length))
@@ -176,7 +189,7 @@ const stream = (answer: Answer): AnswerStream => {
 }
 
 const reply = (answer: Answer): JsonObject => {
-  const output: Json[] = []
+  const output: Json[] = Array.from({ length: answer.searches }, (_, index) => searchItem(answer, index, "completed"))
   if (answer.thinking.count > 0) output.push(reasoningItem(answer, whole(answer.thinking)))
   if (answer.text.count > 0) output.push(messageItem(answer, [saidPart(answer, whole(answer.text))], endOf(answer)))
   for (const call of answer.calls) output.push(callItem(call, call.pieces.join(""), endOf(answer)))

@@ -27,6 +27,8 @@ export interface Script {
   readonly tool: ToolScript | undefined
   /** Tool calls in a row, one an answer: as many as results have come back are behind it. Then comes the text. */
   readonly steps: readonly StepScript[] | undefined
+  /** Web searches that are run before anything is said. */
+  readonly searches: number
   readonly usage: UsageScript
   /** Prompts are cached for the credential that asks, and counted so. */
   readonly caches: boolean
@@ -83,6 +85,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
     think: parameters.integer("think") ?? 0,
     tool: readTool(parameters),
     steps: readSteps(parameters),
+    searches: parameters.integer("searches") ?? 0,
     usage: {
       report: parameters.oneOf("usage", reports) ?? "honest",
       input: parameters.integer("input"),

@@ -134,7 +134,9 @@ describe("the budget of retries", () => {
   test("is 20 where there are few calls, and comes back with time", () => {
     const budget = new RetryBudget()
     for (let n = 0; n < 20; n++) expect(budget.take(n)).toBeTrue()
+    expect(budget.refused).toBe(0)
     expect(budget.take(20)).toBeFalse()
+    expect(budget.refused).toBe(1)
     expect(budget.take(11_000)).toBeTrue()
   })
 

@@ -1,159 +1,51 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type CountReply, Key, type KeyCommand, type KeyView, type ReserveReply } from "../../actors/key.ts"
-import type { KeyRecord, LoadedKey } from "../../actors/key-record.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
-import type { Budget } from "../../actors/budget.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
-import { calendarAt, carriedOver, type RunningPeriods, type SpendingPeriod } from "../../actors/period.ts"
+import type { CountReply } from "../../actors/key-count.ts"
+import type { LoadedKey } from "../../actors/key-record.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { readNetwork } from "../../actors/network.ts"
+import { calendarAt } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
+import { budget, key, plain, startsOf, withSecret } from "./key-harness.ts"
 
-const plain: KeyRecord = {
-  keyId: "key",
-  accountId: "acc",
-  revoked: false,
-  accountDeleted: false,
-  accountFrozen: false,
-  timeZone: "Asia/Jakarta",
-  requestsPerMinute: undefined,
-  tokensPerMinute: undefined,
-  budget: undefined,
-  fallback: "never_dearer",
-}
-const budget = (limit: bigint, period: SpendingPeriod) => ({ budget: { limit: micro(limit), period } })
-
-interface Row {
-  granted: bigint
-  returned: bigint
-  settled: bigint
-  version: number
-  elsewhere: bigint
-}
-
-/** What Postgres has of the budgets: all that is free is leased to who asks. */
-class Leases {
-  readonly #rows = new Map<string, Row>()
-  limit = 0n
-  spent = 0n
-  #row(budget: Budget) {
-    const name = `${budget.period} ${budget.start}`
-    const row = this.#rows.get(name) ?? { granted: 0n, returned: 0n, settled: 0n, version: 0, elsewhere: this.spent }
-    this.#rows.set(name, row)
-    return row
-  }
-  grow(budget: Budget): LeaseNews {
-    const row = this.#row(budget)
-    const free = this.limit - row.elsewhere - row.granted + row.returned
-    if (free > 0n) row.granted += free
-    row.version++
-    return { type: "grown", lease: this.#lease(row), more: false, elsewhere: micro(row.elsewhere) }
-  }
-  giveBack(budget: Budget, returned: bigint): LeaseNews {
-    const row = this.#row(budget)
-    row.returned = returned
-    row.version++
-    return { type: "returned", lease: this.#lease(row) }
-  }
-  #lease = ({ granted, returned, settled, version }: Row) => ({
-    granted: micro(granted),
-    returned: micro(returned),
-    settled: micro(settled),
-    version,
+describe("a key that expires", () => {
+  const at = "2026-03-10T12:00:00Z"
+  test("is refused from its millisecond on, after its minute and before its account, without being read again", () => {
+    const { count, clock, loads } = key({ expiresAt: Date.parse(at) + 10_000, requestsPerMinute: 4 }, { at })
+    clock.advance(9_999)
+    expect(count().kind).toBe("active")
+    clock.advance(1)
+    expect(count()).toMatchObject({ kind: "expired", view: { requests: { remaining: 2 } } })
+    expect([count(false).kind, count().kind, count().kind, count().kind]).toEqual([
+      "expired",
+      "expired",
+      "expired",
+      "requests-exceeded",
+    ])
+    expect(loads()).toBe(0)
   })
-}
 
-/** A key on a wall clock that starts at `at` (ISO 8601). */
-function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n, share = whole } = {}) {
-  const clock = new VirtualClock(Date.parse(at))
-  const leases = new Leases()
-  leases.spent = spent
-  let loads = 0
-  const pending: KeyCommand[] = []
-  /** What a turn sent comes after it. */
-  const send = (command: KeyCommand) => {
-    behaviour.receive(command)
-    for (let next = pending.shift(); next !== undefined; next = pending.shift()) behaviour.receive(next)
-  }
-  function answer<T>(make: (reply: (value: T) => void) => KeyCommand): T {
-    const values: T[] = []
-    send(make((value) => void values.push(value)))
-    return values[0]!
-  }
-  const loaded = (changed: Partial<KeyRecord>, so = 0n): LoadedKey => {
-    const whole = { ...plain, ...record, ...changed }
-    leases.limit = whole.budget?.limit ?? 0n
-    return {
-      record: whole,
-      starts: calendarAt(clock.now(), whole.timeZone, whole.running).starts,
-      spent: { daily: micro(so), monthly: micro(so), total: micro(so) },
-    }
-  }
-  const behaviour: Key = new Key(
-    {
-      clock,
-      self: (command) => send(command),
-      load: () => loads++,
-      driverOf: (budget) => ({
-        grow: () => void pending.push({ type: "budget", budget, news: leases.grow(budget) }),
-        giveBack: (returned) => void pending.push({ type: "budget", budget, news: leases.giveBack(budget, returned) }),
-      }),
-    },
-    loaded({}, spent),
-    share,
-  )
-  const view = () => answer<KeyView>((reply) => ({ type: "view", reply }))
-  return {
-    clock,
-    behaviour,
-    send,
-    view,
-    loads: () => loads,
-    count: (counted = true) => answer<CountReply>((reply) => ({ type: "count", counted, reply })),
-    reserve: (requestId: string, least: bigint, worst = least, tokens = 0) =>
-      answer<ReserveReply>((reply) => ({
-        type: "reserve",
-        reservation: { requestId, tokens, least: micro(least), worst: micro(worst) },
-        reply,
-      })),
-    settle: (requestId: string, actual: bigint, starts = calendarAt(clock.now(), plain.timeZone).starts, tokens = 0) =>
-      answer<Micro>((reply) => ({
-        type: "settle",
-        usage: { requestId, tokens, actual: micro(actual), starts },
-        reply,
-      })),
-    release: (requestId: string) => send({ type: "release", requestId }),
-    trim: (requestId: string, hold: bigint) => send({ type: "trim", requestId, hold: micro(hold) }),
-    change: (changed: Partial<KeyRecord>, so = 0n) => {
-      leases.spent = so
-      send({ type: "changed" })
-      send({ type: "loaded", loaded: loaded(changed, so) })
-    },
-    usage: () => view().budget?.usage,
-    moveTo: (iso: string) => {
-      leases.spent = 0n
-      clock.advance(Date.parse(iso) - clock.now())
-    },
-  }
-}
+  test("is dead however far its process is behind, where the database found it over", () => {
+    expect(key({ expiresAt: 0 }, { at: "1970-01-01T00:00:00Z" }).count().kind).toBe("expired")
+  })
 
-/** What runs in Jakarta, or in `from`, as a change of the zone leaves it. */
-const movedTo = (to: string, now: number, from = plain.timeZone, running: RunningPeriods = {}): RunningPeriods => ({
-  daily: carriedOver(now, "daily", from, to, running.daily),
-  monthly: carriedOver(now, "monthly", from, to, running.monthly),
-})
-const period = (start: string, ownEnd: string, end: string) => ({
-  start: Date.parse(start),
-  ownEnd: Date.parse(ownEnd),
-  end: Date.parse(end),
+  test.each([
+    [{ revoked: true }, "revoked"],
+    [{ accountDeleted: true }, "expired"],
+    [{ accountFrozen: true }, "expired"],
+  ])("is told with %j as %s", (record, kind) => {
+    expect(key({ ...record, expiresAt: 0 }).count().kind).toBe(kind as CountReply["kind"])
+  })
 })
 
-const startsOf = (reply: ReserveReply) => (reply.kind === "reserved" ? reply.starts : undefined)!
-
-const withSecret = (behaviour: Key, secret: string): CountReply => {
-  let told: CountReply = { kind: "unknown" }
-  behaviour.receive({ type: "count", counted: true, secret, reply: (value) => (told = value) })
-  return told
-}
+test("a key that is bound to networks takes nothing of its window for whoever is elsewhere, or nowhere", () => {
+  const binding = { networks: [readNetwork("203.0.113.0/24")!] }
+  const { count } = key({ requestsPerMinute: 1, binding })
+  for (const address of ["198.51.100.7", "", "unknown"]) expect(count(true, address).kind).toBe("elsewhere")
+  expect(count(true, "::ffff:203.0.113.1").kind).toBe("active")
+  expect(count(true, "203.0.113.1").kind).toBe("requests-exceeded")
+  expect(key({ binding: { networks: [] } }).count(true, "203.0.113.1").kind).toBe("elsewhere")
+  expect(key({ binding: {} }).count().kind).toBe("active")
+})
 
 describe("a secret that was replaced", () => {
   test("works until its time, then is refused and uses up no window, without anything being read again", () => {
@@ -164,11 +56,11 @@ describe("a secret that was replaced", () => {
     clock.advance(9_999)
     expect(withSecret(behaviour, "old").kind).toBe("active")
     clock.advance(1)
-    for (let guess = 0; guess < 5; guess++) expect(withSecret(behaviour, "old")).toEqual({ kind: "ended" })
+    for (let guess = 0; guess < 5; guess++) expect(withSecret(behaviour, "old")).toMatchObject({ kind: "ended" })
     expect(withSecret(behaviour, "new").kind).toBe("active")
     expect(view()).toMatchObject({ requests: { remaining: 0 } })
     expect(withSecret(behaviour, "new").kind).toBe("requests-exceeded")
-    expect(withSecret(behaviour, "old")).toEqual({ kind: "ended" })
+    expect(withSecret(behaviour, "old")).toMatchObject({ kind: "ended" })
     expect(loads()).toBe(0)
   })
 
@@ -226,221 +118,6 @@ describe("a key's tokens", () => {
   test("that a call alone has too many of have no wait that helps", () => {
     const { reserve } = key({ tokensPerMinute: 100 })
     expect(reserve("a", 0n, 0n, 101)).toEqual({ kind: "tokens-exceeded", retryAfterS: undefined })
-  })
-})
-
-describe("a key's budget", () => {
-  test("is held, trimmed to what the account held, spent and released", () => {
-    const { reserve, trim, settle, release, usage } = key(budget(1_000n, "total"), { spent: 100n })
-    expect(reserve("a", 10n, 300n)).toMatchObject({ kind: "reserved", hold: micro(300n) })
-    expect(usage()).toBe(micro(400n))
-    trim("a", 120n)
-    expect(usage()).toBe(micro(220n))
-    // A trim never raises a hold.
-    trim("a", 500n)
-    expect(usage()).toBe(micro(220n))
-    expect(settle("a", 50n)).toBe(micro(50n))
-    expect(usage()).toBe(micro(150n))
-    reserve("b", 10n)
-    release("b")
-    release("b")
-    expect(usage()).toBe(micro(150n))
-  })
-
-  test("caps a charge at the hold and what is left, as the balance does", () => {
-    const { reserve, settle, view } = key(budget(1_000n, "total"))
-    reserve("a", 100n)
-    reserve("b", 100n)
-    expect(settle("a", 5_000n)).toBe(micro(900n))
-    expect(settle("b", 5_000n)).toBe(micro(100n))
-    expect(view().budget).toMatchObject({ usage: micro(1_000n), remaining: zero })
-  })
-
-  test("still pays for a hold after its limit was lowered under it", () => {
-    const { reserve, settle, change, reserve: again } = key(budget(1_000n, "total"))
-    reserve("a", 400n)
-    change(budget(100n, "total"))
-    expect(again("b", 1n)).toMatchObject({ kind: "budget-exceeded", retryAfterS: undefined })
-    expect(settle("a", 400n)).toBe(micro(400n))
-  })
-
-  test("of a day in Jakarta rolls over at 17:00 UTC, and says to the second when", () => {
-    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:30.500Z" })
-    reserve("a", 100n)
-    settle("a", 100n)
-    expect(reserve("b", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: 30 })
-    moveTo("2026-03-10T17:00:00Z")
-    expect(usage()).toBe(zero)
-    expect(reserve("b", 50n).kind).toBe("reserved")
-  })
-
-  test("of a month rolls over at the month's end, and of all time never", () => {
-    for (const [period, rollsOver] of [
-      ["monthly", true],
-      ["total", false],
-    ] as const) {
-      const { reserve, settle, usage, moveTo } = key(budget(100n, period), { at: "2026-01-31T16:59:00Z" })
-      reserve("a", 100n)
-      settle("a", 100n)
-      expect(reserve("b", 1n)).toMatchObject({ retryAfterS: rollsOver ? 60 : undefined })
-      moveTo("2026-01-31T17:00:00Z")
-      expect(usage()).toBe(rollsOver ? zero : micro(100n))
-      moveTo("2030-01-01T00:00:00Z")
-      expect(usage()).toBe(rollsOver ? zero : micro(100n))
-    }
-  })
-
-  test.each([
-    ["23 hours", "2026-03-08T05:00:00Z", 23],
-    ["25 hours", "2026-11-01T04:00:00Z", 25],
-  ])("of a day of %s lasts that long", (_, at, hours) => {
-    const { clock, reserve, usage } = key({ ...budget(100n, "daily"), timeZone: "America/New_York" }, { at })
-    reserve("a", 100n)
-    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: hours * 3_600 })
-    clock.advance(hours * 3_600_000 - 1)
-    expect(usage()).toBe(micro(100n))
-    clock.advance(1)
-    expect(usage()).toBe(zero)
-  })
-
-  test("counts a call in the day in which it was admitted, not in that in which it ended", () => {
-    const { reserve, settle, release, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:00Z" })
-    const starts = startsOf(reserve("a", 40n))
-    reserve("b", 10n)
-    moveTo("2026-03-10T17:00:00Z")
-    // Over its hold it may not go: what was left of yesterday is not known any more.
-    expect(settle("a", 60n, starts)).toBe(micro(40n))
-    release("b")
-    expect(usage()).toBe(zero)
-  })
-
-  test("does not open anew when the wall clock is set back over midnight and passes it again", () => {
-    const { clock, reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T17:00:01Z" })
-    reserve("a", 70n)
-    settle("a", 70n)
-    clock.shiftWall(-3_600_000)
-    expect(usage()).toBe(micro(70n))
-    expect(reserve("b", 31n)).toMatchObject({ kind: "budget-exceeded" })
-    moveTo("2026-03-10T17:00:02Z")
-    expect(usage()).toBe(micro(70n))
-  })
-
-  test("goes on under another time zone, with what was spent and held, to the first bound there that is not before its own", () => {
-    for (const period of ["daily", "monthly"] as const) {
-      const { clock, reserve, settle, usage, change, moveTo } = key(budget(100n, period))
-      const starts = startsOf(reserve("a", 40n))
-      const running = movedTo("America/New_York", clock.now())
-      change({ timeZone: "America/New_York", running })
-      expect(usage()).toBe(micro(40n))
-      expect(settle("a", 30n, starts)).toBe(micro(30n))
-      const ends = running[period]!.end
-      // Midnight of Jakarta is not an end any more.
-      moveTo(period === "daily" ? "2026-03-10T17:00:00Z" : "2026-03-31T17:00:00Z")
-      expect(usage()).toBe(micro(30n))
-      expect(startsOf(reserve("b", 70n))).toMatchObject({ [period]: starts[period] })
-      expect(reserve("c", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: (ends - clock.now()) / 1_000 })
-      moveTo(new Date(ends - 1).toISOString())
-      expect(usage()).toBe(micro(100n))
-      moveTo(new Date(ends).toISOString())
-      expect(usage()).toBe(zero)
-      expect(startsOf(reserve("d", 100n))).toMatchObject({ [period]: ends })
-    }
-  })
-
-  test("that was spent in one time zone is spent in twelve, and after a start in the last of them", () => {
-    const { clock, reserve, settle, usage, change } = key(budget(100n, "daily"))
-    settle("a", 100n, startsOf(reserve("a", 100n)))
-    let running: RunningPeriods = {}
-    let timeZone = plain.timeZone
-    for (let hours = -12; hours < 12; hours += 2) {
-      const next = `Etc/GMT${hours < 0 ? hours : `+${hours}`}`
-      running = movedTo(next, clock.now(), timeZone, running)
-      timeZone = next
-      change({ timeZone, running })
-      expect([usage(), reserve(`b${hours}`, 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
-    }
-    const again = key({ ...budget(100n, "daily"), timeZone, running }, { spent: 100n })
-    expect([again.usage(), again.reserve("a", 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
-  })
-
-  test("of a month may end within a day that runs on longer", () => {
-    // The month was carried over from Jakarta, the day is one of New York.
-    const running = {
-      daily: period("2026-03-31T04:00:00Z", "2026-04-01T04:00:00Z", "2026-04-01T11:00:00Z"),
-      monthly: period("2026-02-28T17:00:00Z", "2026-03-31T17:00:00Z", "2026-03-31T18:00:00Z"),
-    }
-    const { clock, reserve, settle, usage, moveTo } = key(
-      { ...budget(100n, "monthly"), timeZone: "America/New_York", running },
-      { at: "2026-03-31T12:00:00Z" },
-    )
-    settle("a", 100n, startsOf(reserve("a", 100n)))
-    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: 6 * 3_600 })
-    moveTo("2026-03-31T18:00:00Z")
-    expect(usage()).toBe(zero)
-    settle("c", 50n, startsOf(reserve("c", 50n)))
-    clock.shiftWall(-3_600_000)
-    expect(usage()).toBe(micro(50n))
-  })
-
-  test("that cannot be leased is not known to be spent", () => {
-    const told: ReserveReply[] = []
-    const clock = new VirtualClock()
-    const record = { ...plain, ...budget(100n, "total") }
-    const starts = { daily: 0, monthly: 0, total: 0 }
-    let asked: Budget | undefined
-    const behaviour = new Key(
-      {
-        clock,
-        self: () => {},
-        load: () => {},
-        driverOf: (budget) => ({ grow: () => (asked = budget), giveBack: () => {} }),
-      },
-      { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
-      whole,
-    )
-    const reservation = { requestId: "a", tokens: 0, least: micro(1n), worst: micro(1n) }
-    behaviour.receive({ type: "reserve", reservation, reply: (reply) => void told.push(reply) })
-    expect(told).toEqual([])
-    behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
-    expect(told).toEqual([{ kind: "unavailable" }])
-  })
-
-  test("that was removed and set again in its period still knows what calls under way hold", () => {
-    const { reserve, settle, change } = key(budget(100n, "total"))
-    const starts = startsOf(reserve("a", 40n))
-    change({ budget: undefined })
-    change(budget(100n, "total"))
-    expect(reserve("b", 61n).kind).toBe("budget-exceeded")
-    expect(reserve("c", 60n).kind).toBe("reserved")
-    expect(settle("a", 40n, starts)).toBe(micro(40n))
-  })
-
-  test("gets back what was not booked after all", () => {
-    const { reserve, settle, usage, behaviour } = key(budget(100n, "daily"))
-    const starts = startsOf(reserve("a", 40n))
-    const charge = settle("a", 40n, starts)
-    behaviour.receive({ type: "unsettle", charge, starts })
-    expect(usage()).toBe(zero)
-  })
-
-  test("pays what a call costs, and no more than is left, when the key was started again in the midst of it", () => {
-    const { reserve, settle, usage } = key(budget(100n, "daily"))
-    expect(settle("admitted by another", 30n)).toBe(micro(30n))
-    expect(usage()).toBe(micro(30n))
-    expect(reserve("a", 50n)).toMatchObject({ kind: "reserved", hold: micro(50n) })
-    expect(settle("admitted by another too", 30n)).toBe(micro(20n))
-    expect(settle("a", 50n)).toBe(micro(50n))
-    expect(usage()).toBe(micro(100n))
-  })
-
-  test("pays no more than was left of the day that a call was admitted in, when the key was started again after it", () => {
-    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:00:00Z" })
-    const { starts } = calendarAt(Date.parse("2026-03-10T16:00:00Z"), plain.timeZone)
-    moveTo("2026-03-10T17:30:00Z")
-    expect(reserve("a", 50n).kind).toBe("reserved")
-    expect(settle("admitted by another", 130n, starts)).toBe(micro(100n))
-    expect(settle("admitted by another too", 1n, starts)).toBe(zero)
-    expect(usage()).toBe(micro(50n))
   })
 })
 

@@ -32,7 +32,41 @@ function play(window: SlidingWindow, start: number, steps: readonly { afterMs: n
   return { taken, now }
 }
 
+const moves = fc.array(
+  fc.record({
+    kind: fc.constantFrom("add", "correct", "ask"),
+    // Now and then back: nothing that was asked before may show.
+    afterMs: fc.oneof(fc.nat(900), fc.integer({ min: 58_000, max: 61_000 }), fc.integer({ min: -2_000, max: -1 })),
+    amount: fc.integer({ min: -6, max: 6 }),
+    which: fc.nat(80),
+  }),
+  { maxLength: 80 },
+)
+
 describe("a sliding window", () => {
+  test("has what a window has that was never asked before", () => {
+    fc.assert(
+      fc.property(starts, moves, (start, steps) => {
+        const window = new SlidingWindow(1_000)
+        const changes: ((other: SlidingWindow) => void)[] = []
+        const times: number[] = []
+        let now: number = start
+        for (const { kind, afterMs, amount, which } of steps) {
+          now = Math.max(0, now + afterMs)
+          const at = kind === "add" ? now : (times[which % times.length] ?? now)
+          if (kind === "add") times.push(at)
+          if (kind !== "ask")
+            changes.push((each) => (kind === "add" ? each.add(Math.abs(amount), at) : each.correct(amount, at)))
+          if (kind !== "ask") changes.at(-1)?.(window)
+          const fresh = new SlidingWindow(1_000)
+          for (const change of changes) change(fresh)
+          expect(window.used(now)).toBe(fresh.used(now))
+        }
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
   test("counts a call until a whole minute is past, whatever part of a second it came in", () => {
     const window = new SlidingWindow(1)
     window.add(1, 900)

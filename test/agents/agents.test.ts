@@ -145,3 +145,45 @@ test(
   },
   timeoutMs,
 )
+
+test.each(agents.filter(({ name }) => name === "Claude Code" || name === "Codex"))(
+  "$name says what run it is, and stops where its budget does",
+  async (agent) => {
+    const person = await gateway.person(100_000)
+    const { key } = await gateway.key(person)
+    const format = agent.formats[0] ?? "chat"
+    const asks = async (ofRun: { name: string; budgetRp: number }) => {
+      await using desk = await Desk.clear()
+      const ticket = join(desk.work, "ticket.txt")
+      await Bun.write(ticket, "no. 1178")
+      const model = await gateway.model({
+        format,
+        script: scripted([agent.read(ticket)]),
+        context_window: contextWindow,
+        max_output_tokens: 128_000,
+        features: ["web_search"],
+      })
+      const ended = await run(agent, { url: gateway.url, key, model, format, contextWindow, ofRun }, desk, {
+        prompt,
+        timeoutMs,
+      })
+      const receipt = await fetch(`${gateway.url}/v1/runs/${ofRun.name}`, { headers: { "x-api-key": key } })
+      return {
+        ...ended,
+        receipt: (await receipt.json()) as { calls: number; spent_micro: number; charge_micro: number },
+      }
+    }
+    const ample = await asks({ name: "ample", budgetRp: 50_000 })
+    expect(ample).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("The copy is made.") })
+    const { data } = (await (await gateway.dashboard(person, "/usage?limit=100")).json()) as { data: Row[] }
+    expect(ample.receipt.calls).toBe(data.length)
+    expect(data.length).toBeGreaterThan(1)
+    expect(ample.receipt.spent_micro).toBe(data.reduce((sum, row) => sum + row.charge_micro, 0))
+
+    const scarce = await asks({ name: "scarce", budgetRp: 1 })
+    expect(scarce).toMatchObject({ stopped: false, receipt: { calls: 0, spent_micro: 0 } })
+    expect(scarce.exitCode).not.toBe(0)
+    expect(scarce.stdout + scarce.stderr).toContain("The run's budget is used up.")
+  },
+  2 * timeoutMs,
+)

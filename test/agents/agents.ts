@@ -18,6 +18,8 @@ export interface Target {
   readonly format: Endpoint
   /** What the model's catalogue item says, for agents that must be told. */
   readonly contextWindow: number
+  /** Agents that can say it say what run they are, and what it may spend. */
+  readonly ofRun?: { readonly name: string; readonly budgetRp: number }
 }
 
 export interface Agent {
@@ -56,7 +58,7 @@ const claudeCode: Agent = {
   formats: ["messages"],
   write: (path, content) => ["Write", { file_path: path, content }],
   read: (path) => ["Read", { file_path: path }],
-  setUp: ({ url, key, model }, prompt) => ({
+  setUp: ({ url, key, model, ofRun }, prompt) => ({
     command: [
       installed("@anthropic-ai", `claude-code-${platform}`, "claude"),
       "--print",
@@ -71,6 +73,7 @@ const claudeCode: Agent = {
       ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       DISABLE_AUTOUPDATER: "1",
+      ...(ofRun && { ANTHROPIC_CUSTOM_HEADERS: `X-Run-Id: ${ofRun.name}\nX-Run-Budget-Rp: ${ofRun.budgetRp}` }),
     },
   }),
 }
@@ -80,7 +83,7 @@ const codex: Agent = {
   formats: ["responses"],
   write: (path, content) => ["exec_command", { cmd: `printf %s '${content}' > ${path}` }],
   read: (path) => ["exec_command", { cmd: `cat ${path}` }],
-  setUp: ({ url, key, model, contextWindow }, prompt) => ({
+  setUp: ({ url, key, model, contextWindow, ofRun }, prompt) => ({
     command: [
       installed("@openai", `codex-${platform}`, "vendor", "x86_64-unknown-linux-musl", "bin", "codex"),
       "exec",
@@ -88,7 +91,7 @@ const codex: Agent = {
       "--dangerously-bypass-approvals-and-sandbox",
       prompt,
     ],
-    env: { LOKET_API_KEY: key },
+    env: { LOKET_API_KEY: key, ...(ofRun && { LOKET_RUN_ID: ofRun.name }) },
     files: {
       ".codex/config.toml": `
 model = "${model}"
@@ -104,7 +107,13 @@ name = "Loket"
 base_url = "${url}/v1"
 wire_api = "responses"
 env_key = "LOKET_API_KEY"
-`,
+${
+  ofRun === undefined
+    ? ""
+    : `http_headers = { "X-Run-Budget-Rp" = "${ofRun.budgetRp}" }
+env_http_headers = { "X-Run-Id" = "LOKET_RUN_ID" }
+`
+}`,
     },
   }),
 }

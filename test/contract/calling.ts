@@ -72,13 +72,29 @@ interface Event {
   readonly data: string
 }
 
+/** The one comment beside heartbeats: it opens the block of the last event. */
+const COST = /^: cost_micro=(?<charge>0|[1-9]\d*) request_id=(?<id>req_[A-Za-z0-9_-]{1,36})\n/
+
+/** A whole stream in blocks, without heartbeats, and what its comment says that it cost; throws without one, or where it is elsewhere. */
+function blocksOf(text: string) {
+  const blocks = text
+    .replaceAll(/^: heartbeat\n/gm, "")
+    .split("\n\n")
+    .slice(0, -1)
+  const last = blocks.pop() ?? ""
+  const cost = COST.exec(last)
+  if (cost?.groups === undefined) throw new Error(`no cost before the last event: ${JSON.stringify(last)}`)
+  const { charge, id } = cost.groups
+  return { blocks: [...blocks, last.slice(cost[0].length)], cost: { charge: Number(charge), requestId: id ?? "" } }
+}
+
+/** What a whole stream says that it cost, in micro-rupiah, and of which call. */
+export const costIn = (text: string): { readonly charge: number; readonly requestId: string } => blocksOf(text).cost
+
 /** The events of a whole stream, its comments left out. Bytes that are no event, comment or blank line throw. */
 export function eventsOf(text: string): Event[] {
   const events: Event[] = []
-  for (const block of text
-    .replaceAll(/^: heartbeat\n/gm, "")
-    .split("\n\n")
-    .slice(0, -1)) {
+  for (const block of blocksOf(text).blocks) {
     const match = /^(?:event: (?<event>.+)\n)?data: (?<data>.*)$/.exec(block)
     if (match?.groups === undefined) throw new Error(`not an event: ${JSON.stringify(block)}`)
     events.push({ event: match.groups["event"] ?? "", data: match.groups["data"] ?? "" })

@@ -1,5 +1,5 @@
 /** What each call costs the house, by what its backends count and say; and that no customer is told. */
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type ModelWish, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, eventually, formats, Reading, requestId } from "./calling.ts"
 
@@ -115,6 +115,84 @@ test("a try that broke off after it had content is a part of its own, and its cu
   ])
   expect(rows[1]?.cost_micro ?? 0n).toBeGreaterThan(0n)
   expect(await gateway.usage(person, requestId(response))).toMatchObject({ markers: [] })
+})
+
+describe("searches of a backend", () => {
+  const dear = { ...usd, per_search: "0.01" }
+  /** Micro-rupiah: a cent at Rp 16,000 a dollar. */
+  const search = 160_000_000n
+
+  const forms = formats.flatMap((format) => [true, false].map((stream) => [format, stream] as const))
+  test.each(forms)(
+    "are a part of the call's cost, and of nothing that its customer pays (%s, stream: %p)",
+    async (format, stream) => {
+      const rows = await called({ format, cost: dear, script: "input=10&output=4&searches=3" }, stream)
+      expect(rows).toMatchObject([
+        { part: 0, status: "ok", cost_micro: costOf(10, 4), charge_micro: 30_000n },
+        { part: 1, status: "ok", cost_micro: 3n * search, charge_micro: 0n },
+      ])
+      expect(rows[1]?.member).toBe(rows[0]?.member ?? "")
+    },
+  )
+
+  test.each([
+    ["messages", "chat"],
+    ["responses", "messages"],
+    ["chat", "responses"],
+  ] as const)("are counted where a %s backend answers a %s client, streaming or not", async (format, client) => {
+    const model = await gateway.model({
+      format,
+      endpoints: [client],
+      cost: dear,
+      script: "input=10&output=4&searches=2",
+    })
+    for (const stream of [true, false]) {
+      const response = await ask(gateway, key, client, model, { stream })
+      expect(response.status).toBe(200)
+      await response.text()
+      expect(await costsOf(requestId(response))).toMatchObject([
+        { charge_micro: 30_000n },
+        { part: 1, cost_micro: 2n * search },
+      ])
+    }
+  })
+
+  test.each(["messages", "responses"] as const)("are billed of a stream that breaks off, too (%s)", async (format) => {
+    const rows = await called({ format, cost: dear, script: "input=10&output=30&searches=2&fault=cut&after=10" }, true)
+    expect(rows).toMatchObject([
+      { part: 0, status: "upstream_error", charge_micro: 0n },
+      { part: 1, cost_micro: 2n * search, charge_micro: 0n },
+    ])
+  })
+
+  test("are billed of a gathered answer that breaks off, each try its own", async () => {
+    const script = "input=10&output=6&searches=2&fault=cut&after=3&times=1"
+    const model = await gateway.model({ format: "messages", cost: dear, max_output_tokens: 20_000, script })
+    const response = await ask(gateway, key, "messages", model, { max_tokens: 20_000 })
+    expect(response.status).toBe(200)
+    await response.text()
+    expect(await costsOf(requestId(response))).toMatchObject([
+      { part: 0, status: "ok", cost_micro: costOf(10, 6), charge_micro: 40_000n },
+      { part: 1, status: "upstream_error" },
+      { part: 2, cost_micro: 2n * search },
+      { part: 3, cost_micro: 2n * search },
+    ])
+  })
+
+  test("are no more than sense allows, whatever a backend says", async () => {
+    const rows = await called({ format: "chat", cost: dear, script: "input=10&output=4&searches=1000000" })
+    expect(rows).toMatchObject([{ charge_micro: 30_000n }, { part: 1, cost_micro: 100n * search }])
+    // A count that is none is none.
+    expect(await called({ format: "chat", cost: dear, script: "output=4&searches=3&usage=fraction" })).toHaveLength(1)
+  })
+
+  test("have no part of their own where they cost nothing, and one of unknown cost where that is not known", async () => {
+    expect(await called({ format: "chat", cost: usd, script: "output=4&searches=3" })).toHaveLength(1)
+    expect(await called({ format: "chat", script: "output=4&searches=3" })).toMatchObject([
+      { cost_micro: null },
+      { part: 1, cost_micro: null },
+    ])
+  })
 })
 
 test("a model that a call was rerouted from cost nothing, and the one that answered cost its own", async () => {

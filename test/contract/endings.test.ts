@@ -221,7 +221,9 @@ const plays: Record<Exclude<Cause, "crash">, Play> = {
       DRAIN_LEFT_MS: "300",
       SETTLE_DEADLINE_MS: "400",
     },
-    script: (state) => (state === "relaying" || state === "draining" ? "output=4000" : ""),
+    // Whoever has the slot keeps it for longer than the other waits.
+    script: (state) =>
+      state === "waiting" ? "ttft=0&output=4000" : state === "relaying" || state === "draining" ? "output=4000" : "",
     befalls: async (scene, house, state) => {
       if (state !== "settling") return await delivered(scene, house, state)
       // What was on its way to the ledger arrives after its client was told the end of the answer, and is taken back.

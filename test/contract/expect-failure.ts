@@ -6,6 +6,7 @@ const retryable = new Set([
   "rate_limit.rpm_exceeded",
   "rate_limit.tpm_exceeded",
   "gateway.capacity",
+  "idempotency.in_progress",
   "upstream.rate_limited",
   "internal.error",
   "internal.panic",

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { gzipSync } from "node:zlib"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import { backendOf, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import type { Backend } from "../../src/upstream/providers.ts"
 import { ask, ending, eventually, failureIn, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 
@@ -25,6 +26,7 @@ const backend = Bun.serve({
   },
 })
 
+let backends: Backend[]
 let gateway: TestGateway
 let person: Person
 let key: string
@@ -32,9 +34,10 @@ let key: string
 beforeAll(async () => {
   const credentials: Provider["credentials"] = [soleCredential("X")]
   const provider = { id: "hostile", label: "", baseUrl: backend.url.origin, credentials, headers: {} }
+  backends = [backendOf(provider, "k")]
   gateway = await startTestGateway({
     env: { UPSTREAM_IDLE_TIMEOUT_MS: "400", UPSTREAM_ANSWER_TIMEOUT_MS: "1500" },
-    backends: [backendOf(provider, "k")],
+    backends,
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key
@@ -168,9 +171,12 @@ describe("a backend's answer", () => {
       )
       return new Response(text.join(""), { headers: { "Content-Type": "text/event-stream" } })
     })
-    const model = await gateway.model({ format: "responses", provider: "hostile", script: name, context_window: null })
-    const response = await ask(gateway, key, "responses", model, { stream: true, instructions })
+    // Of the usual patience: so large an answer takes a busy machine more than a second.
+    await using patient = await startTestGateway({ backends })
+    const model = await patient.model({ format: "responses", provider: "hostile", script: name, context_window: null })
+    const own = await patient.key(await patient.person(10_000_000))
+    const response = await ask(patient, own.key, "responses", model, { stream: true, instructions })
     expect(await response.text()).toMatch(ending.responses)
-    expect((await rowsOf(gateway, requestId(response)))[0]).toMatchObject({ status: "ok", charge_micro: 35_000n })
+    expect((await rowsOf(patient, requestId(response)))[0]).toMatchObject({ status: "ok", charge_micro: 35_000n })
   })
 })

@@ -37,7 +37,7 @@ const model = (client: Endpoint, format: Endpoint, more: object = {}) =>
 /** Without what differs from call to call. */
 const plain = (text: string) =>
   text
-    .replaceAll(/"(?:id|item_id|created|created_at|model|system_fingerprint)":("[^"]*"|\d+)/g, "")
+    .replaceAll(/"(?:id|item_id|created|created_at|model|system_fingerprint)":("[^"]*"|\d+)|request_id=\w+/g, "")
     .replaceAll(/\d+/g, "")
 
 test.each(rows)("%s on %s, stream %p", async (client, backend, stream) => {

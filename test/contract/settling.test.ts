@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { hasOwnDatabase } from "../gateway/binary.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
-import { ask, callsOf, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
+import { ask, callsOf, costIn, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -234,7 +234,8 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
       const soFar = await reading.until(/: heartbeat\n/)
       expect(soFar).not.toMatch(ending[format])
       await back()
-      expect(await reading.rest()).toMatch(ending[format])
+      const text = await reading.rest()
+      expect(text).toMatch(ending[format])
       const look = () =>
         slow.sql`select status, charge_micro from usage where model = ${model}`.then((rows) => [...rows])
       const [row] = await eventually("the record is written", look, (rows) => rows.length === 1)
@@ -243,6 +244,7 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
         { status: "ok", charge_micro: 30_000n },
         { status: "billing_error", charge_micro: 0n },
       ]).toContainEqual(row as { status: string; charge_micro: bigint })
+      expect(costIn(text).charge).toBe(Number(row?.["charge_micro"]))
     },
   )
 
@@ -254,7 +256,9 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
       const reading = new Reading(await ask(slow, paying, format, model, { stream: true }))
       await reading.until(/\n\n/)
       gone()
-      expect(await reading.rest()).toMatch(ending[format])
+      const text = await reading.rest()
+      expect(text).toMatch(ending[format])
+      expect(costIn(text).charge).toBe(0)
       await back()
       const look = () =>
         slow.sql`select status, charge_micro, flagged from usage where model = ${model}`.then((rows) => [...rows])

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ModelSeed } from "../../src/catalogue/schema.ts"
+import { signSimulated, type SimulatedNotification } from "../../src/payments/simulated.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
@@ -231,9 +232,18 @@ export class ChildGateway {
 
   /** The provider's notification. Resolves when it was answered 200. */
   async pay(topUpId: string, amountRp: number): Promise<void> {
-    const paid = JSON.stringify({ top_up_id: topUpId, status: "paid", amount_rp: amountRp })
-    const signature = new Bun.CryptoHasher("sha256", PAYMENT_SECRET).update(paid).digest("hex")
-    await this.#post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
+    await this.#notify({ top_up_id: topUpId, status: "paid", amount_rp: amountRp })
+  }
+
+  /** The provider's notification that the payer's bank took all of it back. */
+  async takeBack(topUpId: string, amountRp: number, reversalId: string): Promise<void> {
+    const back = { back_rp: amountRp, reversal_id: reversalId }
+    await this.#notify({ top_up_id: topUpId, status: "chargeback", amount_rp: amountRp, ...back })
+  }
+
+  async #notify(notice: SimulatedNotification): Promise<void> {
+    const { body, headers } = signSimulated(PAYMENT_SECRET, notice)
+    await this.#post("/webhooks/payments/simulated", new TextDecoder().decode(body), headers.toJSON())
   }
 
   /** Changes the limits of a key. */

@@ -1,5 +1,6 @@
 /** Every row, in the order in which they are played. */
 import type { Row } from "./lib/row.ts"
+import { accountsRows } from "./rows/accounts.ts"
 import { backendsRows } from "./rows/backends.ts"
 import { bodiesRows } from "./rows/bodies.ts"
 import { countsRows } from "./rows/counts.ts"
@@ -20,6 +21,7 @@ export const rows: readonly Row[] = [
   ...bodiesRows,
   ...backendsRows,
   ...crowdsRows,
+  ...accountsRows,
   ...groundRows,
   ...heldRows,
 ]

@@ -13,6 +13,9 @@ import { startPayments, TOP_UP_RP } from "./payments.ts"
 import type { Restoration } from "./restoration.ts"
 import type { Slot } from "./slot.ts"
 
+/** The round's kills are over before the last of them. */
+const MOST_TRIES = 10
+
 /** A fault of the database; false when it did not come to it. */
 export interface Fault {
   readonly name: string
@@ -146,10 +149,10 @@ export class Campaign {
     for (const [id, atMs] of payments.paid) this.#paid.set(id, atMs)
   }
 
-  /** What did not come to it, as an answer that nobody gave in time to be lost, is tried again. */
+  /** What did not come to it, as an answer that nobody gave in time to be lost or a backup whose gateway was killed, is tried again. */
   async #strike({ name, strike }: Fault): Promise<void> {
     const { faults } = this.figures
-    for (let tries = 0; tries < 3; tries++) {
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
       if (!(await strike())) continue
       faults.set(name, (faults.get(name) ?? 0) + 1)
       return

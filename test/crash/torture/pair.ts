@@ -74,8 +74,8 @@ export const pairFaults = {
   "primary stopped, standby promoted": lost("fast"),
   /** Nobody has fenced it: it takes writes beside the new one, and everybody connects anew. */
   "old primary comes back": async (stage) => {
-    await stage.primary.replicate(false)
     await stage.primary.stop("immediate")
+    stage.primary.replicateNoMore()
     await promote(stage)
     await stage.standby.start()
     for (let n = 0; n < 5; n++) {

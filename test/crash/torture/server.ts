@@ -73,6 +73,22 @@ export class PostgresServer implements AsyncDisposable {
     await this.#run("pg_basebackup", "-D", this.#data, "-d", primary.url, "-R", "-X", "stream", "-c", "fast")
     await this.start()
     await primary.replicate(true)
+    await primary.hasStandby()
+  }
+
+  /** Until commits do wait: the checkpointer is who makes it so, and the standby must have begun to receive. */
+  async hasStandby(): Promise<void> {
+    const until = performance.now() + START_LIMIT_MS
+    await this.admin(async (sql) => {
+      const receives = () => sql`
+        select from pg_stat_replication
+        where state = 'streaming' and sync_state in ('sync', 'quorum') and flush_lsn >= pg_current_wal_flush_lsn() - 1000000`
+      while ((await receives()).length === 0) {
+        if (performance.now() > until) throw new Error("the standby does not receive")
+        await Bun.sleep(50)
+      }
+      await sql`checkpoint`
+    })
   }
 
   /** Makes a standby the primary. It waits for no standby of its own. */
@@ -87,6 +103,11 @@ export class PostgresServer implements AsyncDisposable {
       await sql.unsafe(`alter system set synchronous_standby_names = '${toStandby ? "*" : ""}'`)
       await sql`select pg_reload_conf()`
     })
+  }
+
+  /** The same of one that is stopped, so that it loses nothing that it has acknowledged before. */
+  replicateNoMore(): void {
+    appendFileSync(join(this.#data, "postgresql.auto.conf"), "synchronous_standby_names = ''\n")
   }
 
   /** Until it takes connections. A start that fails is tried again: a disk may have become free only now. */

@@ -7,8 +7,11 @@ import { Actor, type Runtime } from "../../../actors/kernel/actor.ts"
 import { systemClock } from "../../../actors/kernel/clock.ts"
 import { InlineScheduler } from "../../../actors/kernel/scheduler.ts"
 import { Ledger, type LedgerCommand } from "../../../actors/ledger.ts"
+import { micro } from "../../../actors/money/micro.ts"
 import { LedgerActor } from "../../../src/gateway/actors.ts"
 import { withdrawKept } from "../../../src/gateway/settle.ts"
+import type { Database } from "../../../src/store/database.ts"
+import { growLease } from "../../../src/store/leases.ts"
 import { ledgerStore } from "../../../src/store/ledger.ts"
 import { directConnection, openTestDatabase, type TestDatabase } from "../../store/harness.ts"
 import { Books, voidOf } from "../books.ts"
@@ -24,6 +27,19 @@ afterEach(async () => {
   await reconcile(target.sql, { busy: true })
   await target.close()
 })
+
+/** Holds an account's balance from when it resolves until it is released. */
+async function holding(accountId: string): Promise<{ release(): Promise<void> }> {
+  const holder = directConnection(target.url)
+  await holder.sql`begin`
+  await holder.sql`select from balances where account_id = ${accountId} for update`
+  return {
+    async release() {
+      await holder.sql`commit`
+      await holder.end()
+    },
+  }
+}
 
 /** Runs all of `work` against a locked lease, so that every statement has begun before the first one may go on. */
 async function behindLock(leaseId: bigint, work: readonly (() => Promise<unknown>)[]): Promise<void> {
@@ -45,6 +61,31 @@ async function waitingForLocks(count: number): Promise<void> {
 }
 
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make)
+
+test("a statement that would open a lease, and one that enlarges it, wait for each other in one order", async () => {
+  const { accountId } = await books.account(1_000n)
+  const processId = await books.process()
+  // With a neighbour the first one leaves something that another could take.
+  await books.process()
+  const once: Database = { ...target.db, run: (statement) => target.db.run(statement, { retry: false }) }
+  const grow = () => growLease(once, processId, accountId, micro(100n), 0)
+  const first = await holding(accountId)
+  const answers = [grow()]
+  await waitingForLocks(1)
+  const taking = holding(accountId)
+  await waitingForLocks(2)
+  // It has begun before the lease is there, and comes to the balance after it is.
+  answers.push(grow())
+  await waitingForLocks(3)
+  await first.release()
+  const second = await taking
+  answers.push(grow())
+  await waitingForLocks(2)
+  await second.release()
+  const opened = { lease: { granted: 500n }, more: true }
+  expect(await Promise.all(answers)).toMatchObject([opened, opened, opened])
+  expect(await books.balance(accountId)).toEqual({ posted: 1_000n, leased: 500n })
+})
 
 test("a batch that is sent again while its first sending is still at work is booked once", async () => {
   const customer = await books.customer(1_000_000n)

@@ -91,6 +91,7 @@ export class Arena implements AsyncDisposable {
       PROVIDERS_FILE: join(directory, "providers.json"),
       HOSTILE_KEY: "a key of the house's",
       PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
+      OPERATOR_SECOND_FACTOR: "false",
       CLIENT_ADDRESS_HEADER: ADDRESS_HEADER,
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
       ...place.env,
@@ -119,6 +120,21 @@ export class Arena implements AsyncDisposable {
     const attacker = new Attacker(this, customer, balanceRp)
     this.attackers.push(attacker)
     return attacker
+  }
+
+  /** The session of an operator of its own; undefined where the books cannot be reached beside the gateway. */
+  async operator(): Promise<string | undefined> {
+    if (this.place.url === undefined) return undefined
+    const credentials = { email: `o${crypto.randomUUID()}@example.com`, password: "correct horse battery" }
+    const post = (path: string) =>
+      fetch(this.url + path, {
+        method: "POST",
+        body: JSON.stringify(credentials),
+        headers: { "Content-Type": "application/json" },
+      })
+    await post("/auth/sign-up")
+    await this.command("operator", credentials.email)
+    return ((await (await post("/auth/sign-in")).json()) as { session_token: string }).session_token
   }
 
   /** A command of the gateway's own program, on the same books. */

@@ -19,20 +19,13 @@ interface Health {
 
 /** What an operator is shown; undefined where the books cannot be reached beside the gateway. */
 async function shown(arena: Arena): Promise<Health["absorbed"]> {
-  if (arena.place.url === undefined) return undefined
-  const credentials = { email: `o${crypto.randomUUID()}@example.com`, password: "correct horse battery" }
-  const post = (path: string) =>
-    fetch(arena.url + path, { method: "POST", body: JSON.stringify(credentials), headers: JSON_BODY })
-  await post("/auth/sign-up")
-  await arena.command("operator", credentials.email)
-  const { session_token: token } = (await (await post("/auth/sign-in")).json()) as { session_token: string }
+  const token = await arena.operator()
+  if (token === undefined) return undefined
   const response = await fetch(`${arena.url}/operator/billing-health`, {
     headers: { Authorization: `Bearer ${token}` },
   })
   return ((await response.json()) as Health).absorbed
 }
-
-const JSON_BODY = { "Content-Type": "application/json" }
 
 export async function sums(arena: Arena): Promise<Finding[]> {
   const health = await shown(arena)

@@ -86,6 +86,9 @@ interface Operation {
   readonly path: string
 }
 
+/** What an operation takes of its owner, by its path's last word; the others take an empty object. */
+const taken: Readonly<Record<string, string>> = { breaker: '{"ceiling_micro":null}', tokens: '{"name":"a token"}' }
+
 /** Every operation that the gateway names, as a stranger, with a key, and with another's session. */
 async function isolation(arena: Arena): Promise<Finding[]> {
   const owner = await arena.attacker(20_000)
@@ -106,7 +109,8 @@ async function isolation(arena: Arena): Promise<Finding[]> {
     operator: [owner.accountId, owner.customer.keyId, MODEL, topUpId],
   }
   const ask = async ({ method, path }: Operation, id: string, token: string | undefined): Promise<number> => {
-    const body = method === "GET" ? {} : { body: "{}" }
+    // One that the operation would take of its owner.
+    const body = method === "GET" ? {} : { body: taken[path.split("/").at(-1) ?? ""] ?? "{}" }
     const response = await fetch(arena.url + path.replace(/\{[^}]+\}/g, id), {
       method,
       headers: { "Content-Type": "application/json", ...(token !== undefined && { Authorization: `Bearer ${token}` }) },

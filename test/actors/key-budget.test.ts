@@ -1,0 +1,223 @@
+import { describe, expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { Key, type ReserveReply } from "../../actors/key.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import type { Budget } from "../../actors/budget.ts"
+import { calendarAt, type RunningPeriods } from "../../actors/period.ts"
+import { whole } from "../../actors/share.ts"
+import { plain, budget, key, movedTo, period, startsOf } from "./key-harness.ts"
+
+describe("a key's budget", () => {
+  test("is held, trimmed to what the account held, spent and released", () => {
+    const { reserve, trim, settle, release, usage } = key(budget(1_000n, "total"), { spent: 100n })
+    expect(reserve("a", 10n, 300n)).toMatchObject({ kind: "reserved", hold: micro(300n) })
+    expect(usage()).toBe(micro(400n))
+    trim("a", 120n)
+    expect(usage()).toBe(micro(220n))
+    // A trim never raises a hold.
+    trim("a", 500n)
+    expect(usage()).toBe(micro(220n))
+    expect(settle("a", 50n)).toBe(micro(50n))
+    expect(usage()).toBe(micro(150n))
+    reserve("b", 10n)
+    release("b")
+    release("b")
+    expect(usage()).toBe(micro(150n))
+  })
+
+  test("caps a charge at the hold and what is left, as the balance does", () => {
+    const { reserve, settle, view } = key(budget(1_000n, "total"))
+    reserve("a", 100n)
+    reserve("b", 100n)
+    expect(settle("a", 5_000n)).toBe(micro(900n))
+    expect(settle("b", 5_000n)).toBe(micro(100n))
+    expect(view().budget).toMatchObject({ usage: micro(1_000n), remaining: zero })
+  })
+
+  test("still pays for a hold after its limit was lowered under it", () => {
+    const { reserve, settle, change, reserve: again } = key(budget(1_000n, "total"))
+    reserve("a", 400n)
+    change(budget(100n, "total"))
+    expect(again("b", 1n)).toMatchObject({ kind: "budget-exceeded", retryAfterS: undefined })
+    expect(settle("a", 400n)).toBe(micro(400n))
+  })
+
+  test("of a day in Jakarta rolls over at 17:00 UTC, and says to the second when", () => {
+    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:30.500Z" })
+    reserve("a", 100n)
+    settle("a", 100n)
+    expect(reserve("b", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: 30 })
+    moveTo("2026-03-10T17:00:00Z")
+    expect(usage()).toBe(zero)
+    expect(reserve("b", 50n).kind).toBe("reserved")
+  })
+
+  test("of a month rolls over at the month's end, and of all time never", () => {
+    for (const [period, rollsOver] of [
+      ["monthly", true],
+      ["total", false],
+    ] as const) {
+      const { reserve, settle, usage, moveTo } = key(budget(100n, period), { at: "2026-01-31T16:59:00Z" })
+      reserve("a", 100n)
+      settle("a", 100n)
+      expect(reserve("b", 1n)).toMatchObject({ retryAfterS: rollsOver ? 60 : undefined })
+      moveTo("2026-01-31T17:00:00Z")
+      expect(usage()).toBe(rollsOver ? zero : micro(100n))
+      moveTo("2030-01-01T00:00:00Z")
+      expect(usage()).toBe(rollsOver ? zero : micro(100n))
+    }
+  })
+
+  test.each([
+    ["23 hours", "2026-03-08T05:00:00Z", 23],
+    ["25 hours", "2026-11-01T04:00:00Z", 25],
+  ])("of a day of %s lasts that long", (_, at, hours) => {
+    const { clock, reserve, usage } = key({ ...budget(100n, "daily"), timeZone: "America/New_York" }, { at })
+    reserve("a", 100n)
+    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: hours * 3_600 })
+    clock.advance(hours * 3_600_000 - 1)
+    expect(usage()).toBe(micro(100n))
+    clock.advance(1)
+    expect(usage()).toBe(zero)
+  })
+
+  test("counts a call in the day in which it was admitted, not in that in which it ended", () => {
+    const { reserve, settle, release, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:00Z" })
+    const starts = startsOf(reserve("a", 40n))
+    reserve("b", 10n)
+    moveTo("2026-03-10T17:00:00Z")
+    // Over its hold it may not go: what was left of yesterday is not known any more.
+    expect(settle("a", 60n, starts)).toBe(micro(40n))
+    release("b")
+    expect(usage()).toBe(zero)
+  })
+
+  test("does not open anew when the wall clock is set back over midnight and passes it again", () => {
+    const { clock, reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T17:00:01Z" })
+    reserve("a", 70n)
+    settle("a", 70n)
+    clock.shiftWall(-3_600_000)
+    expect(usage()).toBe(micro(70n))
+    expect(reserve("b", 31n)).toMatchObject({ kind: "budget-exceeded" })
+    moveTo("2026-03-10T17:00:02Z")
+    expect(usage()).toBe(micro(70n))
+  })
+
+  test("goes on under another time zone, with what was spent and held, to the first bound there that is not before its own", () => {
+    for (const period of ["daily", "monthly"] as const) {
+      const { clock, reserve, settle, usage, change, moveTo } = key(budget(100n, period))
+      const starts = startsOf(reserve("a", 40n))
+      const running = movedTo("America/New_York", clock.now())
+      change({ timeZone: "America/New_York", running })
+      expect(usage()).toBe(micro(40n))
+      expect(settle("a", 30n, starts)).toBe(micro(30n))
+      const ends = running[period]!.end
+      // Midnight of Jakarta is not an end any more.
+      moveTo(period === "daily" ? "2026-03-10T17:00:00Z" : "2026-03-31T17:00:00Z")
+      expect(usage()).toBe(micro(30n))
+      expect(startsOf(reserve("b", 70n))).toMatchObject({ [period]: starts[period] })
+      expect(reserve("c", 1n)).toEqual({ kind: "budget-exceeded", retryAfterS: (ends - clock.now()) / 1_000 })
+      moveTo(new Date(ends - 1).toISOString())
+      expect(usage()).toBe(micro(100n))
+      moveTo(new Date(ends).toISOString())
+      expect(usage()).toBe(zero)
+      expect(startsOf(reserve("d", 100n))).toMatchObject({ [period]: ends })
+    }
+  })
+
+  test("that was spent in one time zone is spent in twelve, and after a start in the last of them", () => {
+    const { clock, reserve, settle, usage, change } = key(budget(100n, "daily"))
+    settle("a", 100n, startsOf(reserve("a", 100n)))
+    let running: RunningPeriods = {}
+    let timeZone = plain.timeZone
+    for (let hours = -12; hours < 12; hours += 2) {
+      const next = `Etc/GMT${hours < 0 ? hours : `+${hours}`}`
+      running = movedTo(next, clock.now(), timeZone, running)
+      timeZone = next
+      change({ timeZone, running })
+      expect([usage(), reserve(`b${hours}`, 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
+    }
+    const again = key({ ...budget(100n, "daily"), timeZone, running }, { spent: 100n })
+    expect([again.usage(), again.reserve("a", 1n).kind]).toEqual([micro(100n), "budget-exceeded"])
+  })
+
+  test("of a month may end within a day that runs on longer", () => {
+    // The month was carried over from Jakarta, the day is one of New York.
+    const running = {
+      daily: period("2026-03-31T04:00:00Z", "2026-04-01T04:00:00Z", "2026-04-01T11:00:00Z"),
+      monthly: period("2026-02-28T17:00:00Z", "2026-03-31T17:00:00Z", "2026-03-31T18:00:00Z"),
+    }
+    const { clock, reserve, settle, usage, moveTo } = key(
+      { ...budget(100n, "monthly"), timeZone: "America/New_York", running },
+      { at: "2026-03-31T12:00:00Z" },
+    )
+    settle("a", 100n, startsOf(reserve("a", 100n)))
+    expect(reserve("b", 1n)).toMatchObject({ retryAfterS: 6 * 3_600 })
+    moveTo("2026-03-31T18:00:00Z")
+    expect(usage()).toBe(zero)
+    settle("c", 50n, startsOf(reserve("c", 50n)))
+    clock.shiftWall(-3_600_000)
+    expect(usage()).toBe(micro(50n))
+  })
+
+  test("that cannot be leased is not known to be spent", () => {
+    const told: ReserveReply[] = []
+    const clock = new VirtualClock()
+    const record = { ...plain, ...budget(100n, "total") }
+    const starts = { daily: 0, monthly: 0, total: 0 }
+    let asked: Budget | undefined
+    const behaviour = new Key(
+      {
+        clock,
+        self: () => {},
+        load: () => {},
+        driverOf: (budget) => ({ grow: () => (asked = budget), giveBack: () => {} }),
+      },
+      { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
+      whole,
+    )
+    const reservation = { requestId: "a", tokens: 0, least: micro(1n), worst: micro(1n) }
+    behaviour.receive({ type: "reserve", reservation, reply: (reply) => void told.push(reply) })
+    expect(told).toEqual([])
+    behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
+    expect(told).toEqual([{ kind: "unavailable" }])
+  })
+
+  test("that was removed and set again in its period still knows what calls under way hold", () => {
+    const { reserve, settle, change } = key(budget(100n, "total"))
+    const starts = startsOf(reserve("a", 40n))
+    change({ budget: undefined })
+    change(budget(100n, "total"))
+    expect(reserve("b", 61n).kind).toBe("budget-exceeded")
+    expect(reserve("c", 60n).kind).toBe("reserved")
+    expect(settle("a", 40n, starts)).toBe(micro(40n))
+  })
+
+  test("gets back what was not booked after all", () => {
+    const { reserve, settle, usage, behaviour } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 40n))
+    const charge = settle("a", 40n, starts)
+    behaviour.receive({ type: "unsettle", charge, starts })
+    expect(usage()).toBe(zero)
+  })
+
+  test("pays what a call costs, and no more than is left, when the key was started again in the midst of it", () => {
+    const { reserve, settle, usage } = key(budget(100n, "daily"))
+    expect(settle("admitted by another", 30n)).toBe(micro(30n))
+    expect(usage()).toBe(micro(30n))
+    expect(reserve("a", 50n)).toMatchObject({ kind: "reserved", hold: micro(50n) })
+    expect(settle("admitted by another too", 30n)).toBe(micro(20n))
+    expect(settle("a", 50n)).toBe(micro(50n))
+    expect(usage()).toBe(micro(100n))
+  })
+
+  test("pays no more than was left of the day that a call was admitted in, when the key was started again after it", () => {
+    const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:00:00Z" })
+    const { starts } = calendarAt(Date.parse("2026-03-10T16:00:00Z"), plain.timeZone)
+    moveTo("2026-03-10T17:30:00Z")
+    expect(reserve("a", 50n).kind).toBe("reserved")
+    expect(settle("admitted by another", 130n, starts)).toBe(micro(100n))
+    expect(settle("admitted by another too", 1n, starts)).toBe(zero)
+    expect(usage()).toBe(micro(50n))
+  })
+})
