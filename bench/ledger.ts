@@ -4,34 +4,20 @@
  * measures the embedded database instead, which is a thread of this process. Each commit settles what the one before it opened;
  * `OPENINGS` says for which share of them an opening is written. Of each size the lower quartile: other work on the machine only adds.
  */
-import { growLease } from "../src/store/leases.ts"
-import { ledgerStore } from "../src/store/ledger.ts"
-import { openDatabase, type Sql } from "../src/store/database.ts"
+import type { Sql } from "../src/store/database.ts"
 import { openEmbedded } from "../src/store/embedded/open.ts"
 import { migrate } from "../src/store/migrate.ts"
-import { newRequestId } from "../src/http/request-id.ts"
-import type { Opening, Settlement } from "../actors/ledger.ts"
-import { micro, zero } from "../actors/money/micro.ts"
+import { beginCommits, cpuOf, CUSTOMERS, type Prepare, type Session } from "./commits.ts"
 import { percentile } from "./load.ts"
 import { directConnection } from "../test/store/harness.ts"
 
 const SERVER = process.env["DATABASE_URL"] ?? "postgres://root@127.0.0.1:5432/postgres"
 const RECORDS = Number(process.env["RECORDS"] ?? 1_000_000)
-const CUSTOMERS = Number(process.env["CUSTOMERS"] ?? 8)
 const SIZES = [1, 8, 24]
-const OPENINGS = Number(process.env["OPENINGS"] ?? 0)
 const COMMITS = Number(process.env["COMMITS"] ?? 400)
 const ROUNDS = 10
-const processId = "prc_bench"
-
-interface Customer {
-  readonly accountId: string
-  readonly keyId: string
-  readonly leaseId: bigint
-}
 
 const fresh = async () => {}
-type Prepare = (sql: Sql) => Promise<unknown>
 const states: Readonly<Record<string, Prepare>> = {
   fresh,
   analysed: (sql) => sql.unsafe("analyze"),
@@ -55,107 +41,8 @@ async function fill(sql: Sql): Promise<void> {
   }
 }
 
-async function customers(sql: Sql): Promise<void> {
-  await sql`insert into processes (id) values (${processId})`
-  await sql.unsafe(`
-    insert into accounts (id, email, password_hash) select 'acc_' || n, n || '@example.test', 'x' from generate_series(0, ${CUSTOMERS - 1}) n;
-    insert into balances (account_id, posted_micro) select id, 1000000000000 from accounts;
-    insert into api_keys (id, account_id, name, key_hash, prefix, last4)
-      select 'key_' || n, 'acc_' || n, 'k', n::text::bytea, 'sk', 'last' from generate_series(0, ${CUSTOMERS - 1}) n`)
-}
-
-const openingOf = ({ accountId, keyId, leaseId }: Customer): Opening => ({
-  requestId: newRequestId(Date.now()),
-  accountId,
-  keyId,
-  leaseId,
-  model: "gpt-4o-mini",
-  endpoint: "chat",
-  streamed: true,
-  hold: micro(500_000n),
-  priceId: 1n,
-  openedAt: Date.now(),
-  starts: { daily: Date.UTC(2026, 10, 19, 17), monthly: Date.UTC(2026, 9, 31, 17), total: 0 },
-})
-
-const settlementOf = (opening: Opening): Settlement => ({
-  opening,
-  records: [
-    {
-      part: 0,
-      model: opening.model,
-      priceId: 1n,
-      status: "ok",
-      tokens: { input: 100, output: 20, cacheRead: 0, cacheWrite: 0 },
-      charge: micro(200n),
-      absorbed: zero,
-      excess: zero,
-      turns: 1,
-      attempts: 1,
-      errorCode: undefined,
-      flagged: false,
-      firstTokenMs: 3,
-      durationMs: 8,
-      member: "openai/default/gpt-4o-mini",
-      cost: micro(150n),
-    },
-  ],
-  voided: false,
-})
-
 /** Of this process, in microseconds: the embedded database is one of its threads. */
 const ownCpu = async (): Promise<number> => process.cpuUsage().user + process.cpuUsage().system
-
-/** CPU time of a process of the server so far, in microseconds. */
-async function cpuOf(pid: number): Promise<number> {
-  const [ns] = (await Bun.file(`/proc/${pid}/schedstat`).text()).split(" ")
-  return Number(ns) / 1_000
-}
-
-interface Session {
-  readonly state: string
-  readonly commit: (size: number) => Promise<void>
-  /** CPU time so far of what the commits run in, in microseconds. */
-  readonly cpu: () => Promise<number>
-  readonly close: () => Promise<void>
-}
-
-interface Place {
-  readonly state: string
-  readonly url: string
-  readonly cpu: (pid: number) => Promise<number>
-  readonly prepare: Prepare
-}
-
-async function begin({ state, url, cpu, prepare }: Place): Promise<Session> {
-  const direct = directConnection(url)
-  await customers(direct.sql)
-  await prepare(direct.sql)
-  await direct.end()
-  const database = openDatabase({ url, connections: 1 })
-  const [session] = await database.run((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`)
-  const store = ledgerStore({ database, processId, fenced: () => {} })
-  const accounts = await Promise.all(
-    Array.from({ length: CUSTOMERS }, async (_, n): Promise<Customer> => {
-      const grown = await growLease(database, processId, `acc_${n}`, micro(100_000_000_000n), 0)
-      if (grown === undefined) throw new Error("no lease")
-      return { accountId: `acc_${n}`, keyId: `key_${n}`, leaseId: grown.lease.id }
-    }),
-  )
-  let open: Opening[] = []
-  return {
-    state,
-    async commit(size) {
-      const settlements = open.map(settlementOf)
-      open = Array.from({ length: Math.ceil(size / CUSTOMERS) }, () => accounts.map(openingOf))
-        .flat()
-        .slice(0, size)
-      await store.commit({ openings: open.slice(0, Math.round(size * OPENINGS)), settlements }, false)
-    },
-    cpu: () => cpu(session?.pid ?? 0),
-    close: () => database.close(),
-  }
-}
 
 /** In turns, so that what else the machine does falls on all of them. */
 async function measure(sessions: readonly Session[]): Promise<void> {
@@ -199,7 +86,7 @@ async function onServer(): Promise<void> {
       const url = new URL(SERVER)
       url.pathname = `/${name}`
       await migrate(url.href)
-      sessions.push(await begin({ state, url: url.href, cpu: cpuOf, prepare }))
+      sessions.push(await beginCommits({ state, url: url.href, cpu: cpuOf, prepare }))
     }
     await measure(sessions)
   } finally {
@@ -212,7 +99,7 @@ async function onServer(): Promise<void> {
 async function onEmbedded(): Promise<void> {
   const embedded = await openEmbedded({ dataDir: "memory" })
   await migrate(embedded.url)
-  const session = await begin({ state: "embedded", url: embedded.url, cpu: ownCpu, prepare: fresh })
+  const session = await beginCommits({ state: "embedded", url: embedded.url, cpu: ownCpu, prepare: fresh })
   await measure([session])
   await session.close()
   await embedded.close()
