@@ -19,7 +19,7 @@ import { type Target, type TargetName, targets } from "./targets.ts"
 const usage = `bun run bench [options]
   --quick            the proxy and Loket on PostgreSQL, plain and a stream of 20, 64 clients; about a minute
   --full             every number of clients for every call
-  --only a,b         of plain, 32k, 256k, stream-20, stream-200, apart-200, paced
+  --only a,b         of ${Object.keys(calls).join(", ")}
   --c 1,64,512       numbers of clients
   --targets a,b      of ${Object.keys(targets).join(", ")}
   --for seconds      of one measurement, default 2

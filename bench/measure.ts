@@ -1,7 +1,7 @@
 /** One target under one row's load, for some seconds. */
 import type { Backend } from "./backend.ts"
 import { percentile, run } from "./load.ts"
-import { bodyOf, calls, endingOf, PACE_MS, type Row } from "./rows.ts"
+import { bodyOf, calls, endingOf, headersOf, PACE_MS, type Row } from "./rows.ts"
 import type { Target } from "./targets.ts"
 
 /** CPU in microseconds, other times in milliseconds. */
@@ -37,7 +37,7 @@ export async function measure(
   if (request === undefined) return undefined
   const load = {
     url: request.url,
-    headers: request.headers,
+    headers: { ...request.headers, ...headersOf(row.call) },
     body: bodyOf(row.call, request.model),
     clients: row.clients,
     ending: endingOf(row.call),

@@ -11,7 +11,7 @@ import { startBackend } from "./backend.ts"
 import { LOAD_CORE, pinThisProcess } from "./child.ts"
 import { run } from "./load.ts"
 import { startPostgres } from "./postgres.ts"
-import { answers, bodyOf, type CallName, calls, endingOf } from "./rows.ts"
+import { answers, bodyOf, type CallName, calls, endingOf, headersOf } from "./rows.ts"
 import { targets } from "./targets.ts"
 
 const CALLS = Number(process.env["CALLS"] ?? 15_000)
@@ -66,7 +66,7 @@ async function profile(named: string): Promise<void> {
   const body = bodyOf(call, request.model)
   const load = {
     url: request.url,
-    headers: request.headers,
+    headers: { ...request.headers, ...headersOf(call) },
     body,
     clients: CLIENTS,
     ending: endingOf(call),

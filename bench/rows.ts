@@ -11,7 +11,11 @@ const PACED_STREAMS = 2_000
 interface Call {
   readonly answer: string
   readonly promptBytes: number
+  readonly headers?: Readonly<Record<string, string>>
 }
+
+/** With every call of the OpenAI and the Anthropic SDK: it may be sent again. */
+const SDK = { "X-Stainless-Retry-Count": "0" }
 
 /** The backend's answers. `apart` sends each event in a turn of its own, the others all in one piece. */
 export const answers: Readonly<Record<string, AnswerOptions>> = {
@@ -26,7 +30,9 @@ export const calls = {
   plain: { answer: "plain", promptBytes: 1_024 },
   "32k": { answer: "plain", promptBytes: 32 * 1_024 },
   "256k": { answer: "plain", promptBytes: 256 * 1_024 },
+  "plain-sdk": { answer: "plain", promptBytes: 1_024, headers: SDK },
   "stream-20": { answer: "stream-20", promptBytes: 1_024 },
+  "stream-20-sdk": { answer: "stream-20", promptBytes: 1_024, headers: SDK },
   "stream-200": { answer: "stream-200", promptBytes: 1_024 },
   "apart-200": { answer: "apart-200", promptBytes: 1_024 },
   paced: { answer: "paced", promptBytes: 1_024 },
@@ -44,6 +50,8 @@ export interface Row {
 export const EVENTS_BETWEEN = LONG_OUTPUT - OUTPUT
 
 const isStream = (call: CallName): boolean => answers[calls[call].answer]?.stream === true
+
+export const headersOf = (call: CallName): Readonly<Record<string, string>> => (calls[call] as Call).headers ?? {}
 
 export const endingOf = (call: CallName): string => (isStream(call) ? "[DONE]" : "}")
 

@@ -18,8 +18,8 @@ export interface KeptAnswer {
 
 interface Account {
   bytes: number
-  /** Those that have ended, the oldest first. */
-  readonly ended: Set<KeptAnswer>
+  /** Those that have ended, the oldest first; undefined as long as there was none. */
+  ended: Set<KeptAnswer> | undefined
 }
 
 export class KeptAnswers {
@@ -63,14 +63,16 @@ export class KeptAnswers {
   /** Its answer is kept from now on for so long. */
   keep(answer: KeptAnswer): void {
     this.#ended.set(answer, { untilMs: this.#clock.monotonic() + this.#keptMs })
-    there(this.#accounts.get(answer.accountId)).ended.add(answer)
+    const account = there(this.#accounts.get(answer.accountId))
+    account.ended ??= new Set()
+    account.ended.add(answer)
     this.#timer ??= this.#clock.wait(this.#keptMs, () => this.#sweep())
   }
 
   /** It has let go of its bytes. */
   end(answer: KeptAnswer): void {
     this.#ended.delete(answer)
-    this.#accounts.get(answer.accountId)?.ended.delete(answer)
+    this.#accounts.get(answer.accountId)?.ended?.delete(answer)
     this.#change(answer.accountId, -KEEPING_BYTES)
   }
 
@@ -79,15 +81,15 @@ export class KeptAnswers {
   }
 
   #change(accountId: string, bytes: number): void {
-    const account = this.#accounts.get(accountId) ?? { bytes: 0, ended: new Set() }
-    account.bytes += bytes
     this.#bytes += bytes
-    if (account.bytes > 0) this.#accounts.set(accountId, account)
-    else this.#accounts.delete(accountId)
+    const account = this.#accounts.get(accountId)
+    if (account === undefined) return void this.#accounts.set(accountId, { bytes, ended: undefined })
+    account.bytes += bytes
+    if (account.bytes === 0) this.#accounts.delete(accountId)
   }
 
   #forgetOldest(accountId: string | undefined): boolean {
-    const oldest = accountId === undefined ? undefined : this.#accounts.get(accountId)?.ended.values().next().value
+    const oldest = accountId === undefined ? undefined : this.#accounts.get(accountId)?.ended?.values().next().value
     oldest?.forget()
     return oldest !== undefined
   }
@@ -97,7 +99,7 @@ export class KeptAnswers {
     let largest: string | undefined
     let most = 0
     for (const [id, { bytes, ended }] of this.#accounts) {
-      if (bytes <= most || ended.size === 0) continue
+      if (bytes <= most || ended === undefined || ended.size === 0) continue
       most = bytes
       largest = id
     }

@@ -75,7 +75,7 @@ export class Repeats {
   /** Whether what such a call may repeat is under way here, or kept, with as many bytes: one that asks for it again needs no money. */
   isKnown({ caller: { record }, endpoint, key, retries = 0 }: Naming, bytes: number): boolean {
     if (key !== undefined) return this.#calls.get(keyHashOf(record.keyId, key).toString("hex"))?.bodyBytes === bytes
-    return retries > 0 && this.#retries.isKnown(record.keyId, endpoint, bytes)
+    return retries > 0 && this.#retries.isKnown({ keyId: record.keyId, endpoint, bodyBytes: bytes })
   }
 
   /** A call was refused. If it is of an SDK, which counts what it sends, it is sent again, and that is no repeat. */
@@ -157,13 +157,14 @@ export class Repeats {
         bodyBytes: body.length,
         kept,
         durable: undefined,
-        forgotten: () => this.#retries.delete(name, call),
+        forgotten: () => this.#retries.delete(sent),
         told: this.#told,
       },
       shared,
     )
+    const sent = { name, call, place: undefined }
     if (!call.begin()) return await work()
-    this.#retries.add(name, call)
+    this.#retries.add(sent)
     return await call.make(work)
   }
 
@@ -224,7 +225,7 @@ const keyHashOf = (keyId: string, key: string): Buffer => createHash("sha256").u
 const digestOf = (body: Uint8Array<ArrayBuffer>): Soon<Buffer> =>
   body.length > LARGE_BODY_BYTES
     ? soon(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest))
-    : createHash("sha256").update(body).digest()
+    : Buffer.from(Bun.SHA256.hash(body).buffer)
 
 /** Keyed by what the client alone has, because a body is a prompt. */
 const fingerprintOf = (key: string, endpoint: string, digest: Buffer): Buffer =>

@@ -4,6 +4,7 @@
  * count is 0: equal calls that are made on purpose are each their own.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
+import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
 import type { Failure } from "../failure/failure.ts"
 import { KeptAnswers } from "./kept-answers.ts"
 import type { Repeatable } from "./repeatable.ts"
@@ -25,6 +26,12 @@ export interface RetryName {
   readonly fingerprint: Buffer
 }
 
+/** A call that may be asked for again. */
+export interface SentCall extends Placed {
+  readonly name: RetryName
+  readonly call: Repeatable
+}
+
 /** For so long an answer is kept that did not come through, and a refusal is remembered. */
 const KEPT_MS = 2 * 60_000
 const MOST_REFUSED = 4_096
@@ -32,8 +39,8 @@ const MOST_REFUSED = 4_096
 export class SdkRetries {
   readonly kept: KeptAnswers
   readonly #clock: Clock
-  /** By API key, endpoint and length of the body. */
-  readonly #calls = new Map<string, Set<Repeatable>>()
+  /** By API key: whoever is looked for is rare, and is found among those of his key. */
+  readonly #calls = new Map<string, DenseSet<SentCall>>()
   /** Until when a retry of an API key may be of a call that was refused, the oldest first. */
   readonly #refused = new Map<string, number>()
 
@@ -42,8 +49,9 @@ export class SdkRetries {
     this.kept = new KeptAnswers(clock, keptBytes, KEPT_MS)
   }
 
-  isKnown(keyId: string, endpoint: string, bodyBytes: number): boolean {
-    return this.#calls.has(placeOf({ keyId, endpoint, bodyBytes }))
+  isKnown({ keyId, endpoint, bodyBytes }: Omit<RetryName, "fingerprint">): boolean {
+    const isEqual = ({ name }: SentCall) => name.bodyBytes === bodyBytes && name.endpoint === endpoint
+    return this.#calls.get(keyId)?.all().some(isEqual) ?? false
   }
 
   /** An SDK sends it again, for all that is refused so. */
@@ -63,8 +71,9 @@ export class SdkRetries {
    */
   find(name: RetryName): Repeatable | undefined {
     const equal: Repeatable[] = []
-    for (const call of this.#calls.get(placeOf(name)) ?? []) {
-      if (!call.fingerprint.equals(name.fingerprint)) continue
+    for (const { name: of, call } of this.#calls.get(name.keyId)?.all() ?? []) {
+      if (of.bodyBytes !== name.bodyBytes || of.endpoint !== name.endpoint) continue
+      if (!of.fingerprint.equals(name.fingerprint)) continue
       if (call.shared.hasLeft) return call
       equal.push(call)
     }
@@ -72,20 +81,15 @@ export class SdkRetries {
     return equal.length === 1 && !mayBeRefused ? equal[0] : undefined
   }
 
-  add(name: RetryName, call: Repeatable): void {
-    const place = placeOf(name)
-    const calls = this.#calls.get(place)
-    if (calls === undefined) this.#calls.set(place, new Set([call]))
-    else calls.add(call)
+  add(sent: SentCall): void {
+    const { keyId } = sent.name
+    const calls = this.#calls.get(keyId) ?? new DenseSet<SentCall>()
+    if (calls.size === 0) this.#calls.set(keyId, calls)
+    calls.add(sent)
   }
 
-  delete(name: RetryName, call: Repeatable): void {
-    const place = placeOf(name)
-    const calls = this.#calls.get(place)
-    calls?.delete(call)
-    if (calls?.size === 0) this.#calls.delete(place)
+  delete(sent: SentCall): void {
+    const calls = this.#calls.get(sent.name.keyId)
+    if (calls?.delete(sent) === true && calls.size === 0) this.#calls.delete(sent.name.keyId)
   }
 }
-
-const placeOf = ({ keyId, endpoint, bodyBytes }: Omit<RetryName, "fingerprint">): string =>
-  `${keyId} ${endpoint} ${bodyBytes}`

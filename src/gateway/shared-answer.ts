@@ -19,8 +19,8 @@ export interface SharedAnswerOptions extends Pick<OutboxOptions, "clock" | "hear
 type Hearing = Pick<OutboxOptions, "onSilence" | "onLeave">
 
 const encoder = new TextEncoder()
-/** In UTF-8. */
-const LONGEST_CHARACTER = 4
+/** So many texts are kept as they came; then they become a piece of bytes, whose size is known. */
+const MOST_TEXTS = 64
 
 export class SharedAnswer implements ClientOutbox {
   readonly #options: SharedAnswerOptions
@@ -31,10 +31,14 @@ export class SharedAnswer implements ClientOutbox {
   #latest: Outbox
   readonly #silence: Silence
   #hearing: Hearing | undefined
-  readonly #full: Uint8Array[] = []
-  /** What is written to, up to here; what was written of it does not change. */
-  #open: Uint8Array<ArrayBuffer> | undefined
-  #used = 0
+  /** No larger than are handed over at once. */
+  #pieces: Uint8Array<ArrayBuffer>[] = []
+  /** What came after the pieces, as it was written: most answers come through, and are never read a second time. */
+  #texts: string[] = []
+  /** Of the texts. */
+  #textBytes = 0
+  /** Held for what is still text. */
+  #room = 0
   #held = 0
   #hasBegun = false
   #ended = false
@@ -76,14 +80,16 @@ export class SharedAnswer implements ClientOutbox {
   /** One more reader, who gets all from the first byte. */
   join(connection: StreamConnection | undefined): Outbox {
     const reader = (this.#latest = this.#reader(connection))
-    reader.catchUp(this.#open === undefined ? this.#full : [...this.#full, this.#open.subarray(0, this.#used)])
+    this.#seal()
+    reader.catchUp(this.#pieces)
     if (this.#ended) reader.end()
     return reader
   }
 
   /** All of it for this reader, where it has come to its end and is small. */
   inOnePiece(reader: Outbox): Uint8Array<ArrayBuffer> | undefined {
-    const whole = this.#ended && this.#full.length === 0 ? this.#open?.slice() : undefined
+    this.#seal()
+    const whole = this.#ended && this.#pieces.length === 1 ? this.#pieces[0] : undefined
     if (whole === undefined) return undefined
     reader.leave()
     this.#taken(reader)
@@ -113,6 +119,7 @@ export class SharedAnswer implements ClientOutbox {
     if (this.#ended) return
     this.#close()
     for (const reader of this.#readers) reader.end()
+    this.#settle()
   }
 
   /** The first client is gone. */
@@ -135,7 +142,7 @@ export class SharedAnswer implements ClientOutbox {
   wasWhole(text: string): void {
     const first = this.#first
     const isDelivered = first === this.#latest && this.#options.delivered !== undefined
-    if (this.#full.length === 0 && this.#used === 0) {
+    if (this.#pieces.length === 0 && this.#textBytes === 0) {
       if (!isDelivered) this.#keep(text)
       this.#close()
     }
@@ -145,9 +152,9 @@ export class SharedAnswer implements ClientOutbox {
   /** It is kept no more, and nobody can join: whoever reads it has what was written, and goes on. */
   lose(): void {
     this.#isLost = true
-    this.#full.length = 0
-    this.#open = undefined
-    this.#used = 0
+    this.#pieces = []
+    this.#texts = []
+    this.#textBytes = 0
     this.#hold(-this.#held)
   }
 
@@ -171,39 +178,49 @@ export class SharedAnswer implements ClientOutbox {
   }
 
   #taken(reader: Outbox): void {
-    this.#gone(reader)
     if (reader === this.#latest) this.#options.delivered?.()
+    this.#gone(reader)
   }
 
   #gone(reader: Outbox): void {
     this.#readers.delete(reader)
     if (reader === this.#first) this.#first = undefined
+    this.#settle()
   }
 
   #keep(text: string): void {
-    let left = text
-    while (left !== "" && !this.#isLost) {
-      if (this.#open === undefined || PIECE_BYTES - this.#used < LONGEST_CHARACTER) {
-        if (!this.#hold(PIECE_BYTES)) return this.lose()
-        if (this.#open !== undefined) this.#full.push(this.#open.subarray(0, this.#used))
-        this.#open = new Uint8Array(PIECE_BYTES)
-        this.#used = 0
-      }
-      const { read, written } = encoder.encodeInto(left, this.#open.subarray(this.#used))
-      this.#used += written
-      left = left.slice(read)
+    if (this.#isLost) return
+    if (this.#room === 0) {
+      if (!this.#hold(PIECE_BYTES)) return this.lose()
+      this.#room = PIECE_BYTES
     }
+    this.#texts.push(text)
+    this.#textBytes += Buffer.byteLength(text)
+    if (this.#textBytes >= PIECE_BYTES || this.#texts.length >= MOST_TEXTS) this.#seal()
   }
 
-  /** The last piece is as long as what is in it. */
+  /** What is still text becomes bytes. */
+  #seal(): void {
+    const room = this.#ended ? this.#room : 0
+    if (this.#isLost || (this.#textBytes === 0 && room === 0)) return
+    if (!this.#hold(this.#textBytes - room)) return this.lose()
+    this.#room -= room
+    const bytes = encoder.encode(this.#texts.join(""))
+    this.#texts = []
+    this.#textBytes = 0
+    for (let at = 0; at < bytes.length; at += PIECE_BYTES) this.#pieces.push(bytes.subarray(at, at + PIECE_BYTES))
+  }
+
+  /** Once it has ended and nobody reads it, what is kept is what stays, and as small as can be. */
+  #settle(): void {
+    if (this.#ended && this.#readers.size === 0) this.#seal()
+  }
+
   #close(): void {
     this.#ended = true
     this.#silence.end()
     // The call is over, and what it holds is not to be kept along.
     this.#hearing = undefined
-    if (this.#open === undefined) return
-    this.#open = this.#open.slice(0, this.#used)
-    this.#hold(this.#used - PIECE_BYTES)
   }
 
   #hold(bytes: number): boolean {

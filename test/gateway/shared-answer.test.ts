@@ -1,0 +1,97 @@
+/** What is kept of an answer that may be asked for again: text as long as it is written, bytes for whoever asks, and no more room than that. */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { PIECE_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { SharedAnswer } from "../../src/gateway/shared-answer.ts"
+
+function world({ room = Infinity, delivered }: { room?: number; delivered?: () => void } = {}) {
+  let held = 0
+  const hold = (bytes: number) => {
+    if (held + bytes > room) return false
+    held += bytes
+    return true
+  }
+  const limits = { clock: new VirtualClock(), heartbeatMs: 8_000, stallMs: 300_000, unread: new UnreadBytes(2 ** 30) }
+  const answer = new SharedAnswer({ ...limits, hold, ...(delivered && { delivered }) }, undefined)
+  answer.begin({ onSilence: () => {}, onLeave: () => {} })
+  return { answer, held: () => held }
+}
+
+const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
+
+/** So many events, of characters of one to four bytes. */
+const events = (count: number) => Array.from({ length: count }, (_, n) => `data: ${n} é 港 🚢\n\n`)
+
+for (const [count, much] of [
+  [10, "little text"],
+  [64, "as many texts as are kept as such"],
+  [65, "one more"],
+  [3_000, "several pieces"],
+] as const) {
+  test(`whoever joins in the middle or after the end has every byte: ${much}`, async () => {
+    const { answer, held } = world()
+    const first = textOf(answer.stream())
+    const all = events(count)
+    const half = count >> 1
+    for (const event of all.slice(0, half)) answer.write(event)
+    const second = textOf(answer.join(undefined).stream())
+    for (const event of all.slice(half)) answer.write(event)
+    answer.end()
+    const third = textOf(answer.join(undefined).stream())
+    const whole = all.join("")
+    expect([await first, await second, await third]).toEqual([whole, whole, whole])
+    expect(held()).toBe(Buffer.byteLength(whole))
+  })
+}
+
+test("a text larger than a piece is kept in pieces", async () => {
+  const { answer, held } = world()
+  const text = "港".repeat(PIECE_BYTES)
+  answer.leave()
+  answer.write(text)
+  answer.end()
+  expect(held()).toBe(Buffer.byteLength(text))
+  expect(await textOf(answer.join(undefined).stream())).toBe(text)
+})
+
+test("an answer has one piece of room for its text, and exactly its bytes once nobody reads it", () => {
+  const { answer, held } = world()
+  answer.write("a")
+  answer.write("b".repeat(PIECE_BYTES - 2))
+  expect(held()).toBe(PIECE_BYTES)
+  answer.write("c")
+  expect(held()).toBe(2 * PIECE_BYTES)
+  answer.end()
+  expect(held()).toBe(2 * PIECE_BYTES)
+  answer.leave()
+  expect(held()).toBe(PIECE_BYTES)
+  expect(answer.inOnePiece(answer.join(undefined))?.length).toBe(PIECE_BYTES)
+})
+
+test("without room for another piece it is lost, holds nothing, and goes on for whoever reads it", async () => {
+  const { answer, held } = world({ room: 2 * PIECE_BYTES - 1 })
+  const first = textOf(answer.stream())
+  answer.write("a".repeat(PIECE_BYTES - 1))
+  expect([answer.isLost, answer.takesReaders]).toEqual([false, true])
+  answer.write("b")
+  expect([answer.isLost, answer.takesReaders, held()]).toEqual([true, false, 0])
+  answer.write("c")
+  answer.end()
+  expect((await first).length).toBe(PIECE_BYTES + 1)
+  expect(held()).toBe(0)
+})
+
+test("of an answer that came through nothing is made into bytes, and nothing is held", async () => {
+  const delivered: number[] = []
+  const { answer, held } = world({
+    delivered: () => {
+      delivered.push(held())
+      answer.lose()
+    },
+  })
+  const first = textOf(answer.stream())
+  for (const event of events(10)) answer.write(event)
+  answer.end()
+  expect(await first).toBe(events(10).join(""))
+  expect([delivered, held(), answer.isLost]).toEqual([[PIECE_BYTES], 0, true])
+})
