@@ -145,6 +145,10 @@ const transfers = `
 const PROFIT = `records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, cost_micro,
   estimated_micro, unknown, under, under_micro`
 
+const PROFIT_SUMS = PROFIT.split(",")
+  .map((column) => `sum(${column.trim()})`)
+  .join(", ")
+
 const profit = `
   insert into profit_hours (hour, account_id, model, member, kind, ${PROFIT})
   select date_trunc('hour', opened_at, 'UTC'), account_id, model, member, profit_kind(part, status), count(*), sum(input_tokens),
@@ -155,11 +159,15 @@ const profit = `
     sum(profit_under(part, status, charge_micro + absorbed_micro, cost_micro))
   from usage where member is not null group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5;
   insert into profit_days (since, account_id, model, member, kind, ${PROFIT})
-  select profit_part(hour), account_id, model, member, kind, ${PROFIT.split(",")
-    .map((column) => `sum(${column.trim()})`)
-    .join(", ")}
+  select profit_part(hour), account_id, model, member, kind, ${PROFIT_SUMS}
   from profit_hours group by 1, 2, 3, 4, 5 having profit_part_end(profit_part(min(hour))) < now() - interval '2 hours' order by 1, 2, 3, 4, 5;
-  insert into profit_parts select distinct since from profit_days`
+  insert into profit_parts select distinct since from profit_days;
+  insert into profit_house (since, model, member, kind, ${PROFIT})
+  select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4;
+  insert into call_summed select distinct hour from usage_hours where hour < now() - interval '3 hours';
+  insert into call_hours
+  select date_trunc('hour', opened_at, 'UTC'), status, coalesce(error_code, ''), count(*), sum(charge_micro), sum(absorbed_micro)
+  from usage where part = 0 and opened_at < (select max(hour) + interval '1 hour' from call_summed) group by 1, 2, 3`
 
 const beside = (accounts: number) => `
   insert into account_events (account_id, action, subject, name, at)

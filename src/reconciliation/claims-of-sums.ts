@@ -71,4 +71,37 @@ export const claimsOfSums: readonly Claim[] = [
       where since in (select since from profit_parts except select since from profit_late) and (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)
         is distinct from (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)`,
   },
+  {
+    name: "the sums of profit of the house are those of its accounts",
+    of: "profit_house",
+    contradictions: `
+      with summed as (
+        select since, model, member, kind, sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
+        from profit_days group by 1, 2, 3, 4
+      )
+      select null::text as account_id, since, model, member, kind, h.records as kept_records, s.records as recorded_records,
+        h.charge_micro as kept_micro, s.charge_micro as recorded_micro, h.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      from summed s full join profit_house h using (since, model, member, kind)
+      where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
+        is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`,
+  },
+  {
+    // Of hours that are summed, and of which nothing came later.
+    name: "the sums of how calls ended are those of the records",
+    of: "call_hours",
+    contradictions: `
+      with standing as materialized (
+        select hour from call_summed except select hour from call_late
+      ), summed as (
+        select date_trunc('hour', opened_at, 'UTC') as hour, status, coalesce(error_code, '') as error_code, count(*) as calls,
+          sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro
+        from usage where part = 0 and date_trunc('hour', opened_at, 'UTC') in (select hour from standing) group by 1, 2, 3
+      ), kept as (
+        select * from call_hours where hour in (select hour from standing)
+      )
+      select null::text as account_id, hour, status, error_code, k.calls as kept_calls, s.calls as recorded_calls,
+        k.charge_micro as kept_micro, s.charge_micro as recorded_micro
+      from summed s full join kept k using (hour, status, error_code)
+      where (s.calls, s.charge_micro, s.absorbed_micro) is distinct from (k.calls, k.charge_micro, k.absorbed_micro)`,
+  },
 ]

@@ -12,6 +12,8 @@ export interface Claim {
     | "usage_hours"
     | "profit_hours"
     | "profit_days"
+    | "profit_house"
+    | "call_hours"
     | "openings"
     | "refunds"
     | "top_ups"

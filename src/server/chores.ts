@@ -3,6 +3,7 @@ import { Announcements } from "../accounts/announcements.ts"
 import { Deliveries } from "../accounts/deliveries.ts"
 import { ownerMailSender } from "../accounts/owner-mail.ts"
 import { every } from "../every.ts"
+import { firstRequestId } from "../http/request-id.ts"
 import { smtpMailer } from "../mail/mailer.ts"
 import { alertStore } from "../store/alerts.ts"
 import { announcementStore } from "../store/announcements.ts"
@@ -11,6 +12,7 @@ import { frozenKeys } from "../store/frozen-keys.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { outbox } from "../store/outbox.ts"
 import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
+import { sumCallHours } from "../store/operator/call-hours.ts"
 import { sumProfitParts } from "../store/operator/profit-parts.ts"
 import { removeOverdue } from "../store/retention.ts"
 import { type ExchangeOutcome, readExchangeSource } from "./exchange-rates.ts"
@@ -71,6 +73,12 @@ const chores = (
     { everyMs: 60_000, work: () => idempotencyKeys.removeExpired(), failed: "idempotency keys not removed" },
     { everyMs: 5_000, work: () => payments.refunds.poll(), failed: "refunds not polled" },
     { everyMs: 60_000, atOnce: true, work: () => sumProfitParts(store.database), failed: "profit not summed" },
+    {
+      everyMs: 60_000,
+      atOnce: true,
+      work: () => sumCallHours(store.database, firstRequestId),
+      failed: "calls not summed",
+    },
     { everyMs: 600_000, work: keepNoLonger, failed: "personal data not removed" },
     { everyMs: 2_000, work: writeRefused, failed: "refused calls not written" },
     { everyMs: 10 * 60_000, work: () => refusedCalls.removeOld(), failed: "refused calls not removed" },

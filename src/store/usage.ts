@@ -8,6 +8,9 @@ import type { Rates } from "../../actors/money/price.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Database, Sql } from "./database.ts"
 
+/** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
+export const LONGEST_ARRIVAL_MS = 60 * 60 * 1000
+
 export interface UsageRow {
   readonly requestId: string
   /** 0 is the final record; a marker of a reroute has a higher one. */

@@ -149,6 +149,28 @@ const breaks: readonly Break[] = [
     figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
   },
   {
+    claim: "the sums of profit of the house are those of its accounts",
+    by: async ({ sql }) => {
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await sql.unsafe(
+        `insert into profit_house select since, model, member, kind, ${sums} from profit_days group by 1, 2, 3, 4`,
+      )
+      await sql`update profit_house set cost_micro = cost_micro + 3 where kind = 'ok'`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000", kind: "ok" },
+  },
+  {
+    claim: "the sums of how calls ended are those of the records",
+    by: async ({ sql }) => {
+      await sql`select sum_call_hour_1(hour, 'req_', 'req_zzzz') from (select distinct hour from usage_hours) hours`
+      await sql`update call_hours set calls = calls + 3`
+    },
+    about: "nobody",
+    figures: { status: "ok", kept_calls: "5", recorded_calls: "2" },
+  },
+  {
     claim: "a key has spent its charges, and those of its children, in all three calendars",
     by: ({ sql, victim }) =>
       sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,

@@ -6,7 +6,10 @@ import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 
-const CLAIM = "the sums of profit by parts of days are those of the hours"
+const CLAIMS = [
+  "the sums of profit by parts of days are those of the hours",
+  "the sums of profit of the house are those of its accounts",
+]
 const HOUR_MS = 3_600_000
 const FIRST = Date.parse("2026-03-20T00:00:00Z")
 
@@ -18,8 +21,9 @@ const hoursOf = (sql: Sql) => sql`
   from generate_series(0, 239) n, generate_series(1, 2) a, unnest(array['ok', 'retry', 'usage_missing']) k`
 
 const contradicted = async (sql: Sql) => {
-  const claim = claims.find(({ name }) => name === CLAIM)
-  return await sql.unsafe(claim?.contradictions ?? "")
+  const asked = claims.filter(({ name }) => CLAIMS.includes(name))
+  const found = await Promise.all(asked.map(({ contradictions }) => sql.unsafe(contradictions)))
+  return asked.length === CLAIMS.length ? found.flat() : ["a claim is missing"]
 }
 
 const recordOf = (sql: Sql, requestId: string, openedAt: string) => sql`

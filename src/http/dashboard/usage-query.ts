@@ -6,9 +6,9 @@ import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from "../../store/usage-sums.ts"
-import type { UsageFilter, UsageNarrowing } from "../../store/usage.ts"
+import { LONGEST_ARRIVAL_MS, type UsageFilter, type UsageNarrowing } from "../../store/usage.ts"
 import type { RefusedFilter } from "../../store/refused-calls.ts"
-import type { Period } from "../../store/operator/overview.ts"
+import type { CallPeriod } from "../../store/operator/call-hours.ts"
 import { firstRequestId } from "../request-id.ts"
 import { refused } from "../route.ts"
 import { endpoints, oneOf } from "../shapes.ts"
@@ -17,8 +17,6 @@ import { usageStatuses } from "./usage-rows.ts"
 
 /** How far a summary looks back when nobody says. */
 const SUMMARY_DAYS = 30
-/** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
-const LONGEST_ARRIVAL_MS = 60 * 60 * 1000
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /** Model ids and key ids; what a text column cannot hold, or nobody types, matches nothing and is refused. */
@@ -128,11 +126,11 @@ export function summaryQuestion(
   return { ...range, ids: idsOf(range.from, range.to), groupBy, splitBy, timeZone: session.timeZone }
 }
 
-/** A period over all accounts, by default the last day; at most `longestDays`, because every record in it is read. */
+/** A period over all accounts, by default the last day; at most `longestDays`. */
 export function periodOf(
   query: PeriodQuery,
   terms: { readonly timeZone: string; readonly now: number; readonly longestDays: number; readonly days?: number },
-): Period | Failure {
+): CallPeriod | Failure {
   const to = time(query, "to", terms.timeZone) ?? new Date(terms.now)
   if (to instanceof Failure) return to
   const from = time(query, "from", terms.timeZone) ?? new Date(to.getTime() - (terms.days ?? 1) * DAY_MS)
@@ -140,7 +138,7 @@ export function periodOf(
   // Days of a zone with summer time are not all as long.
   if (to.getTime() - from.getTime() > (terms.longestDays + 0.5) * DAY_MS)
     return refused("from", `at most ${terms.longestDays} days before 'to'`)
-  return { from, to, ids: idsOf(from, to) }
+  return { from, to }
 }
 
 interface PeriodQuery {

@@ -26,6 +26,7 @@ import { topUpStore } from "../../store/top-ups.ts"
 import { Failure } from "../../failure/failure.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { firstRequestId } from "../request-id.ts"
 import { described, integer, orNull, pageOf, text, time } from "../shapes.ts"
 import { operatorAccountsController } from "./accounts.ts"
 import { backendsController } from "./backends.ts"
@@ -96,7 +97,7 @@ export function operatorControllers(deps: OperatorDeps) {
         authenticate,
         ports,
         processId,
-        overview: (period) => readOverview(database, period),
+        overview: (period) => readOverview(database, period, firstRequestId),
       }),
     )
     .use(

@@ -4,14 +4,15 @@ import { Elysia } from "elysia"
 import { microToJson, plus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
-import type { Overview, Period } from "../../store/operator/overview.ts"
+import type { CallPeriod } from "../../store/operator/call-hours.ts"
+import type { Overview } from "../../store/operator/overview.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { described, integer, micro as microShape, orNull, text, time } from "../shapes.ts"
 
 export interface OverviewDeps {
   readonly authenticate: Authenticate
-  readonly overview: (period: Period) => Promise<Overview>
+  readonly overview: (period: CallPeriod) => Promise<Overview>
   readonly ports: Pick<GatewayPorts, "actors" | "underWay" | "clock">
   readonly processId: string
 }

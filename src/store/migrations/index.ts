@@ -53,6 +53,7 @@ import childrenOfKeys from "./0064_children_of_keys.sql" with { type: "text" }
 import members from "./0065_members.sql" with { type: "text" }
 import replayedRetries from "./0067_replayed_retries.sql" with { type: "text" }
 import historyOfLimits from "./0068_history_of_limits.sql" with { type: "text" }
+import houseSums from "./0069_house_sums.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -122,4 +123,5 @@ export const migrations: readonly Migration[] = [
   { name: "0065_members.sql", sql: members },
   { name: "0067_replayed_retries.sql", sql: replayedRetries },
   { name: "0068_history_of_limits.sql", sql: historyOfLimits },
+  { name: "0069_house_sums.sql", sql: houseSums },
 ]

@@ -1,13 +1,7 @@
 /** What the house made and gave away in a time, and what stands now: sums over every account. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database } from "../database.ts"
-
-export interface Period {
-  readonly from: Date
-  readonly to: Date
-  /** The same as request ids, which is what the records are sorted by; wider where in doubt. */
-  readonly ids: { readonly from: string; readonly to: string }
-}
+import { type CallPeriod, callSums, type FirstId } from "./call-hours.ts"
 
 export interface Overview {
   readonly calls: number
@@ -36,17 +30,11 @@ export interface Overview {
 /** A sum over many records may take longer than what a customer waits for. */
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 
-export async function readOverview(database: Database, { from, to, ids }: Period): Promise<Overview> {
+export async function readOverview(database: Database, period: CallPeriod, firstId: FirstId): Promise<Overview> {
+  const { from, to } = period
   const [row] = await database.run(
     (sql) => sql<Row[]>`
-      with records as (
-        select status, error_code, count(*)::int as calls, sum(charge_micro)::bigint as charged,
-          sum(absorbed_micro)::bigint as absorbed
-        from usage
-        where part = 0 and request_id >= ${ids.from} and request_id < ${ids.to}
-          and opened_at >= ${from} and opened_at < ${to}
-        group by status, error_code
-      ), paid as (
+      with ${callSums(sql, period, firstId)}, paid as (
         select count(*)::int as count, coalesce(sum(balance_purchased_micro), 0)::bigint as amount,
           coalesce(sum(service_fee_micro), 0)::bigint as fees
         from top_ups where status = 'paid' and paid_at >= ${from} and paid_at < ${to}

@@ -51,21 +51,27 @@ export function partsOfDays({ from, to }: ProfitPeriod, timeZone: string): Profi
   return isWhole(from) && isWhole(to) ? partsWithin({ from, to }) : { from: to, to }
 }
 
+/** Whose sums are read: of each account, or of all together, which are few. */
+export type SumsOf = "accounts" | "house"
+
 /** All sums of a time: of parts of days where those are whole and summed, and of the hours of the others, before and after them. */
-export function sums(sql: Sql, { from, to }: ProfitPeriod, parts = partsWithin({ from, to })) {
-  const columns = sql`account_id, model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+export function sums(sql: Sql, of: SumsOf, { from, to }: ProfitPeriod, parts = partsWithin({ from, to })) {
+  const columns = sql`model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
     charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro`
   const until = parts.from < to ? parts.from : to
-  const isSummed = (since: ReturnType<Sql>) =>
-    sql`exists (select from profit_parts p where p.since = ${since}) and not exists (select from profit_late l where l.since = ${since})`
+  const days =
+    of === "house"
+      ? sql`null::text as account_id, ${columns} from profit_house`
+      : sql`account_id, ${columns} from profit_days`
   return sql`(
-    select since as hour, ${columns} from profit_days d
-    where since >= ${parts.from} and since < ${parts.to} and ${isSummed(sql`d.since`)}
-    union all select hour, ${columns} from unnest(${sql.array(beginningsWithin(parts))}::timestamptz[]) as unsummed (since)
+    select since as hour, ${days} d
+    where since >= ${parts.from} and since < ${parts.to}
+      and since in (select p.since from profit_parts p where p.since not in (select l.since from profit_late l))
+    union all select hour, account_id, ${columns} from unnest(${sql.array(beginningsWithin(parts))}::timestamptz[]) as unsummed (since)
     join profit_hours on hour >= unsummed.since and hour < profit_part_end(unsummed.since)
-    where not (${isSummed(sql`unsummed.since`)})
-    union all select hour, ${columns} from profit_hours where hour >= ${from} and hour < ${until}
-    union all select hour, ${columns} from profit_hours where hour >= ${parts.to} and hour < ${to} and hour >= ${until}
+    where unsummed.since not in (select p.since from profit_parts p where p.since not in (select l.since from profit_late l))
+    union all select hour, account_id, ${columns} from profit_hours where hour >= ${from} and hour < ${until}
+    union all select hour, account_id, ${columns} from profit_hours where hour >= ${parts.to} and hour < ${to} and hour >= ${until}
   ) as sums`
 }
 

@@ -7,7 +7,7 @@
 import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { Database, Sql } from "../database.ts"
-import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
+import { partsOfDays, partsWithin, type ProfitPeriod, sums, type SumsOf } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
@@ -97,7 +97,7 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
         select ${raw(sql, question)}, ${sql.unsafe(LEAK_OF)} as leak, sum(records) filter (where ${isFinal(sql)}) as calls,
           sum(records) as records, sum(charge_micro) as revenue, sum(cost_micro) as cost, sum(estimated_micro) as estimated,
           sum(unknown) as unknown, sum(absorbed_micro) as absorbed, sum(under) as under, sum(under_micro) as under_micro
-        from ${sums(sql, question, partsOf(question))} group by 1, 2, 3
+        from ${sums(sql, sumsOf(question), question, partsOf(question))} group by 1, 2, 3
       ), hours as (
         select ${named(sql, question)}, leak, calls, records, revenue, cost, estimated, unknown, absorbed, under, under_micro
         from raw
@@ -141,7 +141,7 @@ export async function readMix(database: Database, model: string, period: ProfitP
         ${said(sql, sql`sum(output_tokens)`)} as output, ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read,
         ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write, ${said(sql, sql`sum(charge_micro)`)} as revenue,
         ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
-      from ${sums(sql, period)} where model = ${model} and kind = 'ok'`,
+      from ${sums(sql, "accounts", period)} where model = ${model} and kind = 'ok'`,
     patient,
   )
   if (row === undefined) throw new Error("a sum has one row")
@@ -166,7 +166,7 @@ export async function readUnder(database: Database, period: ProfitPeriod): Promi
   return await database.run(
     (sql) => sql<Under[]>`
       select model, member, sum(under)::int as calls, ${said(sql, sql`sum(under_micro)`)} as "shortMicro"
-      from ${sums(sql, period)} where under > 0
+      from ${sums(sql, "house", period)} where under > 0
       group by 1, 2 order by 4 desc, 1, 2 limit ${MOST_UNDER}`,
     patient,
   )
@@ -181,6 +181,9 @@ export async function readEmails(database: Database, ids: readonly string[]): Pr
   )
   return new Map(rows.map(({ id, email }) => [id, email]))
 }
+
+const sumsOf = ({ groupBy, splitBy }: ProfitQuestion): SumsOf =>
+  groupBy === "account" || splitBy === "account" ? "accounts" : "house"
 
 const partsOf = (question: ProfitQuestion): ProfitPeriod =>
   question.groupBy === "day" || question.splitBy === "day"

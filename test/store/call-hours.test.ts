@@ -1,0 +1,90 @@
+/** The operators' overview: that what it says of calls is what their records say, of hours that are summed and others. */
+import { expect, test } from "bun:test"
+import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import type { Sql } from "../../src/store/database.ts"
+import { sumCallHours } from "../../src/store/operator/call-hours.ts"
+import { readOverview } from "../../src/store/operator/overview.ts"
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+const HOUR_MS = 3_600_000
+/** A whole hour, two days ago. */
+const FIRST = Math.floor((Date.now() - 48 * HOUR_MS) / HOUR_MS) * HOUR_MS
+
+/** Opened some minutes after it arrived. */
+const call = (sql: Sql, openedAt: number, errorCode: string | null = null, part = 0) => sql`
+  insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code, flagged, opened_at, duration_ms)
+  values (${newRequestId(openedAt - HOUR_MS / 10)}, ${part}, 'acc_1', 'key_1', 1, 'm', 'chat', false,
+    ${errorCode === null ? "ok" : "upstream_error"}, 1, 1, 0, 0, ${errorCode === null ? 5 : 0}, 2, 1, 1, 1, ${errorCode}, false,
+    ${new Date(openedAt)}, 1)`
+
+const told = async ({ db }: TestDatabase, from: number, to: number) => {
+  const sums = await readOverview(db, { from: new Date(from), to: new Date(to) }, firstRequestId)
+  const { calls, byStatus, byErrorCode, chargedMicro, absorbedMicro } = sums
+  return { calls, byStatus, byErrorCode, chargedMicro, absorbedMicro }
+}
+
+const recorded = async (sql: Sql, from: number, to: number) => {
+  const [row] = await sql`
+    with found as (select * from usage where part = 0 and opened_at >= ${new Date(from)} and opened_at < ${new Date(to)})
+    select count(*)::int as calls, coalesce(sum(charge_micro), 0)::bigint as "chargedMicro", coalesce(sum(absorbed_micro), 0)::bigint as "absorbedMicro",
+      coalesce((select jsonb_object_agg(status, n) from (select status, count(*) as n from found group by 1) s), '{}') as "byStatus",
+      coalesce((select jsonb_object_agg(error_code, n) from (
+        select error_code, count(*) as n from found where error_code is not null group by 1) e), '{}') as "byErrorCode"
+    from found`
+  return { ...row }
+}
+
+const summed = async (sql: Sql) =>
+  (await sql<{ hour: Date }[]>`select hour from call_summed order by hour`).map(({ hour }) => hour.getTime())
+
+test("hours that are over are summed, and any time is told as its records are, with what comes late and what is taken back", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  for (let minute = 0; minute < 240; minute += 7)
+    await call(sql, FIRST + minute * 60_000, minute % 3 === 0 ? `code.${minute % 2}` : null, minute === 77 ? 1 : 0)
+  await call(sql, Date.now() - 60_000)
+  const agree = async () => {
+    for (const [from, to] of [
+      [0, 4],
+      [0.5, 3.5],
+      [1, 2],
+      [1.25, 1.5],
+      [3.9, 60],
+      [-5, 60],
+      [2, 2],
+    ] as const) {
+      const [since, until] = [FIRST + from * HOUR_MS, FIRST + to * HOUR_MS]
+      const said: unknown = await told(target, since, until)
+      expect([from, to, said]).toEqual([from, to, await recorded(sql, since, until)])
+    }
+  }
+  await agree()
+  await sumCallHours(db, firstRequestId)
+  const hours = await summed(sql)
+  expect(hours.at(0)).toBe(FIRST)
+  // Not those of the last three hours, of which something may still be booked.
+  expect(hours.length).toBe(Math.floor((Date.now() - 3 * HOUR_MS - FIRST) / HOUR_MS) + 1)
+  await agree()
+  await call(sql, FIRST + 90 * 60_000, "code.late")
+  await sql`update usage set charge_micro = 0, status = 'billing_error' where opened_at = ${new Date(FIRST + 7 * 60_000)}`
+  await agree()
+  expect(await sql`select distinct hour from call_late`).toHaveLength(2)
+  await sumCallHours(db, firstRequestId)
+  expect(await sql`select from call_late`).toHaveLength(0)
+  await agree()
+  const [sum] = await sql<
+    { calls: bigint }[]
+  >`select sum(calls)::bigint as calls from call_hours where error_code = 'code.late'`
+  expect(sum?.calls).toBe(1n)
+}, 60_000)
+
+test("where there are no records nothing is summed, and what is booked in time leaves no mark", async () => {
+  await using target = await openTestDatabase()
+  await sumCallHours(target.db, firstRequestId)
+  expect(await summed(target.sql)).toEqual([])
+  await call(target.sql, Date.now())
+  await target.sql`update usage set charge_micro = 0`
+  await sumCallHours(target.db, firstRequestId)
+  expect(await target.sql`select hour from call_summed union all select hour from call_late`).toHaveLength(0)
+})
