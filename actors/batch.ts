@@ -90,6 +90,13 @@ export interface Committed {
   readonly locked: readonly string[]
 }
 
+export interface LedgerView {
+  /** Entries that are not durable yet. */
+  readonly backlog: number
+  /** How long the commit under way has been tried, in running time; 0 when none is. */
+  readonly lagMs: number
+}
+
 export interface LedgerStore {
   /**
    * Resolves once the batch is durable. A patient commit waits some time for rows that somebody else has locked, and names no
@@ -185,3 +192,12 @@ export function answer(entries: readonly Entry[], fenced: readonly string[]): vo
     else if (--entry.waits === 0) entry.reply("durable")
   }
 }
+
+/** What of these is of an account. */
+export const entriesOf = (accountId: string, entries: readonly Entry[]): Entry[] =>
+  entries.filter((entry) => entry.kind !== "barrier" && accountOf(entry) === accountId)
+
+export const isFor = (barrier: Barrier, accountId: string): boolean =>
+  barrier.accountId === undefined || barrier.accountId === accountId
+
+export const barriersOf = (entries: readonly Entry[]): Barrier[] => entries.filter((entry) => entry.kind === "barrier")

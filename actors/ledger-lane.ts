@@ -2,19 +2,22 @@
  * One line of the ledger's entries: commits one batch at a time, in the order in which its entries came, so that a settlement
  * never overtakes its opening. An opening may wait for its settlement, and all for more to come. A commit whose outcome is
  * unknown is sent again until it is known: every row is idempotent. A batch that can never be committed is halved until the one
- * entry is found that it is for; that one is not charged, and everybody else goes on.
+ * entry is found that it is for; that one is not charged, and everybody else goes on. An account that other processes are booking
+ * too is in fewer batches (contention.ts).
  */
 import {
   type Barrier,
   type Batch,
   batchOf,
   accountOf,
+  barriersOf,
   type Entry,
   type SettleEntry,
   type Settlement,
   settledIn,
   voidOf,
 } from "./batch.ts"
+import { Contention } from "./contention.ts"
 import type { Clock } from "./kernel/clock.ts"
 
 export interface LanePorts {
@@ -42,6 +45,7 @@ export class Lane {
   /** In running time: when the first of the queue is due, and when the next commit may begin. */
   #dueAt = Number.POSITIVE_INFINITY
   #notBefore = 0
+  readonly #contention = new Contention()
 
   constructor(ports: LanePorts) {
     this.#ports = ports
@@ -72,14 +76,18 @@ export class Lane {
 
   add(entry: Entry): void {
     this.#queue.push(entry)
-    this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
+    this.#dueAt = Math.min(this.#dueAt, this.#entryDueAt(entry))
   }
 
   /** Of any number: nothing spreads them. */
   #requeue(entries: Entry[]): void {
     this.#queue = entries
     this.#dueAt = Number.POSITIVE_INFINITY
-    for (const entry of entries) this.#dueAt = Math.min(this.#dueAt, dueAt(entry))
+    for (const entry of entries) this.#dueAt = Math.min(this.#dueAt, this.#entryDueAt(entry))
+  }
+
+  #entryDueAt(entry: Entry): number {
+    return Math.max(dueAt(entry), this.#contention.heldUntil(entry))
   }
 
   /** With nothing queued the commit under way is all there is to wait for; a barrier needs no commit of its own. */
@@ -109,7 +117,8 @@ export class Lane {
     const entries: Entry[] = []
     const left: Entry[] = []
     for (const entry of this.#queue) {
-      const isDue = isForAll || dueAt(entry) <= since || (entry.kind === "open" && settled.has(entry.opening.requestId))
+      const isTaken = entry.kind === "open" && settled.has(entry.opening.requestId)
+      const isDue = isForAll || ((isTaken || dueAt(entry) <= since) && this.#contention.heldUntil(entry) <= since)
       if (isDue && entries.length < this.#batchLimit) entries.push(entry)
       else left.push(entry)
     }
@@ -123,15 +132,26 @@ export class Lane {
     this.#ports.commit(batchOf(this.#inFlight.entries))
   }
 
-  /** The commit under way has ended: its entries. */
-  take(): readonly Entry[] {
+  /** The commit under way has ended: its entries. Accounts that were `met` were left out of it. */
+  take(met: readonly string[] = []): readonly Entry[] {
     const done = this.#inFlight
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
     if (done.entries.length >= MANY) this.#notBefore = done.since + BETWEEN_MANY_MS
     this.#retries = 0
     this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
+    if (this.#contention.booked(done.entries, done.since, met)) this.#requeue(this.#queue)
     return done.entries
+  }
+
+  /**
+   * An account of the commit that has just ended was left out, because others have its rows. True where it is to be tried again
+   * with the next commits, which begin with these entries of it; false where it has been tried often enough.
+   */
+  putOff(accountId: string, entries: readonly Entry[]): boolean {
+    if (!this.#contention.met(accountId, this.#ports.clock.running())) return false
+    this.#requeue([...entries, ...this.#queue])
+    return true
   }
 
   /** Takes what of an account is queued out of the queue. */
@@ -143,7 +163,7 @@ export class Lane {
   }
 
   get queuedBarriers(): readonly Barrier[] {
-    return this.#queue.filter((entry) => entry.kind === "barrier")
+    return barriersOf(this.#queue)
   }
 
   failed(): void {

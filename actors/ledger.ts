@@ -2,18 +2,22 @@
  * The one writer of a process: gathers openings and settlements into batches, commits one batch at a time, and tells
  * each caller when its own is durable (group commit). Money in micro-rupiah, times in milliseconds.
  *
- * An account whose rows somebody else has locked is set apart: its entries are committed on their own, in their order, until
- * none is left, and everybody else goes on. No account has entries in two lanes at once.
+ * An account whose rows others have locked is left out and tried again: mostly another process books it (contention.ts). One whose
+ * rows stay locked is set apart: its entries are committed on their own, in their order, until none is left.
  */
 import {
   accountOf,
   answer,
+  barriersOf,
   type Barrier,
   BatchRefused,
   type Batch,
   type Committed,
+  entriesOf,
   type Entry,
+  isFor,
   type LedgerStore,
+  type LedgerView,
   type Opening,
   RowsLocked,
   type Settled,
@@ -30,6 +34,7 @@ export {
   BatchRefused,
   type Committed,
   type LedgerStore,
+  type LedgerView,
   type Opening,
   type PayingParent,
   RowsLocked,
@@ -38,13 +43,6 @@ export {
   type UsageRecord,
   type UsageStatus,
 } from "./batch.ts"
-
-export interface LedgerView {
-  /** Entries that are not durable yet. */
-  readonly backlog: number
-  /** How long the commit under way has been tried, in running time; 0 when none is. */
-  readonly lagMs: number
-}
 
 /** The account that is set apart; undefined of all the others. */
 type LaneName = string | undefined
@@ -178,26 +176,24 @@ export class Ledger implements Behaviour<LedgerCommand> {
   }
 
   #onCommitted({ fenced, locked }: Committed): void {
-    const done = this.#main.take()
-    const isLocked = (entry: Entry) => entry.kind !== "barrier" && locked.includes(accountOf(entry) ?? "")
-    const barriers = [...done.filter((entry) => entry.kind === "barrier"), ...this.#main.queuedBarriers]
-    for (const accountId of locked) {
-      const its = done.filter((entry) => isLocked(entry) && accountOf(entry) === accountId)
-      this.#setApart(accountId, its, barriers)
-    }
+    const done = this.#main.take(locked)
+    const barriers = [...barriersOf(done), ...this.#main.queuedBarriers]
+    const putOff = locked.filter((accountId) => this.#main.putOff(accountId, entriesOf(accountId, done)))
+    // Those in the queue are behind what was put off anyway.
+    for (const barrier of barriersOf(done))
+      if (putOff.some((accountId) => isFor(barrier, accountId))) this.#main.addBarrier(barrier)
+    for (const accountId of locked)
+      if (!putOff.includes(accountId)) this.#setApart(accountId, entriesOf(accountId, done), barriers)
     this.#proceed()
-    const written = done.filter((entry) => !isLocked(entry))
-    answer(written, fenced)
+    const isWritten = (entry: Entry) => entry.kind === "barrier" || !locked.includes(accountOf(entry) ?? "")
+    answer(done.filter(isWritten), fenced)
   }
 
   /** What waits for the account waits for its own lane from now on, too. */
   #setApart(accountId: string, entries: readonly Entry[], barriers: readonly Barrier[]): void {
     const lane = this.#lane(accountId)
-    for (const entry of entries) lane.add(entry)
-    for (const entry of this.#main.takeQueued(accountId)) lane.add(entry)
-    for (const barrier of barriers) {
-      if (barrier.accountId === undefined || barrier.accountId === accountId) lane.addBarrier(barrier)
-    }
+    for (const entry of [...entries, ...this.#main.takeQueued(accountId)]) lane.add(entry)
+    for (const barrier of barriers) if (isFor(barrier, accountId)) lane.addBarrier(barrier)
     this.#apart.set(accountId, { lane, since: this.#ports.clock.running() })
   }
 
@@ -223,7 +219,11 @@ export class Ledger implements Behaviour<LedgerCommand> {
   /** Whose rows they are is not known, so each account of the batch goes its own way. */
   #onAllLocked(): void {
     const accounts = this.#main.sent.flatMap((entry) => (entry.kind === "barrier" ? [] : (accountOf(entry) ?? [])))
-    this.#onCommitted({ fenced: [], locked: [...new Set(accounts)] })
+    const done = this.#main.take()
+    const barriers = [...barriersOf(done), ...this.#main.queuedBarriers]
+    for (const accountId of new Set(accounts)) this.#setApart(accountId, entriesOf(accountId, done), barriers)
+    this.#proceed()
+    answer(barriersOf(done), [])
   }
 
   /** Others that are set apart come first. */

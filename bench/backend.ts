@@ -12,6 +12,8 @@ export interface AnswerOptions {
   readonly stream: boolean
   /** Between two events, in milliseconds; 0 sends each in a turn of its own. Without it all leave in one piece. */
   readonly paceMs?: number
+  /** Before the answer begins, in milliseconds. */
+  readonly afterMs?: number
 }
 
 export interface Backend {
@@ -26,6 +28,7 @@ interface Answer {
   /** With its pace: the head and an event, then an event each. */
   readonly pieces: readonly Uint8Array[]
   readonly paceMs: number | undefined
+  readonly afterMs: number
 }
 
 interface Connection {
@@ -92,7 +95,12 @@ function read(socket: Socket<Connection>, bytes: Buffer, answers: ReadonlyMap<st
   connection.left = undefined
   const { answer } = connection
   if (answer === undefined) send(socket, Buffer.from(NOT_FOUND))
-  else if (answer.paceMs === undefined) send(socket, answer.whole)
+  else if (answer.afterMs > 0) setTimeout(() => begin(socket, answer), answer.afterMs)
+  else begin(socket, answer)
+}
+
+function begin(socket: Socket<Connection>, answer: Answer): void {
+  if (answer.paceMs === undefined) send(socket, answer.whole)
   else if (answer.paceMs === 0) sendApart(socket, answer.pieces)
   else sendPaced(socket, answer)
 }
@@ -151,19 +159,20 @@ async function takeAnswers(scripts: Readonly<Record<string, AnswerOptions>>): Pr
       })
       const body = await response.text()
       if (!response.ok) throw new Error(`the simulator answered ${response.status}: ${body}`)
-      answers.set(`/${name}${path}`, script.stream ? streamed(body, script.paceMs) : plain(body))
+      const answer = script.stream ? streamed(body, script.paceMs) : plain(body)
+      answers.set(`/${name}${path}`, { ...answer, afterMs: script.afterMs ?? 0 })
     }
   }
   await simulator.stop()
   return answers
 }
 
-function plain(body: string): Answer {
+function plain(body: string): Omit<Answer, "afterMs"> {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`
   return { whole: Buffer.from(head + body), pieces: [], paceMs: undefined }
 }
 
-function streamed(body: string, paceMs: number | undefined): Answer {
+function streamed(body: string, paceMs: number | undefined): Omit<Answer, "afterMs"> {
   const head =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"
   const events = body.split(/(?<=\n\n)/)

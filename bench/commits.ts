@@ -1,23 +1,17 @@
 /** Commits of the ledger on a database, one after the other: each settles what the one before it opened. */
-import type { Opening, Settlement } from "../actors/ledger.ts"
-import { micro, zero } from "../actors/money/micro.ts"
-import { newRequestId } from "../src/http/request-id.ts"
+import type { Opening } from "../actors/ledger.ts"
+import { micro } from "../actors/money/micro.ts"
 import { openDatabase, type Sql } from "../src/store/database.ts"
 import { growLease } from "../src/store/leases.ts"
 import { ledgerStore } from "../src/store/ledger.ts"
 import { directConnection } from "../test/store/harness.ts"
+import { type Customer, openingOf, settlementOf } from "./ledger-entries.ts"
 
 /** Accounts that pay for them. */
 export const CUSTOMERS = Number(process.env["CUSTOMERS"] ?? 8)
 /** For which share of the calls an opening is written. */
 const OPENINGS = Number(process.env["OPENINGS"] ?? 0)
 const processId = "prc_bench"
-
-interface Customer {
-  readonly accountId: string
-  readonly keyId: string
-  readonly leaseId: bigint
-}
 
 export type Prepare = (sql: Sql) => Promise<unknown>
 
@@ -29,45 +23,6 @@ async function customers(sql: Sql): Promise<void> {
     insert into api_keys (id, account_id, name, key_hash, prefix, last4)
       select 'key_' || n, 'acc_' || n, 'k', n::text::bytea, 'sk', 'last' from generate_series(0, ${CUSTOMERS - 1}) n`)
 }
-
-const openingOf = ({ accountId, keyId, leaseId }: Customer): Opening => ({
-  requestId: newRequestId(Date.now()),
-  accountId,
-  keyId,
-  leaseId,
-  model: "gpt-4o-mini",
-  endpoint: "chat",
-  streamed: true,
-  hold: micro(500_000n),
-  priceId: 1n,
-  openedAt: Date.now(),
-  starts: { daily: Date.UTC(2026, 10, 19, 17), monthly: Date.UTC(2026, 9, 31, 17), total: 0 },
-})
-
-const settlementOf = (opening: Opening): Settlement => ({
-  opening,
-  records: [
-    {
-      part: 0,
-      model: opening.model,
-      priceId: 1n,
-      status: "ok",
-      tokens: { input: 100, output: 20, cacheRead: 0, cacheWrite: 0 },
-      charge: micro(200n),
-      absorbed: zero,
-      excess: zero,
-      turns: 1,
-      attempts: 1,
-      errorCode: undefined,
-      flagged: false,
-      firstTokenMs: 3,
-      durationMs: 8,
-      member: "openai/default/gpt-4o-mini",
-      cost: micro(150n),
-    },
-  ],
-  voided: false,
-})
 
 /** CPU time of a process of the server so far, in microseconds. */
 export async function cpuOf(pid: number): Promise<number> {

@@ -97,8 +97,13 @@ export async function startGateway(
 /** A key of an account with money, made as anybody makes them. */
 export const benchKey = async (url: string): Promise<string> => (await benchKeys(url, 100_000_000, 1))[0] ?? ""
 
-/** So many keys of an account with so much money; Rp 0 is one that never paid. */
-export async function benchKeys(url: string, balanceRp: number, keys: number): Promise<string[]> {
+/** So many keys of an account with so much money, with such limits; Rp 0 is one that never paid. */
+export async function benchKeys(
+  url: string,
+  balanceRp: number,
+  keys: number,
+  limits: Readonly<Record<string, number>> = {},
+): Promise<string[]> {
   const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
     const response = await fetch(url + path, { method: "POST", body, headers })
     if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
@@ -114,6 +119,7 @@ export async function benchKeys(url: string, balanceRp: number, keys: number): P
     await post("/webhooks/payments/simulated", paid, { "X-Signature": signature })
   }
   const made: string[] = []
-  while (made.length < keys) made.push((await post("/keys", JSON.stringify({ name: "bench" }), session))["key"] ?? "")
+  while (made.length < keys)
+    made.push((await post("/keys", JSON.stringify({ name: "bench", ...limits }), session))["key"] ?? "")
   return made
 }

@@ -13,16 +13,23 @@ export interface Postgres extends ReturnType<typeof usageOf> {
   create(): Promise<string>
   /** Runs statements one after the other on a connection of their own. */
   execute(url: string, statements: readonly string[]): Promise<void>
+  /** All that the server has logged so far. */
+  log(): Promise<string>
   stop(): Promise<void>
 }
+
+/** Once a day the books are held against all records; of a new database a minute after its first process has started. */
+export const RECONCILED = `
+  insert into reconciliations (day, ended_at, claims, differences, not_compared)
+  select current_date + n, now(), '[]', 0, 0 from generate_series(-1, 1) n on conflict (day) do nothing`
 
 const BINARIES = "/usr/lib/postgresql"
 
 /** Its input ends when the bench does, however that ends: the server is no child of it, and would be left running. */
 const STOP_AT_THE_END = `trap "" INT TERM HUP; cat > /dev/null; "$@"; rm -rf "$0"`
 
-/** `undefined` where there are no binaries. */
-export async function startPostgres(): Promise<Postgres | undefined> {
+/** `undefined` where there are no binaries. `settings` are as in its file: `log_lock_waits=on`. */
+export async function startPostgres(settings: readonly string[] = []): Promise<Postgres | undefined> {
   const version = versions().at(-1)
   if (version === undefined) return undefined
   const binaries = join(BINARIES, version, "bin")
@@ -33,7 +40,8 @@ export async function startPostgres(): Promise<Postgres | undefined> {
   if (user.length > 0) own(directory)
   const port = freePort()
   await command([...user, join(binaries, "initdb"), "-D", data, "--auth=trust", "--username=bench", "--no-sync"])
-  const options = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c autovacuum=off`
+  const all = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "autovacuum=off", ...settings]
+  const options = [`-p ${port}`, ...all.map((setting) => `-c ${setting}`)].join(" ")
   const control = [...user, join(binaries, "pg_ctl"), "-D", data]
   await command(pinned(LOAD_CORE, [...control, "-w", "-l", join(directory, "log"), "-o", options, "start"]))
   const keeper = Bun.spawn(["sh", "-c", STOP_AT_THE_END, directory, ...control, "-m", "immediate", "stop"], {
@@ -51,6 +59,7 @@ export async function startPostgres(): Promise<Postgres | undefined> {
   return {
     ...usageOf(pid),
     execute,
+    log: () => Bun.file(join(directory, "log")).text(),
     async create() {
       const name = `bench_${++databases}`
       await execute(address("postgres"), [`create database ${name}`])

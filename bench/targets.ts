@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Child, startChild } from "./child.ts"
 import { type BenchModel, benchKey, type Inspection, startGateway } from "./gateway.ts"
-import { freePort, type Postgres } from "./postgres.ts"
+import { freePort, type Postgres, RECONCILED } from "./postgres.ts"
 
 /** Whether the backend speaks the client's format, which is chat, or another one, which is messages. */
 export type Kind = "same" | "translated"
@@ -40,11 +40,6 @@ const CHAT = "/v1/chat/completions"
 const JSON_TYPE = { "Content-Type": "application/json" }
 const MILLION = 1_000_000
 const NO_POSTGRES = "there are no binaries of PostgreSQL"
-
-/** Once a day the books are held against all records; of a new database a minute after its first process has started. */
-const RECONCILED = `
-  insert into reconciliations (day, ended_at, claims, differences, not_compared)
-  select current_date + n, now(), '[]', 0, 0 from generate_series(-1, 1) n on conflict (day) do nothing`
 
 const passing =
   (url: string): Target["request"] =>

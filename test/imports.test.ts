@@ -23,6 +23,7 @@ const ranks: readonly (readonly string[])[] = [
     "actors/circuit.ts",
   ],
   ["actors/window.ts", "actors/leased-purse.ts", "actors/batch.ts"],
+  ["actors/contention.ts"],
   ["actors/budget.ts", "actors/key-windows.ts", "actors/key-calendar.ts", "actors/ledger-lane.ts", "actors/room.ts"],
   ["actors/key-record.ts"],
   ["actors/key-count.ts"],

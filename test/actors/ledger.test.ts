@@ -92,6 +92,14 @@ function ledger() {
       commits.at(number)?.end.resolve({ fenced, locked })
       await flush()
     },
+    /** Until the tries after which an account is set apart are used up: the next commit that leaves it out does it. */
+    meets: async (locked: readonly string[]) => {
+      for (const againMs of [3, 6, 12]) {
+        commits.at(-1)?.end.resolve({ fenced: [], locked })
+        await flush()
+        clock.advance(againMs)
+      }
+    },
     fails: async (error: Error = new Error("cut"), number = -1) => {
       commits.at(number)?.end.reject(error)
       await flush()
@@ -344,30 +352,94 @@ describe("the ledger", () => {
     expect(view().lagMs).toBe(0)
   })
 
-  test("commits an account whose rows are locked on its own, patiently, and everybody else without it", async () => {
+  test("tries an account again whose rows are locked, at first with the next commits, and nobody else waits", async () => {
     const { clock, open, settle, committed, commits, batches, durable } = ledger()
+    settle("first")
+    settle("a@busy")
+    settle("b@other")
+    await committed()
+    await committed({ locked: ["busy"] })
+    expect(durable).toEqual(["settle first", "settle b@other"])
+    // What comes for it meanwhile waits with it, and what others settle is booked at once.
+    settle("c@busy")
+    open("d@busy")
+    clock.advance(1)
+    settle("e@other")
+    expect(batches().slice(2)).toEqual([["", "e@other 5"]])
+    await committed()
+    clock.advance(1)
+    expect(batches().length).toBe(3)
+    clock.advance(1)
+    expect(batches().slice(3)).toEqual([["", "a@busy 5, c@busy 5"]])
+    await committed({ locked: ["busy"] })
+    clock.advance(5)
+    expect(batches().length).toBe(4)
+    clock.advance(1)
+    await committed()
+    expect(durable.slice(2)).toEqual(["settle e@other", "settle a@busy", "settle c@busy"])
+    expect(commits.every(({ patient }) => !patient)).toBe(true)
+  })
+
+  test("books an account less often that others book too, others as ever, and it as others when they no longer do", async () => {
+    const { clock, settle, committed, commits } = ledger()
+    let calls = 0
+    /** The milliseconds that a call of the account waits for its commit when it comes right after the one before. */
+    const waits = async () => {
+      const before = commits.length
+      settle(`${++calls}@busy`)
+      let waited = 0
+      for (; commits.length === before; waited++) clock.advance(1)
+      return waited
+    }
+    expect(await waits()).toBe(0)
+    await committed({ locked: ["busy"] })
+    clock.advance(3)
+    await committed()
+    // Half as often after each meeting, up to 32 ms; nobody else waits for that.
+    const met: number[] = []
+    for (let n = 0; n < 5; n++) {
+      met.push(await waits())
+      settle(`${++calls}@other`)
+      await committed({ locked: ["busy"] })
+      await committed()
+      clock.advance(3)
+      await committed()
+    }
+    expect(met).toEqual([8, 16, 32, 32, 32])
+    const alone: number[] = []
+    for (let n = 0; n < 12; n++) {
+      alone.push(await waits())
+      await committed()
+    }
+    expect(alone.slice(0, 4)).toEqual([32, 26, 21, 16])
+    expect(alone.at(-1)).toBe(0)
+  })
+
+  test("commits an account whose rows stay locked on its own, patiently, and everybody else without it", async () => {
+    const { clock, open, settle, committed, meets, commits, batches, durable } = ledger()
     settle("first")
     settle("a@locked")
     settle("b@other")
     open("c@locked")
     clock.advance(20)
     await committed()
+    await meets(["locked"])
     settle("d@locked")
     settle("e@other")
     await committed({ locked: ["locked"] })
     expect(durable).toEqual(["settle first", "settle b@other"])
-    expect(batches().slice(2)).toEqual([
+    expect(batches().slice(5)).toEqual([
       ["", "e@other 5"],
       ["c@locked", "a@locked 5, d@locked 5"],
     ])
-    expect(commits.map(({ patient }) => patient)).toEqual([false, false, false, true])
+    expect(commits.map(({ patient }) => patient)).toEqual([false, false, false, false, false, false, true])
     // What comes for it meanwhile waits for its turn, and nobody waits for it.
     settle("f@locked")
-    await committed({}, 2)
+    await committed({}, 5)
     settle("g@other")
-    await committed({}, 4)
+    await committed({}, 7)
     expect(durable.slice(2)).toEqual(["settle e@other", "settle g@other"])
-    await committed({}, 3)
+    await committed({}, 6)
     expect(durable.slice(4)).toEqual(["settle a@locked", "open c@locked", "settle d@locked"])
     expect(batches().at(-1)).toEqual(["", "f@locked 5"])
     await committed()
@@ -376,8 +448,24 @@ describe("the ledger", () => {
     expect(commits.at(-1)?.patient).toBe(false)
   })
 
+  test("answers a barrier of an account that is tried again when that is durable, and of another one at once", async () => {
+    const { settle, barrier, committed, clock, durable } = ledger()
+    settle("first")
+    settle("a@busy")
+    settle("b@other")
+    barrier("all")
+    barrier("busy", "busy")
+    barrier("other", "other")
+    await committed()
+    await committed({ locked: ["busy"] })
+    expect(durable).toEqual(["settle first", "settle b@other", "other"])
+    clock.advance(3)
+    await committed()
+    expect(durable.slice(3)).toEqual(["settle a@busy", "all", "busy"])
+  })
+
   test("answers a barrier of all when what was set apart is durable, and an account's when its own is", async () => {
-    const { settle, barrier, committed, durable } = ledger()
+    const { settle, barrier, committed, meets, durable } = ledger()
     settle("first")
     settle("a@locked")
     settle("b@other")
@@ -385,6 +473,7 @@ describe("the ledger", () => {
     barrier("locked, sent before", "locked")
     barrier("other, sent before", "other")
     await committed()
+    await meets(["locked"])
     await committed({ locked: ["locked"] })
     barrier("other, sent after", "other")
     barrier("all, sent after")
@@ -394,23 +483,24 @@ describe("the ledger", () => {
   })
 
   test("tries accounts whose rows stay locked in turns, a few at once, and says for how long they have been apart", async () => {
-    const { clock, settle, committed, fails, batches, view } = ledger()
+    const { clock, settle, committed, meets, fails, batches, view } = ledger()
     settle("first")
     const names = Array.from({ length: APART_AT_ONCE + 1 }, (_, n) => `account${n}`)
     for (const name of names) settle(`a@${name}`)
     await committed()
+    await meets(names)
     await committed({ locked: names })
     const apart = () =>
       batches()
-        .slice(2)
+        .slice(5)
         .map(([, settled]) => settled)
     expect(apart()).toEqual(names.slice(0, APART_AT_ONCE).map((name) => `a@${name} 5`))
     clock.advance(700)
-    await fails(new RowsLocked("locked"), 2)
+    await fails(new RowsLocked("locked"), 5)
     expect(apart().at(-1)).toBe(`a@${names.at(-1)} 5`)
     expect([view("account0").lagMs, view("another").lagMs, view().lagMs]).toEqual([700, 0, 0])
     expect(view().backlog).toBe(names.length)
-    await committed({}, 3)
+    await committed({}, 6)
     expect(apart().at(-1)).toBe("a@account0 5")
   })
 
@@ -434,10 +524,11 @@ describe("the ledger", () => {
   })
 
   test("replaces a settlement that is voided while it is set apart, and reverses one that may have been sent", async () => {
-    const { settle, voids, committed, fails, batches } = ledger()
+    const { settle, voids, committed, meets, fails, batches } = ledger()
     settle("first")
     settle("a@locked")
     await committed()
+    await meets(["locked"])
     await committed({ locked: ["locked"] })
     settle("b@locked")
     voids("a@locked")
