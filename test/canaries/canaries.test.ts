@@ -8,5 +8,6 @@ import { backupCanaries } from "./of-backups.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
 import { keyCanaries } from "./of-keys.ts"
+import { repeatCanaries } from "./of-repeats.ts"
 
-watch([...callCanaries, ...attackCanaries, ...booksCanaries, ...backupCanaries, ...keyCanaries])
+watch([...callCanaries, ...attackCanaries, ...booksCanaries, ...backupCanaries, ...keyCanaries, ...repeatCanaries])

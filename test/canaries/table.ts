@@ -5,6 +5,7 @@ import { backupCanaries } from "./of-backups.ts"
 import { booksCanaries } from "./of-the-books.ts"
 import { callCanaries } from "./of-calls.ts"
 import { keyCanaries } from "./of-keys.ts"
+import { repeatCanaries } from "./of-repeats.ts"
 import { serverCanaries } from "./of-the-server.ts"
 
 export const canaries: readonly Canary[] = [
@@ -13,5 +14,6 @@ export const canaries: readonly Canary[] = [
   ...booksCanaries,
   ...backupCanaries,
   ...keyCanaries,
+  ...repeatCanaries,
   ...serverCanaries,
 ]

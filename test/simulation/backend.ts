@@ -11,6 +11,7 @@ import { limits } from "./limits.ts"
 import { arrival, type ProcessClock } from "./process-clock.ts"
 import { models } from "./shop.ts"
 import type { Said, SaidCounts, Stage } from "./stage.ts"
+import { requestIdOf } from "./traces.ts"
 
 type BackendFault = (typeof backendFaults)[number]
 
@@ -45,10 +46,10 @@ const refusals: Partial<Record<BackendFault, { readonly status: number; readonly
 const nonsense = [-1, 1.5, 1e15, 3_000_000, Number.MAX_SAFE_INTEGER]
 
 export const fetchFor =
-  (stage: Stage, clock: ProcessClock, callOf: (name: string) => string): Fetch =>
+  (stage: Stage, clock: ProcessClock): Fetch =>
   async (url, init) => {
     const signal = init.signal ?? new AbortController().signal
-    const asked = read(url, init.body as string, { headers: new Headers(init.headers), callOf })
+    const asked = read(url, init.body as string, new Headers(init.headers))
     stage.trace(`backend asked for ${asked.requestId}`)
     const said = stage.asked(asked.requestId, { ...asked, length: asked.text.length })
     const fault = stage.fault(backendFaults)
@@ -143,12 +144,7 @@ function edge(stage: Stage, { mostTokens, choices, window = 1_000_000 }: Asked):
   return counts[Math.floor(stage.random() * counts.length)] ?? {}
 }
 
-/** `callOf` says which of the calls that carry one name is made. */
-function read(
-  url: string,
-  text: string,
-  { headers, callOf }: { readonly headers: Headers; readonly callOf: (name: string) => string },
-): Asked {
+function read(url: string, text: string, headers: Headers): Asked {
   const body = JSON.parse(text) as Record<string, unknown>
   const format = url.endsWith("/messages") ? "messages" : url.endsWith("/responses") ? "responses" : "chat"
   const most = body["max_tokens"] ?? body["max_completion_tokens"] ?? body["max_output_tokens"]
@@ -159,7 +155,7 @@ function read(
     format,
     member: `${provider}/${key}/${name}`,
     backend: `${provider} ${format} ${name}`,
-    requestId: callOf(/(req|same)_\d+/.exec(text)?.[0] ?? ""),
+    requestId: requestIdOf(headers.get("traceparent")),
     streams: body["stream"] === true,
     mostTokens: typeof most === "number" ? most : 256,
     choices: typeof body["n"] === "number" ? body["n"] : 1,

@@ -112,6 +112,8 @@ export interface NewKey {
   readonly budget?: KeyBudget
   /** Whose child it is. */
   readonly parentId?: string
+  /** On, if it is not said. */
+  readonly replaysRetries?: boolean
 }
 
 export interface NewTopUp {

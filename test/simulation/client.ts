@@ -16,6 +16,7 @@ import type { PlannedCall } from "./plan.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { keys } from "./shop.ts"
 import type { Stage } from "./stage.ts"
+import { traceOf } from "./traces.ts"
 
 /** Within which a process crashes that is to crash just after it answered. */
 export const CRASH_AFTER_MS = 30
@@ -34,6 +35,8 @@ export interface CallStory {
   readonly planned: PlannedCall
   readonly process: SimulatedProcess
   readonly begunAt: number
+  /** How often its SDK has sent it before; undefined where it does not say. */
+  readonly retries: number | undefined
   /** Undefined while it is under way. */
   told: Told | undefined
   /** Until it was told, nothing but the process's own lateness came between it and the database. */
@@ -42,6 +45,13 @@ export interface CallStory {
   sawHead: boolean
   /** The request id of the call whose answer this one was given. */
   original: string | undefined
+  /** What was read of it. */
+  text: string
+  /** All of it was taken by its connection. */
+  wasHandedOver: boolean
+  /** When its process learnt that it has left, and when it was told, on the monotonic clock. */
+  goneAt: number
+  toldAt: number
 }
 
 /** What last went wrong had passed, and was felt no more, when the call began. */
@@ -54,6 +64,10 @@ const formats: Readonly<Record<PlannedCall["format"], ClientSide>> = {
   responses: responsesFormat.client,
 }
 
+/** It has left, and its process does not know it yet. */
+export const isMissing = ({ told, goneAt, process }: CallStory): boolean =>
+  told?.kind === "left" && goneAt === Infinity && process.alive
+
 /** Runs one call to its end, whatever the end is. */
 export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const { requestId, planned, process } = story
@@ -61,7 +75,11 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const leaving = new AbortController()
   /** As the process sees it: it is told when it runs. */
   const gone = new AbortController()
-  leaving.signal.addEventListener("abort", () => process.clock.arrive(() => gone.abort()))
+  const isGone = () => {
+    story.goneAt = stage.clock.monotonic()
+    gone.abort()
+  }
+  leaving.signal.addEventListener("abort", () => seen(stage, story, isGone))
   const left = new Promise<"left">((resolve) => leaving.signal.addEventListener("abort", () => resolve("left")))
   if (planned.manners === "client leaves before the answer") {
     stage.count(planned.manners)
@@ -72,6 +90,7 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   const told = await Promise.race([hear(stage, story, leaving, gone.signal), broken, left])
   process.responding--
   story.told = typeof told === "string" ? { kind: told } : told
+  story.toldAt = stage.clock.monotonic()
   if (told !== "broken" && story.told.kind === "broken" && process.alive) stage.count("client is cut off")
   const drains = stage.clock.monotonic() >= process.drainsSince
   story.undisturbed =
@@ -82,24 +101,33 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   stage.count(`told ${story.told.kind}${story.told.kind === "failure" ? ` ${story.told.code}` : ""}`)
 }
 
+/** A connection that has died is not always known to be dead. */
+function seen(stage: Stage, { planned: { unseenMs = 0 }, process }: CallStory, run: () => void): void {
+  if (unseenMs === 0) return process.clock.arrive(run)
+  stage.count("client is gone and not missed")
+  process.clock.io(unseenMs, run)
+}
+
 async function hear(stage: Stage, story: CallStory, leaving: AbortController, gone: AbortSignal): Promise<Told> {
   const { requestId, planned, process } = story
   if (planned.manners === "client asks for many answers") stage.count(planned.manners)
   if (planned.run !== undefined) stage.count("call is one of a run")
   if (keys[planned.key]?.parentId !== undefined) stage.count("call is a child's")
-  const [format, request] = requestOf(planned, requestId, gone)
+  const [format, request] = requestOf(planned, requestId, { signal: gone, retries: story.retries })
   const response = await process.call(format, request, requestId)
   if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
   story.sawHead = true
   story.original = response.headers.get(ORIGINAL_REQUEST_ID) ?? undefined
   if (story.original !== undefined) stage.count(`replayed${planned.stream ? ", streamed" : ""}`)
   const cost = response.headers.get("X-Cost-Rp") ?? undefined
-  let text: string
+  // What does not stream goes out in one piece.
+  story.wasHandedOver = !planned.stream && !gone.aborted
   try {
-    text = await readAll(stage, response, story, leaving)
+    await readAll(stage, response, story, leaving)
   } catch {
     return { kind: "broken" }
   }
+  const { text } = story
   if (leaving.signal.aborted) return { kind: "left" }
   const end = endOf(planned, text)
   if (end === "whole") return { kind: "whole", cost, streamed: planned.stream }
@@ -110,28 +138,37 @@ async function hear(stage: Stage, story: CallStory, leaving: AbortController, go
 }
 
 /** What is sent, and how the gateway reads it. */
-export function requestOf(planned: PlannedCall, requestId: string, signal?: AbortSignal): [ClientSide, Request] {
+export function requestOf(
+  planned: PlannedCall,
+  requestId: string,
+  { signal, retries }: { readonly signal?: AbortSignal; readonly retries?: number | undefined } = {},
+): [ClientSide, Request] {
   const format = formats[planned.format]
   const request = new Request(`http://gateway.invalid${format.path}`, {
     method: "POST",
-    headers: headersOf(planned),
-    body: JSON.stringify(bodyOf(planned, planned.keyed === undefined ? requestId : nameOf(planned))),
+    headers: {
+      ...headersOf(planned),
+      traceparent: traceOf(requestId),
+      ...(retries !== undefined && { "x-stainless-retry-count": String(retries) }),
+    },
+    body: JSON.stringify(bodyOf(planned, isSentAgain(planned) ? nameOf(planned) : requestId)),
     ...(signal && { signal }),
   })
   return [format, request]
 }
 
-async function readAll(stage: Stage, response: Response, { planned, process }: CallStory, leaving: AbortController) {
+async function readAll(stage: Stage, response: Response, story: CallStory, leaving: AbortController): Promise<void> {
+  const { planned, process } = story
   const decoder = new TextDecoder()
   const reader = response.body?.getReader()
-  if (reader === undefined) return ""
-  let text = ""
-  leaving.signal.addEventListener("abort", () => process.clock.arrive(() => void reader.cancel().catch(() => {})))
+  if (reader === undefined) return
+  leaving.signal.addEventListener("abort", () => seen(stage, story, () => void reader.cancel().catch(() => {})))
   for (let reads = 1; ; reads++) {
     if (process.clock.stands) await process.clock.heard()
     const { done, value } = await reader.read()
+    story.wasHandedOver ||= done
     if (done) break
-    text += decoder.decode(value, { stream: true })
+    story.text += decoder.decode(value, { stream: true })
     if (reads === 1 && planned.manners === "client leaves in mid-answer") {
       stage.count(planned.manners)
       leaving.abort()
@@ -151,10 +188,10 @@ async function readAll(stage: Stage, response: Response, { planned, process }: C
       await sleep(stage.clock, 20_000)
     }
   }
-  return text
 }
 
-function endOf({ format, stream }: PlannedCall, text: string): "whole" | "failure" | "nothing" {
+/** How what was read of an answer ends. */
+export function endOf({ format, stream }: PlannedCall, text: string): "whole" | "failure" | "nothing" {
   if (!stream) {
     const body = JSON.parse(text) as { status?: unknown }
     return format === "responses" && body.status === "failed" ? "failure" : "whole"
@@ -175,7 +212,10 @@ function endOf({ format, stream }: PlannedCall, text: string): "whole" | "failur
 }
 
 /** The same each time that it is sent. */
-export const nameOf = ({ number }: PlannedCall): string => `same_${number}`
+export const nameOf = ({ number, asksOther }: PlannedCall): string =>
+  `${asksOther === true ? "diff" : "same"}_${number}`
+
+const isSentAgain = ({ keyed, sdk }: PlannedCall): boolean => keyed !== undefined || sdk !== undefined
 
 function headersOf(planned: PlannedCall): Record<string, string> {
   const { key, run, keyed } = planned

@@ -96,6 +96,13 @@ const lockFaults = ["rows of an account are locked"] as const
 /** Of a call that carries an `Idempotency-Key`, drawn by itself as well. */
 export const keyFaults = ["client asks again with the same key", "client asks twice at once with the same key"] as const
 
+/** Of a call that an SDK makes, which says how often it has sent it; drawn by itself as well. */
+export const sdkFaults = [
+  "SDK sends its call again",
+  "SDK sends two equal calls at once",
+  "SDK sends another call as if it were a repeat",
+] as const
+
 /** What befalls ceilings of ten minutes, drawn by itself as well. */
 const ceilingFaults = ["owner resumes what was paused", "minutes go by"] as const
 
@@ -109,6 +116,7 @@ const all = [
   ...lockFaults,
   ...keyFaults,
   ...ceilingFaults,
+  ...sdkFaults,
 ] as const
 export type Fault = (typeof all)[number]
 export const faultClasses: readonly Fault[] = all
@@ -126,7 +134,7 @@ export function drawRates(random: Random): Rates {
     ...firstClientFaults.map((fault) => [fault, draw(0.25)] as const),
     ...worldFaults.map((fault) => [fault, draw(0.1)] as const),
   ]
-  const later = [...laterFaults, ...ownerFaults, ...lockFaults, ...keyFaults, ...ceilingFaults]
+  const later = [...laterFaults, ...ownerFaults, ...lockFaults, ...keyFaults, ...ceilingFaults, ...sdkFaults]
   const none = later.map((fault) => [fault, 0] as const)
   return Object.fromEntries([...entries, ...none]) as Rates
 }
@@ -155,6 +163,13 @@ export const withKeys = (rates: Rates, random: Random): Rates => {
   const share = random()
   const drawn = keyFaults.map((fault) => [fault, random() < share ? random() ** 2 * 0.4 : 0] as const)
   return { ...rates, ...(Object.fromEntries(drawn) as Pick<Rates, (typeof keyFaults)[number]>) }
+}
+
+/** `random` is another one for itself. */
+export const withSdks = (rates: Rates, random: Random): Rates => {
+  const share = random()
+  const drawn = sdkFaults.map((fault) => [fault, random() < share ? random() * 0.3 : 0] as const)
+  return { ...rates, ...(Object.fromEntries(drawn) as Pick<Rates, (typeof sdkFaults)[number]>) }
 }
 
 /** `random` is another one once more. */

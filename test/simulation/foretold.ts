@@ -50,7 +50,7 @@ export async function checkForetold(
     if (parentId !== undefined) continue
     const last = calls.findLast((planned) => planned.key === key)
     if (last === undefined) continue
-    const planned: PlannedCall = { ...last, manners: undefined, keyed: undefined, paceMs: 0 }
+    const planned: PlannedCall = { ...last, manners: undefined, keyed: undefined, sdk: undefined, paceMs: 0 }
     const made = story(planned)
     // What the call before has moved to this process, or is given back by a neighbour, has arrived.
     await sleep(stage.clock, SETTLED_MS)

@@ -13,7 +13,10 @@ export const limits = {
   upstreamAnswerMs: 90_000,
   drainLeftMs: 120_000,
   unreadBytes: 60_000,
-  keptAnswerBytes: 400_000,
   readerStallMs: 15_000,
   idleMs: 1_500,
 }
+
+/** Of answers that may be asked for again: room for one of each account, and for all of a world. */
+export const SCARCE_BYTES = 400_000
+export const AMPLE_BYTES = 100_000_000

@@ -242,7 +242,8 @@ export class ModelBooks implements Books {
     const budget = limit === undefined || period === undefined ? undefined : { limit: micro(limit), period }
     const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone, running: key.running }
     const limits = { requestsPerMinute, tokensPerMinute, budget, ...breakersOfKey(this.#tables, accountId, keyId) }
-    return { keyId, revoked, ...account, ...limits, fallback: "any", parent }
+    const replaysRetries = key.replaysRetries === false ? false : undefined
+    return { keyId, revoked, ...account, ...limits, fallback: "any", replaysRetries, parent }
   }
 
   async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
@@ -323,12 +324,12 @@ export class ModelBooks implements Books {
   }
 
   async createKey(key: NewKey): Promise<void> {
-    const { keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute, parentId } = key
+    const { keyId, accountId, keyHash, budget, requestsPerMinute, tokensPerMinute, parentId, replaysRetries } = key
     const account = this.#tables.accounts.get(accountId)
     if (account === undefined || account.frozen || this.#tables.keys.has(keyId)) return
     const { limit, period } = budget ?? { limit: undefined, period: undefined }
     const limits = { limit, period, requestsPerMinute, tokensPerMinute }
-    const row = { keyId, accountId, keyHash, parentId, ...limits, revoked: false, running: {} }
+    const row = { keyId, accountId, keyHash, parentId, ...limits, replaysRetries, revoked: false, running: {} }
     this.#tables.keys.set(keyId, row)
     this.#tables.keysByHash.set(keyHash, row)
     account.keyHashes.push(keyHash)

@@ -34,6 +34,7 @@ export interface ModelKey extends Changeable<KeyRow> {
   readonly keyHash: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
+  readonly replaysRetries: boolean | undefined
   running: RunningPeriods
 }
 

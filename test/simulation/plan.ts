@@ -11,13 +11,16 @@ import {
   keyFaults,
   type laterClientFaults,
   type Rates,
+  sdkFaults,
   standstill,
   withCeilings,
   withKeys,
   withLater,
   withLocks,
   withOwners,
+  withSdks,
 } from "./faults.ts"
+import { AMPLE_BYTES, SCARCE_BYTES } from "./limits.ts"
 import { accounts, keys, models, ownKeys, zones } from "./shop.ts"
 
 export interface Plan {
@@ -32,6 +35,8 @@ export interface Plan {
   readonly rates: Rates
   /** Set before anybody calls, and for good. */
   readonly ceilings: readonly PlannedCeiling[]
+  /** What processes may keep of answers that may be asked for again. */
+  readonly keptAnswerBytes: number
   readonly events: readonly PlannedEvent[]
 }
 
@@ -60,6 +65,12 @@ export interface PlannedCall {
   readonly manners: (typeof firstClientFaults | typeof laterClientFaults)[number] | undefined
   /** How it repeats itself, if it carries an `Idempotency-Key`. */
   readonly keyed?: (typeof keyFaults)[number] | undefined
+  /** How it is sent again, if an SDK makes it. */
+  readonly sdk?: (typeof sdkFaults)[number] | undefined
+  /** It asks for something else in as many bytes. */
+  readonly asksOther?: boolean
+  /** Milliseconds after which its process learns that it has left. */
+  readonly unseenMs?: number
   /** Milliseconds until it leaves, or between two reads. */
   readonly paceMs: number
   /** Of what its backends do. */
@@ -115,7 +126,7 @@ export function drawPlan(seed: number, steps: number): Plan {
   const asking = seededRandom(seed ^ 0x510e527f)
   const share = asking() ** 3
   const asked = withChildren.map((event) => (event.type === "call" ? { ...event, asksFirst: asking() < share } : event))
-  return drawCeilings({ ...plan, rates, events: asked }, seededRandom(seed ^ 0x1b873593))
+  return drawSdks(drawCeilings({ ...plan, rates, events: asked }, seededRandom(seed ^ 0x1b873593)))
 }
 
 /** Without the classes of faults that came later. */
@@ -130,7 +141,7 @@ export function drawFirstPlan(seed: number, steps: number): Plan {
     const afterMs = Math.floor(-Math.log(1 - random()) * hurry)
     events.push({ afterMs, ...drawEvent(random, rates, number, processes) })
   }
-  return { seed, salt: 0, steps, processes, shuffled, rates, ceilings: [], events }
+  return { seed, salt: 0, steps, processes, shuffled, rates, ceilings: [], keptAnswerBytes: SCARCE_BYTES, events }
 }
 
 function drawEvent(random: Random, rates: Rates, number: number, processes: number): PlannedEventBody {
@@ -224,6 +235,28 @@ function drawCeilings(plan: Plan, random: Random): Plan {
     return drawn
   })
   return { ...plan, rates, ceilings, events }
+}
+
+/** Half of the worlds have none. */
+function drawSdks(plan: Plan): Plan {
+  const random = seededRandom(plan.seed ^ 0x2f0b4a47)
+  if (random() < 0.5) return plan
+  const rates = withSdks(plan.rates, random)
+  const keptAnswerBytes = random() < 0.3 ? SCARCE_BYTES : AMPLE_BYTES
+  const events = plan.events.map((event) => (event.type === "call" ? withSdk(event, random, rates) : event))
+  return { ...plan, rates, keptAnswerBytes, events }
+}
+
+const cuts = ["client leaves before the answer", "client leaves in mid-answer", "client leaves late"] as const
+
+/** Mostly its connection is cut, and that is not always seen at once. */
+function withSdk(call: PlannedEvent & PlannedCall, random: Random, rates: Rates): PlannedEvent & PlannedCall {
+  const sdk = drawFault(random, sdkFaults, rates)
+  const [cut, pace, isUnseen, unseen] = [random(), random(), random(), random()]
+  if (sdk === undefined || call.keyed !== undefined) return call
+  const manners = cuts[Math.floor(cut * 4)] ?? call.manners
+  const unseenMs = isUnseen < 0.5 ? Math.floor(unseen ** 2 * 20_000) : 0
+  return { ...call, sdk, manners, paceMs: Math.floor(pace ** 2 * 3_000), unseenMs }
 }
 
 /** What happens just after another event. */

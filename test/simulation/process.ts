@@ -12,12 +12,10 @@ import { meansOf } from "../../src/gateway/afford.ts"
 import { asker, forecast } from "../../src/gateway/dry-run.ts"
 import { call } from "../../src/gateway/call.ts"
 import { Gateway } from "../../src/gateway/gateway.ts"
-import { IDEMPOTENCY_KEY } from "../../src/idempotency-key.ts"
 import type { Log } from "../../src/log.ts"
 import type { ActorStore } from "../../src/store/actor-store.ts"
 import { findOrOpenRun } from "../../src/store/runs.ts"
 import { growBudget } from "../../src/store/budget-leases.ts"
-import type { CallKeyStatements } from "../../src/store/call-keys.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
 import { closeProcess } from "../../src/store/processes.ts"
@@ -35,6 +33,7 @@ import { measurePdf } from "../../src/pdf/measure.ts"
 import { backends } from "./shop.ts"
 import type { Stage } from "./stage.ts"
 import { Statements } from "./statements.ts"
+import { tracing } from "./traces.ts"
 
 const POISON = "poison"
 /** What throws in the turn of the actor that reads it. */
@@ -87,9 +86,6 @@ export class SimulatedProcess {
   readonly #end: () => void
   /** Actors that were sent what no actor can read. */
   readonly #poisoned = new Set<string>()
-  /** Of calls by request id, and of those that were forwarded by name. */
-  readonly #names = new Map<string, string>()
-  readonly #owners = new Map<string, string>()
   #serving = false
 
   constructor({ stage, database, disk, catalogue }: ProcessParts, id: string) {
@@ -180,8 +176,6 @@ export class SimulatedProcess {
   async call(format: ClientSide, request: Request, requestId: string): Promise<Response | Failure> {
     if (this.gateway === undefined) throw new Error("this process does not serve yet")
     this.calls++
-    const name = request.headers.get(IDEMPOTENCY_KEY)
-    if (name !== null) this.#names.set(requestId, name)
     using _ended = { [Symbol.dispose]: () => this.calls-- }
     try {
       if (this.clock.stands) await this.clock.heard()
@@ -262,16 +256,16 @@ export class SimulatedProcess {
       processId: this.id,
       store: this.#store(),
       share: () => this.#books.share(this.id),
-      tracing: undefined,
+      tracing,
       withdrawals: this.#disk.withdrawals(this.clock),
       ledgerStore: { commit: (batch, patient) => this.#commit(batch, patient) },
       catalogue: new LiveCatalogue(this.#catalogue),
       backends,
-      fetch: fetchFor(this.#stage, this.clock, (name) => this.#owners.get(name) ?? name),
+      fetch: fetchFor(this.#stage, this.clock),
       pdfs: {
         read: async (file) => measurePdf(Buffer.from(typeof file === "string" ? file : await file.text(), "base64")),
       },
-      callKeys: this.#callKeys(),
+      callKeys: remoteCallKeys(this.#database.books.callKeys, this.#statements),
       factorStore: { read: async () => [], write: async () => {} },
       search: async () => {
         await arrival(this.clock, 1 + this.#stage.delay(50))
@@ -279,7 +273,7 @@ export class SimulatedProcess {
       },
       endUserSecret: new Uint8Array(32),
       log: silent,
-      limits,
+      limits: { ...limits, keptAnswerBytes: this.#stage.keptAnswerBytes },
       finished: ({ requestId, accountId, record, durable }) => {
         this.troubles.set(requestId, this.troubledAt(accountId))
         this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)
@@ -336,22 +330,6 @@ export class SimulatedProcess {
     this.clock.alive = false
     this.#database.listeners.delete(this.#hear)
     this.#end()
-  }
-
-  /** Which call has a name is known from its claim on. */
-  #callKeys(): CallKeyStatements {
-    const keys = remoteCallKeys(this.#database.books.callKeys, this.#statements)
-    const noted = async (requestId: string, claiming: Promise<boolean>) => {
-      const isTaken = await claiming
-      const name = this.#names.get(requestId)
-      if (isTaken && name !== undefined) this.#owners.set(name, requestId)
-      return isTaken
-    }
-    return {
-      ...keys,
-      takeCallKey: (claim) => noted(claim.requestId, keys.takeCallKey(claim)),
-      takeCallKeyOver: (claim, from) => noted(claim.requestId, keys.takeCallKeyOver(claim, from)),
-    }
   }
 
   #store(): ActorStore {

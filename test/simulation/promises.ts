@@ -5,7 +5,15 @@ import { unreachable } from "../../actors/unreachable.ts"
 import { type CallStory, isUndisturbed, nameOf } from "./client.ts"
 import type { Dump, UsageRow } from "./dump.ts"
 import { isWithin, miscounted } from "./counts.ts"
+import { brokenRetries } from "./promises-of-retries.ts"
 import type { Said } from "./stage.ts"
+
+interface PromiseTerms {
+  readonly said: ReadonlyMap<string, readonly Said[]>
+  readonly holdsLast: boolean
+  /** Of answers that may be asked for again. */
+  readonly hasRoom: boolean
+}
 
 /**
  * `said` is what backends said, each time that one was asked for a request id. `holdsLast`: no actor has crashed, which
@@ -14,7 +22,7 @@ import type { Said } from "./stage.ts"
 export function brokenPromises(
   dump: Dump,
   stories: readonly CallStory[],
-  { said, holdsLast }: { readonly said: ReadonlyMap<string, readonly Said[]>; readonly holdsLast: boolean },
+  { said, holdsLast, hasRoom }: PromiseTerms,
 ): string[] {
   const finals = new Map(dump.usage.filter(({ part }) => part === 0).map((row) => [row.requestId, row]))
   const problems = stories.flatMap((story) => {
@@ -30,7 +38,7 @@ export function brokenPromises(
       ? []
       : [`${story.requestId}: ${problem} (told ${JSON.stringify(story.told)}; ${told(row)})`]
   })
-  return [...problems, ...chargedTwice(stories, finals)]
+  return [...problems, ...chargedTwice(stories, finals), ...brokenRetries(stories, { finals, said, hasRoom })]
 }
 
 /** What carries one name is charged once, in whatever order processes died. */

@@ -89,7 +89,14 @@ const configured = (id: string, ...names: readonly string[]): [string, readonly 
     maxConcurrency: credentialLimits[`${id}-${name}`],
   }))
   const [first = soleCredential("NONE")] = credentials
-  const provider = { id, label: id, baseUrl: "http://backend.invalid", headers: {}, credentials: [first] as const }
+  const provider = {
+    id,
+    label: id,
+    baseUrl: "http://backend.invalid",
+    headers: {},
+    credentials: [first] as const,
+    traceContext: true,
+  }
   return [id, credentials.map((credential) => ({ provider, credential, apiKey: `${id}-${credential.name}` }))]
 }
 
@@ -120,6 +127,8 @@ interface ShopKey {
   readonly requestsPerMinute?: number
   readonly tokensPerMinute?: number
   readonly budget?: { readonly limit: bigint; readonly period: SpendingPeriod }
+  /** False where what an SDK sends again is a call like any other. */
+  readonly replaysRetries?: boolean
 }
 
 export const keys: readonly ShopKey[] = [
@@ -143,7 +152,12 @@ export const keys: readonly ShopKey[] = [
     requestsPerMinute: 20,
     tokensPerMinute: 3_000,
   },
-  { keyId: "key_poor", accountId: "acc_poor", secret: "sk-loket-1d77LWQfPztAclTYKPHy8RBfTxq2a1OOr4Pnmur52pHSjw" },
+  {
+    keyId: "key_poor",
+    accountId: "acc_poor",
+    secret: "sk-loket-1d77LWQfPztAclTYKPHy8RBfTxq2a1OOr4Pnmur52pHSjw",
+    replaysRetries: false,
+  },
   {
     keyId: "key_broke",
     accountId: "acc_broke",

@@ -258,7 +258,15 @@ export class SqlBooks implements Books, AsyncDisposable {
     await this.#accounts.unfreeze(accountId)
   }
 
-  async createKey({ keyId, accountId, keyHash, budget, parentId, ...limits }: NewKey): Promise<void> {
+  async createKey({
+    keyId,
+    accountId,
+    keyHash,
+    budget,
+    parentId,
+    replaysRetries = true,
+    ...limits
+  }: NewKey): Promise<void> {
     await apiKeyStore(this.#target.db).create(
       {
         id: keyId,
@@ -274,7 +282,7 @@ export class SqlBooks implements Books, AsyncDisposable {
         // So that calls are rerouted often.
         fallback: "any",
         showsBalance: true,
-        replaysRetries: true,
+        replaysRetries,
         parentId,
         ...unbound,
       },

@@ -39,6 +39,8 @@ export interface Said extends AskedOf {
   begun: boolean
   /** The gateway has read words of a stream. */
   heard: boolean
+  /** On the monotonic clock. */
+  readonly askedAt: number
   /** Searches of its own that it counted. */
   searches: number
 }
@@ -54,6 +56,8 @@ export class Stage {
   readonly lines: string[] | undefined
   /** What backends said to each request id, each time that one was asked. */
   readonly said = new Map<string, Said[]>()
+  /** What processes may keep of answers that may be asked for again. */
+  readonly keptAnswerBytes: number
   steps = 0
   #hash = 0
   #calm = false
@@ -65,6 +69,7 @@ export class Stage {
     this.#shuffled = plan.shuffled ? new SeededScheduler(this.random) : undefined
     this.scheduler = this.#shuffled ?? new InlineScheduler()
     this.#rates = plan.rates
+    this.keptAnswerBytes = plan.keptAnswerBytes
     this.lines = keepTrace ? [] : undefined
   }
 
@@ -103,7 +108,7 @@ export class Stage {
   /** A call has reached a backend; what comes of it is written into what is returned. */
   asked(requestId: string, of: AskedOf): Said {
     const nothing = { counts: undefined, whole: false, brokenOffAt: -Infinity, begun: false, heard: false, searches: 0 }
-    const said: Said = { ...of, ...nothing }
+    const said: Said = { ...of, ...nothing, askedAt: this.clock.monotonic() }
     const all = this.said.get(requestId)
     if (all === undefined) this.said.set(requestId, [said])
     else all.push(said)

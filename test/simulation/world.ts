@@ -8,7 +8,7 @@ import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { purseOf } from "../../src/store/breaker-purses.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
-import { callOnce, type CallStory, CRASH_AFTER_MS } from "./client.ts"
+import { callOnce, type CallStory, CRASH_AFTER_MS, isMissing } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
 import { askDryly, checkForetold } from "./foretold.ts"
@@ -48,6 +48,8 @@ const REST_MS = 120_000
 const HEARD_MS = 10_000
 /** Of one call with a key. */
 const MOST_REPEATS = 3
+/** Of one that an SDK makes. */
+const MOST_RETRIES = 3
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
 /** When each model's price versions begin; each costs more than the one before. */
@@ -138,11 +140,11 @@ class World {
     }
   }
 
-  /** Clients that are not told yet, and calls that go on without theirs. */
+  /** Clients that are not told yet, or are gone and not missed, and calls that go on without theirs. */
   get #busy(): boolean {
     return (
       this.#waiting > 0 ||
-      this.#stories.some(({ told }) => told === undefined) ||
+      this.#stories.some((story) => story.told === undefined || isMissing(story)) ||
       this.#all.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.underWay.size ?? 0) > 0)
     )
   }
@@ -229,6 +231,7 @@ class World {
     if (event.type !== "call") stage.trace(event.type)
     switch (event.type) {
       case "call":
+        if (event.sdk !== undefined) return void this.#callOfSdk(event)
         return void (event.keyed === undefined ? this.#call(event) : this.#callKeyed(event))
       case "crash":
         stage.count("process crashes")
@@ -338,8 +341,39 @@ class World {
     this.#waiting--
   }
 
-  async #call(planned: PlannedCall): Promise<void> {
+  /** One that its SDK sends again by itself, where its connection breaks or it is told to. */
+  async #callOfSdk(planned: PlannedCall): Promise<void> {
     const stage = this.#stage
+    const { sdk } = planned
+    this.#waiting++
+    if (sdk !== undefined) stage.count(sdk)
+    if (sdk === "SDK sends two equal calls at once") void this.#sendAgain(planned)
+    if (sdk === "SDK sends another call as if it were a repeat")
+      void this.#call({ ...planned, asksOther: true, manners: undefined }, 1)
+    await this.#sendAgain(planned)
+    this.#waiting--
+  }
+
+  async #sendAgain(planned: PlannedCall): Promise<void> {
+    const stage = this.#stage
+    this.#waiting++
+    const { manners, ...again } = planned
+    let told = await this.#call(planned, 0)
+    for (let retries = 1; retries <= MOST_RETRIES && !stage.calm; retries++) {
+      const isBroken = told?.kind === "left" || told?.kind === "broken"
+      const isRefused = told?.kind === "failure" && told.retryable
+      // Somebody else's software may count what it sends in another way.
+      if (!isBroken && !isRefused && stage.random() < 0.8) break
+      await sleep(stage.clock, stage.delay(3_000))
+      told = await this.#call({ ...again, manners: stage.random() < 0.3 ? manners : undefined }, retries)
+    }
+    this.#waiting--
+  }
+
+  /** What it was told at last. */
+  async #call(planned: PlannedCall, retries?: number): Promise<CallStory["told"]> {
+    const stage = this.#stage
+    let last: CallStory["told"]
     this.#waiting++
     for (let tries = 1; ; tries++) {
       const serving = this.#all.filter((process) => process.serving)
@@ -350,25 +384,32 @@ class World {
         await sleep(stage.clock, 50 + stage.delay(500))
         continue
       }
-      const story = this.#story(planned, process)
+      const story = this.#story(planned, process, retries)
       if (planned.asksFirst === true && keys[planned.key]?.parentId === undefined)
         await askDryly(stage, planned, process, story.requestId)
       await callOnce(stage, story)
       const again = planned.manners === "client calls again after a failure" && tries < 3 && !stage.calm
       const { told } = story as { told: CallStory["told"] }
+      last = told
       if (!again || told?.kind !== "failure" || !told.retryable) break
       stage.count("client calls again after a failure")
       await sleep(stage.clock, stage.delay(2_000))
     }
     this.#waiting--
+    return last
   }
 
-  #story(planned: PlannedCall, process: SimulatedProcess): CallStory {
+  #story(planned: PlannedCall, process: SimulatedProcess, retries?: number): CallStory {
     const story: CallStory = {
       requestId: `req_${++this.#requests}`,
       planned,
       process,
+      retries,
       told: undefined,
+      text: "",
+      wasHandedOver: false,
+      goneAt: Infinity,
+      toldAt: Infinity,
       begunAt: this.#stage.clock.monotonic(),
       sawHead: false,
       original: undefined,

@@ -1,0 +1,66 @@
+/** Faults in what is taken for a repeat of a call that an SDK has sent before. */
+import type { Canary } from "./canary.ts"
+
+const repeats = { file: "src/gateway/repeats.ts", detector: "worlds" } as const
+const retries = { file: "src/gateway/sdk-retries.ts", detector: "worlds" } as const
+
+export const repeatCanaries: readonly Canary[] = [
+  {
+    ...retries,
+    name: "a repeat is known by its length alone",
+    means: "Whoever counts what it sends is given the answer to another question.",
+    find: "      if (!call.fingerprint.equals(name.fingerprint)) continue\n",
+    replace: "",
+    reason: /which asked for something else|is told that its key is another/,
+  },
+  {
+    ...repeats,
+    name: "a call that was never sent before is a repeat",
+    means: "Several samples that are asked for at once are one answer.",
+    find: "    if (retries > 0) {\n",
+    replace: "    if (retries >= 0) {\n",
+    reason: /and was never sent before/,
+  },
+  {
+    ...retries,
+    name: "what nobody reads any more is not repeated",
+    means: "A stream that is cut is paid for twice, because the SDK asks again.",
+    find: "if (call.shared.hasLeft) return call",
+    replace: "if (call.shared.hasLeft) continue",
+    reason: /is charged beside req_\d+, which it repeats/,
+  },
+  {
+    ...retries,
+    name: "a connection that is dead and not missed is waited for",
+    means: "On a mobile network each call that is sent again is paid for twice.",
+    find: "return equal.length === 1 && !mayBeRefused ? equal[0] : undefined",
+    replace: "return equal.length === 1 && mayBeRefused ? equal[0] : undefined",
+    reason: /is charged beside req_\d+, which it repeats/,
+  },
+  {
+    file: "src/gateway/call.ts",
+    detector: "worlds",
+    name: "what an SDK sends again is a repeat whatever the owner says",
+    means: "Software that counts its own retries never gets another answer.",
+    find: "caller.record.replaysRetries === false ? undefined : retriesOf(request.headers)",
+    replace: "retriesOf(request.headers)",
+    reason: /which its owner has turned off/,
+  },
+  {
+    ...repeats,
+    name: "what has come through is given again",
+    means: "Whoever always counts one too many has the same answer again and again for nothing.",
+    find: "this.#shared(asking, isKept, () => call.forget())",
+    replace: "this.#shared(asking, isKept)",
+    reason: /which had come through/,
+  },
+  {
+    file: "src/gateway/shared-answer.ts",
+    detector: "worlds",
+    name: "who joins an answer misses its beginning",
+    means: "A stream that is asked for again begins in mid-sentence.",
+    find: "reader.catchUp(this.#open === undefined ? this.#full : [...this.#full, this.#open.subarray(0, this.#used)])",
+    replace: "reader.catchUp(this.#full)",
+    reason: /and is given other bytes|without a terminal event/,
+  },
+]
