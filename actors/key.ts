@@ -3,10 +3,12 @@
  * §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for as long as someone asks for it.
  */
 import { Budget, type BudgetPorts } from "./budget.ts"
+import type { Taken } from "./counted-window.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
 import { KeyCalendar } from "./key-calendar.ts"
 import type { KeyRecord, LoadedKey } from "./key-record.ts"
+import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "./key-command.ts"
 import { type Counting, type CountReply, type KeyForecast, type KeyView, refusalOf } from "./key-count.ts"
 import { KeyWindows } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
@@ -16,61 +18,14 @@ import { isWithin } from "./network.ts"
 import { Reads } from "./reads.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-
-export type ReserveReply =
-  /** `hold` is undefined for a key without a budget. */
-  | { readonly kind: "reserved"; readonly hold: Micro | undefined; readonly starts: PeriodStarts }
-  /** `retryAfterS` is undefined when no wait helps. */
-  | { readonly kind: "tokens-exceeded" | "budget-exceeded"; readonly retryAfterS: number | undefined }
-  /** The budget is short here, and whether there is more could not be found out. */
-  | { readonly kind: "unavailable" }
-
-export interface Reservation {
-  readonly requestId: string
-  /** Estimated input and minimal answer. */
-  readonly tokens: number
-  readonly least: Micro
-  readonly worst: Micro
-}
-
-/** What a call has come to. */
-export interface CallUsage {
-  readonly requestId: string
-  /** Of all four buckets. */
-  readonly tokens: number
-  readonly actual: Micro
-  /** The periods that the call was admitted in, for a key that was started again since. */
-  readonly starts: PeriodStarts
-}
-
-export type KeyCommand =
-  | { readonly type: "count"; readonly call: Counting; readonly reply: Reply<CountReply> }
-  | { readonly type: "reserve"; readonly reservation: Reservation; readonly reply: Reply<ReserveReply> }
-  /** The account held less than the key did; the key needs no more. */
-  | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
-  /** Answers with what the budget pays of what the call costs. */
-  | { readonly type: "settle"; readonly usage: CallUsage; readonly reply: Reply<Micro> }
-  | { readonly type: "release"; readonly requestId: string }
-  /** Some of a charge, or all of it, that was not booked after all. */
-  | { readonly type: "unsettle"; readonly charge: Micro; readonly starts: PeriodStarts }
-  | { readonly type: "view"; readonly reply: Reply<KeyView> }
-  /** What would be said to a call of so many tokens now; nothing is counted or held. */
-  | { readonly type: "forecast"; readonly tokens: number; readonly reply: Reply<KeyForecast> }
-  /** Of one budget's lease. */
-  | { readonly type: "budget"; readonly budget: Budget; readonly news: LeaseNews }
-  /** Of the current budget, if there is one. */
-  | { readonly type: "lease"; readonly news: LeaseNews }
-  /** This process's part of the windows is another from now on. */
-  | { readonly type: "share"; readonly share: Share }
-  /** Durable state has changed: read it again. Answered when what was read after this is in force. */
-  | { readonly type: "changed"; readonly reply?: Reply<"in force"> }
-  | { readonly type: "loaded"; readonly loaded: LoadedKey | undefined }
-  | { readonly type: "not-loaded" }
+import type { WindowCounts } from "./window-counts.ts"
 
 export interface KeyPorts extends Omit<BudgetPorts, "self"> {
   readonly self: (command: KeyCommand) => void
   /** Begins to read the key; the outcome comes back as `loaded` or `not-loaded`. */
   readonly load: () => void
+  /** One count of the windows for all processes; undefined where each has its share. */
+  readonly counts?: WindowCounts | undefined
 }
 
 interface Reserved {
@@ -84,6 +39,8 @@ export class Key implements Behaviour<KeyCommand> {
   readonly #ports: KeyPorts
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
+  /** Reservations whose tokens are being asked for. */
+  readonly #asking = new Set<string>()
   #record: KeyRecord | undefined
   readonly #windows: KeyWindows
   readonly #calendar: KeyCalendar
@@ -96,7 +53,14 @@ export class Key implements Behaviour<KeyCommand> {
 
   constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
     this.#ports = ports
-    this.#windows = new KeyWindows(share)
+    const { counts } = ports
+    this.#windows = new KeyWindows(
+      share,
+      counts && {
+        counts,
+        self: (window, news) => ports.self({ type: "window", windows: this.#windows, window, news }),
+      },
+    )
     this.#clock = ports.clock
     this.#calendar = new KeyCalendar(ports.clock)
     this.#reads = new Reads({
@@ -109,13 +73,14 @@ export class Key implements Behaviour<KeyCommand> {
 
   idle(): boolean {
     const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
-    return this.#reserved.size === 0 && this.#reads.isIdle && shared && this.#windows.isEmpty(this.#clock.monotonic())
+    const isUsed = this.#reserved.size > 0 || this.#asking.size > 0
+    return !isUsed && this.#reads.isIdle && shared && this.#windows.isEmpty(this.#clock.monotonic())
   }
 
   receive(command: KeyCommand): void {
     switch (command.type) {
       case "count":
-        return command.reply(this.#onCount(command.call))
+        return this.#onCount(command.call, command.reply)
       case "reserve":
         return this.#onReserve(command.reservation, command.reply)
       case "trim":
@@ -123,19 +88,27 @@ export class Key implements Behaviour<KeyCommand> {
       case "settle":
         return this.#onSettle(command.usage, command.reply)
       case "release":
+        this.#asking.delete(command.requestId)
         return this.#end(command.requestId, 0)?.budget?.purse.release(command.requestId)
       case "unsettle":
         return this.#budgetOf(command.starts)?.unsettle(command.charge)
       case "view":
-        return command.reply(this.#view())
+        return this.#windows.whenFresh(this.#clock.monotonic(), () => command.reply(this.#view()))
       case "forecast":
-        return command.reply(this.#forecast(command.tokens))
+        return this.#onForecast(command.tokens, command.reply)
       case "budget":
         return command.budget.receive(command.news)
       case "lease":
         return this.#onLease(command.news)
       case "share":
         return this.#windows.share(command.share)
+      case "window":
+        // Of the actor before this one, which crashed, nobody waits for it any more.
+        return command.windows === this.#windows
+          ? command.window.receive(command.news, this.#clock.monotonic())
+          : undefined
+      case "tell":
+        return this.#windows.tell(this.#clock.monotonic())
       case "changed":
         return this.#reads.changed(command.reply)
       case "loaded":
@@ -148,38 +121,59 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   /** A call refused here is not counted; every other is, a revoked key's too (decisions §12.1). */
-  #onCount({ counted, secret, origin }: Counting): CountReply {
+  #onCount({ counted, secret, origin }: Counting, reply: Reply<CountReply>): void {
     const record = this.#record
-    if (record === undefined) return { kind: "unknown" }
-    if (record.movedTo !== undefined) return { kind: "moved", to: record.movedTo }
+    if (record === undefined) return reply({ kind: "unknown" })
+    if (record.movedTo !== undefined) return reply({ kind: "moved", to: record.movedTo })
     // Whoever still has a secret that leaked must not use up the window of the one that took its place.
     const endsAt = secret === undefined ? undefined : record.secretEnds?.[secret]
-    if (endsAt !== undefined && this.#clock.now() >= endsAt) return { kind: "ended", record }
+    if (endsAt !== undefined && this.#clock.now() >= endsAt) return reply({ kind: "ended", record })
     // Nor may whoever has the key elsewhere than it is meant for.
     const networks = record.binding?.networks
-    if (networks !== undefined && !isWithin(networks, origin.address)) return { kind: "elsewhere", record }
-    const now = this.#clock.monotonic()
+    if (networks !== undefined && !isWithin(networks, origin.address)) return reply({ kind: "elsewhere", record })
     const { requests } = this.#windows
-    if (counted && requests !== undefined && !requests.fits(1, now)) {
-      return { kind: "requests-exceeded", retryAfterS: requests.waitS(1, now) ?? 1, view: this.#view(), record }
+    if (!counted || requests === undefined) return reply(this.#counted(undefined))
+    const now = this.#clock.monotonic()
+    const taken = requests.takeNow(1, now)
+    if (taken !== undefined) return reply(this.#counted(taken))
+    requests.ask(1, now, (asked) => reply(this.#counted(asked)))
+  }
+
+  /** By the key as it is now: it may have been another one when the window was asked. */
+  #counted(taken: Taken | undefined): CountReply {
+    const record = this.#record
+    if (record === undefined) return { kind: "unknown" }
+    if (taken?.fits === false) {
+      return { kind: "requests-exceeded", retryAfterS: taken.retryAfterS ?? 1, view: this.#view(), record }
     }
-    if (counted) requests?.add(1, now)
     const refusal = refusalOf(record, this.#clock.now())
     if (refusal !== undefined) return { kind: refusal, view: this.#view(), record }
     return { kind: "active", record }
   }
 
-  #onReserve({ requestId, tokens, least, worst }: Reservation, reply: Reply<ReserveReply>): void {
-    if (this.#reserved.has(requestId)) throw new Error(`${requestId} reserved twice`)
+  #onReserve(reservation: Reservation, reply: Reply<ReserveReply>): void {
+    const { requestId, tokens } = reservation
+    if (this.#reserved.has(requestId) || this.#asking.has(requestId)) throw new Error(`${requestId} reserved twice`)
     const now = this.#clock.monotonic()
     const { tokens: window } = this.#windows
-    if (window !== undefined && !window.fits(tokens, now)) {
-      return reply({ kind: "tokens-exceeded", retryAfterS: window.waitS(tokens, now) })
-    }
-    window?.add(tokens, now)
+    if (window === undefined) return this.#reserve(reservation, { fits: true, atMs: now }, reply)
+    const taken = window.takeNow(tokens, now)
+    if (taken !== undefined) return this.#reserve(reservation, taken, reply)
+    this.#asking.add(requestId)
+    window.ask(tokens, now, (asked) => {
+      if (this.#asking.delete(requestId)) return this.#reserve(reservation, asked, reply)
+      // It was released meanwhile.
+      if (asked.fits) window.correct(-tokens, asked.atMs, this.#clock.monotonic())
+      reply({ kind: "unavailable" })
+    })
+  }
+
+  /** What comes after the tokens: the budget. */
+  #reserve({ requestId, tokens, least, worst }: Reservation, taken: Taken, reply: Reply<ReserveReply>): void {
+    if (!taken.fits) return reply({ kind: "tokens-exceeded", retryAfterS: taken.retryAfterS })
     const starts = this.#calendar.starts()
     const budget = this.#currentBudget()
-    this.#reserved.set(requestId, { atMs: now, tokens, budget })
+    this.#reserved.set(requestId, { atMs: taken.atMs, tokens, budget })
     if (budget === undefined) return reply({ kind: "reserved", hold: undefined, starts })
     budget.purse.hold({ requestId, least, target: worst }, (outcome) => {
       if (typeof outcome === "bigint") return reply({ kind: "reserved", hold: outcome, starts })
@@ -215,7 +209,7 @@ export class Key implements Behaviour<KeyCommand> {
     const reserved = this.#reserved.get(requestId)
     if (reserved === undefined) return undefined
     this.#reserved.delete(requestId)
-    this.#windows.tokens?.correct(tokens - reserved.tokens, reserved.atMs)
+    this.#windows.tokens?.correct(tokens - reserved.tokens, reserved.atMs, this.#clock.monotonic())
     return reserved
   }
 
@@ -281,14 +275,11 @@ export class Key implements Behaviour<KeyCommand> {
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
   }
 
-  #forecast(tokens: number): KeyForecast {
-    const now = this.#clock.monotonic()
-    const budget = this.#record?.budget
-    return {
-      view: this.#view(),
-      budgetEndsInS: budget && this.#calendar.endsInS(budget.period),
-      ...this.#windows.waits(tokens, now),
-    }
+  #onForecast(tokens: number, reply: Reply<KeyForecast>): void {
+    this.#windows.waits(tokens, this.#clock.monotonic(), (waits) => {
+      const budget = this.#record?.budget
+      reply({ view: this.#view(), budgetEndsInS: budget && this.#calendar.endsInS(budget.period), ...waits })
+    })
   }
 
   #view(): KeyView {

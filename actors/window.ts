@@ -59,9 +59,10 @@ export class SlidingWindow {
     if (this.#seconds[index] !== second) {
       this.#seconds[index] = second
       this.#counts[index] = 0
+      this.#lasts[index] = -Infinity
       this.#leavesAt = -Infinity
     }
-    this.#lasts[index] = atMs
+    this.#lasts[index] = Math.max(atMs, this.#lasts[index] ?? -Infinity)
     this.#counts[index] = (this.#counts[index] ?? 0) + amount
     this.#sum += amount
     this.#leavesAt = Math.min(this.#leavesAt, atMs + WINDOW_MS)
@@ -121,6 +122,11 @@ export class SlidingWindow {
       endsMs = bucket.endsMs
     }
     return Math.max(1, Math.ceil((endsMs - nowMs) / 1_000))
+  }
+
+  /** The buckets that count something now, and when the last came of what each counts. */
+  buckets(nowMs: number): { readonly count: number; readonly lastMs: number }[] {
+    return this.#live(nowMs).map(({ count, endsMs }) => ({ count, lastMs: endsMs - WINDOW_MS }))
   }
 
   /** The buckets that count something now, and when each stops to. */

@@ -26,6 +26,11 @@ const settings = {
     default: "info",
   }),
   DATABASE_CONNECTIONS: Type.Integer({ minimum: 2, maximum: 500, default: 10 }),
+  REDIS_PREFIX: Type.String({
+    pattern: "^[A-Za-z0-9_.:-]{1,64}$",
+    description: "1 to 64 letters, digits and characters of _.:-",
+    default: "loket",
+  }),
   DATA_DIR: Type.String({ minLength: 1, default: "./data" }),
   EMBEDDED_SYNC: Type.Boolean({ default: true }),
   SIGN_UPS_PER_HOUR: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 60 }),
@@ -90,6 +95,10 @@ const options = {
   DATABASE_URL: Type.String({
     pattern: "^postgres(ql)?://",
     description: "an address that begins with postgres:// or postgresql://",
+  }),
+  REDIS_URL: Type.String({
+    pattern: "^rediss?://([^/?#@\\s]*@)?[^/?#@\\s]+(/\\d{0,4})?$",
+    description: "an address such as redis://user:password@host:6379, or rediss:// with TLS",
   }),
   SEARCH_URL: Type.String({ pattern: "^https?://", description: "an address that begins with http:// or https://" }),
   CATALOGUE_FILE: text,

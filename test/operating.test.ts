@@ -18,7 +18,7 @@ async function scrape(env: Readonly<Record<string, string>> = {}): Promise<strin
 
 // One shares its database with others, and one is alone with the embedded one.
 const scraped = {
-  shared: await scrape({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" }),
+  shared: await scrape({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", REDIS_URL: "redis://127.0.0.1:9" }),
   alone: await scrape({ DATABASE_URL: "" }),
 }
 /** What a supervisor adds of its own. */

@@ -7,6 +7,7 @@ import { sleep } from "../../actors/kernel/clock.ts"
 import { RecentUse } from "../bodies/recent-use.ts"
 import type { LedgerStore } from "../../actors/ledger.ts"
 import type { Share } from "../../actors/share.ts"
+import type { WindowCounts } from "../../actors/window-counts.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Log } from "../log.ts"
@@ -47,6 +48,8 @@ export interface GatewayParts extends Pick<
   readonly store: ActorStore
   /** Looks up this process's share of windows and caps; undefined when it takes no calls. Absent where no other process can be. */
   readonly share?: () => Promise<Share | undefined>
+  /** Counts keys' windows for all processes; absent where each has its share. */
+  readonly counts?: WindowCounts | undefined
   readonly ledgerStore: LedgerStore
   readonly factorStore: EstimateFactorStore
   readonly callKeys: CallKeyStatements
@@ -106,6 +109,7 @@ export class Gateway {
         settleDeadlineMs,
         idleMs,
         share,
+        counts: parts.counts,
         capOf: (model) => pools.capOf(model),
       }),
       catalogue,

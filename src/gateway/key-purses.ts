@@ -3,7 +3,7 @@
  * parent is asked for what the child has granted, so that neither's budget is ever passed, on any number of processes. Micro-rupiah.
  */
 import { type Soon, soon } from "../../actors/kernel/actor.ts"
-import type { CallUsage, Reservation, ReserveReply } from "../../actors/key.ts"
+import type { CallUsage, Reservation, ReserveReply } from "../../actors/key-command.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
 import { type Micro, minus, smaller } from "../../actors/money/micro.ts"

@@ -3,7 +3,7 @@ import type { AccountCommand, AccountView, Charged, HoldReply } from "../../acto
 import type { Soon } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
-import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "../../actors/key.ts"
+import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "../../actors/key-command.ts"
 import type { Counting, CountReply, KeyForecast, KeyView } from "../../actors/key-count.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
@@ -139,6 +139,10 @@ export class KeyActors extends LeasingActors {
   /** This process's part of the rate windows is another from now on. */
   share(share: Share): void {
     this.#registry.tellAll({ type: "share", share })
+  }
+  /** The count of all processes is there again, or has begun anew: keys tell it what it does not know. */
+  tellCounts(): void {
+    this.#registry.tellAll({ type: "tell" })
   }
   /** Forgets the actor of a hash that turned out to be no key's. */
   putAway(keyHash: string): void {

@@ -7,13 +7,15 @@ import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.t
 import { Registry } from "../../actors/kernel/registry.ts"
 import { supervisor } from "../../actors/kernel/supervision.ts"
 import type { Budget } from "../../actors/budget.ts"
-import { Key, type KeyCommand } from "../../actors/key.ts"
+import { Key } from "../../actors/key.ts"
+import type { KeyCommand } from "../../actors/key-command.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
 import type { LeaseDriver, LeaseNews } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import { Run, type RunAsked, type RunCommand } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
+import type { WindowCounts } from "../../actors/window-counts.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
@@ -40,6 +42,8 @@ export interface ActorsParts {
   readonly idleMs: number
   /** Of rate windows and model caps, as it is now; when it changes the actors are told. */
   readonly share: () => Share
+  /** Counts keys' windows for all processes; undefined where each has its share. */
+  readonly counts: WindowCounts | undefined
 }
 
 /** What an actor needs to begin on what is durable. */
@@ -159,7 +163,7 @@ export function startActors(parts: ActorsParts): Actors {
 const leaseNotMoved = (log: Log) => (what: string, error: unknown) =>
   log.warn("lease not moved", { what, error: String(error) })
 
-function startKey({ runtime: { clock }, store, log, share, written }: Started): Start<KeyCommand> {
+function startKey({ runtime: { clock }, store, log, share, counts, written }: Started): Start<KeyCommand> {
   return async (keyHash, self) => {
     const read = (until?: typeof written) => store.loadKey(keyHash, clock.now(), until)
     const load = () => {
@@ -180,7 +184,7 @@ function startKey({ runtime: { clock }, store, log, share, written }: Started): 
           tell: (news) => self({ type: "budget", budget, news }),
         },
       )
-    return new Key({ clock, self, load, driverOf }, loaded, share())
+    return new Key({ clock, self, load, driverOf, counts }, loaded, share())
   }
 }
 

@@ -7,6 +7,7 @@ import type { GateLoad } from "../store/gate.ts"
 import type { ProcessSign } from "../store/process-signs.ts"
 import type { BodyBytes } from "../gateway/read-body.ts"
 import type { Repeats } from "../gateway/repeats.ts"
+import type { RedisCounts } from "../redis/counts.ts"
 import type { Tracing } from "../traces/tracing.ts"
 import type { Descriptors } from "./descriptors.ts"
 
@@ -22,6 +23,8 @@ export interface Watched {
   readonly withdrawalsKept: () => number
   /** Undefined without a collector of traces. */
   readonly tracing: Pick<Tracing, "counts" | "waiting"> | undefined
+  /** The keys' windows of all processes; undefined without Redis. */
+  readonly counts: Pick<RedisCounts, "state" | "falls" | "answers"> | undefined
   /** What is held of request bodies. */
   readonly bodies: Pick<BodyBytes, "held" | "total">
   /** What is kept of answers that may be asked for again, and what became of calls that repeated another. */
@@ -100,7 +103,7 @@ export function watchEventLoop(registry: Registry): { stop(): void } {
 }
 
 export function watchProcess(registry: Registry, watched: Watched): void {
-  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, bodies, repeats } = watched
+  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, counts, bodies, repeats } = watched
   gauge(registry, "process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
     const { rss, heapUsed, external } = process.memoryUsage()
     set({ kind: "resident" }, rss)
@@ -138,6 +141,7 @@ export function watchProcess(registry: Registry, watched: Watched): void {
     set({}, withdrawalsKept()),
   )
   if (tracing !== undefined) watchTraces(registry, tracing)
+  if (counts !== undefined) watchCounts(registry, counts)
   watchPools(registry, pools)
   if (redoBytes !== undefined)
     gauge(registry, "embedded_redo_bytes", "The log that a start would have to read again.", [], async (set) => {
@@ -152,6 +156,21 @@ function watchTraces(registry: Registry, tracing: Pick<Tracing, "counts" | "wait
     for (const [outcome, count] of Object.entries(tracing.counts)) add({ outcome }, count)
   })
   gauge(registry, "trace_spans_waiting", "Spans that wait for the collector.", [], (set) => set({}, tracing.waiting))
+}
+
+function watchCounts(registry: Registry, counts: NonNullable<Watched["counts"]>): void {
+  gauge(registry, "limits_by_shares", "1 while keys' limits go by shares, because Redis is away.", [], (set) =>
+    set({}, counts.state === "exact" ? 0 : 1),
+  )
+  counter(registry, "redis_falls", "How often limits went from Redis back to shares, by why.", ["reason"], (add) => {
+    for (const [reason, count] of Object.entries(counts.falls)) add({ reason }, count)
+  })
+  counter(registry, "redis_answers", "What Redis was asked for limits and has answered.", [], (add) =>
+    add({}, counts.answers.count),
+  )
+  counter(registry, "redis_answer_seconds", "How long these answers took, together.", [], (add) =>
+    add({}, counts.answers.tookMs / 1_000),
+  )
 }
 
 function watchPools(registry: Registry, pools: Watched["pools"]): void {

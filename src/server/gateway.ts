@@ -14,6 +14,7 @@ import type { CallLimits, GatewayPorts } from "../gateway/ports.ts"
 import type { Log } from "../log.ts"
 import type { LegalTexts } from "../legal/texts.ts"
 import { PdfWorker } from "../pdf/reader.ts"
+import { RedisCounts, type RedisWaits } from "../redis/counts.ts"
 import { searx } from "../search/searx.ts"
 import { actorStore } from "../store/actor-store.ts"
 import { callKeyStatements } from "../store/call-keys.ts"
@@ -37,6 +38,7 @@ export interface ServerOptions {
   readonly fatal: (reason: string) => void
   /** Waits that are nobody's to configure, shorter: for tests. */
   readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
+  readonly redisWaits?: RedisWaits | undefined
   readonly ownSessions?: NonNullable<StoreParts["ownSessions"]>
 }
 
@@ -47,13 +49,21 @@ const LEAST_BODY_MEMORY_BYTES = 256 * 1024 * 1024
 /** Longer than a window of 60 s, which must be empty before a key is put away. */
 const IDLE_MS = 90_000
 
+interface OpenGateway {
+  readonly gateway: Gateway
+  readonly withdrawals: WithdrawalFiles
+  /** Undefined without Redis. */
+  readonly counts: RedisCounts | undefined
+  readonly stop: () => Promise<void>
+}
+
 /** A gateway that has taken back what processes before it could not, and is ready for its first call. */
 export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
   told: Pick<GatewayPorts, "finished" | "refused" | "alerted" | "tracing">,
-): Promise<{ readonly gateway: Gateway; readonly withdrawals: WithdrawalFiles; readonly stop: () => Promise<void> }> {
+): Promise<OpenGateway> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
   const pdfs = new PdfWorker(systemClock)
@@ -81,6 +91,11 @@ export async function openGateway(
           log,
           handOver: (call, signal) => gateway.ports.repeats.handOver(call, signal),
         })
+  const { REDIS_URL: url, REDIS_PREFIX: prefix } = config
+  const counts =
+    url === undefined
+      ? undefined
+      : new RedisCounts({ url, prefix, clock: systemClock, random: Math.random, log, waits: options.redisWaits })
   const gateway: Gateway = new Gateway({
     largeBodies: new LargeBodies(bodyWorkers),
     runtime,
@@ -88,6 +103,7 @@ export async function openGateway(
     store: actorStore(database, process.id, config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined),
     // The embedded database has one process, which shares with nobody.
     ...(config.DATABASE_URL !== undefined && { share: () => process.share() }),
+    counts,
     ledgerStore: ledgerStore({
       database: store.ledgerDatabase,
       processId: process.id,
@@ -113,12 +129,15 @@ export async function openGateway(
   })
   const withdrawn = await gateway.recover()
   if (withdrawn > 0) log.warn("took back calls of a dead process", { calls: withdrawn })
+  counts?.start(() => gateway.ports.actors.keys.tellCounts())
   return {
     gateway,
     withdrawals,
+    counts,
     async stop() {
       await neighbours?.stop()
       await gateway.stop()
+      counts?.stop()
       pdfs[Symbol.dispose]()
       bodyWorkers.stop()
     },

@@ -82,6 +82,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const {
     gateway,
     withdrawals,
+    counts,
     stop: stopGateway,
   } = await openGateway(options, store, catalogue, {
     tracing,
@@ -149,6 +150,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     repeats,
     withdrawalsKept: () => withdrawals.waiting,
     tracing,
+    counts,
     pools: { shared: database, ledger: store.ledgerDatabase },
     processes: embedded ? undefined : () => processSigns(database),
     redoBytes: embedded ? () => redoBytes(database) : undefined,

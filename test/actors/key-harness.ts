@@ -1,6 +1,7 @@
 /** A key on a virtual clock, with leases as a database would give them. */
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { Key, type KeyCommand, type ReserveReply } from "../../actors/key.ts"
+import { Key } from "../../actors/key.ts"
+import type { KeyCommand, ReserveReply } from "../../actors/key-command.ts"
 import type { CountReply, KeyView } from "../../actors/key-count.ts"
 import type { KeyRecord, LoadedKey } from "../../actors/key-record.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"

@@ -7,7 +7,8 @@ import { Account, type AccountCommand, type AccountView, type Charged, type Hold
 import { Actor, type Outcome, type Soon } from "../../actors/kernel/actor.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
-import { Key, type KeyCommand, type ReserveReply } from "../../actors/key.ts"
+import { Key } from "../../actors/key.ts"
+import type { KeyCommand, ReserveReply } from "../../actors/key-command.ts"
 import type { KeyView } from "../../actors/key-count.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import {

@@ -28,6 +28,7 @@ export interface GatewayOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Waits that no variable sets. */
   readonly limits?: ServerOptions["limits"]
+  readonly redisWaits?: ServerOptions["redisWaits"]
   /** Providers beside `simulated`; one without a key stays unconfigured. */
   readonly backends?: readonly Backend[]
   /** For tests that put a proxy between the gateway and its database. */
@@ -247,6 +248,7 @@ async function startHere(
     ownSessions: onPostgres,
     fatal: (reason) => complaints.push(`fatal: ${reason}`),
     ...(options.limits && { limits: options.limits }),
+    redisWaits: options.redisWaits,
   })
   return {
     url: server.url,
