@@ -26,6 +26,8 @@ export interface HouseOptions {
   readonly env?: Environment
   /** Where the simulated backend listens; loopback unless told otherwise. */
   readonly simulatorHost?: string
+  /** The built binary; otherwise the gateways are started from source. */
+  readonly binary?: string
 }
 
 async function ownPlace(stack: AsyncDisposableStack): Promise<Environment> {
@@ -41,12 +43,20 @@ export class House implements AsyncDisposable {
   readonly #directory: string
   readonly #env: Environment
   readonly #stack: AsyncDisposableStack
+  readonly #program: readonly string[]
 
-  private constructor(simulator: Simulator, directory: string, env: Environment, stack: AsyncDisposableStack) {
+  private constructor(
+    simulator: Simulator,
+    directory: string,
+    env: Environment,
+    stack: AsyncDisposableStack,
+    program: readonly string[],
+  ) {
     this.simulator = simulator
     this.#directory = directory
     this.#env = env
     this.#stack = stack
+    this.#program = program
   }
 
   static async build(models: readonly ModelSeed[], options: HouseOptions = {}): Promise<House> {
@@ -74,7 +84,8 @@ export class House implements AsyncDisposable {
       ...place,
       ...options.env,
     }
-    return new House(simulator, directory, env, stack)
+    const program = options.binary === undefined ? ["bun", join(root, "src/main.ts")] : [options.binary]
+    return new House(simulator, directory, env, stack, program)
   }
 
   /** Starts a gateway on what is there, and waits until it listens. */
@@ -86,7 +97,7 @@ export class House implements AsyncDisposable {
 
   /** A gateway that has only begun to start; `inside` is a command that becomes the one that follows it. */
   spawn(env: Environment = {}, inside: readonly string[] = []): ChildGateway {
-    const child = Bun.spawn([...inside, "bun", join(root, "src/main.ts"), "start"], {
+    const child = Bun.spawn([...inside, ...this.#program, "start"], {
       cwd: this.#directory,
       env: { ...this.#env, ...env },
       stdout: "pipe",
@@ -97,7 +108,7 @@ export class House implements AsyncDisposable {
 
   /** A command beside the gateways, such as `backup`. */
   async command(...parameters: readonly string[]): Promise<{ readonly code: number; readonly said: string }> {
-    const child = Bun.spawn(["bun", join(root, "src/main.ts"), ...parameters], {
+    const child = Bun.spawn([...this.#program, ...parameters], {
       cwd: this.#directory,
       env: this.#env,
       stdout: "pipe",

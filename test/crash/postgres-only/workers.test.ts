@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { reconcile } from "../../money/reconcile.ts"
-import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
+import { type ChildGateway, House, modelSeed } from "../child.ts"
+import { calling } from "../load.ts"
 import { freePort } from "../torture/server.ts"
 
 /** So many connections that the kernel gives some to each worker. */
@@ -49,48 +50,11 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** What became of a call: whole, or what was wrong with it. */
-async function call({ key }: Customer): Promise<string> {
-  try {
-    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${key}` },
-      body: JSON.stringify({ model: "quick", stream: true, messages: [{ role: "user", content: "Hello" }] }),
-    })
-    const text = await response.text()
-    return response.ok && text.endsWith("data: [DONE]\n\n") ? "whole" : `${response.status} ${text}`
-  } catch (error) {
-    return String(error)
-  }
-}
-
-/** Customers who call until they are told to stop; resolves with what became of their calls. */
-function calling(customer: Customer) {
-  const outcomes: string[] = []
-  const over = new AbortController()
-  const callers = Array.from({ length: CALLERS }, async () => {
-    while (!over.signal.aborted) outcomes.push(await call(customer))
-  })
-  return {
-    outcomes,
-    /** So many more have ended. */
-    more: async (count: number) => {
-      const wanted = outcomes.length + count
-      await until(() => outcomes.length >= wanted)
-    },
-    async stop() {
-      over.abort()
-      await Promise.all(callers)
-      return outcomes
-    },
-  }
-}
-
 test("SIGHUP replaces them under load: no call is lost, and every one is counted and paid once", async () => {
   const customer = await gateway.customer(1_000_000)
   const old = workersOf(gateway.pid)
   expect(old).toHaveLength(2)
-  const calls = calling(customer)
+  const calls = calling(gateway.url, customer, "quick", CALLERS)
   await calls.more(2 * CALLERS)
   gateway.signal("SIGHUP")
   await until(async () => (await restarts("replaced")) === 2)
@@ -115,7 +79,7 @@ test("SIGHUP replaces them under load: no call is lost, and every one is counted
 
 test("a worker that is killed under load is started again, and its calls are billed at most once", async () => {
   const customer = await gateway.customer(1_000_000)
-  const calls = calling(customer)
+  const calls = calling(gateway.url, customer, "quick", CALLERS)
   await calls.more(CALLERS)
   process.kill(workersOf(gateway.pid)[0] ?? 0, "SIGKILL")
   await until(async () => (await restarts("ended")) === 1 && (await listening()) === 2)

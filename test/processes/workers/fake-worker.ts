@@ -1,6 +1,6 @@
 /** As much of a worker as its supervisor sees; `FAKE` says what is wrong with it, and is read anew by each. */
 import { existsSync } from "node:fs"
-import { Counter, Gauge, Registry } from "prom-client"
+import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import { serveAsWorker } from "../../../src/workers/worker.ts"
 
 const { FAKE_BROKEN: broken = "", PORT: port = "" } = process.env
@@ -11,6 +11,8 @@ if (broken !== "" && existsSync(broken)) {
 const registry = new Registry()
 new Counter({ name: "fake_calls_total", help: "Calls.", registers: [registry] }).inc(10)
 new Gauge({ name: "fake_under_way", help: "Calls.", registers: [registry] }).set(3)
+const took = new Histogram({ name: "fake_seconds", help: "Calls.", buckets: [1, 2], registers: [registry] })
+for (const seconds of [0.5, 1.5, 4]) took.observe(seconds)
 const body = { status: "ready", database: true, ledger: true, draining: false } as const
 const worker = serveAsWorker(
   {

@@ -23,7 +23,9 @@ interface Logged {
   readonly how?: string
 }
 
-function supervise(workers: number, times: { readonly lookMs?: number; readonly answerMs?: number } = {}) {
+type Times = NonNullable<ConstructorParameters<typeof Supervisor>[0]["times"]>
+
+function supervise(workers: number, times: Times = {}) {
   const log: Logged[] = []
   const said: string[] = []
   const supervisor = new Supervisor({
@@ -67,6 +69,8 @@ test("all listen on the first one's port, their counts are added up, and they en
   const metrics = await metricsOf(supervisor)
   expect(metrics).toContain("fake_calls_total 30\n")
   expect(metrics).toContain("fake_under_way 9\n")
+  expect(metrics).toContain('fake_seconds_bucket{le="1"} 3\nfake_seconds_bucket{le="2"} 6\n')
+  expect(metrics).toContain("fake_seconds_sum 18\nfake_seconds_count 9\n")
   expect(metrics).toContain('loket_workers{state="wanted"} 3\nloket_workers{state="listening"} 3\n')
   const answer = async (path: string) => (await get(supervisor, path)).status
   expect([await answer("/healthz"), await answer("/readyz"), await answer("/other")]).toEqual([200, 200, 404])
@@ -102,6 +106,24 @@ test("one that cannot start again is tried until it can", async () => {
   expect(started()).toHaveLength(2)
   rmSync(broken)
   await until(() => started().length === 3)
+})
+
+test("one that ends again and again is started ever more slowly, and each time is told", async () => {
+  const { supervisor, log } = supervise(1, { pauseMs: 50, mostPauseMs: 200 })
+  await supervisor.start()
+  writeFileSync(broken, "")
+  const since = performance.now()
+  process.kill(log.find(({ event }) => event === "worker listening")?.pid ?? 0, "SIGKILL")
+  const ended = () => log.filter(({ event }) => event === "worker ended")
+  const at: number[] = []
+  while (at.length < 6) {
+    await until(() => ended().length > at.length)
+    at.push(performance.now() - since)
+  }
+  // Between the end of one and the end of the next is the pause, and whatever the start takes.
+  const between = at.slice(1).map((time, n) => time - (at[n] ?? 0))
+  for (const [n, pauseMs] of [50, 100, 200, 200, 200].entries()) expect(between[n]).toBeGreaterThan(pauseMs * 0.9)
+  expect(ended().map(({ how }) => how)).toEqual(["SIGKILL", ...Array.from({ length: 5 }, () => "code 7")])
 })
 
 test("one that is frozen is killed and started again", async () => {
