@@ -12,15 +12,18 @@ export interface Distance extends AsyncDisposable {
    * together is one exchange, however many statements it has.
    */
   readonly exchanges: number
+  /** From now on each byte takes so long one way: half of a round trip. */
+  moveTo(oneWayMs: number): void
 }
 
-/** `oneWayMs`: half of a round trip. The server may listen on a port or on a socket (`?host=/directory`). */
+/** The server may listen on a port or on a socket (`?host=/directory`). */
 export async function openDistance(target: string, oneWayMs: number): Promise<Distance> {
   const url = new URL(target)
   const directory = url.searchParams.get("host")
   const port = Number(url.searchParams.get("port") ?? (url.port || "5432"))
   const dial = () => (directory ? connect(`${directory}/.s.PGSQL.${port}`) : connect(port, url.hostname))
   const open = new Set<Socket>()
+  let awayMs = oneWayMs
   let exchanges = 0
 
   const proxy = createServer((client) => {
@@ -44,7 +47,7 @@ export async function openDistance(target: string, oneWayMs: number): Promise<Di
         open.delete(from)
         to.destroy()
       })
-      later(from, to, oneWayMs)
+      later(from, to, () => awayMs)
     }
   })
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -62,6 +65,9 @@ export async function openDistance(target: string, oneWayMs: number): Promise<Di
     get exchanges() {
       return exchanges
     },
+    moveTo(ms) {
+      awayMs = ms
+    },
     async [Symbol.asyncDispose]() {
       const closed = new Promise<void>((done) => proxy.close(() => done()))
       for (const socket of open) socket.destroy()
@@ -71,7 +77,7 @@ export async function openDistance(target: string, oneWayMs: number): Promise<Di
 }
 
 /** In their order: each waits for its own time, however late the timer of the one before it was. */
-function later(from: Socket, to: Socket, oneWayMs: number): void {
+function later(from: Socket, to: Socket, awayMs: () => number): void {
   const held: { readonly bytes: Buffer; readonly due: number }[] = []
   let running = false
   const next = () => {
@@ -81,7 +87,7 @@ function later(from: Socket, to: Socket, oneWayMs: number): void {
     if (held[0] !== undefined) setTimeout(next, Math.max(0, held[0].due - now))
   }
   from.on("data", (bytes: Buffer) => {
-    held.push({ bytes, due: performance.now() + oneWayMs })
+    held.push({ bytes, due: performance.now() + awayMs() })
     if (!running) next()
   })
 }
