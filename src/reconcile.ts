@@ -5,7 +5,8 @@
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/open.ts"
-import { CLAIM_MS } from "./reconciliation/books.ts"
+import { firstRequestId } from "./http/request-id.ts"
+import { CLAIM_MS, type Progress } from "./reconciliation/books.ts"
 import { Daily } from "./reconciliation/daily.ts"
 import { differencesIn } from "./reconciliation/finding.ts"
 import { reconcile, type ReconcileParts } from "./reconciliation/reconcile.ts"
@@ -31,6 +32,8 @@ const reconcileParts = ({ config, servers, database, payments, freeze }: Parts):
   connect: () => servers.connect({ timeoutMs: CONNECT_MS, statementTimeoutMs: CLAIM_MS + 1_000 }),
   payments: { ...payments, days: config.RECONCILE_TOP_UP_DAYS, now: Date.now },
   freeze,
+  firstId: firstRequestId,
+  now: Date.now,
 })
 
 /** That of a gateway's process, to be started. */
@@ -40,24 +43,33 @@ export function dailyReconciliation(parts: Parts & { readonly processId: string;
     hour: parts.config.RECONCILE_HOUR,
     processId: parts.processId,
     store: reconciling.store,
-    reconcile: (id, signal) => reconcile(reconciling, id, signal),
+    reconcile: (id, signal) => reconcile(reconciling, id, { signal }),
     now: Date.now,
     log: parts.log,
   })
 }
 
+export interface ReconcileTerms {
+  readonly json: boolean
+  readonly print: (text: string) => void
+  /** Everything, whatever was proven. */
+  readonly full?: boolean
+  readonly progress?: Progress
+}
+
 /** The command's exit code: 1 when something differs. Throws when it could not be done. */
-export async function reconcileBooks(
-  config: Config,
-  { json, print }: { readonly json: boolean; readonly print: (text: string) => void },
-): Promise<0 | 1> {
+export async function reconcileBooks(config: Config, { json, print, full, progress }: ReconcileTerms): Promise<0 | 1> {
   const { servers, database, close } = await openExisting(config)
   // Gateways hear of a credit by the database's own notice.
   const payments = openPayments(config, database, besideGateways(database))
   const accounts = accountStore(database)
   const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
   const parts = reconcileParts({ config, servers, database, payments, freeze })
-  const done = await reconcile(parts, await parts.store.begin(), new AbortController().signal)
+  const done = await reconcile(parts, await parts.store.begin(), {
+    signal: new AbortController().signal,
+    full,
+    progress,
+  })
   await close()
   print(json ? reportJson(done) : reportText(done))
   return differencesIn(done.findings) === 0 ? 0 : 1

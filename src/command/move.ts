@@ -45,7 +45,7 @@ two databases would each sell the same balance. It was left as it was.`)
 /** Stops at books that do not agree: they are put right before they are moved. */
 async function compared(where: string, config: Config): Promise<void> {
   const lines: string[] = []
-  const books = reconcileBooks(config, { json: false, print: (text) => void lines.push(text) })
+  const books = reconcileBooks(config, { json: false, full: true, print: (text) => void lines.push(text) })
   const code = await progress(`comparing the books ${where}`, books)
   if (code === 0) return console.log(`the books ${where}: all agrees`)
   throw new CommandFailure(`${lines.join("\n")}\n\nthe books ${where} do not agree: nothing is to run on the copy`)

@@ -5,7 +5,6 @@
 import { within } from "../store/deadline.ts"
 import type { Connection } from "../store/connection.ts"
 import type { Sql } from "../store/database.ts"
-import { claims } from "./claims.ts"
 import type { Claim, Difference, Finding } from "./finding.ts"
 
 /** How many differences of one claim are shown; all are counted. */
@@ -15,8 +14,15 @@ const ACCOUNTS = 10_000
 /** A claim reads a table or two from one end to the other. */
 export const CLAIM_MS = 600_000
 
+/** Told before each claim how many were held. */
+export type Progress = (held: number, of: number) => void
+
 /** Throws when the database does not answer, or when `signal` ends it; the connection is not fit for use then. */
-export async function checkBooks(connection: Connection, signal: AbortSignal): Promise<readonly Finding[]> {
+export async function checkBooks(
+  connection: Connection,
+  claims: readonly Claim[],
+  { signal, progress = () => {} }: { readonly signal: AbortSignal; readonly progress?: Progress | undefined },
+): Promise<readonly Finding[]> {
   const findings: Finding[] = []
   const { promise: ended, reject } = Promise.withResolvers<never>()
   const end = () => reject(new Error("the reconciliation was ended"))
@@ -27,6 +33,7 @@ export async function checkBooks(connection: Connection, signal: AbortSignal): P
   using _listening = { [Symbol.dispose]: () => signal.removeEventListener("abort", end) }
   for (const claim of claims) {
     if (signal.aborted) end()
+    progress(findings.length, claims.length)
     findings.push(await Promise.race([ended, within(CLAIM_MS, checkClaim(connection.sql, claim))]))
   }
   return findings
@@ -40,7 +47,7 @@ interface Row {
 }
 
 /** One statement, and so one moment. Figures are text, because JSON's numbers end at 2^53. */
-export async function checkClaim(sql: Sql, { name, of, contradictions }: Claim): Promise<Finding> {
+export async function checkClaim(sql: Sql, { name, of, compared, contradictions }: Claim): Promise<Finding> {
   const [row] = await sql<Row[]>`
     with found as materialized (${sql.unsafe(contradictions)}),
     first as (
@@ -49,7 +56,7 @@ export async function checkClaim(sql: Sql, { name, of, contradictions }: Claim):
       ) as figures
       from (select * from found order by account_id nulls first limit ${SHOWN}) f
     )
-    select (select count(*) from ${sql(of)}) as compared, (select count(*) from found) as differences,
+    select (select count(*) from ${compared === undefined ? sql(of) : sql.unsafe(compared)}) as compared, (select count(*) from found) as differences,
       array(select distinct account_id from found where account_id is not null order by 1 limit ${ACCOUNTS}) as accounts,
       (select coalesce(jsonb_agg(first), '[]') from first) as shown`
   if (row === undefined) throw new Error(`no answer to whether ${name}`)

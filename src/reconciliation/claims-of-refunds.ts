@@ -1,28 +1,21 @@
 /** What must be true of money that went back, and of what is claimed of an account for it. Micro-rupiah. */
-import type { Claim } from "./finding.ts"
+import { type Claim, ofEach } from "./finding.ts"
+import { movedBy, movedSince, type New, type Replaced } from "./new.ts"
 
-const FEES = "service_fee_micro + payment_fee_micro"
-
-export const claimsOfRefunds: readonly Claim[] = [
-  {
-    name: "a claim is what its transfers leave, and is settled before anything is free",
-    of: "balances",
-    contradictions: `
+/** Of rows of `account_id` and `amount`: what transfers add to each account, or take. */
+const claimed = (moved: string): string => `
       with sums as (
-        select substr(m.account, length('house:claims:') + 1) as account_id, sum(m.amount) as amount
-        from transfers t cross join lateral (
-          values (t.debit_account, t.amount_micro), (t.credit_account, -t.amount_micro)
-        ) as m(account, amount)
-        where m.account like 'house:claims:%' group by 1
+        select substr(account_id, length('house:claims:') + 1) as account_id, -sum(amount) as amount
+        from (${moved}) as moved where account_id like 'house:claims:%' group by 1
       )
       select account_id, b.claim_micro, s.amount as of_transfers_micro, b.posted_micro, b.leased_micro
       from balances b full join sums s using (account_id)
-      where b.claim_micro is distinct from coalesce(s.amount, 0) or (b.claim_micro > 0 and b.posted_micro <> b.leased_micro)`,
-  },
-  {
-    name: "a refund is booked once, in full, of its own account and of the house",
-    of: "refunds",
-    contradictions: `
+      where b.claim_micro is distinct from coalesce(s.amount, 0) or (b.claim_micro > 0 and b.posted_micro <> b.leased_micro)`
+
+const OF_REFUNDS = "split_part(idempotency_key, ':', 1) in ('refund', 'refund-cancelled')"
+
+/** Of the transfers of refunds; those that are due are `due`. */
+const refunded = (booked: string): string => `
       with due as (
         select r.account_id, r.id, v.*
         from refunds r cross join lateral (values
@@ -36,13 +29,26 @@ export const claimsOfRefunds: readonly Claim[] = [
         ) v (idempotency_key, debit_account, credit_account, amount_micro, reason)
         where v.amount_micro > 0
       ), booked as (
-        select * from transfers where split_part(idempotency_key, ':', 1) in ('refund', 'refund-cancelled')
+        ${booked}
       )
       select coalesce(d.account_id, case when b.debit_account like 'house:%' then null else b.debit_account end) as account_id,
         idempotency_key, d.amount_micro as due_micro, b.amount_micro as booked_micro, b.debit_account, b.credit_account
       from due d full join booked b using (idempotency_key)
       where (d.debit_account, d.credit_account, d.amount_micro, d.reason)
-        is distinct from (b.debit_account, b.credit_account, b.amount_micro, b.reason)`,
+        is distinct from (b.debit_account, b.credit_account, b.amount_micro, b.reason)`
+
+const FEES = "service_fee_micro + payment_fee_micro"
+
+export const claimsOfRefunds: readonly Claim[] = [
+  {
+    name: "a claim is what its transfers leave, and is settled before anything is free",
+    of: "balances",
+    contradictions: claimed(movedBy("transfers")),
+  },
+  {
+    name: "a refund is booked once, in full, of its own account and of the house",
+    of: "refunds",
+    contradictions: refunded(`select * from transfers where ${OF_REFUNDS}`),
   },
   {
     name: "of a top-up no more goes back than was paid, and as much as its refunds say",
@@ -71,13 +77,24 @@ export const claimsOfRefunds: readonly Claim[] = [
         select from audit_log a where a.subject = r.account_id and a.action = 'account.refunded' and a.after ->> 'refund' = r.id
           and (a.after ->> 'amount_micro')::numeric = r.balance_micro + r.${FEES})`,
   },
-  {
-    name: "a claim is settled of its own account",
-    of: "transfers",
-    contradictions: `
+  ofEach(
+    "transfers",
+    "a claim is settled of its own account",
+    (rows) => `
       select case when debit_account like 'house:%' then null else debit_account end as account_id, idempotency_key,
         debit_account, credit_account, amount_micro, reason
-      from transfers where split_part(idempotency_key, ':', 1) = 'claim'
+      from ${rows} t where split_part(idempotency_key, ':', 1) = 'claim'
         and (reason, credit_account, split_part(idempotency_key, ':', 2)) <> ('claim', 'house:claims:' || debit_account, debit_account)`,
-  },
+  ),
 ]
+
+export const refundsSince = (since: New): Replaced => ({
+  "a claim is what its transfers leave, and is settled before anything is free": {
+    contradictions: claimed(movedSince(since)),
+  },
+  "a refund is booked once, in full, of its own account and of the house": {
+    contradictions: refunded(`
+        select * from transfers where idempotency_key in (select idempotency_key from due)
+        union select * from ${since.transfers} t where ${OF_REFUNDS}`),
+  },
+})

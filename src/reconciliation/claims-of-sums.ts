@@ -1,19 +1,22 @@
 /** That sums which triggers keep are those of the records. No money, so that a difference is about no account and freezes none. */
 import type { Claim } from "./finding.ts"
+import type { New, Replaced } from "./new.ts"
 
-export const claimsOfSums: readonly Claim[] = [
-  {
-    name: "the sums by the hour are those of the records",
-    of: "usage_hours",
-    contradictions: `
+/** Whose sums are held against which, as SQL that can follow `from`. */
+interface Compared {
+  readonly records: string
+  readonly sums: string
+}
+
+const hoursOf = (of: Compared): string => `
       with summed as (
         select account_id, date_trunc('hour', opened_at, 'UTC') as hour, model, key_id, endpoint, status, count(*) as calls,
           sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
           sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
           sum(charge_micro) as charge_micro, count(*) filter (where cache_read_tokens > 0) as cache_reads
-        from usage where part = 0 group by 1, 2, 3, 4, 5, 6
+        from ${of.records} u where part = 0 group by 1, 2, 3, 4, 5, 6
       ), kept as (
-        select * from usage_hours
+        select * from ${of.sums} h
         where (calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
           <> (0, 0, 0, 0, 0, 0, 0)
       )
@@ -23,13 +26,9 @@ export const claimsOfSums: readonly Claim[] = [
       where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro,
           s.cache_reads)
         is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
-          k.charge_micro, k.cache_reads)`,
-  },
-  {
-    // Costs are no money of anybody's account. Records of before there were members are in no sum.
-    name: "the sums of profit are those of the records",
-    of: "profit_hours",
-    contradictions: `
+          k.charge_micro, k.cache_reads)`
+
+const profitOf = (of: Compared): string => `
       with summed as (
         select date_trunc('hour', opened_at, 'UTC') as hour, account_id, model, member, profit_kind(part, status) as kind,
           count(*) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
@@ -40,9 +39,9 @@ export const claimsOfSums: readonly Claim[] = [
           count(*) - count(cost_micro) as unknown,
           count(*) filter (where profit_under(part, status, charge_micro + absorbed_micro, cost_micro) > 0) as under,
           sum(profit_under(part, status, charge_micro + absorbed_micro, cost_micro)) as under_micro
-        from usage where member is not null group by 1, 2, 3, 4, 5
+        from ${of.records} u where member is not null group by 1, 2, 3, 4, 5
       ), kept as (
-        select * from profit_hours
+        select * from ${of.sums} h
         where (records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
           <> (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
       )
@@ -52,56 +51,102 @@ export const claimsOfSums: readonly Claim[] = [
       from summed s full join kept k using (hour, account_id, model, member, kind)
       where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
         is distinct from (k.records, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.absorbed_micro, k.cost_micro, k.estimated_micro, k.unknown, k.under,
-          k.under_micro)`,
-  },
-  {
-    // Of parts that are summed, and of which nothing came later.
-    name: "the sums of profit by parts of days are those of the hours",
-    of: "profit_days",
-    contradictions: `
+          k.under_micro)`
+
+const daysOf = (of: Compared): string => `
       with summed as (
         select profit_part(hour) as since, account_id, model, member, kind,
           sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
-        from profit_hours group by 1, 2, 3, 4, 5
+        from ${of.records} h group by 1, 2, 3, 4, 5
       )
       select null::text as account_id, account_id as sums_of, since, model, member, kind, d.records as kept_records,
         h.records as recorded_records, d.charge_micro as kept_micro, h.charge_micro as recorded_micro,
         d.cost_micro as kept_cost_micro, h.cost_micro as recorded_cost_micro
-      from summed h full join profit_days d using (since, account_id, model, member, kind)
+      from summed h full join ${of.sums} d using (since, account_id, model, member, kind)
       where since in (select since from profit_parts except select since from profit_late) and (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)
-        is distinct from (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)`,
-  },
-  {
-    name: "the sums of profit of the house are those of its accounts",
-    of: "profit_house",
-    contradictions: `
+        is distinct from (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)`
+
+const houseOf = (of: Compared): string => `
       with summed as (
         select since, model, member, kind, sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
-        from profit_days group by 1, 2, 3, 4
+        from ${of.records} d group by 1, 2, 3, 4
       )
       select null::text as account_id, since, model, member, kind, h.records as kept_records, s.records as recorded_records,
         h.charge_micro as kept_micro, s.charge_micro as recorded_micro, h.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
-      from summed s full join profit_house h using (since, model, member, kind)
+      from summed s full join ${of.sums} h using (since, model, member, kind)
       where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
-        is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`,
-  },
-  {
-    // Of hours that are summed, and of which nothing came later.
-    name: "the sums of how calls ended are those of the records",
-    of: "call_hours",
-    contradictions: `
+        is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`
+
+const endedOf = (of: Compared): string => `
       with standing as materialized (
-        select hour from call_summed except select hour from call_late
+        select hour from ${of.sums} h except select hour from call_late
       ), summed as (
         select date_trunc('hour', opened_at, 'UTC') as hour, status, coalesce(error_code, '') as error_code, count(*) as calls,
           sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro
-        from usage where part = 0 and date_trunc('hour', opened_at, 'UTC') in (select hour from standing) group by 1, 2, 3
+        from ${of.records} u where part = 0 and date_trunc('hour', opened_at, 'UTC') in (select hour from standing) group by 1, 2, 3
       ), kept as (
         select * from call_hours where hour in (select hour from standing)
       )
       select null::text as account_id, hour, status, error_code, k.calls as kept_calls, s.calls as recorded_calls,
         k.charge_micro as kept_micro, s.charge_micro as recorded_micro
       from summed s full join kept k using (hour, status, error_code)
-      where (s.calls, s.charge_micro, s.absorbed_micro) is distinct from (k.calls, k.charge_micro, k.absorbed_micro)`,
+      where (s.calls, s.charge_micro, s.absorbed_micro) is distinct from (k.calls, k.charge_micro, k.absorbed_micro)`
+
+export const claimsOfSums: readonly Claim[] = [
+  {
+    name: "the sums by the hour are those of the records",
+    of: "usage_hours",
+    contradictions: hoursOf({ records: "usage", sums: "usage_hours" }),
+  },
+  {
+    // Costs are no money of anybody's account. Records of before there were members are in no sum.
+    name: "the sums of profit are those of the records",
+    of: "profit_hours",
+    contradictions: profitOf({ records: "usage", sums: "profit_hours" }),
+  },
+  {
+    // Of parts that are summed, and of which nothing came later.
+    name: "the sums of profit by parts of days are those of the hours",
+    of: "profit_days",
+    contradictions: daysOf({ records: "profit_hours", sums: "profit_days" }),
+  },
+  {
+    name: "the sums of profit of the house are those of its accounts",
+    of: "profit_house",
+    contradictions: houseOf({ records: "profit_days", sums: "profit_house" }),
+  },
+  {
+    // Of hours that are summed, and of which nothing came later.
+    name: "the sums of how calls ended are those of the records",
+    of: "call_hours",
+    contradictions: endedOf({ records: "usage", sums: "call_summed" }),
   },
 ]
+
+/** Of whole hours and days since a proof, and of the accounts that called in them. */
+export function sumsSince({ call, hour }: New): Replaced {
+  const records = `(select * from usage where request_id >= ${call} and opened_at >= ${hour})`
+  const since = (table: string, time: string, first = hour) => `(select * from ${table} where ${time} >= ${first})`
+  const day = `profit_part(${hour} - interval '2 days')`
+  const ofCallers = `(select h.* from (select distinct account_id from ${records} r) a
+    join usage_hours h on h.account_id = a.account_id and h.hour >= ${hour})`
+  const of = (sums: string, contradictions: (of: Compared) => string, from = records) => ({
+    compared: `${sums} s`,
+    contradictions: contradictions({ records: from, sums }),
+  })
+  return {
+    "the sums by the hour are those of the records": of(ofCallers, hoursOf),
+    "the sums of profit are those of the records": of(since("profit_hours", "hour"), profitOf),
+    "the sums of profit by parts of days are those of the hours": of(
+      since("profit_days", "since", day),
+      daysOf,
+      since("profit_hours", "hour", day),
+    ),
+    "the sums of profit of the house are those of its accounts": of(
+      since("profit_house", "since", day),
+      houseOf,
+      since("profit_days", "since", day),
+    ),
+    "the sums of how calls ended are those of the records": of(since("call_summed", "hour"), endedOf),
+  }
+}

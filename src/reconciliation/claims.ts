@@ -7,45 +7,88 @@
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
 import { claimsOfRefunds } from "./claims-of-refunds.ts"
-import type { Claim } from "./finding.ts"
+import { type Claim, ofEach } from "./finding.ts"
+import { movedBy } from "./new.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
 
 /** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
-const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
+export const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
+
+/** Who gives and who takes of each of these transfers, which are SQL that can follow `from`. */
+const knownKinds = (transfers: string): string => `
+      with wrong as materialized (
+        select t.*, null as audited from ${transfers} t
+        where t.idempotency_key not like 'adjustment:%' and split_part(t.idempotency_key, ':', 1) not in ('refund', 'refund-cancelled', 'claim')
+          and case split_part(t.idempotency_key, ':', 1)
+          when 'charge' then t.reason = 'charge' and t.credit_account = 'house:revenue' and t.debit_account not like 'house:%'
+          when 'absorb' then t.reason = 'absorbed' and t.debit_account = 'house:absorbed' and t.credit_account = 'house:revenue'
+          when 'void' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account not like 'house:%'
+          when 'void-absorb' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account = 'house:absorbed'
+          when 'topup' then t.debit_account = 'house:cash_clearing' and case t.reason
+            when 'service_fee' then t.credit_account = 'house:revenue' and t.idempotency_key like '%:service_fee'
+            else t.reason = 'top_up' and t.credit_account not like 'house:%' end
+          else false end is not true
+        union all
+        select t.*, a.request_id from ${transfers} t
+        left join audit_log a on a.action = 'account.adjusted' and a.after ->> 'transfer' = t.idempotency_key
+        where t.idempotency_key like 'adjustment:%'
+          and (t.reason = 'adjustment' and case (a.after ->> 'amount_micro')::numeric
+            when t.amount_micro then t.debit_account = 'house:adjustments' and t.credit_account = a.subject
+            when -t.amount_micro then t.debit_account = a.subject and t.credit_account = 'house:adjustments'
+            else false end) is not true
+      )
+      select s.account_id, t.idempotency_key, t.reason, t.debit_account, t.credit_account, t.amount_micro, t.audited
+      from wrong t
+      cross join lateral (
+        select account_id from (values (t.debit_account), (t.credit_account)) sides(account_id)
+        where account_id not like 'house:%'
+        union all select null where t.debit_account like 'house:%' and t.credit_account like 'house:%'
+      ) s`
 
 /** `key_spend` has runs and breakers beside keys. */
 const OF_A_KEY = "key_id not like all (array['run\\_%', 'brk\\_%'])"
+
+/** Of rows of `account_id` and `amount` (`movedBy`). */
+export const balances = (moved: string): string => `
+      with sums as (
+        select account_id, sum(amount) as amount from (${moved}) as moved where account_id not like 'house:%' group by 1
+      )
+      select account_id, b.posted_micro, s.amount as of_transfers_micro
+      from balances b full join sums s using (account_id)
+      where b.posted_micro is distinct from coalesce(s.amount, 0)`
+
+export const houseOwes = (moved: string): string => `
+      with house as (
+        select coalesce(sum(amount), 0) as amount from (${moved}) as moved where account_id like 'house:%'
+      )
+      select null::text as account_id, house.amount as house_micro, b.posted as customers_micro
+      from house, (select coalesce(sum(posted_micro), 0) as posted from balances) b
+      where house.amount + b.posted <> 0`
+
+/** Of rows of `lease_id` and a charge. */
+export const charges = (charged: string): string => `
+      with open as materialized (
+        select id, account_id, settled_micro from leases where closed_at is null
+      ), charged as (
+        select lease_id, sum(amount) as amount from (${charged}) as charges (lease_id, amount)
+        where lease_id in (select id from open) group by 1
+      )
+      select o.account_id, o.id as lease_id, o.settled_micro, c.amount as charged_micro
+      from open o left join charged c on c.lease_id = o.id
+      where o.settled_micro <> coalesce(c.amount, 0)`
 
 export const claims: readonly Claim[] = [
   {
     name: "a balance is the sum of its transfers",
     of: "balances",
-    contradictions: `
-      with sums as (
-        select m.account_id, sum(m.amount) as amount
-        from transfers t cross join lateral (
-          values (t.credit_account, t.amount_micro), (t.debit_account, -t.amount_micro)
-        ) as m(account_id, amount)
-        where m.account_id not like 'house:%' group by 1
-      )
-      select account_id, b.posted_micro, s.amount as of_transfers_micro
-      from balances b full join sums s using (account_id)
-      where b.posted_micro is distinct from coalesce(s.amount, 0)`,
+    contradictions: balances(movedBy("transfers")),
   },
   {
     name: "what customers have, the house owes",
     of: "transfers",
-    contradictions: `
-      with house as (
-        select coalesce(sum(case when credit_account like 'house:%' then amount_micro else 0 end), 0)
-          - coalesce(sum(case when debit_account like 'house:%' then amount_micro else 0 end), 0) as amount
-        from transfers
-      )
-      select null::text as account_id, house.amount as house_micro, b.posted as customers_micro
-      from house, (select coalesce(sum(posted_micro), 0) as posted from balances) b
-      where house.amount + b.posted <> 0`,
+    contradictions: houseOwes(movedBy("transfers")),
   },
   {
     name: "what is leased of a balance is what its open leases have left, and is covered",
@@ -63,15 +106,7 @@ export const claims: readonly Claim[] = [
   {
     name: "an open lease has settled the charges under it",
     of: "leases",
-    contradictions: `
-      with open as (
-        select id, account_id, settled_micro from leases where closed_at is null
-      ), charged as (
-        select lease_id, sum(charge_micro) as amount from usage where lease_id in (select id from open) group by 1
-      )
-      select o.account_id, o.id as lease_id, o.settled_micro, c.amount as charged_micro
-      from open o left join charged c on c.lease_id = o.id
-      where o.settled_micro <> coalesce(c.amount, 0)`,
+    contradictions: charges("select lease_id, charge_micro from usage"),
   },
   {
     name: "what is leased of a key's budget is what its leases have left",
@@ -125,30 +160,30 @@ export const claims: readonly Claim[] = [
       where case t.kind when 'charge' then (t.debit_account, t.credit_account) <> (u.account_id, 'house:revenue')
         else (t.debit_account, t.credit_account) <> ('house:revenue', u.account_id) end`,
   },
-  {
-    name: "a charge is its tokens at its price version",
-    of: "usage",
-    contradictions: `
+  ofEach(
+    "usage",
+    "a charge is its tokens at its price version",
+    (rows) => `
       select u.account_id, u.request_id, u.part, u.status, u.price_id, u.charge_micro, u.absorbed_micro,
         u.excess_micro, ${PRICE} as of_tokens_micro
-      from usage u left join prices p on p.id = u.price_id
+      from ${rows} u left join prices p on p.id = u.price_id
       where p.id is null or ((u.status = 'ok' or u.absorbed_micro > 0)
         and u.charge_micro + u.absorbed_micro - u.excess_micro is distinct from ${PRICE})`,
-  },
-  {
-    name: "only an answer is charged",
-    of: "usage",
-    contradictions: `
+  ),
+  ofEach(
+    "usage",
+    "only an answer is charged",
+    (rows) => `
       select account_id, request_id, part, status, charge_micro
-      from usage where charge_micro <> 0 and (status <> 'ok' or part <> 0)`,
-  },
-  {
-    name: "a call has one final record",
-    of: "usage",
-    contradictions: `
+      from ${rows} u where charge_micro <> 0 and (status <> 'ok' or part <> 0)`,
+  ),
+  ofEach(
+    "usage",
+    "a call has one final record",
+    (rows) => `
       select max(account_id) as account_id, request_id, count(*) filter (where part = 0) as final_records
-      from usage group by request_id having count(*) filter (where part = 0) <> 1`,
-  },
+      from ${rows} u group by request_id having count(*) filter (where part = 0) <> 1`,
+  ),
   {
     name: "an ended call is not open",
     of: "openings",
@@ -224,58 +259,26 @@ export const claims: readonly Claim[] = [
       full join fees f using (idempotency_key)
       where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
   },
-  {
-    // Amounts of calls and top-ups are compared above; here it is who gives and who takes, and that nothing else moves money.
-    name: "a transfer is of a known kind, and an adjustment is an operator's",
-    of: "transfers",
-    contradictions: `
-      with wrong as materialized (
-        select t.*, null as audited from transfers t
-        where t.idempotency_key not like 'adjustment:%' and split_part(t.idempotency_key, ':', 1) not in ('refund', 'refund-cancelled', 'claim')
-          and case split_part(t.idempotency_key, ':', 1)
-          when 'charge' then t.reason = 'charge' and t.credit_account = 'house:revenue' and t.debit_account not like 'house:%'
-          when 'absorb' then t.reason = 'absorbed' and t.debit_account = 'house:absorbed' and t.credit_account = 'house:revenue'
-          when 'void' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account not like 'house:%'
-          when 'void-absorb' then t.reason = 'void' and t.debit_account = 'house:revenue' and t.credit_account = 'house:absorbed'
-          when 'topup' then t.debit_account = 'house:cash_clearing' and case t.reason
-            when 'service_fee' then t.credit_account = 'house:revenue' and t.idempotency_key like '%:service_fee'
-            else t.reason = 'top_up' and t.credit_account not like 'house:%' end
-          else false end is not true
-        union all
-        select t.*, a.request_id from transfers t
-        left join audit_log a on a.action = 'account.adjusted' and a.after ->> 'transfer' = t.idempotency_key
-        where t.idempotency_key like 'adjustment:%'
-          and (t.reason = 'adjustment' and case (a.after ->> 'amount_micro')::numeric
-            when t.amount_micro then t.debit_account = 'house:adjustments' and t.credit_account = a.subject
-            when -t.amount_micro then t.debit_account = a.subject and t.credit_account = 'house:adjustments'
-            else false end) is not true
-      )
-      select s.account_id, t.idempotency_key, t.reason, t.debit_account, t.credit_account, t.amount_micro, t.audited
-      from wrong t
-      cross join lateral (
-        select account_id from (values (t.debit_account), (t.credit_account)) sides(account_id)
-        where account_id not like 'house:%'
-        union all select null where t.debit_account like 'house:%' and t.credit_account like 'house:%'
-      ) s`,
-  },
+  // Amounts of calls and top-ups are compared above; here it is who gives and who takes, and that nothing else moves money.
+  ofEach("transfers", "a transfer is of a known kind, and an adjustment is an operator's", knownKinds),
   ...claimsOfRefunds,
-  {
-    name: "a record is of its key's account",
-    of: "usage",
-    contradictions: `
+  ofEach(
+    "usage",
+    "a record is of its key's account",
+    (rows) => `
       select u.account_id, u.request_id, u.part, u.key_id, k.account_id as of_key
-      from usage u join api_keys k on k.id = u.key_id where k.account_id <> u.account_id`,
-  },
-  {
-    // It is the price that is wrong, and not the account of whoever called: none is frozen. A gateway's clock may be off by an hour.
-    name: "a price had begun when a call was opened at it",
-    of: "usage",
-    contradictions: `
+      from ${rows} u join api_keys k on k.id = u.key_id where k.account_id <> u.account_id`,
+  ),
+  // It is the price that is wrong, and not the account of whoever called: none is frozen. A gateway's clock may be off by an hour.
+  ofEach(
+    "usage",
+    "a price had begun when a call was opened at it",
+    (rows) => `
       with opened as (
-        select price_id, count(*) as calls, min(opened_at) as first_opened_at from usage group by 1
+        select price_id, count(*) as calls, min(opened_at) as first_opened_at from ${rows} u group by 1
       )
       select null::text as account_id, p.id as price_id, p.model, p.effective_at, o.first_opened_at, o.calls
       from opened o join prices p on p.id = o.price_id
       where p.effective_at > o.first_opened_at + interval '2 hours'`,
-  },
+  ),
 ]

@@ -69,11 +69,12 @@ export class Daily {
     }
   }
 
-  #tell({ id, findings, frozen }: Reconciliation): void {
+  #tell({ id, since, findings, frozen }: Reconciliation): void {
     const { log } = this.#parts
     const differences = differencesIn(findings)
     const fields = {
       reconciliation: Number(id),
+      since: since?.toISOString() ?? "",
       compared: findings.reduce((total, { compared }) => total + compared, 0),
       not_compared: notComparedIn(findings),
       differences,

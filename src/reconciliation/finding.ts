@@ -17,9 +17,21 @@ export interface Claim {
     | "openings"
     | "refunds"
     | "top_ups"
+  /** What is counted of it, as SQL that can follow `from`; without it the whole table. */
+  readonly compared?: string
   /** Yields `account_id` and whatever shows the contradiction. */
   readonly contradictions: string
+  /** The same, of some rows of the table alone, which are SQL that can follow `from`: a claim about each by itself. */
+  readonly ofSome?: (rows: string) => string
 }
+
+/** A claim about each row by itself. */
+export const ofEach = (of: Claim["of"], name: string, contradictions: (rows: string) => string): Claim => ({
+  name,
+  of,
+  contradictions: contradictions(of),
+  ofSome: contradictions,
+})
 
 /** What holding one claim against what is there has come to. */
 export interface Finding {

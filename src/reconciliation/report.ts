@@ -3,7 +3,7 @@ import { micro, microToRupiah } from "../../actors/money/micro.ts"
 import { type Difference, differencesIn, type Finding, notComparedIn } from "./finding.ts"
 import type { Reconciliation } from "./reconcile.ts"
 
-export function reportText({ id, findings, frozen }: Reconciliation): string {
+export function reportText({ id, since, findings, frozen }: Reconciliation): string {
   const width = Math.max(...findings.map(({ claim }) => claim.length))
   const row = (claim: string, compared: string, differences: string) =>
     `${claim.padEnd(width)}  ${compared.padStart(12)}  ${differences.padStart(11)}`
@@ -13,6 +13,9 @@ export function reportText({ id, findings, frozen }: Reconciliation): string {
     ...findings.map(({ claim, compared, differences }) => row(claim, count(compared), count(differences))),
     ...findings.flatMap(differencesText),
     "",
+    ...(since === undefined
+      ? []
+      : [`of what is new since ${since.toISOString()}, when all before agreed; everything with --full`]),
     ...(notComparedIn(findings) > 0
       ? [`${count(notComparedIn(findings))} top-ups not compared: their provider gave no answer, or keeps no list`]
       : []),
@@ -43,9 +46,10 @@ const figureText = (name: string, value: string | null): string => {
 
 const count = (value: number): string => value.toLocaleString("en-US")
 
-export const reportJson = ({ id, findings, frozen }: Reconciliation): string =>
+export const reportJson = ({ id, since, findings, frozen }: Reconciliation): string =>
   JSON.stringify({
     reconciliation: Number(id),
+    since: since?.toISOString() ?? null,
     differences: differencesIn(findings),
     not_compared: notComparedIn(findings),
     frozen,

@@ -1,5 +1,6 @@
 /** The reconciliation of each day: one process does it, whoever it is, and it is done to its end. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { firstRequestId } from "../../src/http/request-id.ts"
 import { createLog } from "../../src/log.ts"
 import { Daily } from "../../src/reconciliation/daily.ts"
 import { reconcile, type ReconcileParts } from "../../src/reconciliation/reconcile.ts"
@@ -37,12 +38,14 @@ async function daily(processId: string, connect: ReconcileParts["connect"] = asy
       now: () => time,
     },
     freeze: (accountId, reason) => accounts.freeze(accountId, reason),
+    firstId: firstRequestId,
+    now: () => time,
   }
   return new Daily({
     hour: 20,
     processId,
     store,
-    reconcile: (id, signal) => reconcile(parts, id, signal),
+    reconcile: (id, signal) => reconcile(parts, id, { signal }),
     now: () => time,
     log: createLog("info", (line) => lines.push(JSON.parse(line))),
   })

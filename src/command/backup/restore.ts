@@ -97,6 +97,6 @@ async function restoreDump(from: string, { DATABASE_URL: url }: Config): Promise
 /** Prints how the books stand; exits with 1 when they do not agree. */
 async function reconciled(config: Config): Promise<void> {
   // The provider's word since then is for `loket reconcile`, when the gateway is to serve again.
-  const books = reconcileBooks({ ...config, RECONCILE_TOP_UP_DAYS: 0 }, { json: false, print: console.log })
+  const books = reconcileBooks({ ...config, RECONCILE_TOP_UP_DAYS: 0 }, { json: false, full: true, print: console.log })
   process.exitCode = await progress("comparing the books", books)
 }

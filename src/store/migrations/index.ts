@@ -54,6 +54,7 @@ import members from "./0065_members.sql" with { type: "text" }
 import replayedRetries from "./0067_replayed_retries.sql" with { type: "text" }
 import historyOfLimits from "./0068_history_of_limits.sql" with { type: "text" }
 import houseSums from "./0069_house_sums.sql" with { type: "text" }
+import proofs from "./0070_proofs.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -124,4 +125,5 @@ export const migrations: readonly Migration[] = [
   { name: "0067_replayed_retries.sql", sql: replayedRetries },
   { name: "0068_history_of_limits.sql", sql: historyOfLimits },
   { name: "0069_house_sums.sql", sql: houseSums },
+  { name: "0070_proofs.sql", sql: proofs },
 ]

@@ -1,0 +1,275 @@
+/** How each claim is broken, and what is told of it. */
+import type { Sql } from "../../src/store/database.ts"
+import type { BrokenBooks } from "./world.ts"
+
+export interface Break {
+  readonly claim: string
+  readonly by: (world: BrokenBooks) => PromiseLike<unknown>
+  /** Whose account it is; the house's books as a whole unless told. */
+  readonly about: "victim" | "nobody"
+  readonly figures: Readonly<Record<string, string | null>>
+  /** Others that cannot but be frozen too. */
+  readonly alsoFrozen?: "bystander"
+}
+
+const sums =
+  "records input_tokens output_tokens cache_read_tokens cache_write_tokens charge_micro absorbed_micro cost_micro estimated_micro unknown under under_micro"
+    .split(" ")
+    .map((column) => `sum(${column})`)
+    .join(", ")
+
+/** The victim's call is one of a run. */
+async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget: number; spent: number }) {
+  await sql`insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
+    values ('run_1', ${victim.accountId}, ${victim.keyId}, '1', ${budget}, '2020-01-01', '2120-01-01')`
+  await sql`update usage set run_id = 'run_1' where request_id = ${victim.requestId} and part = 0`
+  await sql`insert into key_spend (key_id, period, period_start, spent_micro) values ('run_1', 'total', 'epoch', ${spent})`
+}
+
+export const breaks: readonly Break[] = [
+  {
+    claim: "a balance is the sum of its transfers",
+    by: ({ sql, victim }) =>
+      sql`update balances set posted_micro = posted_micro + 7 where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { posted_micro: "10000800007", of_transfers_micro: "10000800000" },
+  },
+  {
+    claim: "what customers have, the house owes",
+    by: ({ sql, victim }) =>
+      sql`update balances set posted_micro = posted_micro + 7 where account_id = ${victim.accountId}`,
+    about: "nobody",
+    figures: { house_micro: "-20001600000", customers_micro: "20001600007" },
+  },
+  {
+    claim: "what is leased of a balance is what its open leases have left, and is covered",
+    by: ({ sql, victim }) =>
+      sql`update balances set leased_micro = leased_micro - 1 where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { leased_micro: "799999", of_leases_micro: "800000" },
+  },
+  {
+    claim: "an open lease has settled the charges under it",
+    by: ({ sql, victim }) =>
+      sql`update leases set settled_micro = settled_micro + 1, granted_micro = granted_micro + 1
+        where account_id = ${victim.accountId}`,
+    about: "victim",
+    figures: { settled_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "what is leased of a key's budget is what its leases have left",
+    by: ({ sql, victim }) =>
+      sql`update key_spend set leased_micro = 5 where key_id = ${victim.keyId} and period = 'daily'`,
+    about: "victim",
+    figures: { period: "daily", leased_micro: "5", of_leases_micro: null },
+  },
+  {
+    claim: "the transfers of a call are its charge and what the house absorbed of it",
+    by: async ({ sql, victim }) => {
+      await sql`alter table transfers disable trigger transfers_are_final`
+      await sql`delete from transfers where idempotency_key = ${`charge:${victim.requestId}`}`
+    },
+    about: "victim",
+    figures: { charge_booked_micro: null, charge_recorded_micro: "200000" },
+  },
+  {
+    claim: "a charge goes from its own account to revenue, and is taken back the same way",
+    by: async ({ sql, victim, bystander }) => {
+      await sql`alter table transfers disable trigger transfers_are_final`
+      await sql`update transfers set debit_account = ${bystander.accountId}
+        where idempotency_key = ${`charge:${victim.requestId}`}`
+    },
+    about: "victim",
+    figures: { kind: "charge", credit_account: "house:revenue", amount_micro: "200000" },
+    alsoFrozen: "bystander",
+  },
+  {
+    claim: "a charge is its tokens at its price version",
+    by: ({ sql, victim }) =>
+      sql`update usage set input_tokens = input_tokens + 1 where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { status: "ok", charge_micro: "200000", of_tokens_micro: "201000" },
+  },
+  {
+    claim: "only an answer is charged",
+    by: async ({ sql, victim }) => {
+      await sql`alter table usage drop constraint usage_check`
+      await sql`update usage set status = 'upstream_error' where request_id = ${victim.requestId} and part = 0`
+    },
+    about: "victim",
+    figures: { status: "upstream_error", charge_micro: "200000" },
+  },
+  {
+    claim: "a call has one final record",
+    by: ({ sql, victim }) => sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { final_records: "0" },
+  },
+  {
+    claim: "an ended call is not open",
+    by: ({ sql, victim }) => sql`
+      insert into openings (request_id, process_id, account_id, key_id, lease_id, model, endpoint, streamed, hold_micro,
+        price_id, opened_at)
+      select request_id, ${victim.processId}, account_id, key_id, lease_id, model, endpoint, streamed, 0, price_id, opened_at
+      from usage where request_id = ${victim.requestId} and part = 0`,
+    about: "victim",
+    figures: { status: "ok" },
+  },
+  {
+    claim: "the sums by the hour are those of the records",
+    by: ({ sql, victim }) => sql`update usage_hours set calls = calls + 3 where account_id = ${victim.accountId}`,
+    about: "nobody",
+    figures: { kept_calls: "4", recorded_calls: "1" },
+  },
+  {
+    claim: "the sums of profit are those of the records",
+    by: ({ sql, victim }) =>
+      sql`update profit_hours set cost_micro = cost_micro + 3 where account_id = ${victim.accountId} and kind = 'ok'`,
+    about: "nobody",
+    figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
+  },
+  {
+    claim: "the sums of profit by parts of days are those of the hours",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql`insert into profit_parts select distinct profit_part(hour) from profit_hours`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await sql`update profit_days set cost_micro = cost_micro + 3 where account_id = ${victim.accountId} and kind = 'ok'`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "90003", recorded_cost_micro: "90000", kind: "ok" },
+  },
+  {
+    claim: "the sums of profit of the house are those of its accounts",
+    by: async ({ sql }) => {
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await sql.unsafe(
+        `insert into profit_house select since, model, member, kind, ${sums} from profit_days group by 1, 2, 3, 4`,
+      )
+      await sql`update profit_house set cost_micro = cost_micro + 3 where kind = 'ok'`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000", kind: "ok" },
+  },
+  {
+    claim: "the sums of how calls ended are those of the records",
+    by: async ({ sql }) => {
+      await sql`select sum_call_hour_1(hour, 'req_', 'req_zzzz') from (select distinct hour from usage_hours) hours`
+      await sql`update call_hours set calls = calls + 3`
+    },
+    about: "nobody",
+    figures: { status: "ok", kept_calls: "5", recorded_calls: "2" },
+  },
+  {
+    claim: "a key has spent its charges, and those of its children, in all three calendars",
+    by: ({ sql, victim }) =>
+      sql`update key_spend set spent_micro = spent_micro + 1 where key_id = ${victim.keyId} and period = 'monthly'`,
+    about: "victim",
+    figures: { daily_micro: "200000", monthly_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "a run has spent what its calls are charged, and no more than its budget",
+    by: (world) => madeRun(world, { budget: 300_000, spent: 200_001 }),
+    about: "victim",
+    figures: { run_id: "run_1", budget_micro: "300000", spent_micro: "200001", charged_micro: "200000" },
+  },
+  {
+    claim: "a paid top-up was credited once, in full, and no other was",
+    by: ({ sql, victim }) =>
+      sql`update top_ups set balance_purchased_micro = balance_purchased_micro + 1 where id = ${victim.topUpId}`,
+    about: "victim",
+    figures: { status: "paid", balance_purchased_micro: "10000000001", credited_micro: "10000000000" },
+  },
+  {
+    claim: "the service fee of a paid top-up is revenue, once",
+    by: ({ sql, victim }) => sql`update top_ups set service_fee_micro = 0 where id = ${victim.topUpId}`,
+    about: "nobody",
+    figures: { service_fee_micro: "0", booked_micro: "500000000" },
+  },
+  {
+    claim: "a transfer is of a known kind, and an adjustment is an operator's",
+    by: ({ sql, victim: { accountId } }) =>
+      moveBetween(sql, {
+        key: `adjustment:${accountId}:mine`,
+        from: "house:adjustments",
+        to: accountId,
+        reason: "adjustment",
+      }),
+    about: "victim",
+    figures: { debit_account: "house:adjustments", amount_micro: "7", audited: null },
+  },
+  {
+    claim: "a claim is what its transfers leave, and is settled before anything is free",
+    by: async ({ sql, victim }) => {
+      await sql`alter table balances disable trigger claims_first`
+      await sql`alter table balances drop constraint balances_claim_first`
+      await sql`update balances set claim_micro = 7 where account_id = ${victim.accountId}`
+    },
+    about: "victim",
+    figures: { claim_micro: "7", of_transfers_micro: null },
+  },
+  {
+    claim: "a refund is booked once, in full, of its own account and of the house",
+    by: async ({ sql, victim }) => {
+      await sql`alter table refunds drop constraint refunds_check`
+      await sql`insert into refunds (id, account_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+          claimed_micro, reason, status, paid_out_at)
+        values ('ref_x', ${victim.accountId}, 'chargeback', 'k', 7, 0, 0, 0, '', 'paid_out', now())`
+    },
+    about: "victim",
+    figures: { idempotency_key: "refund:ref_x", due_micro: "7", booked_micro: null },
+  },
+  {
+    claim: "of a top-up no more goes back than was paid, and as much as its refunds say",
+    by: ({ sql, victim }) => sql`update top_ups set refunded_balance_micro = 7 where id = ${victim.topUpId}`,
+    about: "victim",
+    figures: { kept_micro: "7", refunded_micro: null },
+  },
+  {
+    claim: "a refund that no provider made is an operator's",
+    by: ({ sql, victim }) => sql`
+      select * from refund_1('ref_x', 'refund', ${victim.accountId}, ${victim.topUpId}, 7, 'operator:k', 'r', 'booked', null, null, false)`,
+    about: "victim",
+    figures: { refund_id: "ref_x", balance_micro: "7" },
+  },
+  {
+    claim: "a claim is settled of its own account",
+    by: async ({ sql, victim, bystander }) => {
+      await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        values (${`claim:${bystander.accountId}:1`}, ${victim.accountId}, ${`house:claims:${bystander.accountId}`}, 7, 'claim')`
+    },
+    about: "victim",
+    figures: { amount_micro: "7" },
+    alsoFrozen: "bystander",
+  },
+  {
+    claim: "a record is of its key's account",
+    by: ({ sql, victim, bystander }) =>
+      sql`update usage set account_id = ${victim.accountId} where request_id = ${bystander.requestId} and part = 1`,
+    about: "victim",
+    figures: { part: "1" },
+  },
+  {
+    claim: "a price had begun when a call was opened at it",
+    by: ({ sql }) => sql`update prices set effective_at = now() + interval '3 hours'`,
+    about: "nobody",
+    figures: { model: "m", calls: "4" },
+  },
+]
+
+export interface Movement {
+  readonly key: string
+  readonly from: string
+  readonly to: string
+  readonly reason: string
+}
+
+/** As somebody does who knows the tables: the balances move too. */
+export async function moveBetween(sql: Sql, { key, from, to, reason }: Movement): Promise<void> {
+  await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values (${key}, ${from}, ${to}, 7, ${reason})`
+  await sql`update balances set posted_micro = posted_micro - 7 where account_id = ${from}`
+  await sql`update balances set posted_micro = posted_micro + 7 where account_id = ${to}`
+}
