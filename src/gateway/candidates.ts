@@ -15,7 +15,8 @@ import { tooLong } from "../wire/overflow.ts"
 import { mayUse } from "./binding.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Tries } from "./tries.ts"
-import { lacking, type Understood } from "./understand.ts"
+import { lacking } from "./features.ts"
+import type { Understood } from "./understand.ts"
 
 /** A model that a call may go to. */
 export interface Candidate {

@@ -3,11 +3,11 @@
  */
 import type { Soon } from "../../actors/kernel/actor.ts"
 import type { KeyBinding } from "../../actors/key-record.ts"
-import { there, unreachable } from "../../actors/unreachable.ts"
+import { there } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
-import { type JsonObject, present } from "../language/json.ts"
-import type { ModelRequest, Endpoint, Feature, Target } from "../language/request.ts"
+import type { JsonObject } from "../language/json.ts"
+import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { decode, type DecodeTerms } from "../bodies/desk.ts"
 import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
@@ -17,6 +17,7 @@ import { type BackendModel, type Exchange, exchange, speaksMessages } from "../w
 import type { ClientSide } from "../wire/format.ts"
 import { askedBetas } from "../wire/shared/betas.ts"
 import { modelRefused } from "./binding.ts"
+import { lacking } from "./features.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface Understood {
@@ -196,61 +197,4 @@ class ReadHere implements ReadRequest {
   }
 
   release(): void {}
-}
-
-/**
- * What a model has not of what a request uses: none of its backends, or none of those given. `searches` says whether the gateway
- * has a search server to run web searches with.
- */
-export function lacking(
-  model: Model,
-  request: ModelRequest,
-  searches: boolean,
-  backends: readonly BackendModel[] = model.upstreams,
-): Failure | undefined {
-  if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
-  for (const feature of request.features) {
-    if (backends.some((backend) => serves(model, backend, feature, { endpoint: request.endpoint, searches }))) continue
-    const message = `${model.id} does not serve ${words[feature]} on this endpoint.`
-    return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", { message })
-  }
-  const parameter = model.unsupported.find((name) => present(request.body[name]) && !emptyList(request.body[name]))
-  if (parameter !== undefined) {
-    return new Failure("request.unsupported_feature", { message: `${model.id} does not serve '${parameter}'.` })
-  }
-  return undefined
-}
-
-/** An empty list of tools asks for none. */
-const emptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0
-
-const words: Record<Feature, string> = {
-  vision: "image input",
-  tools: "tool use",
-  structured_outputs: "structured outputs",
-  web_search: "web search",
-}
-
-function serves(
-  model: Model,
-  backend: BackendModel,
-  feature: Feature,
-  { endpoint, searches }: { readonly endpoint: Endpoint; readonly searches: boolean },
-): boolean {
-  if (model.unsupported.includes(feature)) return false
-  switch (feature) {
-    case "vision":
-      return model.supportsVision
-    case "tools":
-      return model.supportsTools
-    // The vendor family has these on its own format alone (gateway-api.md, "POST /v1/messages").
-    case "structured_outputs":
-      return model.features.includes(feature) && (endpoint === "messages" || !speaksMessages(backend))
-    // Forwarded on responses, where the backend searches itself. On messages the gateway does.
-    case "web_search":
-      if (!model.features.includes(feature)) return false
-      return endpoint === "responses" || (searches && endpoint === "messages" && speaksMessages(backend))
-    default:
-      return unreachable(feature)
-  }
 }

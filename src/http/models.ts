@@ -6,15 +6,27 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
-import type { PriceVersion } from "../catalogue/model.ts"
+import type { Model, PriceVersion } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { authenticate, rateHeaders } from "../gateway/authenticate.ts"
 import { mayUseSomewhere } from "../gateway/binding.ts"
+import { featuresOf } from "../gateway/features.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented, open } from "./route.ts"
 import { described, endpoints, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
 
+const served = Type.Partial(
+  Type.Object({
+    structured_outputs: Type.Array(oneOf(endpoints)),
+    web_search: Type.Array(oneOf(endpoints)),
+  }),
+  { description: "The endpoints on which each is served; one that is served nowhere is absent." },
+)
+const chain = Type.Array(text, {
+  description:
+    "The models that are tried next, in order, when the backend throttles or the prompt is too large. One that costs more answers only for a key whose `fallback` is `any`.",
+})
 const CatalogueItem = Type.Object(
   {
     model: text,
@@ -34,10 +46,8 @@ const CatalogueItem = Type.Object(
     context_window: orNull(integer, "Tokens; null where the limit is not verified."),
     max_output_tokens: integer,
     endpoints: Type.Array(oneOf(endpoints)),
-    fallback: Type.Array(text, {
-      description:
-        "The models that are tried next, in order, when the backend throttles or the prompt is too large. One that costs more answers only for a key whose `fallback` is `any`.",
-    }),
+    features: served,
+    fallback: chain,
   },
   { $id: "CatalogueItem" },
 )
@@ -52,6 +62,13 @@ const ModelShape = Type.Object(
     type: Type.Literal("model"),
     display_name: text,
     created_at: time,
+    max_output_tokens: integer,
+    supports_vision: flag,
+    supports_tools: flag,
+    ...rates,
+    endpoints: Type.Array(oneOf(endpoints)),
+    features: served,
+    fallback: chain,
   },
   { $id: "Model" },
 )
@@ -81,6 +98,7 @@ export const modelsController = (ports: GatewayPorts) => {
     Object.assign(set.headers, headers)
     return answered
   }
+  const searches = ports.search !== undefined
   return (
     new Elysia({ name: "models" })
       .use(edge)
@@ -96,14 +114,14 @@ export const modelsController = (ports: GatewayPorts) => {
             const now = ports.clock.now()
             const data = ports.catalogue
               .offers(now)
-              .map((offer) => catalogueItem(offer, ports.catalogue.coming(offer, now)))
+              .map((offer) => catalogueItem(offer, ports.catalogue.coming(offer, now), searches))
             return { object: "list" as const, data }
           },
         ),
       )
       .get(
         "/v1/models",
-        ({ request, set }) => forCaller(request, set, modelList),
+        ({ request, set }) => forCaller(request, set, (offers) => modelList(offers, searches)),
         documented("key", {
           tag: "Models",
           summary: "The models that the key may use, as both SDK families list them",
@@ -117,14 +135,14 @@ export const modelsController = (ports: GatewayPorts) => {
           forCaller(request, set, (offers) => {
             const id = decoded(params["*"])
             const offer = offers.find(({ model }) => model.id === id)
-            return offer === undefined ? new Failure("resource.not_found") : modelItem(offer)
+            return offer === undefined ? new Failure("resource.not_found") : modelItem(offer, searches)
           }),
         documented("key", { tag: "Models", summary: "One model", answer: ModelShape }),
       )
   )
 }
 
-function catalogueItem({ model, price }: Offer, next: PriceVersion | undefined) {
+function catalogueItem({ model, price }: Offer, next: PriceVersion | undefined, searches: boolean) {
   return {
     model: model.id,
     display_name: model.displayName,
@@ -137,11 +155,16 @@ function catalogueItem({ model, price }: Offer, next: PriceVersion | undefined) 
     ...(next && { next_price: { ...ratesJson(next), effective_at: new Date(next.effectiveAt).toISOString() } }),
     context_window: model.contextWindow,
     max_output_tokens: model.maxOutputTokens,
-    endpoints: [...model.endpoints],
-    /** The chain, in order; whether one of it may answer is for the key to say (decisions §13.6). */
-    fallback: [...model.fallback],
+    ...whatItServes(model, searches),
   }
 }
+
+const whatItServes = (model: Model, searches: boolean) => ({
+  endpoints: [...model.endpoints],
+  features: featuresOf(model, searches),
+  /** The chain, in order; whether one of it may answer is for the key to say (decisions §13.6). */
+  fallback: [...model.fallback],
+})
 
 const ratesJson = ({ rates: { input, output, cacheRead, cacheWrite } }: PriceVersion) => ({
   input_micro: microToJson(input),
@@ -150,7 +173,7 @@ const ratesJson = ({ rates: { input, output, cacheRead, cacheWrite } }: PriceVer
   cache_write_micro: microToJson(cacheWrite),
 })
 
-const modelItem = ({ model }: Offer): Static<typeof ModelShape> => ({
+const modelItem = ({ model, price }: Offer, searches: boolean): Static<typeof ModelShape> => ({
   id: model.id,
   object: "model",
   created: Math.floor(model.createdAt.getTime() / 1_000),
@@ -159,10 +182,15 @@ const modelItem = ({ model }: Offer): Static<typeof ModelShape> => ({
   type: "model",
   display_name: model.displayName,
   created_at: model.createdAt.toISOString(),
+  max_output_tokens: model.maxOutputTokens,
+  supports_vision: model.supportsVision,
+  supports_tools: model.supportsTools,
+  ...ratesJson(price),
+  ...whatItServes(model, searches),
 })
 
-function modelList(offers: readonly Offer[]): Static<typeof ModelList> {
-  const data = offers.map(modelItem)
+function modelList(offers: readonly Offer[], searches: boolean): Static<typeof ModelList> {
+  const data = offers.map((offer) => modelItem(offer, searches))
   return { object: "list", data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
 }
 

@@ -36,6 +36,16 @@ const item = (model: string) => ({
   type: "model",
   display_name: model,
   created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+  max_output_tokens: expect.any(Number),
+  supports_vision: false,
+  supports_tools: true,
+  input_micro: expect.any(Number),
+  output_micro: expect.any(Number),
+  cache_read_micro: expect.any(Number),
+  cache_write_micro: expect.any(Number),
+  endpoints: expect.any(Array),
+  features: {},
+  fallback: [],
 })
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
 
@@ -133,6 +143,7 @@ describe(covers("endpoint.models"), () => {
       context_window: null,
       max_output_tokens: 8_192,
       endpoints: ["chat"],
+      features: {},
       fallback: [],
     })
     expect(JSON.stringify(data)).not.toMatch(/upstream|simulated|backend/)
@@ -148,6 +159,25 @@ describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
     const ids = list.data.map(({ id }) => id)
     expect(list).toMatchObject({ object: "list", has_more: false, first_id: ids[0], last_id: ids.at(-1) })
     expect(list.data.find(({ id }) => id === model)).toEqual(item(model))
+  })
+  test("each feature stands with the endpoints on which it is served, beside the prices and the chain", async () => {
+    const last = await gateway.model({ format: "chat" })
+    const model = await gateway.model({
+      format: "messages",
+      endpoints: ["chat", "messages"],
+      features: ["structured_outputs", "web_search"],
+      fallback: [last],
+    })
+    const seen: Record<string, unknown> = {
+      max_output_tokens: expect.any(Number),
+      endpoints: expect.arrayContaining(["chat", "messages"]),
+      // There is no search server here.
+      features: { structured_outputs: ["messages"] },
+      fallback: [last],
+    }
+    expect(await (await get(`/v1/models/${model}`)).json()).toMatchObject(seen)
+    const { data } = (await (await get("/models")).json()) as { data: { model: string }[] }
+    expect(data.find((one) => one.model === model)).toMatchObject(seen)
   })
   test.each(["plain-id", "vendor/family/model-1", "model:1", "50% off", "ünï", "a+b c"])(
     "one model is found by its id %j, encoded or as it is",

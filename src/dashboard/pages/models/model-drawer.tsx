@@ -56,6 +56,10 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
               <span className="model-tags">
                 {model.supports_vision && <Tag>{text.vision}</Tag>}
                 {model.supports_tools && <Tag>{text.tools}</Tag>}
+                {FEATURES.map((feature) => {
+                  const on = model.features[feature]
+                  return on && <Tag key={feature}>{text.features[feature](on.map(formatName).join(", "))}</Tag>
+                })}
               </span>
             ),
           },
@@ -70,6 +74,9 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
     </Drawer>
   )
 }
+
+/** As the catalogue names them. */
+const FEATURES = ["structured_outputs", "web_search"] as const
 
 type RateTexts = Readonly<Record<RateName, string>>
 

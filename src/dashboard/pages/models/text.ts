@@ -9,6 +9,10 @@ export const useModelsText = texts({
     can: "Kemampuan",
     vision: "Gambar",
     tools: "Tools",
+    features: {
+      structured_outputs: (formats: string) => `Keluaran terstruktur: ${formats}`,
+      web_search: (formats: string) => `Pencarian web: ${formats}`,
+    },
     format: "Format",
     anyFormat: "Semua format",
     sort: "Urutkan",
@@ -65,6 +69,10 @@ export const useModelsText = texts({
     can: "Capabilities",
     vision: "Images",
     tools: "Tools",
+    features: {
+      structured_outputs: (formats: string) => `Structured outputs: ${formats}`,
+      web_search: (formats: string) => `Web search: ${formats}`,
+    },
     format: "Format",
     anyFormat: "All formats",
     sort: "Sort by",
