@@ -2,7 +2,7 @@
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
-import type { Failure } from "../failure/failure.ts"
+import { Failure } from "../failure/failure.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { rerouteHeaders } from "./candidates.ts"
 import { type Answer, type ClientOutbox, Outbox, type StreamConnection } from "./outbox.ts"
@@ -102,7 +102,8 @@ export class Answering {
     const context = { requestId, model: model.id, position: relay?.position(), nowMs: this.#clock.now() }
     const body = () => format.failedReply?.(failure, context) ?? failure.body(requestId)
     const started = relay?.committed ?? false
-    const failed = () => this.#withCost(format.streamFailure(failure, { ...context, started }), zero)
+    const said = started ? brokenOff(failure) : failure
+    const failed = () => this.#withCost(format.streamFailure(said, { ...context, started }), zero)
     this.outbox.write(this.#isStream ? failed() : JSON.stringify(body()))
     this.outbox.end()
   }
@@ -123,4 +124,11 @@ export class Answering {
     this.#say?.(answer)
     this.#say = undefined
   }
+}
+
+/** In the middle of an answer nobody looks for an outage: where no more is known than that its backend failed, that is said. */
+function brokenOff(failure: Failure): Failure {
+  if (failure.code !== "dependency.upstream_unavailable" || failure.detail.message !== undefined) return failure
+  const message = "The model's backend broke off in the middle of its answer; what came of it is not charged."
+  return new Failure(failure.code, { ...failure.detail, message })
 }

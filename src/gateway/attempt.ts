@@ -16,11 +16,11 @@ import { brokenFault, connectionFault, type Fault, overlongFault, send } from ".
 import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
-import { tooLong } from "../wire/overflow.ts"
 import { readEvents } from "./backend-events.ts"
 import type { CallCosts, Try } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Relay, type Relayed } from "./relay.ts"
+import { sharpened } from "./sharpened.ts"
 import type { Timeouts } from "./timeouts.ts"
 import type { Seat } from "./tries.ts"
 
@@ -120,7 +120,7 @@ async function forward(call: TriedCall, turn: Turn, tried: Try, onContent: () =>
     { backend, format: exchange.backend, path: asked.path, body, clientHeaders, traceParent, signal },
     ports,
   )
-  if (!(response instanceof Response)) return failed(withNumbers(timeouts.explain(response), turn))
+  if (!(response instanceof Response)) return failed(sharpened(timeouts.explain(response), turn))
   timeouts.heard()
   call.trace?.responded(response.status)
   const { request } = turn
@@ -163,7 +163,7 @@ async function streamed(call: TriedCall, { turn, response, view, tried, onConten
   const end = await relay.run(response.body, call.ports.clock)
   tried.counts(reader.tokens(), reader.searches())
   if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
-  return failed(withNumbers(call.timeouts.explain(end), turn), relay.committed)
+  return failed(sharpened(call.timeouts.explain(end), turn), relay.committed)
 }
 
 /** Nothing of it is committed before all of it is there, so that what breaks it off may be tried again. */
@@ -188,9 +188,9 @@ async function gathered(call: TriedCall, { turn, response, view, tried, onConten
     return undefined
   })
   tried.counts(stream.tokens(), stream.searches())
-  if (!("body" in end)) return failed(withNumbers(call.timeouts.explain(end), turn))
+  if (!("body" in end)) return failed(sharpened(call.timeouts.explain(end), turn))
   const reply = exchange.readReply(end.body, view)
-  if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
+  if (reply instanceof Failure) return failed(sharpened(brokenFault(reply), turn))
   onContent()
   tried.counts(reply.tokens, reply.searches)
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
@@ -209,7 +209,7 @@ async function whole(call: TriedCall, { turn, response, view, tried, onContent }
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
   const reply = turn.exchange.readReply(body, view)
-  if (reply instanceof Failure) return failed(withNumbers(brokenFault(reply), turn))
+  if (reply instanceof Failure) return failed(sharpened(brokenFault(reply), turn))
   timeouts.rest()
   onContent()
   tried.counts(reply.tokens, reply.searches)
@@ -249,19 +249,6 @@ const failed = (fault: Fault, committed = false): Failed => ({ kind: "failed", f
 
 /** An answer that is no JSON object: cut short, or not from the backend at all. */
 const unreadable: Fault = { ...connectionFault(true), alert: true }
-
-/**
- * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend gave none,
- * they are ours; an estimate that says the prompt fits is wrong by at least one token.
- */
-function withNumbers(fault: Fault, { offer: { model }, request }: Turn): Fault {
-  const { code, detail } = fault.failure
-  if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
-  if (model.contextWindow === null) return fault
-  const count = Math.max(request.inputTokens, model.contextWindow + 1)
-  const message = tooLong({ count, limit: model.contextWindow })
-  return { ...fault, failure: new Failure(code, { ...detail, message }) }
-}
 
 function parsed(text: string): unknown {
   try {

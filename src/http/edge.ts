@@ -89,11 +89,24 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     const path = pathOf(request)
     if (path === undefined) return new Failure("request.invalid", { message: "The Host header is not valid." })
     const methods = allowedMethods(path)
-    if (methods === undefined) return new Failure("route.not_found")
+    if (methods === undefined) return new Failure("route.not_found", nearPath(path, allowedMethods))
     if (methods.includes(request.method)) return undefined
     return new Failure("request.method_not_allowed", { headers: { Allow: methods.join(", ") } })
   }
 }
+
+const VERSION = "/v1"
+
+/** A client's base address has `/v1` too little or twice, or ends with a slash: the path that it meant, where there is one. */
+function nearPath(path: string, isThere: (path: string) => unknown): { readonly hint?: string } {
+  const bare = path.replace(/\/+$/, "").replace(/^(?:\/v1)+(?=\/|$)/, "")
+  if (bare === "") return path.startsWith(VERSION) ? { hint: BASE_ADDRESS } : {}
+  const meant = [VERSION + bare, bare].find((near) => near !== path && isThere(near) !== undefined)
+  return meant === undefined ? {} : { hint: `Did you mean ${meant}? ${BASE_ADDRESS}` }
+}
+
+const BASE_ADDRESS =
+  "As its base address a client of chat completions or responses takes this server with /v1, one of messages without it."
 
 /** For what escapes even the edge: a bug in it. The answer has an id all the same, and the log has the same one. */
 export function unhandled(error: unknown, { log, now }: EdgeOptions): Response {

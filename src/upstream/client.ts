@@ -48,6 +48,8 @@ export interface Fault {
   readonly alert: boolean
   /** HTTP status of the refusal; undefined when there was none. */
   readonly status: number | undefined
+  /** The field of the request that a refusal names, as the backend names it (`messages.0.content`): nothing that a client may see as it is. */
+  readonly field?: string
 }
 
 /** A 429 is worth waiting for only when the backend says that it is this short. */
@@ -106,8 +108,8 @@ async function refusal(response: Response, { format }: UpstreamCall, { clock }: 
   const told = { status: response.status, body: parsed(text) }
   const isBedrock = format === "bedrock-invoke" || format === "bedrock-converse"
   const { status, body } = isBedrock ? bedrockError(told.status, told.body, response.headers) : told
-  const { failure, alert } = classifyBackendError(status, body, response.headers, clock.now())
-  return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status }
+  const { failure, alert, field } = classifyBackendError(status, body, response.headers, clock.now())
+  return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status, field }
 }
 
 function retryDelay(status: number, failure: Failure): number | undefined {

@@ -13,6 +13,8 @@ export interface BackendError {
   readonly failure: Failure
   /** The fault is the operator's (credentials, quota, a wrong model name), who is to be told. */
   readonly alert: boolean
+  /** The field of the request that it names, as it names it: not for a client's eyes before it is known as one of its own. */
+  readonly field: string
 }
 
 /** Judges a response that is not 2xx. `body` is its text or parsed JSON. */
@@ -22,11 +24,13 @@ export const classifyBackendError = (
   headers: Pick<Headers, "get">,
   nowMs: number,
 ): BackendError => {
-  const { failure, alert } = judge(status, readError(body))
+  const facts = readError(body)
+  const { failure, alert } = judge(status, facts)
   const retryAfterS = status === 429 || status >= 500 ? parseRetryAfter(headers.get("retry-after"), nowMs) : undefined
   return {
     failure: retryAfterS === undefined ? failure : new Failure(failure.code, { ...failure.detail, retryAfterS }),
     alert,
+    field: facts.field,
   }
 }
 
@@ -36,7 +40,7 @@ export const classifyErrorObject = (body: Json | undefined): Failure => {
   return judge(impliedStatus(facts), facts).failure
 }
 
-const judge = (status: number, facts: ErrorFacts): BackendError => {
+const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> => {
   const operators = facts.names.some((name) => operatorNames.has(name)) || operatorWording.test(facts.text)
   switch (status) {
     case 400:

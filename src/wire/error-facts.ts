@@ -10,6 +10,8 @@ export interface ErrorFacts {
   readonly text: string
   /** The parameter that is at fault, where one is named. */
   readonly param: string
+  /** The same, also where it stands before a colon or as a path of steps: `messages.0.content`. May be anything. */
+  readonly field: string
 }
 
 /** Longer texts are not read: a wording stands in the first sentences, and a hostile text costs no time. */
@@ -22,13 +24,16 @@ const maxText = 4096
 export const readError = (body: Json | undefined): ErrorFacts => {
   const parsed = typeof body === "string" ? parsedOr(body) : body
   const outer = Array.isArray(parsed) ? parsed[0] : parsed
-  if (!isObject(outer)) return { names: [], text: typeof outer === "string" ? outer.slice(0, maxText) : "", param: "" }
+  if (!isObject(outer))
+    return { names: [], text: typeof outer === "string" ? outer.slice(0, maxText) : "", param: "", field: "" }
   const inner: JsonObject = isObject(outer.error) ? outer.error : {}
   const first = Array.isArray(outer.detail) ? outer.detail[0] : undefined
   const detail: JsonObject = isObject(first) ? first : {}
   const raw = isObject(inner.metadata) ? inner.metadata.raw : undefined
   const names = [inner.code, detail.type, inner.type, inner.status, outer.code, outer.type]
   const texts = [inner.message, outer.message, outer.Message, outer.error, outer.detail, detail.msg, raw]
+  const param = [inner.param, outer.param].find((named) => typeof named === "string") ?? ""
+  const [message] = [inner.message, outer.message].filter((text) => typeof text === "string")
   return {
     names: names
       .filter((name) => typeof name === "string" || typeof name === "number")
@@ -37,9 +42,19 @@ export const readError = (body: Json | undefined): ErrorFacts => {
       .filter((text) => typeof text === "string")
       .join("\n")
       .slice(0, maxText),
-    param: [inner.param, outer.param].find((param) => typeof param === "string") ?? "",
+    param,
+    field: param === "" ? stepsOf(detail.loc) || (/^[\w.[\]]{1,200}(?=: )/.exec(message ?? "")?.[0] ?? "") : param,
   }
 }
+
+/** Where servers on pydantic say it: `["body", "messages", 0, "content"]`. */
+const stepsOf = (steps: Json | undefined): string =>
+  Array.isArray(steps) && steps.length <= 20
+    ? steps
+        .map((step) => (typeof step === "object" ? "" : String(step)))
+        .join(".")
+        .replace(/^body\./, "")
+    : ""
 
 const parsedOr = (text: string): Json => {
   try {

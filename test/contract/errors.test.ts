@@ -128,14 +128,17 @@ describe(covers("error.request.unsupported_feature", "8.web-search", "8.state"),
       endpoints: ["chat", "messages"],
       features: ["structured_outputs"],
     })
-    await expectFailure(await chat(model, { response_format: schema }), 400, "request.unsupported_feature")
+    const refused = await chat(model, { response_format: schema })
+    const { message } = await expectFailure(refused, 400, "request.unsupported_feature")
+    expect(message).toBe(`${model} does not serve structured outputs on this endpoint, but on: messages.`)
   })
   test("web search is not served on chat, nor where no search is configured", async () => {
     const onChat = await gateway.model({ format: "chat", features: ["web_search"] })
     const onMessages = await gateway.model({ format: "messages", features: ["web_search"] })
     await expectFailure(await chat(onChat, { web_search_options: {} }), 400, "request.unsupported_feature")
     const search = { tools: [{ type: "web_search_20250305", name: "web_search" }] }
-    await expectFailure(await messages(onMessages, search), 400, "request.unsupported_feature")
+    const { message } = await expectFailure(await messages(onMessages, search), 400, "request.unsupported_feature")
+    expect(message).toEndWith("on this endpoint, because this gateway has no search server.")
   })
   test("web search on responses is forwarded for a model that has it, and refused for one that has not", async () => {
     const [without, having] = await Promise.all([
@@ -170,7 +173,9 @@ describe(covers("error.request.unsupported_feature", "8.web-search", "8.state"),
     { prompt: { id: "pmpt_1" } },
   ])("state kept at the backend is not served: %j", async (state) => {
     const model = await gateway.model({ format: "responses" })
-    await expectFailure(await responses(model, state), 400, "request.unsupported_feature")
+    const { hint } = await expectFailure(await responses(model, state), 400, "request.unsupported_feature")
+    // What a loop of the AI SDK runs into by its default.
+    if (JSON.stringify(state).includes("item_reference")) expect(hint).toContain("{ openai: { store: false } }")
   })
   test("a server tool that is not served is no feature, whatever else it has", async () => {
     const model = await gateway.model({ format: "messages" })
@@ -325,6 +330,28 @@ test(`${covers("error.route.not_found")} a path that does not exist`, async () =
   for (const path of ["/v1", "/v1/", "/v2/models", "/v1/messagess", "/V1/models", "/v1/embeddings", "/.env"]) {
     await expectFailure(await get(path, { "x-api-key": key }), 404, "route.not_found")
   }
+})
+
+test.each([
+  ["/v1/v1/messages", "/v1/messages"],
+  ["/v1/v1/chat/completions", "/v1/chat/completions"],
+  ["/chat/completions", "/v1/chat/completions"],
+  ["/messages/", "/v1/messages"],
+  ["/responses", "/v1/responses"],
+  ["/v1/messages/count_tokens//", "/v1/messages/count_tokens"],
+  ["/v1/v1/models/", "/v1/models"],
+])("at %s the way to %s is shown", async (path, meant) => {
+  const { hint } = await expectFailure(await gateway.post(path, key, {}), 404, "route.not_found")
+  expect(hint).toStartWith(`Did you mean ${meant}? As its base address`)
+})
+
+/** Of requests to paths that are not there. */
+const hints = async (...paths: string[]) =>
+  await Promise.all(paths.map(async (path) => (await expectFailure(await get(path, {}), 404, "route.not_found")).hint))
+
+test("the base address alone is told what it is for, and what is like nothing is not", async () => {
+  for (const hint of await hints("/v1", "/v1/")) expect(hint).toStartWith("As its base address")
+  expect(await hints("/v1/nothing", `/v1${"/v1".repeat(2_000)}/nothing`)).toEqual(["", ""])
 })
 
 test(`${covers("error.resource.not_found")} a model id that does not exist`, async () => {

@@ -16,12 +16,12 @@ const retryable = new Set([
   "billing.reconcile_failed",
 ])
 
-/** Checks the whole shape, and hands back the message and the wait in seconds. */
+/** Checks the whole shape, and hands back the message, the hint or "", and the wait in seconds. */
 export async function expectFailure(
   response: Response,
   status: number,
   code: string,
-): Promise<{ readonly message: string; readonly retryAfterS: number | undefined }> {
+): Promise<{ readonly message: string; readonly hint: string; readonly retryAfterS: number | undefined }> {
   const { headers } = response
   const body = (await response.json()) as Record<string, unknown>
   const id = headers.get("x-request-id")
@@ -39,7 +39,7 @@ export async function expectFailure(
   expect(headers.has("x-cost-rp")).toBeFalse()
   const wait = headers.get("retry-after")
   if (wait !== null) expect(wait).toMatch(/^[1-9]\d*$/)
-  return { message: String(error), retryAfterS: wait === null ? undefined : Number(wait) }
+  return { message: String(error), hint: String(hint), retryAfterS: wait === null ? undefined : Number(wait) }
 }
 
 /** What the log says of bugs, as opposed to failures that are expected. */

@@ -180,3 +180,20 @@ describe("a backend's answer", () => {
     expect((await rowsOf(patient, requestId(response)))[0]).toMatchObject({ status: "ok", charge_micro: 35_000n })
   })
 })
+
+/** What the client hears of a backend's 400. */
+async function refused(error: object, more: object): Promise<string> {
+  const { response } = await made(() => Response.json({ error }, { status: 400 }), { ...more })
+  return (await expectFailure(response, 400, "upstream.invalid_request")).message
+}
+
+test("a refusal names the field that the client sent, and nothing else of the backend's", async () => {
+  const own = { temperature: 1, messages: [{ role: "user", content: "Halo" }] }
+  const error = { message: "s3cr3t", type: "invalid_request_error", param: "temperature" }
+  expect(await refused(error, own)).toBe("The model's backend rejected 'temperature' of the request.")
+  const deep = "messages[0].content.s3cr3t"
+  expect(await refused({ ...error, param: deep }, own)).toBe(
+    "The model's backend rejected 'messages.0.content' of the request.",
+  )
+  expect(await refused({ ...error, param: "s3cr3t" }, own)).toBe("The model's backend rejected the request.")
+})

@@ -109,13 +109,18 @@ function readFormat(body: JsonObject): JsonObject | undefined | Failure {
   return text instanceof Failure ? text : readObject(text?.["format"], "text.format")
 }
 
+/** What a loop of tools runs into whose client believes in a memory at the backend. */
+const references = new Failure("request.unsupported_feature", {
+  message: "Item references name state kept at the backend; send the items themselves ('store': false).",
+  hint: "With the AI SDK and what is built on it, pass `providerOptions: { openai: { store: false } }`.",
+})
+
 function refuseNotServed(body: JsonObject, input: Input, background: boolean): Failure | undefined {
   const state = STATE.find((field) => present(body[field]))
   if (state !== undefined)
     return notServed(`'${state}' names state kept at the backend; send the whole conversation as 'input' instead.`)
   if (background) return notServed("'background' is not served: its answer would be kept at the backend.")
-  if (input.items.some(isReference))
-    return notServed("Item references name state kept at the backend; send the items themselves ('store': false).")
+  if (input.items.some(isReference)) return references
   if (input.items.some((item) => present(item["container_id"])))
     return notServed("Container ids name state kept at the backend; leave such items out.")
   if (input.parts.some((part) => present(part["file_id"])))
