@@ -16,6 +16,8 @@ export interface BudgetTerms {
   readonly start: number
   /** What has been spent of it, as far as is known. */
   readonly spent: Micro
+  /** Whoever knew of its lease has crashed: something of it may be leased to this process. */
+  readonly mayBeLeased: boolean
 }
 
 export interface BudgetPorts {
@@ -35,7 +37,7 @@ export class Budget {
   /** Spent, and not under this process's lease. */
   #elsewhere: Micro
 
-  constructor(ports: BudgetPorts, { keyId, period, start, spent }: BudgetTerms) {
+  constructor(ports: BudgetPorts, { keyId, period, start, spent, mayBeLeased }: BudgetTerms) {
     this.keyId = keyId
     this.period = period
     this.start = start
@@ -48,6 +50,7 @@ export class Budget {
       },
       undefined,
       true,
+      mayBeLeased,
     )
   }
 

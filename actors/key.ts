@@ -44,6 +44,7 @@ export class Key implements Behaviour<KeyCommand> {
   #record: KeyRecord | undefined
   readonly #windows: KeyWindows
   readonly #calendar: KeyCalendar
+  readonly #isRestarted: boolean
   readonly #reads: Reads
   #loaded: LoadedKey | undefined
   /** By period and start: the current one, and those that calls under way were admitted in. */
@@ -51,8 +52,10 @@ export class Key implements Behaviour<KeyCommand> {
   #budget: Budget | undefined
   #draining = false
 
-  constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share) {
+  /** `isRestarted`: after a crash. */
+  constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share, isRestarted = false) {
     this.#ports = ports
+    this.#isRestarted = isRestarted
     const { counts } = ports
     this.#windows = new KeyWindows(
       share,
@@ -242,6 +245,7 @@ export class Key implements Behaviour<KeyCommand> {
           period,
           start,
           spent: loaded?.starts[period] === start ? loaded.spent[period] : zero,
+          mayBeLeased: this.#isRestarted,
         },
       )
     budget.purse.drain(this.#draining)

@@ -44,8 +44,8 @@ export class LeasedPurse {
   #charges = 0
   #chargesBefore = 0
   #unreturned = false
-  /** A growth has no outcome: until another statement has one, more may be granted than we know of. */
-  #unsure = false
+  /** A growth has no outcome, or was begun by a purse before this one: until another statement has one, more may be granted than we know of. */
+  #unsure: boolean
   /** The terms have changed since the statement under way was begun: what it grants is given back. */
   #stale = false
   #askedAt: number
@@ -58,8 +58,11 @@ export class LeasedPurse {
   #owedUntil = -Infinity
   #yieldsUntil = -Infinity
 
-  /** Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. */
-  constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean) {
+  /**
+   * Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. `isUnsure`: there may
+   * be one that this purse was never told of, left by one before it.
+   */
+  constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean, isUnsure = false) {
     this.#ports = ports
     this.#clock = ports.clock
     this.#purse = new Purse(lease ?? { granted: zero, returned: zero, settled: zero })
@@ -67,7 +70,8 @@ export class LeasedPurse {
     this.#opened = lease !== undefined
     this.#usedAt = ports.clock.monotonic()
     this.#askedAt = more ? -Infinity : this.#usedAt
-    if (this.#opened) this.#lookForIdleness()
+    this.#unsure = isUnsure
+    if (this.#opened || isUnsure) this.#lookForIdleness()
   }
 
   get held(): Micro {

@@ -87,13 +87,16 @@ const MOST_WAITING = 1_000
 export class Run implements Behaviour<RunCommand> {
   readonly #ports: RunPorts
   readonly #held = new Set<string>()
+  readonly #isRestarted: boolean
   #run: { readonly record: RunRecord; readonly budget: Budget } | undefined
   /** In the order in which they came; it is looked for what the first one asks. */
   #entering: Entering[] = []
   #draining = false
 
-  constructor(ports: RunPorts, record: RunRecord | undefined) {
+  /** `isRestarted`: after a crash. */
+  constructor(ports: RunPorts, record: RunRecord | undefined, isRestarted = false) {
     this.#ports = ports
+    this.#isRestarted = isRestarted
     if (record !== undefined) this.#load(record)
   }
 
@@ -135,7 +138,7 @@ export class Run implements Behaviour<RunCommand> {
     const { driverOf, clock } = this.#ports
     const budget = new Budget(
       { clock, driverOf, self: (_, news) => this.#ports.self({ type: "lease", news }) },
-      { keyId: record.runId, period: "total", start: 0, spent: record.spent },
+      { keyId: record.runId, period: "total", start: 0, spent: record.spent, mayBeLeased: this.#isRestarted },
     )
     budget.purse.drain(this.#draining)
     this.#run = { record, budget }

@@ -25,6 +25,7 @@ import { DatabaseUnavailable } from "../store/database.ts"
 import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 import { leaseDriver, type LeaseStatements } from "./lease-driver.ts"
+import { type Restart, Restarts, type Start, START_AGAIN_MS } from "./restarts.ts"
 import { startBreaker } from "./start-breakers.ts"
 
 export interface ActorsParts {
@@ -52,20 +53,18 @@ interface Started extends ActorsParts {
   readonly written: (accountId: string) => Promise<void>
 }
 
-type Start<Command> = (id: string, tell: (command: Command) => void) => Promise<Behaviour<Command>>
-
 /** The most asks that wait for one actor; a turn takes microseconds. */
 const MAILBOX_LIMIT = 10_000
 const ASK_DEADLINE_MS = 5_000
 const INTENSITY = { restarts: 10, withinMs: 60_000 }
 /** How long a starting actor waits for the ledger to have written what was sent before. */
 const BARRIER_MS = 5_000
-/** When an account whose actor could not start, because the database was away, is looked after again. */
-const START_AGAIN_MS = 1_000
 
 export function startActors(parts: ActorsParts): Actors {
-  const { runtime, log } = parts
-  const { clock } = runtime
+  const { log } = parts
+  const { clock } = parts.runtime
+  const restarts = new Restarts(parts.runtime)
+  const { runtime } = restarts
   const single = <Command>(name: string, start: (self: Actor<Command>) => Behaviour<Command>) =>
     new Actor<Command>(runtime, {
       name,
@@ -100,8 +99,20 @@ export function startActors(parts: ActorsParts): Actors {
     intensity: INTENSITY,
   }
   const slotsDeadlineMs = parts.capacityWaitMs + ASK_DEADLINE_MS
-  const keys = new Registry<KeyCommand>(runtime, { ...common, kind: "key", start: startKey({ ...parts, written }) })
-  const runs = new Registry<RunCommand>(runtime, { ...common, kind: "run", start: startRun({ ...parts, written }) })
+  const keys: Registry<KeyCommand> = new Registry<KeyCommand>(runtime, {
+    ...common,
+    kind: "key",
+    start: restarts.of("key", startKey({ ...parts, written }), (id) => void keyActors.view(id)),
+  })
+  const runs: Registry<RunCommand> = new Registry<RunCommand>(runtime, {
+    ...common,
+    kind: "run",
+    start: restarts.of(
+      "run",
+      startRun({ ...parts, written }),
+      (id) => void runs.ask(id, (reply) => ({ type: "view", reply })),
+    ),
+  })
   const startAgain = (accountId: string) => clock.after(START_AGAIN_MS, () => void accountActors.view(accountId))
   const accounts = new Registry<AccountCommand>(runtime, {
     ...common,
@@ -163,8 +174,8 @@ export function startActors(parts: ActorsParts): Actors {
 const leaseNotMoved = (log: Log) => (what: string, error: unknown) =>
   log.warn("lease not moved", { what, error: String(error) })
 
-function startKey({ runtime: { clock }, store, log, share, counts, written }: Started): Start<KeyCommand> {
-  return async (keyHash, self) => {
+function startKey({ runtime: { clock }, store, log, share, counts, written }: Started): Restart<KeyCommand> {
+  return async (keyHash, self, isRestarted) => {
     const read = (until?: typeof written) => store.loadKey(keyHash, clock.now(), until)
     const load = () => {
       read().then(
@@ -184,13 +195,13 @@ function startKey({ runtime: { clock }, store, log, share, counts, written }: St
           tell: (news) => self({ type: "budget", budget, news }),
         },
       )
-    return new Key({ clock, self, load, driverOf, counts }, loaded, share())
+    return new Key({ clock, self, load, driverOf, counts }, loaded, share(), isRestarted)
   }
 }
 
 /** Of a run that is not known nothing is leased, so its first record says whose it is. */
-function startRun({ runtime: { clock }, store, log, written }: Started): Start<RunCommand> {
-  return async (runId, self) => {
+function startRun({ runtime: { clock }, store, log, written }: Started): Restart<RunCommand> {
+  return async (runId, self, isRestarted) => {
     let known = await store.findRun(runId)
     const find = (asked: RunAsked) => {
       store.findOrOpenRun(asked, clock.now()).then(
@@ -212,7 +223,7 @@ function startRun({ runtime: { clock }, store, log, written }: Started): Start<R
           tell: (news) => self({ type: "lease", news }),
         },
       )
-    return new Run({ clock, self, find, driverOf }, known)
+    return new Run({ clock, self, find, driverOf }, known, isRestarted)
   }
 }
 

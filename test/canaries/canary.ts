@@ -22,6 +22,7 @@ export const detectors = {
   "books on a server": ["test", "test/simulation/differential.test.ts"],
   /** The whole gateway under virtual time. */
   worlds: ["test/canaries/worlds.ts"],
+  restarts: ["test", "test/simulation/simulation.test.ts", "-t", "leave nothing of a budget to nobody"],
   "time zones": ["test", "test/store/running-periods.test.ts"],
   slots: ["test", "test/actors/slots.property.test.ts"],
   windows: ["test", "test/actors/window.property.test.ts"],

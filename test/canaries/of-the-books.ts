@@ -145,6 +145,16 @@ export const booksCanaries: readonly Canary[] = [
     reason: /keySpend|breakers|-breaker"/,
   },
   {
+    name: "who follows an actor that crashed does not look for its lease",
+    means:
+      "What is left of a budget lies in a process that knows nothing of it, and calls in all others are told that it is spent.",
+    file: "src/gateway/restarts.ts",
+    find: "const isRestarted = this.#crashed.has(name)",
+    replace: "const isRestarted = this.#crashed.has(`${name}:`)",
+    detector: "restarts",
+    reason: /the last \d+ of key_middling cannot be held/,
+  },
+  {
     ...processes,
     name: "a dead process's leases are given back each time that it is closed",
     means: "Two successors close the same process, and the balance has more free than there is.",

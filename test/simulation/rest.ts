@@ -3,9 +3,10 @@
  * left can be spent, and the books and what clients were told agree. What does not is told to the stage.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
-import type { HoldReply } from "../../actors/account.ts"
 import type { Soon } from "../../actors/kernel/actor.ts"
+import type { ReserveReply } from "../../actors/key.ts"
 import { micro } from "../../actors/money/micro.ts"
+import type { HoldOutcome } from "../../actors/waiting-holds.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { CallStory } from "./client.ts"
 import { miscosted } from "./costs.ts"
@@ -16,7 +17,7 @@ import { ceilingsPassed } from "./invariants-of-breakers.ts"
 import { AMPLE_BYTES, limits } from "./limits.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { brokenPromises } from "./promises.ts"
-import { keys, models } from "./shop.ts"
+import { hashOf, keys, models } from "./shop.ts"
 import type { CostTerms } from "./shop-costs.ts"
 import type { Stage } from "./stage.ts"
 
@@ -140,11 +141,14 @@ export async function checkCeilings({ stage, database, processes }: Scene): Prom
 }
 
 /** Undefined once it is held, or why it is not at the fifth time. */
-async function insisted(stage: Stage, hold: () => Soon<HoldReply | Failure>): Promise<string | undefined> {
+async function insisted(
+  stage: Stage,
+  hold: () => Soon<{ readonly kind: string } | Failure>,
+): Promise<string | undefined> {
   for (let tries = 1; ; tries++) {
     const held = await hold()
     const answer = held instanceof Failure ? held.code : held.kind
-    if (answer === "held") return undefined
+    if (answer === "held" || answer === "reserved") return undefined
     if (tries === 5) return answer
     await sleep(stage.clock, 500)
   }
@@ -164,6 +168,37 @@ export async function checkSpendable({ stage, database, processes }: Scene): Pro
     if (answer !== undefined) return stage.violate(`the last ${posted} of ${accountId} cannot be held: ${answer}`)
     accountsOf.release(accountId, requestId)
   }
+}
+
+/** All that is left of a budget that does not begin anew can be held by one call, whoever leased it before: of keys and of runs. */
+export async function checkBudgets({ stage, database, processes }: Scene): Promise<void> {
+  const { keys: known, runs, keySpend } = await database.books.dump()
+  const actors = processes.find(({ serving }) => serving)?.gateway?.ports.actors
+  if (actors === undefined) return
+  const spent = new Map(keySpend.flatMap((row) => (row.period === "total" ? [[row.keyId, row.spent]] : [])))
+  for (const { runId, budget } of runs) {
+    const left = micro(budget - (spent.get(runId) ?? 0n))
+    if (left <= 0n) continue
+    const terms = { requestId: `last_${runId}`, least: left, target: left }
+    const answer = await insisted(stage, async () => heldOf(await actors.runs.hold(runId, terms)))
+    if (answer !== undefined) stage.violate(`the last ${left} of ${runId} cannot be held: ${answer}`)
+    actors.runs.release(runId, terms.requestId)
+  }
+  for (const { keyId, limit = 0n, period } of known) {
+    const left = micro(limit - (spent.get(keyId) ?? 0n))
+    const keyHash = hashOf(keys.find((key) => key.keyId === keyId)?.secret ?? "")
+    if (period !== "total" || left <= 0n) continue
+    const asked = { requestId: `last_${keyId}`, tokens: 0, least: left, worst: left }
+    const answer = await insisted(stage, async () => heldOf(await actors.keys.reserve(keyHash, asked)))
+    if (answer !== undefined) stage.violate(`the last ${left} of ${keyId} cannot be held: ${answer}`)
+    actors.keys.release(keyHash, asked.requestId)
+  }
+}
+
+/** Whoever has it in full answers so. */
+function heldOf(reply: HoldOutcome | ReserveReply | Failure): { readonly kind: string } | Failure {
+  if (reply instanceof Failure || typeof reply === "object") return reply
+  return { kind: typeof reply === "bigint" ? "held" : reply }
 }
 
 /** What is left can be spent to the last rupiah, and the books are as they must be. */

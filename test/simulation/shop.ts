@@ -2,6 +2,7 @@
 import type { Rates } from "../../actors/money/price.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { type Model, soleCredential, type Upstream } from "../../src/catalogue/model.ts"
 import type { Endpoint } from "../../src/language/request.ts"
 import type { Backend, Backends } from "../../src/upstream/providers.ts"
@@ -192,6 +193,9 @@ export const keys: readonly ShopKey[] = [
     secret: "sk-loket-0DjraVbfU3nymdWhNEEtgGQ47FAvoyzqNriwYn7n2rxRvb",
   },
 ]
+
+/** As the books know the secret of a key. */
+export const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toString("hex")
 
 /** How many of them are nobody's children: those come first. */
 export const ownKeys = keys.filter(({ parentId }) => parentId === undefined).length

@@ -3,7 +3,9 @@
  * test/processes/simulation.test.ts.
  */
 import { describe, expect, test } from "bun:test"
-import { drawFirstPlan, drawPlan } from "./plan.ts"
+import { faultClasses, type Rates } from "./faults.ts"
+import { drawFirstPlan, drawPlan, type Plan, type PlannedEvent } from "./plan.ts"
+import { keys } from "./shop.ts"
 import { type Result, simulate } from "./world.ts"
 
 const STEPS = 500
@@ -31,4 +33,41 @@ describe("worlds of gateways, customers and backends under faults", () => {
     expect(unknown.hash).toBe(known.hash)
     expect(unknowns(unknown)).toBeGreaterThan(unknowns(known))
   })
+
+  test.each(["key", "run"] as const)("leave nothing of a budget to nobody when the actor of a %s crashed", (kind) => {
+    // While its lease is opened, and when all is quiet.
+    for (const afterMs of [1, 2, 4, 8, 16, 32, 1_500]) {
+      const crashes = [0, 1].map((process): PlannedEvent => ({ afterMs, type: "poison", process, key: MIDDLING, kind }))
+      const calls = Array.from({ length: 4 }, (_, number) => callOfRun(number))
+      expect({ afterMs, violations: play([...calls, ...crashes]).violations }).toEqual({ afterMs, violations: [] })
+    }
+  })
 })
+
+/** With a budget that does not begin anew. */
+const MIDDLING = keys.findIndex(({ keyId }) => keyId === "key_middling")
+
+const callOfRun = (number: number): PlannedEvent => ({
+  afterMs: 300,
+  type: "call",
+  number,
+  key: MIDDLING,
+  format: "chat",
+  model: "wide",
+  stream: false,
+  choices: 1,
+  maxTokens: 10,
+  promptLength: 20,
+  searches: false,
+  manners: undefined,
+  paceMs: 0,
+  seed: number,
+  run: { name: "r2", budgetRp: 5 },
+})
+
+/** Two processes in which nothing goes wrong by itself. */
+function play(events: readonly PlannedEvent[]): Result {
+  const rates = Object.fromEntries(faultClasses.map((fault) => [fault, 0])) as Rates
+  const plan: Plan = { ...drawFirstPlan(1, STEPS), processes: 2, shuffled: false, rates, events }
+  return simulate(plan)
+}

@@ -7,7 +7,6 @@ import { sleep } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { purseOf } from "../../src/store/breaker-purses.ts"
-import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { callOnce, type CallStory, CRASH_AFTER_MS, isMissing } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
@@ -18,13 +17,14 @@ import {
   audit,
   awaitSuccession,
   checkBooks,
+  checkBudgets,
   checkCeilings,
   checkIdle,
   checkSpendable,
   checkUnread,
   type Scene,
 } from "./rest.ts"
-import { accounts, dearer, keys, models, rates, zones } from "./shop.ts"
+import { accounts, dearer, hashOf, keys, models, rates, zones } from "./shop.ts"
 import { costTerms } from "./shop-costs.ts"
 import { Stage } from "./stage.ts"
 
@@ -39,8 +39,6 @@ export interface Result {
   readonly violations: readonly string[]
   readonly trace: readonly string[] | undefined
 }
-
-const hashOf = (secret: string): string => Buffer.from(hashApiKey(secret)).toString("hex")
 
 /** How long everything may take to come to rest: the longest of the waits that a call has, twice over. */
 const REST_MS = 120_000
@@ -449,6 +447,7 @@ class World {
     this.#foretell()
     this.#do(checkSpendable(this.#scene))
     this.#do(checkCeilings(this.#scene))
+    this.#do(checkBudgets(this.#scene))
     for (const process of this.#all) void process.stop()
     if (!this.#until(() => this.#all.every(({ alive }) => !alive), REST_MS)) {
       const left = this.#all.filter(({ alive }) => alive).map(({ id }) => id)
