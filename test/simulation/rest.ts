@@ -4,7 +4,7 @@
  */
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { Soon } from "../../actors/kernel/actor.ts"
-import type { ReserveReply } from "../../actors/key.ts"
+import type { ReserveReply } from "../../actors/key-command.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { HoldOutcome } from "../../actors/waiting-holds.ts"
 import { Failure } from "../../src/failure/failure.ts"
