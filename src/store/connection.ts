@@ -8,6 +8,7 @@ import postgres from "postgres"
 import { teachArrays } from "./arrays.ts"
 import { prepareSession, type ServerState } from "./server-state.ts"
 import type { Sql } from "./sql.ts"
+import { takeTls, type Tls } from "./tls.ts"
 
 export interface ConnectionOptions {
   /** Of one server (hosts.ts); `?host=/directory` names the directory of a unix socket. */
@@ -33,12 +34,13 @@ export class Connection {
   session: number | undefined
 
   constructor(options: ConnectionOptions) {
-    const { url, socketPath } = locate(options.url)
+    const { url, socketPath, tls } = locate(options.url)
     this.#overNetwork = socketPath === undefined
     this.#statementTimeoutMs = options.statementTimeoutMs
     this.#lockWaitMs = options.lockWaitMs ?? 0
     const settings = {
       max: 1,
+      ssl: tls,
       fetch_types: false,
       idle_timeout: 0,
       // Unset, it would end a connection after half an hour, and whatever had just been sent on it.
@@ -120,13 +122,17 @@ export class Connection {
 const connectionLost = () =>
   Object.assign(new Error("the connection was lost before it was ready"), { code: "CONNECTION_CLOSED" })
 
-/** libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting. */
-function locate(text: string): { url: string; socketPath: string | undefined } {
+/**
+ * libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting, and neither are its files
+ * for TLS. On a socket of this machine there is none.
+ */
+function locate(text: string): { url: string; socketPath: string | undefined; tls: Tls } {
   const url = new URL(text)
+  const tls = takeTls(url)
   const directory = url.searchParams.get("host")
-  if (!directory?.startsWith("/")) return { url: text, socketPath: undefined }
+  if (!directory?.startsWith("/")) return { url: url.href, socketPath: undefined, tls }
   const port = url.searchParams.get("port") ?? (url.port || "5432")
   url.searchParams.delete("host")
   url.searchParams.delete("port")
-  return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}` }
+  return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}`, tls: false }
 }

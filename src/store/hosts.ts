@@ -3,6 +3,8 @@
  * lists, `postgres:///db?host=one,two&port=5432,5433`. A host that begins with a slash is the directory of a unix socket.
  */
 
+import { tlsProblem } from "./tls.ts"
+
 /** A list of hosts that cannot be read. Never holds the password. */
 export class WrongHosts extends Error {
   override readonly name = "WrongHosts"
@@ -16,6 +18,8 @@ export function hostsOf(url: string): string[] {
   if (scheme === undefined) throw new WrongHosts("DATABASE_URL does not begin with postgres://")
   const parameters = new URLSearchParams(query)
   onlyPrimaries(parameters)
+  const problem = tlsProblem(parameters)
+  if (problem !== undefined) throw new WrongHosts(`DATABASE_URL: ${problem}`)
   const listed = parameters.get("host")
   const ports = parameters.get("port")?.split(",") ?? []
   parameters.delete("host")

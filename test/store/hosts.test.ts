@@ -30,6 +30,14 @@ for (const [name, url, hosts] of read)
 const wrong: readonly (readonly [name: string, url: string, says: RegExp])[] = [
   ["an empty host in a list", "postgres://u:secret@a,,b/x", /host ""/],
   ["a port that is none", "postgres://u:secret@a:x,b/x", /host "a:x"/],
+  [
+    "a mode of TLS that is none",
+    "postgres://u:secret@a/x?sslmode=requier",
+    /sslmode is requier; it is one of disable, /,
+  ],
+  ["a certificate that nothing is held against", "postgres://u:secret@a/x?sslrootcert=/ca", /is for sslmode=require/],
+  ["what the machine trusts, without a name", "postgres://u:secret@a/x?sslmode=require&sslrootcert=system", /alone/],
+  ["half of a certificate", "postgres://u:secret@a/x?sslmode=require&sslcert=/c", /sslcert and sslkey/],
   ["a wish for a standby", "postgres://u:secret@a,b/x?target_session_attrs=standby", /a gateway writes/],
 ]
 for (const [name, url, says] of wrong)
