@@ -157,7 +157,8 @@ export class CountedWindow {
 
   view(nowMs: number): WindowView {
     const { limit } = this.#own
-    const own = this.#own.view(nowMs)
+    const told = this.#own.view(nowMs)
+    const own = told.resetS > WINDOW_S ? { ...told, resetS: WINDOW_S } : told
     const seen = this.#seenAt(nowMs)
     const isExact = this.#exact !== undefined
     if (!isExact && seen === undefined) return own
@@ -203,7 +204,10 @@ export class CountedWindow {
   }
 
   #waitByShare(amount: number, nowMs: number): Wait | undefined {
-    if (!this.#own.fits(amount, nowMs)) return { retryAfterS: this.#own.waitS(amount, nowMs) }
+    if (!this.#own.fits(amount, nowMs)) {
+      const waitS = this.#own.waitS(amount, nowMs)
+      return { retryAfterS: waitS === undefined ? undefined : withinWindow(waitS) }
+    }
     const seen = this.#seenAt(nowMs)
     if (seen === undefined || this.#own.used(nowMs) + seen.others + amount <= this.#own.limit) return undefined
     return { retryAfterS: secondsUntil(seen.emptyAtMs, nowMs) }
@@ -254,6 +258,9 @@ export class CountedWindow {
 }
 
 const secondsUntil = (atMs: number, nowMs: number): number => Math.max(1, Math.ceil((atMs - nowMs) / 1_000))
+
+/** What was counted elsewhere is of a time that is not quite this process's; no wait is longer than the window. */
+const withinWindow = (seconds: number): number => Math.min(WINDOW_S, seconds)
 
 function waitOf({ fits, fitsAtMs }: Counted, nowMs: number): Wait | undefined {
   if (fits) return undefined

@@ -108,27 +108,25 @@ export class RedisCounts implements WindowCounts {
     this.#leave()
   }
 
-  take(window: string, asked: Amount, answered: CountAnswered): void {
-    this.#ask("take", window, asked, answered)
+  take(window: string, { amount, limit }: Amount, answered: CountAnswered): void {
+    this.#send("take", window, [String(amount), String(limit)], answered)
   }
-  look(window: string, asked: Amount, answered: CountAnswered): void {
-    this.#ask("look", window, asked, answered)
+  look(window: string, { amount, limit }: Amount, answered: CountAnswered): void {
+    this.#send("look", window, [String(amount), String(limit)], answered)
   }
   add(window: string, told: readonly ToldBucket[], answered: CountAnswered): void {
     const buckets = told.flatMap(({ second, ms, by }) => [String(second), String(ms), String(by)])
-    this.#send(window, ["add", this.#epoch, ...buckets], answered)
+    this.#send("add", window, buckets, answered)
   }
 
   timeOf(atMs: number): number {
     return Math.floor(atMs + (this.#offset ?? 0))
   }
 
-  #ask(what: "take" | "look", window: string, { amount, limit }: Amount, answered: CountAnswered): void {
-    this.#send(window, [what, this.#epoch, String(amount), String(limit)], answered)
-  }
-
-  #send(window: string, args: readonly string[], answered: CountAnswered): void {
-    this.#run([this.#key("epoch"), this.#key(window)], args, (reply) => {
+  #send(what: string, window: string, args: readonly string[], answered: CountAnswered): void {
+    const until = this.timeOf(this.#terms.clock.monotonic()) + this.#waits.answerMs + CLOCK_MS
+    const asked = [what, this.#epoch, String(until), ...args]
+    this.#run([this.#key("epoch"), this.#key(window)], asked, (reply) => {
       answered(reply === undefined ? undefined : this.#counted(reply))
     })
   }
@@ -231,20 +229,23 @@ export class RedisCounts implements WindowCounts {
 
   #counted(reply: readonly unknown[]): Counted | undefined {
     const [epoch, nowMs, fits, used, emptyMs, waitMs] = reply
-    // It was asked of another epoch, and said no more; of one before, when that is known already.
-    if (reply.length === 2) return epoch === this.#epoch ? undefined : this.#begunAnew()
     if (typeof nowMs !== "number") return this.#refuse("error")
+    // It was asked of another epoch, which may be known by now, or too long ago by a clock that was set anew.
+    if (reply.length === 2) {
+      this.#hearClock(nowMs)
+      return epoch === this.#epoch ? undefined : this.#begunAnew()
+    }
     if (typeof used !== "number" || typeof emptyMs !== "number" || typeof waitMs !== "number")
       return this.#refuse("error")
     this.#hearClock(nowMs)
-    const atMs = nowMs - (this.#offset ?? 0)
+    const heardMs = this.#terms.clock.monotonic()
     return {
       epoch: this.#epoch,
-      atMs,
+      atMs: nowMs - (this.#offset ?? 0),
       fits: fits === 1,
       used,
-      emptyAtMs: atMs + emptyMs,
-      fitsAtMs: waitMs < 0 ? undefined : atMs + waitMs,
+      emptyAtMs: heardMs + emptyMs,
+      fitsAtMs: waitMs < 0 ? undefined : heardMs + waitMs,
     }
   }
 

@@ -3,15 +3,17 @@
  * its count × 1,000 and the millisecond in which the last of its calls came. Time is the server's alone.
  *
  * One script for all that is asked, so that each is one step of the server: nobody comes between the look and the count.
- * `KEYS`: the epoch, and the window. `ARGV`: what is asked, and the epoch that the asker knows. An epoch names one set of data: whoever
+ * `KEYS`: the epoch, and the window. `ARGV`: what is asked, the epoch that the asker knows, and until when it waits. An epoch names one set of data: whoever
  * finds another one than it knows has to tell what it admitted before Redis' word counts. The answer to all but `beat`:
  * epoch and now (ms); of the epoch that was known also whether it fits (1 or 0), what is used, in how many ms the window is empty,
  * and in how many so much fits (-1: never).
  *
+ * Who waits no longer has gone by its share, and nothing is counted for it: a server that stood still finds what was asked long ago.
+ *
  * - `beat epoch`: makes the epoch where there is none.
- * - `take epoch amount limit`: counts so much where it fits.
- * - `look epoch amount limit`: the same, and counts nothing.
- * - `add epoch {second ms by}…`: what was counted elsewhere, or was counted wrongly. It is counted whatever the limit is.
+ * - `take epoch until amount limit`: counts so much where it fits.
+ * - `look epoch until amount limit`: the same, and counts nothing.
+ * - `add epoch until {second ms by}…`: what was counted elsewhere, or was counted wrongly. It is counted whatever the limit is.
  */
 export const SCRIPT = `
 local time = redis.call('TIME')
@@ -22,7 +24,7 @@ if ARGV[1] == 'beat' then
   redis.call('SET', KEYS[1], epoch, 'PX', 3600000)
   return { epoch, now }
 end
-if epoch ~= ARGV[2] then return { epoch or '', now } end
+if epoch ~= ARGV[2] or now > tonumber(ARGV[3]) then return { epoch or '', now } end
 
 local window = KEYS[2]
 local this = math.floor(now / 1000)
@@ -66,9 +68,9 @@ if ahead > 0 then add(this, now % 1000, ahead) end
 
 local fits, amount, limit = 1, 0, 0
 if ARGV[1] == 'add' then
-  for i = 3, #ARGV, 3 do add(tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])) end
+  for i = 4, #ARGV, 3 do add(tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])) end
 else
-  amount, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
+  amount, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
   if used + amount > limit then fits = 0
   elseif ARGV[1] == 'take' then add(this, now % 1000, amount) end
 end

@@ -9,6 +9,7 @@ import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { calendarAt, carriedOver, type RunningPeriods, type SpendingPeriod } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
+import type { WindowCounts } from "../../actors/window-counts.ts"
 
 export const plain: KeyRecord = {
   keyId: "key",
@@ -65,7 +66,10 @@ class Leases {
 }
 
 /** A key on a wall clock that starts at `at` (ISO 8601). */
-export function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", spent = 0n, share = whole } = {}) {
+export function key(
+  record: Partial<KeyRecord>,
+  { at = "2026-03-10T12:00:00Z", spent = 0n, share = whole, counts = undefined as WindowCounts | undefined } = {},
+) {
   const clock = new VirtualClock(Date.parse(at))
   const leases = new Leases()
   leases.spent = spent
@@ -95,6 +99,7 @@ export function key(record: Partial<KeyRecord>, { at = "2026-03-10T12:00:00Z", s
       clock,
       self: (command) => send(command),
       load: () => loads++,
+      counts,
       driverOf: (budget) => ({
         grow: () => void pending.push({ type: "budget", budget, news: leases.grow(budget) }),
         giveBack: (returned) => void pending.push({ type: "budget", budget, news: leases.giveBack(budget, returned) }),

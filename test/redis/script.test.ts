@@ -26,6 +26,9 @@ afterAll(async () => {
   await redis?.[Symbol.asyncDispose]()
 })
 
+/** Nobody has given up waiting. */
+const LATER = "9000000000000"
+
 interface Answer {
   readonly nowMs: number
   readonly fits: boolean
@@ -36,7 +39,7 @@ interface Answer {
 
 async function run(...args: readonly (string | number)[]): Promise<Answer> {
   const [what, ...rest] = args.map(String)
-  const reply = (await connection.script(["test:epoch", key], [what!, epoch, ...rest])) as [string, ...number[]]
+  const reply = (await connection.script(["test:epoch", key], [what!, epoch, LATER, ...rest])) as [string, ...number[]]
   expect(reply[0]).toBe(epoch)
   const [, nowMs, fits, used, emptyMs, waitMs] = reply
   return { nowMs: nowMs!, fits: fits === 1, used: used!, emptyMs: emptyMs!, waitMs: waitMs! }
@@ -127,9 +130,23 @@ describe.skipIf(noRedis !== undefined)("a window in Redis", () => {
   })
 
   test("of another epoch than the asker knows counts nothing, and says which one there is", async () => {
-    const reply = (await connection.script(["test:epoch", key], ["take", "another", "1", "10"])) as unknown[]
+    const reply = (await connection.script(["test:epoch", key], ["take", "another", LATER, "1", "10"])) as unknown[]
     expect(reply).toHaveLength(2)
     expect(reply[0]).toBe(epoch)
+    expect(await redis.send("EXISTS", key)).toBe(0)
+  })
+
+  test("counts nothing for whoever has given up waiting", async () => {
+    const until = await serverMs()
+    await Bun.sleep(2)
+    for (const rest of [
+      ["take", "1", "10"],
+      ["add", String(Math.floor(until / 1_000)), "0", "1"],
+    ]) {
+      const [what, ...more] = rest
+      const reply = await connection.script(["test:epoch", key], [what!, epoch, String(until), ...more])
+      expect(reply).toEqual([epoch, expect.any(Number)])
+    }
     expect(await redis.send("EXISTS", key)).toBe(0)
   })
 

@@ -10,13 +10,14 @@ import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 import { machine, ports } from "./machine.ts"
 import { providerFindings } from "./providers.ts"
 import { legal, mail, misspelt, passkeys, searching, settings, unreadable } from "./settings.ts"
+import { redis } from "./redis.ts"
 import { traces } from "./traces.ts"
 
 export const doctorCommand = () =>
   command("doctor", {
     summary: "Say what is wrong with the configuration and its surroundings, and what to do",
     details:
-      "Looks at the environment, the seed files, providers and their keys (by a call that costs nothing), the database with its settings and privileges, poolers, clocks, disk, ports and limits. Changes nothing. Exits with 1 when something is wrong.",
+      "Looks at the environment, the seed files, providers and their keys (by a call that costs nothing), the database with its settings and privileges, poolers, Redis, clocks, disk, ports and limits. Changes nothing. Exits with 1 when something is wrong.",
     examples: [
       ["doctor", "with the environment and as the user of the gateway"],
       ["doctor --json", "for machines"],
@@ -54,6 +55,7 @@ async function diagnose(environment: Readonly<Record<string, string | undefined>
     passkeys: Promise.resolve(passkeys(config)),
     "legal texts": legal(config),
     search: searching(config),
+    redis: redis(config),
     traces: traces(config, environment),
   }
   const found = await Promise.all(

@@ -1,0 +1,132 @@
+/** Redis, for exact limits: whether it is reached and takes the password, may be written to, keeps what it is told, and is near. Changes nothing. */
+import { connect as connectTcp } from "node:net"
+import { connect as connectTls } from "node:tls"
+import type { Config } from "../../config.ts"
+import { isLoopback } from "../../http/dashboard/session.ts"
+import { RedisConnection } from "../../redis/connection.ts"
+import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
+
+const CONNECT_MS = 3_000
+const SLOW_MS = 5
+const OLDEST = [6, 2] as const
+
+export async function redis({ REDIS_URL: url, REDIS_PREFIX: prefix }: Config): Promise<readonly Finding[]> {
+  if (url === undefined) return []
+  const { host, hostname, protocol } = new URL(url)
+  let connection: RedisConnection
+  try {
+    connection = await RedisConnection.open(url, CONNECT_MS)
+  } catch {
+    return [await whyNot(url)]
+  }
+  try {
+    const found = await asked(connection, host, prefix)
+    if (protocol === "redis:" && !isLoopback(hostname))
+      found.push(
+        look(`the way to Redis ${host} is not encrypted`, "let REDIS_URL begin with rediss://, or keep it private"),
+      )
+    return found
+  } catch (error) {
+    return [
+      wrong(
+        `Redis ${host} refuses what limits need: ${messageOf(error)}`,
+        "docs/operating/processes.md has the rights of its user",
+      ),
+    ]
+  } finally {
+    connection.close()
+  }
+}
+
+async function asked(connection: RedisConnection, host: string, prefix: string): Promise<Finding[]> {
+  // Of an epoch that there is not nothing is counted: it only shows that the script may run on these keys.
+  const tried = () => connection.script([`${prefix}:epoch`, `${prefix}:doctor`], ["look", "-", "0", "0", "1"])
+  await tried()
+  const began = performance.now()
+  await tried()
+  const tookMs = performance.now() - began
+  // A user that may not ask for it does without these.
+  const info = await connection.send("INFO", []).then(String, () => "")
+  const told = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1]
+  const found: Finding[] = []
+  const version = told("valkey_version") ?? told("redis_version")
+  const [major = 0, minor = 0] = (version ?? "").split(".").map(Number)
+  if (version !== undefined && (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])))
+    found.push(wrong(`Redis ${host} is ${version}`, `upgrade it to ${OLDEST.join(".")} or newer`))
+  if (told("role") === "slave")
+    found.push(wrong(`Redis ${host} is a replica, which takes no writes`, "point REDIS_URL at the primary"))
+  if (told("redis_mode") === "cluster")
+    found.push(
+      wrong(
+        `Redis ${host} is one of a cluster`,
+        "give limits a server of their own: the two keys of a window may be on two nodes",
+      ),
+    )
+  const policy = told("maxmemory_policy")
+  const most = Number(told("maxmemory") ?? 0)
+  if (policy !== undefined && policy !== "noeviction" && most > 0)
+    found.push(
+      look(
+        `Redis ${host} forgets windows when it is full (maxmemory-policy ${policy})`,
+        "`config set maxmemory-policy noeviction`, and give it memory",
+      ),
+    )
+  if (most > 0 && Number(told("used_memory") ?? 0) > most)
+    found.push(wrong(`Redis ${host} has no memory left`, "raise its maxmemory, or remove what else it keeps"))
+  if (tookMs > SLOW_MS)
+    found.push(
+      look(
+        `Redis ${host} took ${Math.round(tookMs)} ms to answer, twice on each call's way`,
+        "put it near; beyond 80 ms limits go by shares",
+      ),
+    )
+  return found.length > 0 ? found : [ok(`Redis ${host} counts limits${version === undefined ? "" : ` (${version})`}`)]
+}
+
+/** The client does not say why it was refused, so it is asked once more by hand. */
+async function whyNot(url: string): Promise<Finding> {
+  const { host, hostname, port, protocol, username, password } = new URL(url)
+  try {
+    const words = [username || "default", password].map(decodeURIComponent)
+    const auth = password === "" ? "" : command("AUTH", ...words)
+    const said = await answerOf(protocol === "rediss:", hostname, Number(port || 6_379), auth + command("PING"))
+    const refusal = /^-(\S+)/.exec(said)?.[1]
+    if (refusal === "WRONGPASS" || refusal === "NOAUTH" || refusal === "ERR")
+      return wrong(
+        `Redis ${host} refuses the user or the password (${refusal})`,
+        "check both in REDIS_URL; write %XX for what an address cannot hold",
+      )
+    if (refusal !== undefined) return wrong(`Redis ${host} refuses: ${refusal}`, "see its log")
+    return said.startsWith("+")
+      ? wrong(
+          `Redis ${host} answers, and is not Redis 6 or newer`,
+          "upgrade it, or check the number of the database in REDIS_URL",
+        )
+      : wrong(`what answers at ${host} is no Redis`, "check REDIS_URL, and whether it is redis:// or rediss://")
+  } catch (error) {
+    const remedy =
+      "start the server, or correct REDIS_URL; of a certificate, NODE_EXTRA_CA_CERTS names whose signature is believed"
+    return wrong(`Redis ${host} is not reached: ${codeOf(error) ?? messageOf(error)}`, remedy)
+  }
+}
+
+const command = (...words: readonly string[]): string =>
+  `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`
+
+/** The first that it says. */
+function answerOf(isEncrypted: boolean, hostname: string, port: number, asked: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const host = hostname.replace(/^\[|\]$/g, "")
+    const socket = isEncrypted ? connectTls({ host, port, servername: host }) : connectTcp({ host, port })
+    const end = (error: Error | undefined, said = "") => {
+      socket.destroy()
+      if (error === undefined) resolve(said)
+      else reject(error)
+    }
+    socket.setTimeout(CONNECT_MS, () => end(new Error("no answer")))
+    socket.on("error", (error) => end(error))
+    socket.on("close", () => end(undefined))
+    socket.on(isEncrypted ? "secureConnect" : "connect", () => void socket.write(asked))
+    socket.on("data", (bytes) => end(undefined, bytes.toString()))
+  })
+}

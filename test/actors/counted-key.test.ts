@@ -1,0 +1,121 @@
+/** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
+import { expect, test } from "bun:test"
+import type { ReserveReply } from "../../actors/key-command.ts"
+import type { CountReply } from "../../actors/key-count.ts"
+import { micro } from "../../actors/money/micro.ts"
+import type {
+  Amount,
+  CountAnswered,
+  Counted,
+  CountState,
+  ToldBucket,
+  WindowCounts,
+} from "../../actors/window-counts.ts"
+import { budget, key } from "./key-harness.ts"
+
+/** A counter that answers a look at once, and what is taken when it is told to. */
+class Counter implements WindowCounts {
+  state: CountState = "exact"
+  epoch = "one"
+  readonly asked: { readonly window: string; readonly asked: Amount; readonly answered: CountAnswered }[] = []
+  readonly told: { readonly window: string; readonly buckets: readonly ToldBucket[] }[] = []
+
+  take(window: string, asked: Amount, answered: CountAnswered) {
+    this.asked.push({ window, asked, answered })
+  }
+  look(_: string, __: Amount, answered: CountAnswered) {
+    answered({ epoch: this.epoch, atMs: 0, fits: true, used: 0, emptyAtMs: 0, fitsAtMs: 0 })
+  }
+  add(window: string, buckets: readonly ToldBucket[]) {
+    this.told.push({ window, buckets })
+  }
+  timeOf = (atMs: number) => 1_000_000 + atMs
+
+  /** The oldest ask, as having fitted or not. */
+  answer(said: Partial<Counted> | "nothing" = {}) {
+    const { asked, answered } = this.asked.shift()!
+    const most = { epoch: this.epoch, atMs: 0, fits: true, used: asked.amount, emptyAtMs: 60_000, fitsAtMs: 30_000 }
+    answered(said === "nothing" ? undefined : { ...most, ...said })
+  }
+}
+
+function counted(record: Parameters<typeof key>[0]) {
+  const counts = new Counter()
+  const it = key(record, { counts })
+  const counting = () => {
+    const replies: CountReply[] = []
+    const call = { counted: true, secret: "", origin: { address: "" } }
+    it.send({ type: "count", call, reply: (reply) => void replies.push(reply) })
+    return replies
+  }
+  const reserving = (requestId: string, tokens: number) => {
+    const replies: ReserveReply[] = []
+    const reservation = { requestId, tokens, least: micro(10n), worst: micro(20n) }
+    it.send({ type: "reserve", reservation, reply: (reply) => void replies.push(reply) })
+    return replies
+  }
+  return { ...it, counts, counting, reserving }
+}
+
+test("it asks for one request, answers when it hears, and is there for others meanwhile", () => {
+  const { counts, counting, settle, usage } = counted({ requestsPerMinute: 10, ...budget(1_000n, "daily") })
+  const [first, second] = [counting(), counting()]
+  expect(counts.asked.map(({ window, asked }) => [window, asked])).toEqual([
+    ["key:requests", { amount: 1, limit: 10 }],
+    ["key:requests", { amount: 1, limit: 10 }],
+  ])
+  settle("before", 5n)
+  expect(usage()).toBe(micro(5n))
+  expect([first, second]).toEqual([[], []])
+  counts.answer()
+  expect(first).toMatchObject([{ kind: "active" }])
+  expect(second).toEqual([])
+  counts.answer({ fits: false, used: 10 })
+  expect(second).toMatchObject([{ kind: "requests-exceeded", retryAfterS: 30, view: { requests: { remaining: 0 } } }])
+})
+
+test("a key that was revoked while its window was asked is refused", () => {
+  const { counts, counting, change } = counted({ requestsPerMinute: 10 })
+  const replies = counting()
+  change({ revoked: true })
+  counts.answer()
+  expect(replies).toMatchObject([{ kind: "revoked" }])
+})
+
+test("money is held when the tokens are there, and not before", () => {
+  const { counts, reserving, usage } = counted({ tokensPerMinute: 100, ...budget(1_000n, "daily") })
+  const replies = reserving("a", 30)
+  expect([replies.length, usage()]).toEqual([0, micro(0n)])
+  counts.answer()
+  expect(replies).toMatchObject([{ kind: "reserved", hold: micro(20n) }])
+  expect(usage()).toBe(micro(20n))
+  const refused = reserving("b", 90)
+  counts.answer({ fits: false, fitsAtMs: undefined })
+  expect(refused).toEqual([{ kind: "tokens-exceeded", retryAfterS: undefined }])
+  expect(usage()).toBe(micro(20n))
+})
+
+test("a call that ended while its tokens were asked for gives them back, and holds nothing", () => {
+  const { counts, behaviour, reserving, release, usage } = counted({ tokensPerMinute: 100, ...budget(1_000n, "daily") })
+  const replies = reserving("a", 30)
+  expect(behaviour.idle()).toBe(false)
+  release("a")
+  counts.answer({ atMs: 500 })
+  expect(replies).toEqual([{ kind: "unavailable" }])
+  expect(usage()).toBe(micro(0n))
+  // In the second in which it was counted.
+  expect(counts.told).toEqual([{ window: "key:tokens", buckets: [{ second: 1_000, ms: 500, by: -30 }] }])
+})
+
+test("without an answer it goes by its share, and tells it when the counter has begun anew", () => {
+  const { counts, counting, send } = counted({ requestsPerMinute: 1 })
+  const [first, second] = [counting(), counting()]
+  counts.state = "away"
+  counts.answer("nothing")
+  counts.answer("nothing")
+  expect([first, second]).toMatchObject([[{ kind: "active" }], [{ kind: "requests-exceeded" }]])
+  expect(counts.told).toEqual([])
+  Object.assign(counts, { state: "telling", epoch: "two" })
+  send({ type: "tell" })
+  expect(counts.told).toEqual([{ window: "key:requests", buckets: [{ second: 1_000, ms: 0, by: 1 }] }])
+})
