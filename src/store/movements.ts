@@ -73,10 +73,14 @@ export function movementStore(database: Database): MovementStore {
   }
 }
 
+/** The transfers that credit an account. Said in the words of the index that has them, which is without the house's revenue. */
+export const credits = (sql: Sql, accountId: string) =>
+  sql`credit_account = ${accountId} and credit_account <> 'house:revenue'`
+
 /** Each side by its index, and what was claimed at once. */
 const ofAccount = (sql: Sql, accountId: string, to: Date) => sql`
   select id, created_at, amount_micro as amount, 0 as claim, reason, idempotency_key from transfers
-  where credit_account = ${accountId} and reason <> 'void' and created_at < ${to}
+  where ${credits(sql, accountId)} and reason <> 'void' and created_at < ${to}
   union all
   select id, created_at, -amount_micro, case reason when 'claim' then -amount_micro else 0 end, reason, idempotency_key from transfers
   where debit_account = ${accountId} and reason <> 'charge' and created_at < ${to}

@@ -3,6 +3,7 @@
  * secrets), and nothing of what calls cost the house. A section is read from place to place, so that however long an account's
  * history is, one batch of it is in memory. Money is in micro-rupiah.
  */
+import { credits } from "./movements.ts"
 import type { Database, Sql } from "./database.ts"
 
 const BATCH = 500
@@ -77,12 +78,12 @@ const sections: Readonly<Record<string, Section>> = {
     from documents where account_id = ${id} and number > ${after} order by number limit ${DOCUMENTS}`,
   movements: (sql, id, after) => {
     const from = after === "" ? "0" : after
-    const side = (column: "debit_account" | "credit_account", sign: number) => sql`
+    const side = (isOfAccount: ReturnType<typeof credits>, sign: number) => sql`
       (select id, created_at, ${sign}::bigint * amount_micro as amount_micro, reason from transfers
-        where ${sql(column)} = ${id} and id > ${from}::bigint order by id limit ${BATCH})`
+        where ${isOfAccount} and id > ${from}::bigint order by id limit ${BATCH})`
     return sql`
       select m.id::text as place, m.created_at as at, m.amount_micro, m.reason
-      from (${side("debit_account", -1)} union all ${side("credit_account", 1)}) m order by m.id limit ${BATCH}`
+      from (${side(sql`debit_account = ${id}`, -1)} union all ${side(credits(sql, id), 1)}) m order by m.id limit ${BATCH}`
   },
   calls: (sql, id, after) => sql`
     select request_id as place, request_id, key_id, run_id, opened_at, model, endpoint, streamed, status, input_tokens, output_tokens,

@@ -55,6 +55,8 @@ import replayedRetries from "./0067_replayed_retries.sql" with { type: "text" }
 import historyOfLimits from "./0068_history_of_limits.sql" with { type: "text" }
 import houseSums from "./0069_house_sums.sql" with { type: "text" }
 import proofs from "./0070_proofs.sql" with { type: "text" }
+import credits from "./0071_credits.sql" with { type: "text" }
+import noIndexOfRevenue from "./0072_no_index_of_revenue.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -126,4 +128,6 @@ export const migrations: readonly Migration[] = [
   { name: "0068_history_of_limits.sql", sql: historyOfLimits },
   { name: "0069_house_sums.sql", sql: houseSums },
   { name: "0070_proofs.sql", sql: proofs },
+  { name: "0071_credits.sql", sql: credits },
+  { name: "0072_no_index_of_revenue.sql", sql: noIndexOfRevenue },
 ]

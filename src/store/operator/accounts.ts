@@ -1,6 +1,7 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
+import { credits } from "../movements.ts"
 import { type OperatorRole, operatorRole, type Role } from "./role.ts"
 
 export interface AccountView {
@@ -100,7 +101,7 @@ export function accountViews(database: Database): AccountViews {
         (sql) => sql<TransferColumns[]>`
           with page as (
             (select id, created_at, amount_micro as amount, debit_account as counterpart, reason, idempotency_key
-              from transfers where credit_account = ${accountId} ${olderThan(sql, before)} order by id desc limit ${limit})
+              from transfers where ${credits(sql, accountId)} ${olderThan(sql, before)} order by id desc limit ${limit})
             union all
             (select id, created_at, -amount_micro, credit_account, reason, idempotency_key
               from transfers where debit_account = ${accountId} ${olderThan(sql, before)} order by id desc limit ${limit})
@@ -135,7 +136,7 @@ const olderThan = (sql: Sql, before: bigint | undefined) => (before === undefine
 
 /** What the transfers from `from` on came to. */
 const newerSum = (sql: Sql, accountId: string, from: bigint) => sql`(
-  (select coalesce(sum(amount_micro), 0) from transfers where credit_account = ${accountId} and id >= ${from}) -
+  (select coalesce(sum(amount_micro), 0) from transfers where ${credits(sql, accountId)} and id >= ${from}) -
   (select coalesce(sum(amount_micro), 0) from transfers where debit_account = ${accountId} and id >= ${from}))`
 
 const selectAccounts = (sql: Sql) => sql`

@@ -1,0 +1,2 @@
+-- Unused since 0071.
+drop index concurrently if exists transfers_credit;
