@@ -61,8 +61,9 @@ interface PrepareOptions {
 /** Throws what postgres.js throws; may stay pending where the connection is lost. */
 export async function prepareSession(sql: Sql, options: PrepareOptions): Promise<ServerState> {
   const { statementTimeoutMs, lockWaitMs } = options
+  // The server would compile sums over years of records, which it thinks dear: seconds for what is read in milliseconds.
   const limited = sql
-    .unsafe(`set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}`)
+    .unsafe(`set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off`)
     .execute()
   if (options.overNetwork) for (const statement of noticeTheDead) void sql.unsafe(statement).catch(() => {})
   const state = sql.unsafe<Pick<ServerState, "pid" | "writes">[]>(askState).execute()

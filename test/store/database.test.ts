@@ -254,3 +254,9 @@ test("a server that cannot begin a session for a trouble of its own is unavailab
   expect(await asked.catch((error: unknown) => error)).toBeInstanceOf(DatabaseUnavailable)
   await db.close()
 })
+
+test("the server compiles no statement of ours", async () => {
+  await using target = await openTestDatabase()
+  const [row] = await target.db.run((sql) => sql<{ jit: string }[]>`select current_setting('jit') as jit`)
+  expect(row?.jit).toBe("off")
+})
