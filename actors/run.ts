@@ -3,7 +3,7 @@
  * (budget.ts), so that it is exact across processes. Money in micro-rupiah, times in milliseconds since the epoch.
  *
  * The actor exists for an unknown run too, for as long as somebody asks for it. Whatever was found of a run stays true: its
- * budget and its end do not change.
+ * budget does not change, and its end only comes sooner.
  */
 import { Budget, type BudgetPorts } from "./budget.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
@@ -58,6 +58,10 @@ export type RunCommand =
   | { readonly type: "enter"; readonly asked: RunAsked; readonly reply: Reply<EnterReply> }
   | { readonly type: "found"; readonly found: Found }
   | { readonly type: "not-found-out" }
+  /** It was ended, at this time: of this process's clock or of another's. */
+  | { readonly type: "ended"; readonly endsAt: number }
+  /** It may have been ended: it is read again. */
+  | { readonly type: "changed" }
   | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldOutcome> }
   /** The account held less than the run did. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
@@ -83,6 +87,8 @@ interface Entering {
 
 /** How many calls may wait to hear whether there is such a run. */
 const MOST_WAITING = 1_000
+/** A run that could not be read again is tried after so long. */
+const AGAIN_MS = 1_000
 
 export class Run implements Behaviour<RunCommand> {
   readonly #ports: RunPorts
@@ -92,6 +98,10 @@ export class Run implements Behaviour<RunCommand> {
   /** In the order in which they came; it is looked for what the first one asks. */
   #entering: Entering[] = []
   #draining = false
+  /** It was ended before its time. */
+  #endedAt = Infinity
+  /** What is known of its end may be old. */
+  #isStale = false
 
   /** `isRestarted`: after a crash. */
   constructor(ports: RunPorts, record: RunRecord | undefined, isRestarted = false) {
@@ -112,7 +122,14 @@ export class Run implements Behaviour<RunCommand> {
         return this.#onFound(command.found)
       case "not-found-out":
         for (const { reply } of this.#entering.splice(0)) reply({ kind: "unavailable" })
+        if (this.#isStale) this.#ports.clock.after(AGAIN_MS, () => this.#ports.self({ type: "changed" }))
         return
+      case "ended":
+        this.#endedAt = Math.min(this.#endedAt, command.endsAt)
+        return
+      case "changed":
+        this.#isStale = true
+        return this.#readAgain()
       case "hold":
         return this.#onHold(command.terms, command.reply)
       case "trim":
@@ -144,6 +161,11 @@ export class Run implements Behaviour<RunCommand> {
     this.#run = { record, budget }
   }
 
+  /** Where it is being looked for, once it was found. */
+  #readAgain(): void {
+    if (this.#run !== undefined && this.#isStale) this.#ports.find({ ...this.#run.record, budget: undefined })
+  }
+
   #onEnter(entering: Entering): void {
     const { asked, reply } = entering
     if (this.#run !== undefined) return reply(this.#judge(this.#run.record, asked))
@@ -156,6 +178,9 @@ export class Run implements Behaviour<RunCommand> {
   #onFound(found: Found): void {
     if (typeof found === "object") {
       if (this.#run === undefined) this.#load(found)
+      else this.#isStale = false
+      this.#endedAt = Math.min(this.#endedAt, found.endsAt)
+      this.#readAgain()
       for (const { asked, reply } of this.#entering.splice(0)) reply(this.#judge(found, asked))
       return
     }
@@ -168,7 +193,11 @@ export class Run implements Behaviour<RunCommand> {
     if (asked.budget !== undefined && asked.budget !== record.budget) {
       return { kind: "other-budget", budget: record.budget }
     }
-    return { kind: this.#ports.clock.now() >= record.endsAt ? "ended" : "entered" }
+    return { kind: this.#ports.clock.now() >= this.#endOf(record) ? "ended" : "entered" }
+  }
+
+  #endOf({ endsAt }: RunRecord): number {
+    return Math.min(endsAt, this.#endedAt)
   }
 
   /** A call that has entered may be held for when the run has ended meanwhile: it began in time. */
@@ -198,7 +227,8 @@ export class Run implements Behaviour<RunCommand> {
     if (this.#run === undefined) return undefined
     const { record, budget } = this.#run
     const { usage } = budget
-    const { budget: limit, endsAt } = record
-    return { budget: limit, usage, remaining: notNegative(minus(limit, usage)), held: budget.purse.held, endsAt }
+    const { budget: limit } = record
+    const remaining = notNegative(minus(limit, usage))
+    return { budget: limit, usage, remaining, held: budget.purse.held, endsAt: this.#endOf(record) }
   }
 }

@@ -57,6 +57,7 @@ interface AlertTest {
   readonly exp_alerts: readonly unknown[]
 }
 interface Panel {
+  readonly id: number
   readonly title: string
   readonly targets?: readonly { readonly expr: string }[]
 }
@@ -82,6 +83,12 @@ test("every metric that a rule names is exported, and a name that is not is foun
   expect(rules.flatMap(({ expr }) => unknown(expr))).toEqual([])
   expect(rules.filter(({ expr }) => metricsIn(expr).length === 0).map(({ alert }) => alert)).toEqual(["LoketDown"])
   expect(unknown('sum by (loket_x) (rate(loket_slot{of="loket_y"}[5m])) > loket_slots')).toEqual(["loket_slot"])
+})
+
+test("each panel has an id of its own", () => {
+  const ids = panels.map(({ id }) => id)
+  expect(ids.length).toBe(new Set(ids).size)
+  expect(ids).not.toContain(undefined)
 })
 
 test("every metric that a panel names is exported, and every metric has its panel", () => {

@@ -195,6 +195,14 @@ export class RunActors extends LeasingActors {
   release(runId: string, requestId: string): void {
     this.#registry.tellIfActive(runId, { type: "release", requestId })
   }
+  /** It was ended, at this time in milliseconds: a call that comes later is refused. */
+  ended(runId: string, endsAt: number): void {
+    this.#registry.tellIfActive(runId, { type: "ended", endsAt })
+  }
+  /** Some may have been ended that nothing was heard of. */
+  allChanged(): void {
+    this.#registry.tellAll({ type: "changed" })
+  }
   /** Undefined when the run's actor is not there, or does not answer. */
   async viewIfActive(runId: string): Promise<RunView | undefined> {
     const outcome = await this.#registry.askIfActive<RunView | undefined>(runId, (reply) => ({ type: "view", reply }))

@@ -19,6 +19,7 @@ export function hear(actors: Actors, processId: string, notice: ActorNotice): vo
     if (notice.about === "breaker") actors.breakers.changed(notice.id)
     return
   }
+  if (notice.what === "ended") return actors.runs.ended(notice.id, notice.endsAt)
   const lessees = { account: actors.accounts, key: actors.keys, run: actors.runs, breaker: actors.breakers }[
     notice.about
   ]
@@ -37,6 +38,7 @@ export function tellShare(actors: Actors, share: Share): void {
 export function hearAll(actors: Actors): void {
   actors.keys.allChanged()
   actors.keys.allFreed()
+  actors.runs.allChanged()
   actors.runs.allFreed()
   actors.accounts.allFreed()
   actors.breakers.allChanged()

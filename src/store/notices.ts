@@ -22,6 +22,8 @@ export type Notice =
       readonly amount: Micro
     }
   | { readonly about: "key" | "breaker"; readonly id: string; readonly what: "changed" }
+  /** Before its time; in milliseconds since the epoch. */
+  | { readonly about: "run"; readonly id: string; readonly what: "ended"; readonly endsAt: number }
   /** Its settings, its keys, its members, or whether it is frozen: for whoever looks at it. */
   | { readonly about: "account"; readonly id: string; readonly what: "changed" }
   /** Some of its calls were refused. */
@@ -119,12 +121,13 @@ export class Notices {
 
 /** Words, as the statements and triggers that notify put them; a newer version of the program may say more. */
 export function parseNotice(payload: string): Notice | undefined {
-  const [what, about, id = "", processId = "", amount = ""] = payload.split(" ")
+  const [what, about, id = "", third = "", amount = ""] = payload.split(" ")
   if (about === "processes") return what === "changed" ? { what, about } : undefined
   if (what === "changed" && about === "catalogue") return { what, about }
   if (about !== "account" && about !== "key" && about !== "breaker" && about !== "run") return undefined
   if (what === "freed") return { what, about, id }
-  if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId, amount: micro(BigInt(amount)) }
+  if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId: third, amount: micro(BigInt(amount)) }
+  if (what === "ended" && about === "run" && /^\d{1,15}$/.test(third)) return { what, about, id, endsAt: Number(third) }
   if ((what === "refused" || what === "unusual") && about === "account") return { what, about, id }
   return what === "changed" && about !== "run" ? { what, about, id } : undefined
 }

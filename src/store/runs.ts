@@ -1,5 +1,5 @@
 /**
- * Runs (actors/run.ts) as rows: made once, never changed, and removed some time after their end. What a run has spent stands in
+ * Runs (actors/run.ts) as rows: made once, changed at the most by an end before their time, and removed some time after it. What a run has spent stands in
  * `key_spend`, in one commit with the records of its calls. Micro-rupiah.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
@@ -57,6 +57,8 @@ export interface RunStore extends RunStatements {
     page: { readonly after: string | undefined; readonly limit: number },
   ): Promise<readonly KeptRun[]>
   find(accountId: string, runId: string): Promise<KeptRun | undefined>
+  /** Ends it now, and tells every process so; what has ended stays as it is. Undefined where there is no such run. */
+  end(accountId: string, runId: string, nowMs: number): Promise<KeptRun | undefined>
   /** What its calls came to so far, the dearest model first. */
   models(runId: string): Promise<readonly RunOfModel[]>
 }
@@ -160,6 +162,20 @@ export const runStore = (database: Database): RunStore => ({
       once,
     )
     return row && toKept(row)
+  },
+
+  async end(accountId, runId, nowMs) {
+    await database.run(
+      (sql) => sql`
+        with ended as (
+          update runs set ends_at = greatest(${new Date(nowMs)}, created_at + interval '1 millisecond')
+          where id = ${runId} and account_id = ${accountId} and ends_at > ${new Date(nowMs)}
+          returning id, ends_at
+        )
+        select pg_notify('loket', concat_ws(' ', 'ended run', id, (extract(epoch from ends_at) * 1000)::bigint)) as told from ended`,
+      once,
+    )
+    return await this.find(accountId, runId)
   },
 
   async models(runId) {

@@ -204,6 +204,65 @@ describe("a run's end", () => {
   })
 })
 
+const endBy = {
+  "its key, by its name": (name: string) => endByKey(name),
+  "its key, by its id": (name: string) => endByKey(runIdOf(key.id, name)),
+  "its owner": (name: string) =>
+    gateway.dashboard(person, `/runs/${runIdOf(key.id, name)}/end`, { method: "POST", body: "{}" }),
+} as const
+const endByKey = (named: string, secret = key.key) =>
+  fetch(`${gateway.url}/v1/runs/${named}/end`, { method: "POST", headers: { authorization: `Bearer ${secret}` } })
+
+describe("a run that is ended before its time", () => {
+  test.each(Object.entries(endBy))("by %s refuses its next call, and stays as it is", async (_, end) => {
+    const name = newName()
+    expect((await told(call("plain", { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }))).status).toBe(200)
+    const answer = await end(name)
+    expect(answer.status).toBe(200)
+    const receipt = (await answer.json()) as { ends_at: string }
+    expect(receipt).toMatchObject({ name, status: "ended", calls: 1 })
+    expect(Date.parse(receipt.ends_at)).toBeLessThanOrEqual(Date.now())
+    for (const more of [{}, { "X-Run-Budget-Rp": "100" }]) {
+      const refused = await call("plain", { "X-Run-Id": name, ...more })
+      expect([refused.status, refused.headers.get("x-error-code")]).toEqual([402, "quota.run_limit_exceeded"])
+      await refused.text()
+    }
+    expect(await dry({ "X-Run-Id": name })).toMatchObject({ code: "quota.run_limit_exceeded" })
+    await Bun.sleep(5)
+    expect(await (await end(name)).json()).toEqual(receipt)
+    const other = await told(call("plain", { "X-Run-Id": newName(), "X-Run-Budget-Rp": "100" }))
+    expect(other.status).toBe(200)
+  })
+
+  test("lets a call under way finish within what it holds", async () => {
+    const slow = await gateway.model({ format: "chat", script: "input=10&output=2&ttft=1500" })
+    const name = newName()
+    const answering = told(call(slow, { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }, { more: { stream: true } }))
+    const held = async () => ((await (await read(name)).json()) as { held_micro?: number }).held_micro ?? 0
+    while ((await held()) === 0) await Bun.sleep(5)
+    const receipt = (await (await endByKey(name)).json()) as { held_micro: number; status: string }
+    expect(receipt.status).toBe("ended")
+    expect(receipt.held_micro).toBeGreaterThan(0)
+    expect((await told(call(slow, { "X-Run-Id": name }))).code).toBe("quota.run_limit_exceeded")
+    expect((await answering).status).toBe(200)
+    expect(await spent(name)).toEqual({ record: cost(10, 2), calls: cost(10, 2) })
+  })
+
+  test("is nobody else's, and one that there is not is not made", async () => {
+    const name = newName()
+    expect((await told(call("plain", { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }))).status).toBe(200)
+    const stranger = await gateway.person(10_000)
+    const id = runIdOf(key.id, name)
+    for (const { key: secret } of [await gateway.key(person), await gateway.key(stranger)])
+      for (const named of [name, id]) expect((await endByKey(named, secret)).status).toBe(404)
+    const ending = { method: "POST", body: "{}" }
+    expect((await gateway.dashboard(stranger, `/runs/${id}/end`, ending)).status).toBe(404)
+    expect((await gateway.dashboard(person, "/runs/run_nobody/end", ending)).status).toBe(404)
+    expect((await endByKey("never-there")).status).toBe(404)
+    expect((await told(call("plain", { "X-Run-Id": name }))).status).toBe(200)
+  })
+})
+
 const make = (body: object, by = person) =>
   gateway.dashboard(by, "/runs", { method: "POST", body: JSON.stringify({ key_id: key.id, ...body }) })
 

@@ -191,6 +191,7 @@ const rows: Readonly<Record<string, Row>> = {
   "POST /v1/messages/count_tokens": { of: "key", status: 400, body: say("messages") },
   "POST /v1/responses": { of: "key", status: 400, body: say("responses") },
   "GET /v1/runs/:id": { of: "key", status: 200, id: ownRun },
+  "POST /v1/runs/:id/end": { of: "key", status: 200, id: ownRun },
   "GET /v1/balance": { of: "key", status: 200 },
   "GET /v1/models": { of: "key", status: 200 },
   "GET /v1/models/*": { of: "key", status: 200, id: () => model },
@@ -272,6 +273,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /runs": { of: "signed-in", status: 200 },
   "POST /runs": { of: "signed-in", status: 404, body: { key_id: "key_none", budget_micro: 1_000_000 } },
   "GET /runs/:id": { of: "owner", status: 200, id: ownRun },
+  "POST /runs/:id/end": { of: "owner", status: 200, id: ownRun },
   "GET /usage": { of: "signed-in", status: 200 },
   "GET /usage/summary": { of: "signed-in", status: 200 },
   "GET /account/price-changes": { of: "signed-in", status: 200 },
@@ -530,6 +532,7 @@ test("each route of whoever is signed in says what a member's role must allow: t
     "PUT /keys/:id/breaker",
     "POST /keys/:id/tokens/:token/revoke",
     "POST /runs",
+    "POST /runs/:id/end",
   ]
   const managing = [
     "PATCH /account/members/:id",

@@ -13,7 +13,7 @@ const SETTLE_DOWN_MS = 1_000
 const SUMS_SETTLE_DOWN_MS = 5_000
 
 /** First words of query keys: what each kind of event makes stale. */
-const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys"]
+const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys", "runs"]
 const OF_A_TOP_UP = ["account", "summary", "top-ups"]
 const OF_THE_ACCOUNT = ["account", "keys", "summary", "breaker"]
 const OF_SPENDING = ["breaker"]

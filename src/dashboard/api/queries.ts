@@ -67,6 +67,15 @@ export const keysQuery = queryOptions({
 export const childrenPage = (parent: string, cursor: string | undefined) =>
   unwrap(api.keys.get({ query: { limit: 50, parent, ...(cursor !== undefined && { cursor }) } }))
 
+/** A page of runs, the newest first: of a key, or of all. */
+export const runsPage = (keyId?: string, cursor?: string) =>
+  unwrap(
+    api.runs.get({
+      query: { limit: 50, ...(keyId !== undefined && { key_id: keyId }), ...(cursor !== undefined && { cursor }) },
+    }),
+  )
+export type Run = Awaited<ReturnType<typeof runsPage>>["data"][number]
+
 /** The management tokens of a key. */
 export const tokensQuery = (keyId: string) =>
   queryOptions({ queryKey: ["keys", "tokens", keyId], queryFn: () => unwrap(api.keys({ id: keyId }).tokens.get()) })

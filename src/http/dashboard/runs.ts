@@ -148,6 +148,35 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
         },
       ),
     )
+    .post(
+      ...signedIn(
+        "/runs/:id/end",
+        {
+          may: "build",
+          tag: "Usage",
+          summary: "End a run before its time",
+          description: `${ENDING} Its receipt is answered.`,
+          answer: runReceipt,
+        },
+        async ({ session: { accountId }, params: { id } }) => {
+          const run = RUN_ID.test(id) ? await endRun({ accountId, runId: id }, { runs, ports }) : undefined
+          return run === undefined ? new Failure("resource.not_found") : await receiptOf(run, { runs, ports })
+        },
+      ),
+    )
+}
+
+export const ENDING =
+  "Its next call is 402 `quota.run_limit_exceeded`; calls under way end within what they hold. A run that has ended stays as it is."
+
+/** In force here when it resolves, and in the other processes once they have heard of it. Undefined where there is no such run. */
+export async function endRun(
+  { accountId, runId }: { readonly accountId: string; readonly runId: string },
+  { runs, ports: { actors, clock } }: Pick<RunsDeps, "runs" | "ports">,
+): Promise<KeptRun | undefined> {
+  const run = await runs.end(accountId, runId, clock.now())
+  if (run !== undefined) actors.runs.ended(runId, run.endsAt)
+  return run
 }
 
 function runJson(run: KeptRun, now: number, held = micro(0n)): Static<typeof runShape> {

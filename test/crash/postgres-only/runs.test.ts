@@ -87,3 +87,18 @@ test("what a killed process held of a run comes back to it, and no more", async 
   expect(last?.charged).toBe(last?.spent ?? -1)
   await house.books((sql) => reconcile(sql))
 }, 90_000)
+
+test("a run that is ended at one process is ended at the other, which knew it", async () => {
+  const [here, there] = gateways
+  expect(await call(there, "short", "chat", "quick-chat", false)).toBe("ok")
+  const ended = await fetch(`${here.url}/v1/runs/short/end`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${customer.key}` },
+  })
+  expect([ended.status, await ended.json()]).toMatchObject([200, { status: "ended", calls: 1 }])
+  expect(await call(here, "short", "chat", "quick-chat", false)).toBe("quota.run_limit_exceeded")
+  // A notice is on its way for a moment.
+  const deadline = Date.now() + 30_000
+  while ((await call(there, "short", "chat", "quick-chat", false)) !== "quota.run_limit_exceeded")
+    expect(Date.now()).toBeLessThan(deadline)
+})

@@ -6,9 +6,10 @@ import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, childrenPage, tokensQuery } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
+import { ConfirmDialog } from "../../components/confirm-dialog.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
+import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useMay } from "../../shell/session.tsx"
@@ -156,32 +157,17 @@ interface RevokeTokenProps {
 
 function RevokeToken({ apiKey, token, onClose }: RevokeTokenProps) {
   const text = useChildrenText()
-  const toasts = useToasts()
-  const client = useQueryClient()
-  const revoke = useChange({
-    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).tokens({ token: token.id }).revoke.post()),
-    onSuccess: async () => {
-      await client.invalidateQueries(tokensQuery(apiKey.id))
-      toasts.done(text.revoked(token.name))
-      onClose()
-    },
-  })
   return (
-    <Dialog
+    <ConfirmDialog
       title={text.revokeTitle(token.name)}
+      act={text.revokeNow}
+      done={text.revoked(token.name)}
+      run={() => unwrap(api.keys({ id: apiKey.id }).tokens({ token: token.id }).revoke.post())}
+      stale={[tokensQuery(apiKey.id).queryKey]}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>{text.cancel}</Button>
-          <Button kind="danger" busy={revoke.isPending} onClick={() => revoke.mutate()}>
-            {text.revokeNow}
-          </Button>
-        </>
-      }
     >
-      {revoke.error && <ErrorState error={revoke.error} />}
       <p>{text.revokeText}</p>
-    </Dialog>
+    </ConfirmDialog>
   )
 }
 

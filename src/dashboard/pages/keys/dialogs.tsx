@@ -7,8 +7,9 @@ import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery, modelsQuery } from "../../api/queries.ts"
 import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
+import { ConfirmDialog } from "../../components/confirm-dialog.tsx"
 import { Dialog } from "../../components/dialog.tsx"
-import { ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
+import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { CodeBlock, Facts } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { clients, firstModel } from "../quick-start/clients.ts"
@@ -153,33 +154,18 @@ interface RevokeDialogProps {
 /** Revokes a key, and shows what it was used for. */
 export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   const text = useKeysText()
-  const toasts = useToasts()
-  const client = useQueryClient()
-  const revoke = useChange({
-    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).revoke.post()),
-    onSuccess: async ({ name }) => {
-      await client.invalidateQueries(keysQuery)
-      toasts.done(text.revokedDone(name))
-      onClose()
-    },
-  })
   return (
-    <Dialog
+    <ConfirmDialog
       title={text.revokeTitle(apiKey.name)}
+      act={text.revokeNow}
+      done={text.revokedDone(apiKey.name)}
+      run={() => unwrap(api.keys({ id: apiKey.id }).revoke.post())}
+      stale={[keysQuery.queryKey]}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>{text.cancel}</Button>
-          <Button kind="danger" busy={revoke.isPending} onClick={() => revoke.mutate()}>
-            {text.revokeNow}
-          </Button>
-        </>
-      }
     >
-      {revoke.error && <ErrorState error={revoke.error} />}
       <p>{text.revokeText(hintOf(apiKey))}</p>
       <WhatStops keyId={apiKey.id} />
-    </Dialog>
+    </ConfirmDialog>
   )
 }
 

@@ -1,9 +1,10 @@
 /** One active key: what it is, what it has used, and what can be done with it. */
-import { Code, Gauge, Pencil, RefreshCw, Trash2, Users } from "lucide-react"
+import { Code, Gauge, ListTree, Pencil, RefreshCw, Trash2, Users } from "lucide-react"
 import { useId } from "react"
 import type { ApiKey } from "../../api/queries.ts"
 import { useBreakerText } from "../../components/breaker-text.ts"
 import { Button } from "../../components/button.tsx"
+import { useRunText } from "../../components/run-text.ts"
 import { UsageBar } from "../../components/usage-bar.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
@@ -14,7 +15,7 @@ import { Bindings } from "./bindings.tsx"
 import { useChildrenText } from "./children-text.ts"
 import { useKeysText } from "./text.ts"
 
-export type KeyAction = "try" | "edit" | "breaker" | "children" | "rotate" | "revoke"
+export type KeyAction = "try" | "edit" | "breaker" | "runs" | "children" | "rotate" | "revoke"
 
 interface KeyCardProps {
   readonly apiKey: ApiKey
@@ -25,6 +26,7 @@ export function KeyCard({ apiKey, onAct }: KeyCardProps) {
   const text = useKeysText()
   const breaker = useBreakerText()
   const children = useChildrenText()
+  const runs = useRunText()
   const format = useFormat()
   const id = useId()
   const mayBuild = useMay()("build")
@@ -62,6 +64,9 @@ export function KeyCard({ apiKey, onAct }: KeyCardProps) {
         <div className="key-actions" role="group" aria-label={text.actions(name)}>
           <Button kind="quiet" size="small" icon={<Code />} onClick={() => onAct("try")}>
             {text.tryIt}
+          </Button>
+          <Button kind="quiet" size="small" icon={<ListTree />} onClick={() => onAct("runs")}>
+            {runs.action}
           </Button>
           {mayBuild && (
             <>

@@ -14,6 +14,7 @@ import { ChildrenDialog } from "./children.tsx"
 import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
 import { hintOf, type KeyAction, KeyCard } from "./key-card.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
+import { RunsDialog } from "./runs.tsx"
 import { useKeysText } from "./text.ts"
 
 /** Usage of rate windows falls without an event, so it is polled while there is some. */
@@ -99,6 +100,7 @@ function Acting({ action, apiKey, onClose, onRotated }: ActingProps) {
   if (action === "edit") return <EditDialog apiKey={apiKey} onClose={onClose} />
   if (action === "breaker") return <BreakerDialog apiKey={apiKey} onClose={onClose} />
   if (action === "children") return <ChildrenDialog apiKey={apiKey} onClose={onClose} />
+  if (action === "runs") return <RunsDialog apiKey={apiKey} onClose={onClose} />
   if (action === "rotate") return <RotateDialog apiKey={apiKey} onClose={onClose} onRotated={onRotated} />
   return <RevokeDialog apiKey={apiKey} onClose={onClose} />
 }

@@ -2,7 +2,7 @@
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { namedKeysQuery } from "../../api/queries.ts"
+import { namedKeysQuery, runsPage } from "../../api/queries.ts"
 import { useRangeName } from "../../components/date-range.tsx"
 import { useStatusText } from "../../components/status-tag.tsx"
 import { formats, type Split, type View } from "./address.ts"
@@ -66,6 +66,14 @@ export const errorsQuery = (view: View) => {
     queryFn: () => of(view, unwrap(api.usage.errors.get({ query }))),
   })
 }
+
+/** To choose from: the latest, of a key or of all. Older ones are in the list of their key. */
+export const latestRunsQuery = (keyId: string | undefined) =>
+  queryOptions({
+    queryKey: ["runs", "latest", keyId],
+    queryFn: async () => (await runsPage(keyId)).data,
+    staleTime: 30_000,
+  })
 
 /** A final record does not change. */
 export const callQuery = (requestId: string) =>

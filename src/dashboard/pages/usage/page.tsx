@@ -7,6 +7,7 @@ import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { formText, SelectField, TextField } from "../../components/form.tsx"
 import { DateRange } from "../../components/date-range.tsx"
+import { useRunText } from "../../components/run-text.ts"
 import { Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useStatusText } from "../../components/status-tag.tsx"
@@ -17,7 +18,7 @@ import { Breakdown } from "./breakdown.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
 import { Calls } from "./calls.tsx"
 import { ChartCard } from "./chart-card.tsx"
-import { exportAddress, type Series, seriesQuery, useViewName } from "./data.ts"
+import { exportAddress, latestRunsQuery, type Series, seriesQuery, useViewName } from "./data.ts"
 import { RefusedCalls, RefusedNotice } from "./refused.tsx"
 import { RunCard } from "./run.tsx"
 import { cacheShare, inputOf } from "./series.ts"
@@ -120,8 +121,10 @@ function Search({ open }: Pick<AddressedView, "open">) {
 function Filters({ view, today, change }: AddressedView) {
   const text = useUsageText()
   const statusText = useStatusText()
+  const runText = useRunText()
   const models = useQuery(modelsQuery)
   const keys = useQuery(namedKeysQuery)
+  const runs = useQuery(latestRunsQuery(view.key)).data ?? []
   return (
     <search className="usage-filters" aria-label={text.filters}>
       <DateRange value={view.days} today={today} onChange={(days) => change({ days })} />
@@ -162,6 +165,14 @@ function Filters({ view, today, change }: AddressedView) {
           )}
           onChange={({ target }) => change({ status: statuses.find((status) => status === target.value) })}
         />
+        {(runs.length > 0 || view.run !== undefined) && (
+          <SelectField
+            label={runText.title}
+            value={view.run ?? ""}
+            options={choice(runText.any, runs.map(({ id, name }) => ({ value: id, label: name })), view.run)}
+            onChange={({ target }) => change({ run: target.value || undefined })}
+          />
+        )}
       </div>
       {isFiltered(view) && (
         <div className="usage-filtered">

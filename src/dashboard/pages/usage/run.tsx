@@ -1,44 +1,18 @@
 /** A run: what its calls may spend together, have spent, and on which models. It follows calls live. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
-import { X } from "lucide-react"
+import { CircleStop, X } from "lucide-react"
+import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
+import { EndRunDialog } from "../../components/end-run.tsx"
+import { useRunText } from "../../components/run-text.ts"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
+import { useMay } from "../../shell/session.tsx"
 import type { AddressedView } from "./address.ts"
 import { useKeyName } from "./data.ts"
-
-const useRunText = texts({
-  id: {
-    title: "Run",
-    left: "Sisa anggaran",
-    spent: "Terpakai",
-    of: (spent: string, budget: string) => `${spent} dari ${budget}`,
-    calls: "Panggilan",
-    ends: "Berakhir",
-    ended: (when: string) => `${when}, sudah berakhir`,
-    key: "Kunci API",
-    models: "Biaya per model",
-    allCalls: "Lihat semua panggilannya",
-    clear: "Tampilkan semua panggilan",
-  },
-  en: {
-    title: "Run",
-    left: "Left of the budget",
-    spent: "Spent",
-    of: (spent: string, budget: string) => `${spent} of ${budget}`,
-    calls: "Calls",
-    ends: "Ends",
-    ended: (when: string) => `${when}, has ended`,
-    key: "API key",
-    models: "Cost by model",
-    allCalls: "See all its calls",
-    clear: "Show all calls",
-  },
-})
 
 /** Under the name of sums, which are asked for again when a call has ended. */
 const runQuery = (id: string) =>
@@ -58,16 +32,27 @@ export function RunOfCall({ id }: { readonly id: string }) {
 /** Above the list of its calls. */
 export function RunCard({ id, change }: Pick<AddressedView, "change"> & { readonly id: string }) {
   const text = useRunText()
+  const run = useQuery(runQuery(id)).data
+  const mayEnd = useMay()("build")
+  const [ending, setEnding] = useState(false)
   return (
     <Card
       title={text.title}
       action={
-        <Button size="small" icon={<X />} onClick={() => change({ run: undefined })}>
-          {text.clear}
-        </Button>
+        <span className="usage-filtered">
+          {mayEnd && run?.status === "open" && (
+            <Button size="small" icon={<CircleStop />} onClick={() => setEnding(true)}>
+              {text.endNow}
+            </Button>
+          )}
+          <Button size="small" icon={<X />} onClick={() => change({ run: undefined })}>
+            {text.clear}
+          </Button>
+        </span>
       }
     >
       <RunFacts id={id} />
+      {ending && run !== undefined && <EndRunDialog run={run} onClose={() => setEnding(false)} />}
     </Card>
   )
 }

@@ -1,0 +1,64 @@
+/** What a run's actor believes of its end, which may be told by another process, or missed. */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { type EnterReply, type Found, Run, type RunRecord } from "../../actors/run.ts"
+
+const asked = { runId: "run_1", accountId: "acc", keyId: "key", name: "one", budget: undefined }
+
+function world(known: boolean) {
+  const clock = new VirtualClock()
+  const record: RunRecord = { ...asked, budget: micro(10n), endsAt: clock.now() + 1_000_000, spent: zero }
+  let finds = 0
+  const driver = { grow: () => {}, giveBack: () => {} }
+  const run: Run = new Run(
+    { clock, self: (command) => run.receive(command), find: () => void finds++, driverOf: () => driver },
+    known ? record : undefined,
+  )
+  const enter = () => {
+    const replies: EnterReply["kind"][] = []
+    run.receive({ type: "enter", asked, reply: ({ kind }) => replies.push(kind) })
+    return replies
+  }
+  const found = (what: Found) => run.receive({ type: "found", found: what })
+  return { clock, record, run, enter, found, finds: () => finds }
+}
+
+test("a run that was ended refuses from then on, and no later time opens it again", () => {
+  const { clock, record, run, enter } = world(true)
+  const endsAt = clock.now() + 10
+  run.receive({ type: "ended", endsAt })
+  expect(enter()).toEqual(["entered"])
+  clock.advance(10)
+  expect(enter()).toEqual(["ended"])
+  run.receive({ type: "ended", endsAt: record.endsAt })
+  expect(enter()).toEqual(["ended"])
+  let seen = 0
+  run.receive({ type: "view", reply: (view) => (seen = view?.endsAt ?? 0) })
+  expect(seen).toBe(endsAt)
+})
+
+test("what is said while it is being looked for holds for what is found, which may be older", () => {
+  const { clock, record, run, enter, found, finds } = world(false)
+  const waiting = enter()
+  run.receive({ type: "ended", endsAt: clock.now() })
+  found(record)
+  expect([waiting, finds()]).toEqual([["ended"], 1])
+})
+
+test("one that may have missed it reads again, also after a search that was under way, and tries until it can", () => {
+  const { clock, record, run, enter, found, finds } = world(false)
+  const waiting = enter()
+  run.receive({ type: "changed" })
+  found(record)
+  expect([waiting, finds()]).toEqual([["entered"], 2])
+  run.receive({ type: "not-found-out" })
+  expect(enter()).toEqual(["entered"])
+  clock.advance(1_000)
+  expect(finds()).toBe(3)
+  found({ ...record, endsAt: clock.now() })
+  expect(enter()).toEqual(["ended"])
+  run.receive({ type: "not-found-out" })
+  clock.advance(10_000)
+  expect(finds()).toBe(3)
+})
