@@ -10,6 +10,7 @@ import type { SpendingPeriod } from "../../actors/period.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ApiKeyStore, ChildCounts, KeyChange, KeyCounts, KeyPage, NotMade } from "../store/api-keys.ts"
+import type { Breaker } from "../store/breakers.ts"
 import type { KeyBounds, KeyRecord } from "../store/key-rows.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import { type KeyName, SECRETS_A_DAY } from "../store/key-secrets.ts"
@@ -26,6 +27,8 @@ export interface KeyWishes extends KeyBounds {
   readonly fallback: Fallback | undefined
   readonly showsBalance: boolean | undefined
   readonly replaysRetries: boolean | undefined
+  /** Undefined for none. */
+  readonly breaker?: Breaker | undefined
 }
 
 export interface KeysParts {
@@ -101,6 +104,7 @@ export class Keys {
       fallback: wishes.fallback ?? ("never_dearer" as const),
       showsBalance: wishes.showsBalance ?? true,
       replaysRetries: wishes.replaysRetries ?? true,
+      breaker: wishes.breaker,
       expiresAt,
       models,
       endpoints,

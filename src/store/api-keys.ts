@@ -5,6 +5,7 @@
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
+import type { Breaker } from "./breakers.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 import { type KeyBounds, type KeyRecord, type KeyRow, toRecord } from "./key-rows.ts"
@@ -26,6 +27,8 @@ export interface NewKey extends KeyBounds {
   readonly fallback: Fallback
   readonly showsBalance: boolean
   readonly replaysRetries: boolean
+  /** Undefined for none. */
+  readonly breaker?: Breaker | undefined
   /** Whose child it is. */
   readonly parentId?: string | undefined
 }
@@ -134,11 +137,12 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
           made as (
           insert into api_keys (id, account_id, name, key_hash, prefix, last4, requests_per_minute, tokens_per_minute,
             spending_limit_micro, spending_period, fallback, shows_balance, replays_retries, expires_at, models, endpoints, networks, max_rate_micro,
-            parent_id)
+            parent_id, breaker_ceiling_micro, breaker_stops, breaker_pause_minutes)
           select ${key.id}, ${key.accountId}, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
             ${key.requestsPerMinute}::integer, ${key.tokensPerMinute}::integer, ${key.spendingLimitMicro}::bigint,
             ${key.spendingPeriod}, ${key.fallback}, ${key.showsBalance}, ${key.replaysRetries}, ${key.expiresAt}::timestamptz, ${key.models}::text[],
-            ${key.endpoints}::text[], ${key.networks}::text[], ${key.maxRateMicro}::bigint, ${key.parentId ?? null}
+            ${key.endpoints}::text[], ${key.networks}::text[], ${key.maxRateMicro}::bigint, ${key.parentId ?? null},
+            ${key.breaker?.ceilingMicro ?? null}::bigint, ${key.breaker?.stops ?? false}, ${key.breaker?.pauseMinutes ?? null}::integer
           from asked, taken where refusal is null
           )
           select refusal, exists (select from taken) as taken from asked`,

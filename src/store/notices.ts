@@ -126,7 +126,8 @@ export function parseNotice(payload: string): Notice | undefined {
   if (what === "changed" && about === "catalogue") return { what, about }
   if (about !== "account" && about !== "key" && about !== "breaker" && about !== "run") return undefined
   if (what === "freed") return { what, about, id }
-  if (what === "short" && /^\d+$/.test(amount)) return { what, about, id, processId: third, amount: micro(BigInt(amount)) }
+  if (what === "short" && /^\d+$/.test(amount))
+    return { what, about, id, processId: third, amount: micro(BigInt(amount)) }
   if (what === "ended" && about === "run" && /^\d{1,15}$/.test(third)) return { what, about, id, endsAt: Number(third) }
   if ((what === "refused" || what === "unusual") && about === "account") return { what, about, id }
   return what === "changed" && about !== "run" ? { what, about, id } : undefined

@@ -81,3 +81,22 @@ test.each([
 ])("%j is wrong in %j", (change, fields) => {
   expect(readDraft(draft(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))
 })
+
+test("a new key's ceiling goes with it where one is set, and how long it stops only where it stops", () => {
+  const settings = readDraft(draft({}), "en")
+  if (!("name" in settings)) throw new Error("it is whole")
+  const body = (breaker: Parameters<typeof creationBody>[1]) => {
+    const made = creationBody(settings, breaker)
+    return Object.fromEntries(Object.entries(made).filter(([name]) => name.startsWith("breaker_")))
+  }
+  expect(body({ ceiling_micro: null, action: "stop", pause_minutes: 15 })).toEqual({})
+  expect(body({ ceiling_micro: 5, action: "stop", pause_minutes: 15 })).toEqual({
+    breaker_ceiling_micro: 5,
+    breaker_action: "stop",
+    breaker_pause_minutes: 15,
+  })
+  expect(body({ ceiling_micro: 5, action: "warn", pause_minutes: 15 })).toEqual({
+    breaker_ceiling_micro: 5,
+    breaker_action: "warn",
+  })
+})

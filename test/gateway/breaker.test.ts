@@ -108,6 +108,17 @@ test("a leaked key of a sleeping owner costs at most the ceiling, until it is re
   expect(await charged(owner)).toBeLessThanOrEqual(20 * CALL)
 }, 120_000)
 
+test("a key that is made with a ceiling is under it from its first call", async () => {
+  const person = await gateway.person(1_000_000)
+  const ceiling = { breaker_ceiling_micro: 3 * CALL, breaker_action: "stop", breaker_pause_minutes: 15 }
+  const { id, key } = await gateway.key(person, ceiling)
+  const owner = { person, id, key }
+  expect(await keyOf(owner)).toMatchObject({ ...ceiling, paused: null })
+  await burn(owner)
+  expect(await charged(owner)).toBe(3 * CALL)
+  expect(await keyOf(owner)).toMatchObject({ paused: { until: expect.any(String) } })
+}, 60_000)
+
 test("a pause that ends by itself lets through one ceiling in ten minutes, again and again", async () => {
   const owner = await leaked({ ceiling_micro: 5 * CALL, pause_minutes: 3 })
   let before = 0

@@ -1,12 +1,13 @@
 /** `/account/breaker` and `/keys/{id}/breaker`: the most that may be spent within ten minutes, and warnings of what is unusual. */
-import { type Static, Type } from "@sinclair/typebox"
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { micro, microToJson } from "../../../actors/money/micro.ts"
+import { microToJson } from "../../../actors/money/micro.ts"
 import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Breaker, Pause } from "../../store/breakers.ts"
 import type { SpendingAlert } from "../../store/spending-alerts.ts"
 import { described, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { breakerFields, KeyBreaker, PauseMinutes, toBreaker } from "./breaker-body.ts"
 import { KEY_ID } from "./keys.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
@@ -15,36 +16,13 @@ export interface BreakerDeps {
   readonly authenticate: Authenticate
 }
 
-const Ceiling = Type.Integer({
-  minimum: 1,
-  maximum: Number.MAX_SAFE_INTEGER,
-  description: "an integer of micro-rupiah, 1 or more",
-})
 const Factor = Type.Integer({ minimum: 2, maximum: 1_000, description: "an integer from 2 to 1,000" })
-const PauseMinutes = Type.Integer({
-  minimum: 1,
-  maximum: 10_080,
-  description: "an integer of minutes from 1 to 10,080",
-})
-const breaker = {
-  ceiling_micro: orNull(Ceiling, `${Ceiling.description}, or null for none: within any ten minutes`),
-  action: Type.Optional(
-    oneOf(
-      ["warn", "stop"],
-      "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
-    ),
-  ),
-  pause_minutes: Type.Optional(
-    orNull(PauseMinutes, `${PauseMinutes.description}, or null: after how long a stop is over by itself`),
-  ),
-}
 const pausedShape = orNull(
   Type.Object({ since: time, until: orNull(time, "Null until it is resumed.") }),
   "It has come to its ceiling, and its calls are refused.",
 )
-const KeyBreaker = Type.Object(breaker)
 const OwnBreaker = Type.Object({
-  ...breaker,
+  ...breakerFields,
   factor: orNull(
     Factor,
     `${Factor.description}, or null for no warning: how many times the usual of this hour of the week`,
@@ -167,12 +145,6 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
       ),
     )
 }
-
-const toBreaker = ({ ceiling_micro: ceiling, action, pause_minutes: minutes }: Static<typeof KeyBreaker>): Breaker => ({
-  ceilingMicro: ceiling === null ? undefined : micro(BigInt(ceiling)),
-  stops: action === "stop",
-  pauseMinutes: minutes ?? undefined,
-})
 
 const breakerJson = ({ ceilingMicro, stops, pauseMinutes }: Breaker) => ({
   ceiling_micro: ceilingMicro === undefined ? null : microToJson(ceilingMicro),

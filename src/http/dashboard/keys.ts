@@ -21,7 +21,8 @@ import {
   text,
   time,
 } from "../shapes.ts"
-import { fallbackChoice, KeyChange, NewKey, periods, toChange, toWishes } from "./key-settings.ts"
+import { newBreaker, NewOwnKey } from "./new-key.ts"
+import { fallbackChoice, KeyChange, periods, toChange, toWishes } from "./key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
@@ -150,14 +151,16 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
           tag: "Keys",
           summary:
             "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
-          body: NewKey,
+          body: NewOwnKey,
           answer: KeyWithSecret,
           status: 201,
         },
         async ({ session, body, change }) => {
           const wishes = toWishes(body, Date.now())
           if (wishes instanceof Failure) return wishes
-          const created = await keys.create(session, wishes, change)
+          const breaker = newBreaker(body)
+          if (breaker instanceof Failure) return breaker
+          const created = await keys.create(session, { ...wishes, breaker }, change)
           return created instanceof Failure ? created : { ...(await shown(created.record)), key: created.key }
         },
       ),

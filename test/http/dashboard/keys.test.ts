@@ -52,6 +52,32 @@ describe("a new key", () => {
     expect(JSON.stringify(row)).not.toContain(key)
   })
 
+  test("may have a ceiling of ten minutes, which warns unless it says otherwise", async () => {
+    const { token } = await world.signUp()
+    const made = await create(token, { name: "a key", breaker_ceiling_micro: 1 })
+    expect(made.json).toMatchObject({ breaker_ceiling_micro: 1, breaker_action: "warn", breaker_pause_minutes: null })
+    const ceiling = {
+      breaker_ceiling_micro: Number.MAX_SAFE_INTEGER,
+      breaker_action: "stop",
+      breaker_pause_minutes: 10_080,
+    }
+    expect((await create(token, { name: "another", ...ceiling })).json).toMatchObject(ceiling)
+  })
+
+  test.each([
+    [{ breaker_ceiling_micro: 0 }, "breaker_ceiling_micro"],
+    [{ breaker_ceiling_micro: 1.5 }, "breaker_ceiling_micro"],
+    [{ breaker_ceiling_micro: 1, breaker_action: "pause" }, "breaker_action"],
+    [{ breaker_ceiling_micro: 1, breaker_pause_minutes: 10_081 }, "breaker_pause_minutes"],
+    [{ breaker_action: "stop" }, "'breaker_action' needs a 'breaker_ceiling_micro'"],
+    [{ breaker_pause_minutes: 15 }, "'breaker_pause_minutes' needs a 'breaker_ceiling_micro'"],
+  ])("is not made with a ceiling such as %o", async (ceiling, said) => {
+    const { token } = await world.signUp()
+    const { status, json } = await create(token, { name: "a key", ...ceiling })
+    expect([status, json.code, json.error]).toEqual([400, "request.invalid", expect.stringContaining(said)])
+    expect((await world.call("GET", "/keys", { token })).json.data).toEqual([])
+  })
+
   test("carries the limits that were asked for", async () => {
     const { token } = await world.signUp()
     const limits = {

@@ -1,4 +1,5 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
+import type { BreakerSettings } from "../../components/breaker-fields.tsx"
 import type { ApiKey } from "../../api/queries.ts"
 import { amountText, parseRupiah, parseWhole } from "../../i18n/parse.ts"
 import type { Language } from "../../i18n/language.tsx"
@@ -155,12 +156,21 @@ function perMinute(text: string, language: Language): number | null | undefined 
 }
 
 /** The body of a creation, where limits that are not set are left out. */
-export const creationBody = ({ name, fallback, shows_balance, replays_retries, ...limits }: KeySettings) => ({
+export const creationBody = (
+  { name, fallback, shows_balance, replays_retries, ...limits }: KeySettings,
+  breaker?: BreakerSettings,
+) => ({
   name,
   fallback,
   shows_balance,
   replays_retries,
   ...(Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null)) as SetLimits),
+  ...(breaker !== undefined && breaker.ceiling_micro !== null && ceilingOf(breaker, breaker.ceiling_micro)),
+})
+const ceilingOf = ({ action, pause_minutes: minutes }: BreakerSettings, ceiling: number) => ({
+  breaker_ceiling_micro: ceiling,
+  breaker_action: action,
+  ...(action === "stop" && minutes !== null && { breaker_pause_minutes: minutes }),
 })
 type Limits = Omit<KeySettings, "name" | "fallback" | "shows_balance" | "replays_retries">
 type SetLimits = { readonly [Name in keyof Limits]?: NonNullable<Limits[Name]> }

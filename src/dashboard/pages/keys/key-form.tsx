@@ -4,6 +4,13 @@ import { useState } from "react"
 import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery } from "../../api/queries.ts"
+import {
+  type BreakerDraft,
+  breakerDraft,
+  BreakerFields,
+  type BreakerSettings,
+  readBreaker,
+} from "../../components/breaker-fields.tsx"
 import { Button } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
@@ -37,9 +44,10 @@ interface CreateDialogProps {
 /** A new key. */
 export function CreateDialog({ onClose, onCreated }: CreateDialogProps) {
   const text = useKeysText()
+  const { language } = useLanguage()
   const client = useQueryClient()
   const create = useChange({
-    mutationFn: (settings: KeySettings) => unwrap(api.keys.post(creationBody(settings))),
+    mutationFn: ({ settings, breaker }: NewKeySettings) => unwrap(api.keys.post(creationBody(settings, breaker))),
     onSuccess: ({ key, name }) => {
       void client.invalidateQueries(keysQuery)
       onCreated({ key, name })
@@ -52,10 +60,16 @@ export function CreateDialog({ onClose, onCreated }: CreateDialogProps) {
       initial={emptyDraft}
       busy={create.isPending}
       error={create.error}
-      onSubmit={create.mutate}
+      breaker={breakerDraft({ ceiling_micro: null, action: "warn", pause_minutes: null }, language)}
+      onSubmit={(settings, breaker) => create.mutate({ settings, breaker })}
       onClose={onClose}
     />
   )
+}
+
+interface NewKeySettings {
+  readonly settings: KeySettings
+  readonly breaker: BreakerSettings | undefined
 }
 
 interface EditDialogProps {
@@ -84,7 +98,7 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
       initial={draftOf(apiKey, language)}
       busy={change.isPending}
       error={change.error}
-      onSubmit={change.mutate}
+      onSubmit={(settings) => change.mutate(settings)}
       onClose={onClose}
     />
   )
@@ -97,24 +111,33 @@ interface KeyDialogProps {
   readonly initial: KeyDraft
   readonly busy: boolean
   readonly error: Error | null
-  readonly onSubmit: (settings: KeySettings) => void
+  /** Of a new key; an existing one has a dialog for it. */
+  readonly breaker?: BreakerDraft
+  readonly onSubmit: (settings: KeySettings, breaker: BreakerSettings | undefined) => void
   readonly onClose: () => void
 }
 
 /** The form of a key's name and limits, for a new key and for an existing one. */
-function KeyDialog({ initial, onSubmit, ...dialog }: KeyDialogProps) {
+function KeyDialog({ initial, breaker, onSubmit, ...dialog }: KeyDialogProps) {
   const { language } = useLanguage()
   const [draft, setDraft] = useState(initial)
+  const [ceiling, setCeiling] = useState(breaker)
+  const [tried, setTried] = useState(false)
+  const stop = ceiling && readBreaker(ceiling, language)
   const [wrong, setWrong] = useState<ReadonlySet<WrongField>>(new Set())
   const submit = () => {
+    setTried(true)
     const settings = readDraft(draft, language)
     if (!("name" in settings)) return setWrong(settings)
     setWrong(new Set())
-    onSubmit(settings)
+    if (ceiling === undefined || stop !== undefined) onSubmit(settings, stop)
   }
   return (
     <FormDialog {...dialog} onSubmit={submit}>
       <KeyFields draft={draft} wrong={wrong} onChange={setDraft} />
+      {ceiling !== undefined && (
+        <BreakerFields draft={ceiling} wrong={tried && stop === undefined} onChange={setCeiling} />
+      )}
       <BindingFields
         draft={draft}
         wrong={wrong}

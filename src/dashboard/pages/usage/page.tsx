@@ -169,7 +169,11 @@ function Filters({ view, today, change }: AddressedView) {
           <SelectField
             label={runText.title}
             value={view.run ?? ""}
-            options={choice(runText.any, runs.map(({ id, name }) => ({ value: id, label: name })), view.run)}
+            options={choice(
+              runText.any,
+              runs.map(({ id, name }) => ({ value: id, label: name })),
+              view.run,
+            )}
             onChange={({ target }) => change({ run: target.value || undefined })}
           />
         )}

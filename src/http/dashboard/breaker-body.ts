@@ -1,0 +1,39 @@
+/** What an owner says of a ceiling of ten minutes, of a key or of the account. */
+import { type Static, Type } from "@sinclair/typebox"
+import { micro } from "../../../actors/money/micro.ts"
+import type { Breaker } from "../../store/breakers.ts"
+import { oneOf, orNull } from "../shapes.ts"
+
+export const Ceiling = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "an integer of micro-rupiah, 1 or more",
+})
+export const PauseMinutes = Type.Integer({
+  minimum: 1,
+  maximum: 10_080,
+  description: "an integer of minutes from 1 to 10,080",
+})
+export const breakerAction = oneOf(
+  ["warn", "stop"],
+  "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
+)
+export const breakerFields = {
+  ceiling_micro: orNull(Ceiling, `${Ceiling.description}, or null for none: within any ten minutes`),
+  action: Type.Optional(breakerAction),
+  pause_minutes: Type.Optional(
+    orNull(PauseMinutes, `${PauseMinutes.description}, or null: after how long a stop is over by itself`),
+  ),
+}
+export const KeyBreaker = Type.Object(breakerFields)
+
+/** Without an action it warns. */
+export const toBreaker = ({
+  ceiling_micro: ceiling,
+  action,
+  pause_minutes: minutes,
+}: Static<typeof KeyBreaker>): Breaker => ({
+  ceilingMicro: ceiling === null ? undefined : micro(BigInt(ceiling)),
+  stops: action === "stop",
+  pauseMinutes: minutes ?? undefined,
+})
