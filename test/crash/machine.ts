@@ -11,6 +11,7 @@ export class Machine implements Disposable {
   readonly #name: string
   readonly #plug: string
   readonly #socket: string
+  #reachesAll = false
 
   private constructor() {
     const number = randomInt(1, 0x7fff)
@@ -48,6 +49,23 @@ export class Machine implements Disposable {
 
   plugIn(): void {
     ip("-n", this.#name, "link", "set", this.#plug, "up")
+    // Without the cable the way was gone.
+    if (this.#reachesAll) this.reachAll()
+  }
+
+  /** It finds this machine by all of its addresses from now on, and not only by its end of the cable. */
+  reachAll(): void {
+    this.#reachesAll = true
+    ip("-n", this.#name, "route", "add", "default", "via", this.ourAddress)
+  }
+
+  /** Nothing that it sends to an address leaves it, and nobody is told; all else passes. */
+  lose(address: string): void {
+    ip("-n", this.#name, "route", "add", "blackhole", `${address}/32`)
+  }
+
+  find(address: string): void {
+    ip("-n", this.#name, "route", "delete", "blackhole", `${address}/32`)
   }
 
   [Symbol.dispose](): void {
