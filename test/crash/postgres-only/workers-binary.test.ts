@@ -37,6 +37,8 @@ test("workers of the binary are replaced under load and drain on SIGTERM: no cal
   await using house = await House.build([modelSeed("quick", "chat", "input=1&output=20&ttft=20")], { binary })
   const metricsPort = await freePort()
   const gateway = await house.start({ WORKERS: "2", METRICS_PORT: String(metricsPort) })
+  await using killed = new AsyncDisposableStack()
+  killed.defer(() => gateway.kill())
   const valueOf = async (series: string) => {
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
     const line = text.split("\n").find((each) => each.startsWith(`${series} `))
