@@ -30,6 +30,10 @@ export async function askDryly(
 const FORETOLD =
   /^(auth|billing|model|quota|rate_limit|request|run)\.|^gateway\.capacity$|^upstream\.context_length_exceeded$/
 
+/** A call is refused for its key's budget, or for what is asked after that: its run, ceilings, balance, room, and all that is not foretold. */
+const isOfBudgetOrLater = (code: string): boolean =>
+  /^(quota|run|billing)\.|^gateway\.capacity$/.test(code) || !FORETOLD.test(code)
+
 const SETTLED_MS = 1_500
 
 interface Scene {
@@ -64,8 +68,9 @@ export async function checkForetold(
     const met = told?.kind === "failure" ? told.code : "passes"
     const isForetold = foretold === "passes" ? !FORETOLD.test(met) : met === foretold
     // Of a budget it is told what is left as far as this process knows: others may have spent of it, or have leased it, since.
-    // What refuses it then may be another limit, or none.
-    if ([foretold, met].some((code) => code.endsWith("_limit_exceeded"))) continue
+    // What refuses it then may be what is asked after the budget, or nothing.
+    const codes = [foretold, met]
+    if (codes.some((code) => code.endsWith("_limit_exceeded")) && codes.every(isOfBudgetOrLater)) continue
     // A key that is none any more is 401, however full its window is.
     if (foretold === "auth.api_key_revoked" && met === "rate_limit.rpm_exceeded") continue
     if (!isForetold) stage.violate(`${made.requestId} is foretold ${foretold}, and told ${met}`)
