@@ -47,4 +47,22 @@ export const keyCanaries: readonly Canary[] = [
     detector: "bound keys",
     reason: /\(fail\) .*is for models whose cache_write_micro is not above it/,
   },
+  {
+    file: "src/gateway/authenticate.ts",
+    detector: "worlds",
+    name: "a child is not bound to what its parent is",
+    means: "Whoever may hand out keys may hand out more than was given.",
+    find: "binding: parent.binding === undefined ? child.binding : { ...child.binding, within: parent.binding },",
+    replace: "binding: child.binding,",
+    reason: /is answered (?:though its key is not for|on an endpoint that its key is not for)/,
+  },
+  {
+    file: "src/gateway/binding.ts",
+    detector: "worlds",
+    name: "a key may use its endpoints' opposite",
+    means: "Calls are refused by a binding that nobody has set.",
+    find: "if (endpoints === undefined || endpoints.has(endpoint))",
+    replace: "if (endpoints === undefined || !endpoints.has(endpoint))",
+    reason: /is answered on an endpoint that its key is not for|is refused by a binding that its key has not/,
+  },
 ]

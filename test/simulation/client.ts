@@ -35,6 +35,9 @@ export interface CallStory {
   readonly planned: PlannedCall
   readonly process: SimulatedProcess
   readonly begunAt: number
+  /** When it began, and was told, by the wall clock that nobody's is behind or ahead of. */
+  readonly begunOn: number
+  toldOn: number
   /** How often its SDK has sent it before; undefined where it does not say. */
   readonly retries: number | undefined
   /** Undefined while it is under way. */
@@ -91,6 +94,7 @@ export async function callOnce(stage: Stage, story: CallStory): Promise<void> {
   process.responding--
   story.told = typeof told === "string" ? { kind: told } : told
   story.toldAt = stage.clock.monotonic()
+  story.toldOn = stage.clock.now()
   if (told !== "broken" && story.told.kind === "broken" && process.alive) stage.count("client is cut off")
   const drains = stage.clock.monotonic() >= process.drainsSince
   story.undisturbed =

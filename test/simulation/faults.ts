@@ -106,6 +106,9 @@ export const sdkFaults = [
 /** What befalls ceilings of ten minutes, drawn by itself as well. */
 const ceilingFaults = ["owner resumes what was paused", "minutes go by"] as const
 
+/** What owners bind their keys to, drawn by itself as well. */
+const bindingFaults = ["key expires", "binding of a key is changed"] as const
+
 const all = [
   ...firstBackendFaults,
   ...statementFaults,
@@ -117,6 +120,7 @@ const all = [
   ...keyFaults,
   ...ceilingFaults,
   ...sdkFaults,
+  ...bindingFaults,
 ] as const
 export type Fault = (typeof all)[number]
 export const faultClasses: readonly Fault[] = all
@@ -134,7 +138,15 @@ export function drawRates(random: Random): Rates {
     ...firstClientFaults.map((fault) => [fault, draw(0.25)] as const),
     ...worldFaults.map((fault) => [fault, draw(0.1)] as const),
   ]
-  const later = [...laterFaults, ...ownerFaults, ...lockFaults, ...keyFaults, ...ceilingFaults, ...sdkFaults]
+  const later = [
+    ...laterFaults,
+    ...ownerFaults,
+    ...lockFaults,
+    ...keyFaults,
+    ...ceilingFaults,
+    ...sdkFaults,
+    ...bindingFaults,
+  ]
   const none = later.map((fault) => [fault, 0] as const)
   return Object.fromEntries([...entries, ...none]) as Rates
 }
@@ -171,6 +183,13 @@ export const withSdks = (rates: Rates, random: Random): Rates => {
   const drawn = sdkFaults.map((fault) => [fault, random() < share ? random() * 0.3 : 0] as const)
   return { ...rates, ...(Object.fromEntries(drawn) as Pick<Rates, (typeof sdkFaults)[number]>) }
 }
+
+/** `random` is another one for itself too. */
+export const withBindings = (rates: Rates, random: Random): Rates => ({
+  ...rates,
+  "key expires": random(),
+  "binding of a key is changed": random() < 0.5 ? 0 : random() * 0.15,
+})
 
 /** `random` is another one once more. */
 export const withCeilings = (rates: Rates, random: Random): Rates => ({

@@ -243,7 +243,7 @@ export class ModelBooks implements Books {
     const account = { accountId, accountDeleted: deleted, accountFrozen: frozen, timeZone, running: key.running }
     const limits = { requestsPerMinute, tokensPerMinute, budget, ...breakersOfKey(this.#tables, accountId, keyId) }
     const replaysRetries = key.replaysRetries === false ? false : undefined
-    return { keyId, revoked, ...account, ...limits, fallback: "any", replaysRetries, parent }
+    return { keyId, revoked, ...account, ...limits, fallback: "any", replaysRetries, parent, ...key.bound }
   }
 
   async readSpent(keyId: string, starts: PeriodStarts): Promise<Spent> {
@@ -329,7 +329,17 @@ export class ModelBooks implements Books {
     if (account === undefined || account.frozen || this.#tables.keys.has(keyId)) return
     const { limit, period } = budget ?? { limit: undefined, period: undefined }
     const limits = { limit, period, requestsPerMinute, tokensPerMinute }
-    const row = { keyId, accountId, keyHash, parentId, ...limits, replaysRetries, revoked: false, running: {} }
+    const row = {
+      keyId,
+      accountId,
+      keyHash,
+      parentId,
+      ...limits,
+      replaysRetries,
+      revoked: false,
+      running: {},
+      bound: undefined,
+    }
     this.#tables.keys.set(keyId, row)
     this.#tables.keysByHash.set(keyHash, row)
     account.keyHashes.push(keyHash)
@@ -347,6 +357,13 @@ export class ModelBooks implements Books {
     const key = this.#tables.keys.get(keyId)
     if (key === undefined || key.revoked) return
     key.revoked = true
+    this.#tables.tellKey(keyId, "changed")
+  }
+
+  async bindKey(keyId: string, bound: Pick<KeyRecord, "binding" | "expiresAt">): Promise<void> {
+    const key = this.#tables.keys.get(keyId)
+    if (key === undefined) return
+    key.bound = bound
     this.#tables.tellKey(keyId, "changed")
   }
 

@@ -2,6 +2,7 @@
  * The tables of the books in memory: rows as `dump.ts` says them, changed in place, found by what the statements look them
  * up by. Micro-rupiah, milliseconds.
  */
+import type { KeyRecord } from "../../actors/key-record.ts"
 import type { RunningPeriods, SpendingPeriod } from "../../actors/period.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type {
@@ -36,6 +37,8 @@ export interface ModelKey extends Changeable<KeyRow> {
   readonly tokensPerMinute: number | undefined
   readonly replaysRetries: boolean | undefined
   running: RunningPeriods
+  /** What it may be used for, and until when. */
+  bound: Pick<KeyRecord, "binding" | "expiresAt"> | undefined
 }
 
 export interface ModelBreaker {

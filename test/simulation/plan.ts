@@ -13,6 +13,7 @@ import {
   type Rates,
   sdkFaults,
   standstill,
+  withBindings,
   withCeilings,
   withKeys,
   withLater,
@@ -35,6 +36,8 @@ export interface Plan {
   readonly rates: Rates
   /** Set before anybody calls, and for good. */
   readonly ceilings: readonly PlannedCeiling[]
+  /** What keys are bound to before anybody calls. */
+  readonly bounds: readonly PlannedBound[]
   /** What processes may keep of answers that may be asked for again. */
   readonly keptAnswerBytes: number
   readonly events: readonly PlannedEvent[]
@@ -47,6 +50,16 @@ export interface PlannedCeiling {
   readonly key: number | undefined
   readonly micro: number
   readonly pauseMinutes: number | undefined
+}
+
+/** What a key may be used for from now on; what is undefined is not bound. */
+export interface PlannedBound {
+  /** Index in `keys`. */
+  readonly key: number
+  readonly models: readonly string[] | undefined
+  readonly endpoints: readonly Endpoint[] | undefined
+  readonly maxRate: number | undefined
+  readonly expiresInMs: number | undefined
 }
 
 export interface PlannedCall {
@@ -99,6 +112,7 @@ export type PlannedEvent = { readonly afterMs: number } & (
   | { readonly type: "stand"; readonly process: number; readonly forMs: number; readonly losesLock: boolean }
   | { readonly type: "jump" | "day" | "minutes"; readonly byMs: number }
   | { readonly type: "resume"; readonly ceiling: number }
+  | { readonly type: "bind"; readonly bound: PlannedBound }
 )
 
 const MOST_PROCESSES = 3
@@ -126,7 +140,7 @@ export function drawPlan(seed: number, steps: number): Plan {
   const asking = seededRandom(seed ^ 0x510e527f)
   const share = asking() ** 3
   const asked = withChildren.map((event) => (event.type === "call" ? { ...event, asksFirst: asking() < share } : event))
-  return drawSdks(drawCeilings({ ...plan, rates, events: asked }, seededRandom(seed ^ 0x1b873593)))
+  return drawBounds(drawSdks(drawCeilings({ ...plan, rates, events: asked }, seededRandom(seed ^ 0x1b873593))))
 }
 
 /** Without the classes of faults that came later. */
@@ -141,7 +155,18 @@ export function drawFirstPlan(seed: number, steps: number): Plan {
     const afterMs = Math.floor(-Math.log(1 - random()) * hurry)
     events.push({ afterMs, ...drawEvent(random, rates, number, processes) })
   }
-  return { seed, salt: 0, steps, processes, shuffled, rates, ceilings: [], keptAnswerBytes: SCARCE_BYTES, events }
+  return {
+    seed,
+    salt: 0,
+    steps,
+    processes,
+    shuffled,
+    rates,
+    ceilings: [],
+    bounds: [],
+    keptAnswerBytes: SCARCE_BYTES,
+    events,
+  }
 }
 
 function drawEvent(random: Random, rates: Rates, number: number, processes: number): PlannedEventBody {
@@ -257,6 +282,39 @@ function withSdk(call: PlannedEvent & PlannedCall, random: Random, rates: Rates)
   const manners = cuts[Math.floor(cut * 4)] ?? call.manners
   const unseenMs = isUnseen < 0.5 ? Math.floor(unseen ** 2 * 20_000) : 0
   return { ...call, sdk, manners, paceMs: Math.floor(pace ** 2 * 3_000), unseenMs }
+}
+
+/** Half of the worlds have none. */
+function drawBounds(plan: Plan): Plan {
+  const random = seededRandom(plan.seed ^ 0x7137449f)
+  if (random() < 0.5) return plan
+  const rates = withBindings(plan.rates, random)
+  const draw = (key: number) => drawBound(random, rates, key)
+  const bounds = [...keys.keys()].filter(() => random() < 0.4).map(draw)
+  const events = plan.events.flatMap((event): PlannedEvent[] =>
+    random() < rates["binding of a key is changed"]
+      ? [event, { afterMs: 0, type: "bind", bound: draw(whole(random, keys.length)) }]
+      : [event],
+  )
+  return { ...plan, rates, bounds, events }
+}
+
+/** Formats and models are mostly few; the rates are those of the middle of the catalogue. */
+function drawBound(random: Random, rates: Rates, key: number): PlannedBound {
+  const some = <T>(all: readonly T[]): T[] | undefined => {
+    const found = all.filter(() => random() < 0.5)
+    return random() < 0.4 && found.length > 0 ? found : undefined
+  }
+  const ofModels = some(models.map(({ id }) => id))
+  const endpoints = some(["chat", "messages", "responses"] as const)
+  const [isCheap, rate, expires, when] = [random() < 0.4, random(), random(), random()]
+  return {
+    key,
+    models: ofModels,
+    endpoints,
+    maxRate: isCheap ? Math.floor(400 * 40 ** rate) : undefined,
+    expiresInMs: expires < rates["key expires"] ? Math.floor(when ** 2 * 40_000) : undefined,
+  }
 }
 
 /** What happens just after another event. */

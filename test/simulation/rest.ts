@@ -17,6 +17,7 @@ import { ceilingsPassed } from "./invariants-of-breakers.ts"
 import { AMPLE_BYTES, limits } from "./limits.ts"
 import type { SimulatedProcess } from "./process.ts"
 import { brokenPromises } from "./promises.ts"
+import { type Bounds, brokenBindings } from "./promises-of-bindings.ts"
 import { hashOf, keys, models } from "./shop.ts"
 import type { CostTerms } from "./shop-costs.ts"
 import type { Stage } from "./stage.ts"
@@ -29,6 +30,8 @@ export interface Scene {
   readonly processes: readonly SimulatedProcess[]
   readonly stories: readonly CallStory[]
   readonly costs: CostTerms
+  /** By the index of a key: what it was bound to, one after the other. */
+  readonly bounds: Bounds
   /** No key's budget is changed on the way. */
   readonly limitsStay: boolean
   /** The wall clock is never set. */
@@ -220,6 +223,8 @@ export async function audit(scene: Scene): Promise<void> {
   const hasRoom = stage.keptAnswerBytes === AMPLE_BYTES
   const holdsLast = !counts.has("actor crashes" satisfies Fault)
   for (const broken of brokenPromises(before, stories, { said, holdsLast, hasRoom })) stage.violate(broken)
+  const { bounds, clockGoesOn } = scene
+  for (const broken of brokenBindings(before, stories, { bounds, said, clockGoesOn })) stage.violate(broken)
   for (const wrong of miscosted(before.usage, stage, scene.costs)) stage.violate(wrong)
 }
 

@@ -7,11 +7,12 @@ import { sleep } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
 import { purseOf } from "../../src/store/breaker-purses.ts"
+import { type BoundKey, recordOf, unbound } from "./promises-of-bindings.ts"
 import { callOnce, type CallStory, CRASH_AFTER_MS, isMissing } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
 import { SimulatedDisk } from "./disk.ts"
 import { askDryly, checkForetold } from "./foretold.ts"
-import type { Plan, PlannedCall, PlannedCeiling, PlannedEvent } from "./plan.ts"
+import type { Plan, PlannedBound, PlannedCall, PlannedCeiling, PlannedEvent } from "./plan.ts"
 import { SimulatedProcess } from "./process.ts"
 import {
   audit,
@@ -79,6 +80,8 @@ class World {
   readonly #processes: SimulatedProcess[] = []
   readonly #all: SimulatedProcess[] = []
   readonly #stories: CallStory[] = []
+  /** What each key was bound to, one after the other. */
+  readonly #bounds = new Map<number, readonly BoundKey[]>()
   #catalogue: Catalogue | undefined
   #movedAt = -Infinity
   #requests = 0
@@ -132,6 +135,7 @@ class World {
       processes: this.#all,
       stories: this.#stories,
       costs: this.#catalogue!,
+      bounds: this.#bounds,
       limitsStay: !this.#plan.events.some(({ type }) => type === "budget"),
       clockGoesOn: !this.#plan.events.some(({ type }) => type === "jump"),
       isReplacing: () => this.#replacing > 0,
@@ -174,6 +178,17 @@ class World {
       })
     }
     await this.#setCeilings()
+    for (const bound of this.#plan.bounds) await this.#bind(bound, [])
+  }
+
+  /** From now on, as processes hear of it. */
+  async #bind(planned: PlannedBound, before = this.#bounds.get(planned.key) ?? [unbound]): Promise<void> {
+    const { key, expiresInMs } = planned
+    const expiresAt = expiresInMs === undefined ? undefined : this.#stage.clock.now() + expiresInMs
+    if (expiresAt !== undefined) this.#stage.count("key expires")
+    const bound: BoundKey = { ...planned, expiresAt }
+    this.#bounds.set(key, [...before, bound])
+    await this.#database.books.bindKey(keys[key]!.keyId, recordOf(bound))
   }
 
   async #setCeilings(): Promise<void> {
@@ -272,6 +287,9 @@ class World {
         stage.count("owner resumes what was paused")
         return this.#tell(books.resumeBreaker(...ownerOfCeiling(ceiling)))
       }
+      case "bind":
+        stage.count("binding of a key is changed")
+        return this.#tell(this.#bind(event.bound))
       case "revoke":
         stage.count("key is revoked")
         return this.#tell(books.revokeKey(keys[event.key]!.keyId))
@@ -409,6 +427,8 @@ class World {
       goneAt: Infinity,
       toldAt: Infinity,
       begunAt: this.#stage.clock.monotonic(),
+      begunOn: this.#stage.clock.now(),
+      toldOn: Infinity,
       sawHead: false,
       original: undefined,
       undisturbed: false,
