@@ -32,7 +32,9 @@ test("every event of the log is documented, and no other is", async () => {
   const logged = new Set<string>()
   for (const path of new Glob("src/**/*.ts").scanSync(root)) {
     const source = await read(path)
-    for (const [, event] of source.matchAll(/(?:log\??\.(?:info|warn|error)\(|\beveryMs: [^]{0,200}?\bfailed: )"([^"]+)"/g))
+    for (const [, event] of source.matchAll(
+      /(?:log\??\.(?:info|warn|error)\(|\beveryMs: [^]{0,200}?\bfailed: )"([^"]+)"/g,
+    ))
       logged.add(event ?? "")
   }
   const section = operating.slice(operating.indexOf("**Logs**"), operating.indexOf("**Metrics**"))

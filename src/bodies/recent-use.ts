@@ -5,8 +5,8 @@
 import type { Clock } from "../../actors/kernel/clock.ts"
 
 const HALF_LIFE_MS = 10_000
-/** Less than this is forgotten. */
-const NOTHING = 0.5
+/** Less than this is forgotten: far less than one body costs, of which there may be many. */
+const NOTHING = 0.01
 const MOST_ACCOUNTS = 10_000
 
 interface Used {

@@ -48,3 +48,9 @@ test("what a body that is not small costs here counts for its account", async ()
   expect(threadTime.by("acc_1")).toBeGreaterThan(0)
   expect(threadTime.by("acc_2")).toBe(0)
 })
+
+test("what is used little by little adds up", () => {
+  const threadTime = new RecentUse(new VirtualClock())
+  for (let n = 0; n < 100; n++) threadTime.add("acc_1", 0.3)
+  expect(threadTime.by("acc_1")).toBeCloseTo(30)
+})
