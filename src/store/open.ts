@@ -13,6 +13,7 @@ import { APART_AT_ONCE } from "../../actors/ledger.ts"
 import { migrate } from "./migrate.ts"
 import { proveSessions } from "./pooler.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
+import { deniedOf, tableRights } from "./running-role.ts"
 import { Servers } from "./servers.ts"
 import { Timelines } from "./timelines.ts"
 
@@ -39,6 +40,9 @@ export interface Store {
 /** One that was given up may still be closing beside the one that is in use. */
 const LEDGER_CONNECTIONS = 2 + APART_AT_ONCE
 
+/** How many tables a line of the log names. */
+const MOST_NAMED = 10
+
 export async function openStore({ config, log, fatal, ownSessions = true }: StoreParts): Promise<Store> {
   const embedded =
     config.DATABASE_URL === undefined
@@ -63,6 +67,9 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
   const blocked = embedded ? {} : { onBlocked }
   const database = openDatabase({ url: servers, connections: config.DATABASE_CONNECTIONS, ...blocked })
   const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS, ...blocked })
+  const denied = deniedOf(await database.run(tableRights, { retry: true }))
+  if (denied.length > 0)
+    log.error("rights missing", { tables: denied.slice(0, MOST_NAMED).join(" "), count: denied.length })
   const process = await registerProcess({
     db: database,
     lockOn: embedded ? undefined : servers,

@@ -12,7 +12,10 @@ const READ_TABLES = ["schema_migrations"] as const
 /** Why a role cannot be the one that runs: it is not there, or it has rights that nobody can take from it. */
 type Unfit = "unknown" | "owner"
 
-/** In the database that `sql` is of, as the owner of its tables. What the role had before is taken first. */
+/**
+ * In the database that `sql` is of, as the owner of its tables. What the role had before is taken first. Tables that the same owner makes
+ * later it may write from the moment they are there: triggers of a migration write them in the statements of processes that run already.
+ */
 export async function grantToRunningRole(sql: Sql, role: string): Promise<Unfit | undefined> {
   const [found] = await sql<{ owns: boolean }[]>`
     select r.rolsuper or exists (
@@ -31,12 +34,33 @@ export async function grantToRunningRole(sql: Sql, role: string): Promise<Unfit 
     grant select, insert, update, delete on all tables in ${schema} to ${name};
     grant usage on all sequences in ${schema} to ${name};
     revoke update, delete on ${FINAL_TABLES.join(", ")} from ${name};
-    revoke insert, update, delete on ${READ_TABLES.join(", ")} from ${name}`)
+    revoke insert, update, delete on ${READ_TABLES.join(", ")} from ${name};
+    alter default privileges in ${schema} grant select, insert, update, delete on tables to ${name};
+    alter default privileges in ${schema} grant usage on sequences to ${name}`)
   return undefined
 }
 
-/** What a role that runs is to be able to do with each table, for whoever looks whether it can. */
-export const wantedRights = (table: string): readonly string[] => {
+/** What the role of `sql` may do with one of the tables that are there. */
+export interface TableRights {
+  readonly name: string
+  /** It owns the table. */
+  readonly is_ours: boolean
+  readonly rights: readonly string[]
+}
+
+/** Needs no privilege. */
+export const tableRights = (sql: Sql) => sql<TableRights[]>`
+  select c.relname::text as name, pg_has_role(c.relowner, 'usage') as is_ours,
+    array(select r from unnest(array['select', 'insert', 'update', 'delete']) r where has_table_privilege(c.oid, r)) as rights
+  from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' order by name`
+
+/** The tables with which a role that runs a gateway may not do what it has to. */
+export const deniedOf = (tables: readonly TableRights[]): readonly string[] =>
+  tables
+    .filter(({ name, rights }) => wantedRights(name).some((right) => !rights.includes(right)))
+    .map(({ name }) => name)
+
+const wantedRights = (table: string): readonly string[] => {
   if (READ_TABLES.some((name) => name === table)) return ["select"]
   if (FINAL_TABLES.some((name) => name === table)) return ["select", "insert"]
   return ["select", "insert", "update", "delete"]

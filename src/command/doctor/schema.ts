@@ -2,18 +2,13 @@
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { schemaState } from "../../store/migrate.ts"
-import { wantedRights } from "../../store/running-role.ts"
+import { deniedOf, tableRights } from "../../store/running-role.ts"
 import { type Finding, look, ok, wrong } from "./finding.ts"
 
 /** Asks only what needs no privilege, and stops where the rest would be guessed. */
 export async function schema(sql: Sql, user: string): Promise<readonly Finding[]> {
-  const tables = await sql<{ name: string; is_ours: boolean; rights: string[] }[]>`
-    select c.relname::text as name, pg_has_role(c.relowner, 'usage') as is_ours,
-      array(select r from unnest(array['select', 'insert', 'update', 'delete']) r where has_table_privilege(c.oid, r)) as rights
-    from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' order by name`
-  const denied = tables
-    .filter(({ name, rights }) => wantedRights(name).some((right) => !rights.includes(right)))
-    .map(({ name }) => name)
+  const tables = await tableRights(sql)
+  const denied = deniedOf(tables)
   if (denied.length > 0)
     return [
       wrong(`${user} may not read and write ${some(denied)}`, `as their owner: \`loket migrate --grant ${user}\``),

@@ -4,6 +4,7 @@ import { House, modelSeed } from "../../crash/child.ts"
 import { reconcile } from "../../money/reconcile.ts"
 import { directConnection, openPlace, type Place } from "../../store/scratch.ts"
 import type { Connection } from "../../../src/store/connection.ts"
+import { openStore } from "../../../src/store/open.ts"
 import { loket } from "../loket.ts"
 
 const role = `loket_run_${process.pid}`
@@ -80,6 +81,34 @@ test("with what it is granted a gateway does all its work, and the books agree",
   expect(await gateway.stop()).toBe(0)
   expect(gateway.complaints.filter((line) => !line.includes("without paying"))).toEqual([])
   await reconcile(owner.sql)
+})
+
+test("what the owner's migrations make later the role may write at once, and a right that is missing is told at the start", async () => {
+  const said: unknown[] = []
+  const note = (...words: readonly unknown[]) => void said.push(words)
+  const start = async () => {
+    said.length = 0
+    const store = await openStore({
+      config: { DATABASE_URL: asRole, DATA_DIR: "/nowhere", DATABASE_CONNECTIONS: 2, EMBEDDED_SYNC: true },
+      log: { debug() {}, info() {}, warn: note, error: note },
+      fatal: note,
+    })
+    // As a trigger does that a migration has made, in a statement of a process that runs.
+    const written = await store.database
+      .run((sql) => sql`insert into made_later (name) values ('x')`)
+      .then(() => "written", String)
+    await store.close()
+    return written
+  }
+  await owner.sql`create table made_later (id bigint generated always as identity primary key, name text not null)`
+  try {
+    expect([await start(), said]).toEqual(["written", []])
+    await owner.sql.unsafe(`revoke insert on made_later from ${role}`)
+    expect(await start()).toContain("permission denied for table made_later")
+    expect(said).toEqual([["rights missing", { tables: "made_later", count: 1 }]])
+  } finally {
+    await owner.sql`drop table made_later`
+  }
 })
 
 test.each([
