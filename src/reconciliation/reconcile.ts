@@ -71,8 +71,7 @@ async function books(parts: ReconcileParts, { full = false, ...options }: Reconc
   const { sql } = connection
   const point = await proofPoint(sql, parts.firstId, parts.now())
   const { base } = point
-  const isOld = base === undefined || parts.now() - base.fullAt.getTime() > FULL_EVERY_MS
-  let since = full || isOld ? undefined : base
+  let since = full || base === undefined || !goesOn(base, parts) ? undefined : base
   let found = await checkBooks(connection, since === undefined ? claims : claimsSince(since), options)
   if (since !== undefined && differencesIn(found) > 0) {
     since = undefined
@@ -81,3 +80,7 @@ async function books(parts: ReconcileParts, { full = false, ...options }: Reconc
   if (differencesIn(found) === 0) await within(CLAIM_MS, prove(sql, point, since === undefined))
   return { found, since }
 }
+
+/** Not where all is to be read again, and not of a clock that was ahead: what came since would sort before what it has proven. */
+const goesOn = ({ fullAt, untilCall }: Proof, { firstId, now }: ReconcileParts): boolean =>
+  Math.abs(now() - fullAt.getTime()) <= FULL_EVERY_MS && untilCall <= firstId(now())

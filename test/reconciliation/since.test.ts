@@ -170,6 +170,18 @@ describe("of calls that were proven, and others", () => {
     expect(await run(now + 3 * HOUR_MS)).toMatchObject({ isFull: false, differing: [] })
   })
 
+  test("a proof of a clock that was ahead is not gone on from, for what came since would not be new", async () => {
+    const now = Date.now()
+    expect(await run(now + 2 * HOUR_MS)).toMatchObject({ isFull: true })
+    // A proof is until three hours before, so that clocks may differ by less.
+    expect(await run(now - HOUR_MS)).toMatchObject({ isFull: false })
+    expect(await run(now + 5 * DAY_MS)).toMatchObject({ isFull: false })
+    expect(await run(now)).toMatchObject({ isFull: true, differing: [] })
+    expect(await run(now)).toMatchObject({ isFull: false, differing: [] })
+    await world.sql`update proofs set made_at = now() + interval '8 days'`
+    expect(await run(now)).toMatchObject({ isFull: true, differing: [] })
+  })
+
   test("where something differs nothing is proven", async () => {
     const now = Date.now()
     await run(now)
