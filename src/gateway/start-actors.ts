@@ -113,18 +113,27 @@ export function startActors(parts: ActorsParts): Actors {
       (id) => void runs.ask(id, (reply) => ({ type: "view", reply })),
     ),
   })
-  const startAgain = (accountId: string) => clock.after(START_AGAIN_MS, () => void accountActors.view(accountId))
+  const startAgain = (of: () => AccountActors) => (id: string) => clock.after(START_AGAIN_MS, () => void of().view(id))
   const accounts = new Registry<AccountCommand>(runtime, {
     ...common,
     kind: "account",
-    start: startAccount({ ...parts, written }, startAgain),
+    start: startAccount(
+      { ...parts, written },
+      startAgain(() => accountActors),
+    ),
   })
   const accountActors = new AccountActors(accounts)
   const purses = parts.store.breakers
   const breakers = new Registry<AccountCommand>(runtime, {
     ...common,
     kind: "breaker",
-    start: startBreaker({ clock, purses, written, failed: leaseNotMoved(log) }),
+    start: startBreaker({
+      clock,
+      purses,
+      written,
+      failed: leaseNotMoved(log),
+      startAgain: startAgain(() => breakerActors),
+    }),
   })
   const keyActors = new KeyActors(keys, clock)
   const trip = async (purse: string, least: Micro) => {
@@ -140,6 +149,7 @@ export function startActors(parts: ActorsParts): Actors {
       return "unavailable"
     }
   }
+  const breakerActors = new BreakerActors(breakers, { trip, look: (purse) => purses.look(purse) })
   const models = new Registry<SlotsCommand>(runtime, {
     ...common,
     kind: "model",
@@ -155,7 +165,7 @@ export function startActors(parts: ActorsParts): Actors {
     keys: keyActors,
     runs: new RunActors(runs, (accountId) => parts.store.mayOpenRun(accountId, clock.now())),
     accounts: accountActors,
-    breakers: new BreakerActors(breakers, { trip, look: (purse) => purses.look(purse) }),
+    breakers: breakerActors,
     models: new ModelActors(models),
     gate: new GateActor(gateActor, slotsDeadlineMs),
     ledger,

@@ -14,14 +14,21 @@ interface StartParts {
   /** Resolves when all is durable that was sent to the ledger of an account. */
   readonly written: (accountId: string) => Promise<void>
   readonly failed: (what: string, error: unknown) => void
+  /** A start failed: what is leased may be in nobody's hands, as of an account. */
+  readonly startAgain: (purse: string) => void
 }
 
-export function startBreaker({ clock, purses, written, failed }: StartParts) {
-  return async (purse: string, tell: (command: AccountCommand) => void): Promise<Behaviour<AccountCommand>> => {
-    const ofAccount = () => written(ownerOf(purse).accountId)
-    await ofAccount()
+export function startBreaker({ clock, purses, written, failed, startAgain }: StartParts) {
+  const openLease = async (purse: string) => {
+    await written(ownerOf(purse).accountId)
     // Of a lease that is open already this reads what there is.
-    const opened = await purses.grow(purse, zero, 0)
+    return await purses.grow(purse, zero, 0)
+  }
+  return async (purse: string, tell: (command: AccountCommand) => void): Promise<Behaviour<AccountCommand>> => {
+    const opened = await openLease(purse).catch((error: unknown) => {
+      startAgain(purse)
+      throw error
+    })
     if (opened === undefined) throw new DatabaseUnavailable("this process was closed by another")
     const self = (news: LeaseNews) => tell({ type: "lease", news })
     const driver = leaseDriver({
@@ -32,7 +39,7 @@ export function startBreaker({ clock, purses, written, failed }: StartParts) {
         return grown
       },
       giveBack: (returned) => purses.giveBack(purse, returned),
-      written: ofAccount,
+      written: () => written(ownerOf(purse).accountId),
       tell: self,
       failed,
     })

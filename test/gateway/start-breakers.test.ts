@@ -1,0 +1,65 @@
+/** A breaker's purse whose start failed is started again without being asked: what is leased is in nobody's hands until then. */
+import { expect, test } from "bun:test"
+import type { AccountCommand } from "../../actors/account.ts"
+import { Registry } from "../../actors/kernel/registry.ts"
+import { micro } from "../../actors/money/micro.ts"
+import { AccountActors } from "../../src/gateway/leasing-actors.ts"
+import { START_AGAIN_MS } from "../../src/gateway/restarts.ts"
+import { startBreaker } from "../../src/gateway/start-breakers.ts"
+import { DatabaseUnavailable } from "../../src/store/database.ts"
+import { quiesce, world } from "../kernel/world.ts"
+
+test("a purse whose lease was opened without an answer finds out about it once the database is back", async () => {
+  const runtime = world()
+  const { clock } = runtime
+  const given: bigint[] = []
+  let isAway = true
+  let starts = 0
+  const lease = { id: 0n, granted: micro(100n), returned: micro(0n), settled: micro(0n), version: 1 }
+  const registry: Registry<AccountCommand> = new Registry<AccountCommand>(runtime, {
+    kind: "breaker",
+    mailboxLimit: 10,
+    askDeadlineMs: 5_000,
+    idleMs: 90_000,
+    intensity: { restarts: 1, withinMs: 1_000 },
+    start: startBreaker({
+      clock,
+      purses: {
+        look: async () => undefined,
+        async grow() {
+          starts++
+          if (isAway) throw new DatabaseUnavailable("cut")
+          return { lease, more: false }
+        },
+        async giveBack(_, returned) {
+          given.push(returned)
+          return { ...lease, returned, version: 2 }
+        },
+        trip: async () => [],
+      },
+      written: async () => {},
+      failed: () => {},
+      startAgain: (purse) => clock.after(START_AGAIN_MS, () => void breakers.view(purse)),
+    }),
+  })
+  const breakers = new AccountActors(registry)
+  const asked = breakers.view("brk_acc")
+  await quiesce(runtime)
+  expect(await asked).toMatchObject({ code: "dependency.database_unavailable" })
+  for (const [away, many] of [
+    [true, 2],
+    [false, 3],
+  ] as const) {
+    isAway = away
+    clock.advance(START_AGAIN_MS)
+    await quiesce(runtime)
+    expect(starts).toBe(many)
+  }
+  // A neighbour that is short gets it.
+  breakers.recalled("brk_acc", micro(100n), false)
+  await quiesce(runtime)
+  expect(given).toEqual([100n])
+  clock.advance(START_AGAIN_MS)
+  await quiesce(runtime)
+  expect(starts).toBe(3)
+})
