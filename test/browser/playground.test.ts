@@ -228,7 +228,7 @@ test("a stream that breaks off says so with its code and request id, and can be 
   const alert = page.getByRole("alert")
   await alert.getByText("upstream_unavailable").waitFor()
   await alert.getByText(/^req_/).waitFor()
-  await page.getByText("Not charged").waitFor()
+  await page.getByText("Not charged", { exact: true }).waitFor()
   await page.getByRole("button", { name: "Send again" }).click()
   await alert.getByText("upstream_unavailable").waitFor()
   await eventually(async () => expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1))
@@ -240,7 +240,7 @@ test("what went wrong is told in the page's language, above the server's own wor
   await say(visit, "Halo")
   const alert = visit.page.getByRole("alert")
   await alert.getByText("Penyedia model terputus atau tidak tersedia.").waitFor()
-  await alert.getByText("The model's backend is not available").waitFor()
+  await alert.getByText("The model's backend broke off in the middle of its answer").waitFor()
 })
 
 test("without money the refusal leads to the wallet", async () => {
