@@ -160,6 +160,11 @@ export class Visit implements AsyncDisposable {
 
   /** Axe finds nothing serious or critical. A failure names each finding and its elements. */
   async expectAccessible(): Promise<void> {
+    // What has just arrived is lit up for a moment, in a colour on its way.
+    await this.page.evaluate(async () => {
+      const ending = document.getAnimations().filter(({ effect }) => effect?.getTiming().iterations !== Infinity)
+      await Promise.allSettled(ending.map(({ finished }) => finished))
+    })
     if (!(await this.page.evaluate(() => "axe" in globalThis))) await this.page.evaluate(axe.source)
     const findings = await this.page.evaluate(async () => {
       // What passes is not gathered, which takes most of the time.

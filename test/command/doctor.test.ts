@@ -328,8 +328,8 @@ const rows: readonly Row[] = [
   },
   {
     seeded: "a TMPDIR that is not there",
-    env: () => ({ TMPDIR: "/nowhere" }),
-    what: /nothing can be made in TMPDIR \/nowhere/,
+    env: () => ({ TMPDIR: "/dev/null/nowhere" }),
+    what: /nothing can be made in TMPDIR \/dev\/null\/nowhere/,
     remedy: /write to/,
   },
   {
