@@ -8,6 +8,7 @@ import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
 import { memberRoles } from "../store/member-roles.ts"
 import { errorBody } from "./errors.ts"
 import { type Credential, type Documented, tags } from "./route.ts"
+import { field, indonesianOf, type Said, together } from "./said.ts"
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -42,7 +43,10 @@ const changeHeaders = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: `${KEY_DESCRIPTION}, made anew for each change: within 24 hours the change is carried out once, however often it is sent. A repeat gets the same answer with \`Idempotency-Replayed: true\` for five minutes, then 409 \`idempotency.finished\`; while the first is carried out, 409 \`idempotency.in_progress\`; with another method, path or body, 409 \`idempotency.mismatch\`. A change that was refused frees its key.`,
+      description: field(
+        `${KEY_DESCRIPTION}, made anew for each change: within 24 hours the change is carried out once, however often it is sent. A repeat gets the same answer with \`Idempotency-Replayed: true\` for five minutes, then 409 \`idempotency.finished\`; while the first is carried out, 409 \`idempotency.in_progress\`; with another method, path or body, 409 \`idempotency.mismatch\`. A change that was refused frees its key.`,
+        `1 sampai 255 karakter ASCII yang terlihat, baru untuk setiap perubahan: dalam 24 jam perubahan dilakukan sekali saja, seberapa sering pun dikirim. Selama lima menit ulangannya mendapat jawaban yang sama dengan \`Idempotency-Replayed: true\`, sesudah itu 409 \`idempotency.finished\`; selama yang pertama masih dikerjakan, 409 \`idempotency.in_progress\`; dengan metode, jalur, atau badan lain, 409 \`idempotency.mismatch\`. Perubahan yang ditolak membebaskan kuncinya.`,
+      ),
     }),
   ),
 })
@@ -51,7 +55,10 @@ const changeHeaders = Type.Object({
 const accountHeaders = Type.Object({
   "X-Account-Id": Type.Optional(
     Type.String({
-      description: "The account that is meant: where the session looks at another one, 409 `auth.other_account`.",
+      description: field(
+        "The account that is meant: where the session looks at another one, 409 `auth.other_account`.",
+        "Akun yang dimaksud: jika sesi melihat akun lain, 409 `auth.other_account`.",
+      ),
     }),
   ),
 })
@@ -60,10 +67,13 @@ const headers = {
   "X-Request-Id": { description: "The request's id, also in the usage record.", schema: { type: "string" } },
 }
 
-/** The document of these routes; one that says nothing of itself, such as a page's, is not in it. */
-export function openapiDocument(routes: readonly Route[]) {
+/**
+ * The document of these routes; one that says nothing of itself, such as a page's, is not in it. In Indonesian, which the page is made of,
+ * a field has a description where its schema was given one.
+ */
+export function openapiDocument(routes: readonly Route[], language: keyof Said = "en") {
   const schemas: Record<string, Json> = {}
-  const shape = (schema: TSchema): Json => jsonSchema(schema, schemas)
+  const shape = (schema: TSchema): Json => jsonSchema(schema, { schemas, language })
   const failures = {
     description: "The error catalogue's body; the status and `X-Error-Code` go with its `code`.",
     headers: {
@@ -74,13 +84,20 @@ export function openapiDocument(routes: readonly Route[]) {
     content: { "application/json": { schema: shape(errorBody) } },
   }
   const operation = (method: string, path: string, { credential, terms }: Documented) => {
-    const { summary, tag, role, may, query, body, answer, media, status = 200 } = terms
-    const forRole = role && `For operators of the role \`${role}\`${role === "owner" ? "" : " or above"}.`
+    const { tag, role, may, query, body, answer, media, status = 200 } = terms
+    const summary = terms.summary[language]
+    const forRole = role && {
+      en: `For operators of the role \`${role}\`${role === "owner" ? "" : " or above"}.`,
+      id: `Untuk operator dengan peran \`${role}\`${role === "owner" ? "" : " atau lebih tinggi"}.`,
+    }
     const roles = may === undefined || may === "self" ? undefined : rolesThatMay(may)
     const isForAll = roles?.length === memberRoles.length
+    const listed = (or: string) => roles?.map((each) => `\`${each}\``).join(or)
     const forMembers =
-      roles && !isForAll && `A member needs the role ${roles.map((each) => `\`${each}\``).join(" or ")}.`
-    const description = [forRole, forMembers, terms.description].filter((part) => part !== undefined).join(" ")
+      roles === undefined || isForAll
+        ? undefined
+        : { en: `A member needs the role ${listed(" or ")}.`, id: `Anggota memerlukan peran ${listed(" atau ")}.` }
+    const description = together(forRole, forMembers, terms.description)[language]
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]): Parameter => ({
       name,
       in: "path",
@@ -165,34 +182,42 @@ function parametersOf(
     readonly properties: Readonly<Record<string, TSchema>>
     readonly required?: readonly string[]
   }
-  return Object.entries(properties).map(([name, field]) => {
-    const { description, ...rest } = shape(field)
+  return Object.entries(properties).map(([name, own]) => {
+    const { description, ...rest } = shape(own)
     const words = typeof description === "string" ? { description } : {}
     return { name, in: place, required: required.includes(name), schema: rest, ...words }
   })
 }
 
-/** A TypeBox schema as JSON Schema. What has an `$id` becomes a reference, and is put among the `shapes`. */
-function jsonSchema(schema: TSchema, shapes: Record<string, Json>): Json {
+interface Shapes {
+  readonly schemas: Record<string, Json>
+  readonly language: keyof Said
+}
+
+/** A TypeBox schema as JSON Schema. What has an `$id` becomes a reference, and is put among the shapes. */
+function jsonSchema(schema: TSchema, shapes: Shapes): Json {
   const { $id, ...own } = schema
+  const { schemas } = shapes
   if ($id === undefined) return plain(own, shapes)
-  if (shapes[$id] === undefined) {
-    shapes[$id] = {}
-    shapes[$id] = plain(own, shapes)
+  if (schemas[$id] === undefined) {
+    schemas[$id] = {}
+    schemas[$id] = plain(own, shapes)
   }
   return { $ref: `#/components/schemas/${$id}` }
 }
 
-function plain(schema: TSchema, shapes: Record<string, Json>): Json {
+function plain(schema: TSchema, shapes: Shapes): Json {
   const inner = (each: TSchema): Json => jsonSchema(each, shapes)
   // Symbols are TypeBox's own marks.
   const rest: Record<string, unknown> = Object.fromEntries(Object.entries(schema))
+  if (shapes.language === "id" && schema.description !== undefined)
+    rest["description"] = indonesianOf(schema.description)
   switch (schema[Kind]) {
     case "Object":
       return {
         ...rest,
         properties: Object.fromEntries(
-          Object.entries<TSchema>(schema["properties"]).map(([name, field]) => [name, inner(field)]),
+          Object.entries<TSchema>(schema["properties"]).map(([name, each]) => [name, inner(each)]),
         ),
       }
     case "Array":

@@ -14,11 +14,6 @@ const get = (path: string, headers: Record<string, string> = {}) =>
 const filesOf = (html: string) =>
   [...html.matchAll(/(?:src|href)="(\/dashboard\/assets\/[^"]+)"/g)].map(([, path]) => path ?? "")
 
-test("/ leads to the dashboard", async () => {
-  const response = await get("/")
-  expect([response.status, response.headers.get("location")]).toEqual([302, "/dashboard"])
-})
-
 test.each(["/dashboard", "/dashboard/keys", "/dashboard/usage/req_1"])("%s is the page", async (path) => {
   const response = await get(path)
   expect(response.status).toBe(200)

@@ -18,15 +18,9 @@ const ASSETS = "/dashboard/assets/"
 type Effort = "fast" | "best"
 
 export async function bundlePage(effort: Effort): Promise<readonly BundledFile[]> {
-  const { outputs } = await Bun.build({
-    entrypoints: [fileURLToPath(new URL("../index.html", import.meta.url))],
-    minify: true,
-    splitting: true,
-    publicPath: ASSETS,
-    naming: { entry: "[name]-[hash].[ext]", chunk: "[name]-[hash].[ext]", asset: "[name]-[hash].[ext]" },
-    // Without it React is twice as large.
-    define: { "process.env.NODE_ENV": '"production"' },
-  })
+  // What visitors get shares no chunk with the dashboard, so that neither waits for more files.
+  const built = await Promise.all([build(["../index.html"]), build(["visitor.css", "calculator.ts", "filter.ts"])])
+  const outputs = built.flat()
   return await Promise.all(
     outputs.map(async (output) => ({
       name: output.loader === "html" && output.type.startsWith("text/html") ? "index.html" : output.path.slice(2),
@@ -36,6 +30,19 @@ export async function bundlePage(effort: Effort): Promise<readonly BundledFile[]
       }),
     })),
   )
+}
+
+async function build(entries: readonly string[]): Promise<Bun.BuildArtifact[]> {
+  const { outputs } = await Bun.build({
+    entrypoints: entries.map((entry) => fileURLToPath(new URL(entry, import.meta.url))),
+    minify: true,
+    splitting: true,
+    publicPath: ASSETS,
+    naming: { entry: "[name]-[hash].[ext]", chunk: "[name]-[hash].[ext]", asset: "[name]-[hash].[ext]" },
+    // Without it React is twice as large.
+    define: { "process.env.NODE_ENV": '"production"' },
+  })
+  return outputs
 }
 
 type Encoding = "br" | "gzip" | "identity"
@@ -48,6 +55,10 @@ export interface Asset {
 export interface Assets {
   readonly page: Asset
   readonly files: ReadonlyMap<string, Asset>
+  /** Where a file is, such as `icon.svg`, whose name is another one with each content. */
+  readonly addressOf: (file: string) => string
+  /** The style sheet of the pages that the server renders, and its SHA-256 in base64. */
+  readonly style: { readonly text: string; readonly hash: string }
 }
 
 /** Types that are compressed already. */
@@ -59,7 +70,15 @@ export function assetsOf(bundled: readonly BundledFile[]): Assets {
   const page = files.get("index.html")
   if (page === undefined) throw new Error("the bundle has no page")
   files.delete("index.html")
-  return { page, files }
+  const nameOf = (file: string): string => {
+    const [stem = "", ending = ""] = file.split(".")
+    const name = [...files.keys()].find((each) => each.startsWith(`${stem}-`) && each.endsWith(`.${ending}`))
+    if (name === undefined) throw new Error(`the bundle has no ${file}`)
+    return name
+  }
+  const text = new TextDecoder().decode(files.get(nameOf("visitor.css"))?.bodies.get("identity"))
+  const style = { text, hash: new Bun.CryptoHasher("sha256").update(text).digest("base64") }
+  return { page, files, style, addressOf: (file) => ASSETS + nameOf(file) }
 }
 
 function asset({ type, brotli }: BundledFile): Asset {
