@@ -28,7 +28,7 @@ export async function fillYear(sql: Sql, records: number): Promise<void> {
     set maintenance_work_mem = '512MB'; set max_parallel_workers_per_gather = 0`)
   await step("accounts, keys, prices", people(accounts))
   const indexes = await sql<{ name: string; definition: string }[]>`
-    select c.relname as name, pg_get_indexdef(i.indexrelid) as definition
+    select c.relname as name, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') as definition
     from pg_index i join pg_class c on c.oid = i.indexrelid
     where i.indrelid in ('usage'::regclass, 'transfers'::regclass)
       and not exists (select from pg_constraint k where k.conindid = i.indexrelid)`

@@ -4,6 +4,7 @@ import { cp } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import type { Config } from "../config.ts"
 import { reconcileBooks } from "../reconcile.ts"
+import { BESIDE_DATABASE } from "../store/archives.ts"
 import { hostName, hostsOf } from "../store/hosts.ts"
 import { migrate } from "../store/migrate.ts"
 import { openPlace } from "../store/open.ts"
@@ -35,7 +36,7 @@ export const moveCommand = () =>
         : { ...config, DATABASE_URL: undefined, DATA_DIR: to }
       await compared("here", config)
       const { tables, rows } = await copied(config, target)
-      if (!isServer) await copyWithdrawals(config.DATA_DIR, to)
+      if (!isServer) await copyBeside(config.DATA_DIR, to)
       await compared("there", target)
       console.log(`\nmoved: ${rows} rows of ${tables} tables to ${nameOf(target)}
 Start the gateways with ${isServer ? "DATABASE_URL set to it" : `DATA_DIR=${to} and no DATABASE_URL`}, and never again on ${nameOf(config)}:
@@ -87,10 +88,12 @@ async function opened(config: Config) {
   }
 }
 
-/** Of calls whose clients were told that nothing is charged. A server's gateways have them in their DATA_DIR too. */
-async function copyWithdrawals(from: string, to: string): Promise<void> {
-  const [source, target] = [join(resolve(from), "withdrawals"), join(resolve(to), "withdrawals")]
-  if (source !== target && existsSync(source)) await cp(source, target, { recursive: true, force: false })
+/** Withdrawals are of calls whose clients were told that nothing is charged. A server's gateways have them in their DATA_DIR too. */
+async function copyBeside(from: string, to: string): Promise<void> {
+  for (const name of BESIDE_DATABASE) {
+    const [source, target] = [join(resolve(from), name), join(resolve(to), name)]
+    if (source !== target && existsSync(source)) await cp(source, target, { recursive: true, force: false })
+  }
 }
 
 /** Without user and password. */

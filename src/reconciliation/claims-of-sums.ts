@@ -1,6 +1,6 @@
 /** That sums which triggers keep are those of the records. No money, so that a difference is about no account and freezes none. */
 import type { Claim } from "./finding.ts"
-import type { New, Replaced } from "./new.ts"
+import { ARCHIVED_AT, type New, type Replaced } from "./new.ts"
 
 /** Whose sums are held against which, as SQL that can follow `from`. */
 interface Compared {
@@ -92,17 +92,22 @@ const endedOf = (of: Compared): string => `
       from summed s full join kept k using (hour, status, error_code)
       where (s.calls, s.charge_micro, s.absorbed_micro) is distinct from (k.calls, k.charge_micro, k.absorbed_micro)`
 
+/** From the first hour on in which no call was archived: a call may have begun an hour after its id was given. */
+const WHOLE = `date_trunc('hour', ${ARCHIVED_AT} + interval '2 hours', 'UTC')`
+const RECORDS = `(select * from usage where opened_at >= ${WHOLE})`
+const keptOf = (sums: string): string => `(select * from ${sums} where hour >= ${WHOLE})`
+
 export const claimsOfSums: readonly Claim[] = [
   {
     name: "the sums by the hour are those of the records",
     of: "usage_hours",
-    contradictions: hoursOf({ records: "usage", sums: "usage_hours" }),
+    contradictions: hoursOf({ records: RECORDS, sums: keptOf("usage_hours") }),
   },
   {
     // Costs are no money of anybody's account. Records of before there were members are in no sum.
     name: "the sums of profit are those of the records",
     of: "profit_hours",
-    contradictions: profitOf({ records: "usage", sums: "profit_hours" }),
+    contradictions: profitOf({ records: RECORDS, sums: keptOf("profit_hours") }),
   },
   {
     // Of parts that are summed, and of which nothing came later.
@@ -119,7 +124,7 @@ export const claimsOfSums: readonly Claim[] = [
     // Of hours that are summed, and of which nothing came later.
     name: "the sums of how calls ended are those of the records",
     of: "call_hours",
-    contradictions: endedOf({ records: "usage", sums: "call_summed" }),
+    contradictions: endedOf({ records: RECORDS, sums: keptOf("call_summed") }),
   },
 ]
 

@@ -10,7 +10,7 @@ import { balances, charges, claims, CREDIT_KEY, houseOwes } from "./claims.ts"
 import { refundsSince } from "./claims-of-refunds.ts"
 import { sumsSince } from "./claims-of-sums.ts"
 import type { Claim } from "./finding.ts"
-import { type New, movedSince, newSince, type Replaced } from "./new.ts"
+import { ARCHIVED_CALLS, type New, movedSince, newSince, type Replaced } from "./new.ts"
 
 const OF_CALLS = "('charge', 'absorb', 'void', 'void-absorb')"
 
@@ -79,6 +79,12 @@ const ofCalls = ({ call, usage, transfers }: New): Replaced => {
           b.absorbed as absorbed_booked_micro, r.absorbed as absorbed_recorded_micro
         from booked b full join recorded r using (request_id)
         where coalesce(b.charged, 0) <> coalesce(r.charged, 0) or coalesce(b.absorbed, 0) <> coalesce(r.absorbed, 0)`,
+    },
+    // A transfer of a call that is archived by now: then all are added up.
+    "the transfers of archived calls are what was archived": {
+      contradictions: `
+        select null::text as account_id, idempotency_key, amount_micro from ${transfers} t
+        where split_part(idempotency_key, ':', 1) in ${OF_CALLS} and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}`,
     },
     "a charge goes from its own account to revenue, and is taken back the same way": {
       compared: `${transfers} t`,

@@ -15,6 +15,7 @@ export interface Claim {
     | "profit_house"
     | "call_hours"
     | "openings"
+    | "archives"
     | "refunds"
     | "top_ups"
   /** What is counted of it, as SQL that can follow `from`; without it the whole table. */

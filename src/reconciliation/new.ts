@@ -32,6 +32,10 @@ export function newSince({ id, untilCall, untilTransfer }: Proof): New {
   }
 }
 
+/** Calls whose ids sort before it are archived (`archives`), and the time that is in it. */
+export const ARCHIVED_CALLS = "(select coalesce(max(until_call), '') from archives)"
+export const ARCHIVED_AT = "(select coalesce(max(until_at), '-infinity') from archives)"
+
 /** By a claim's name, how it is held against what is new. */
 export type Replaced = Readonly<Record<string, Pick<Claim, "contradictions" | "compared">>>
 

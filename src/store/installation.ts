@@ -3,9 +3,8 @@ import type { Database } from "./database.ts"
 
 const SECRET_BYTES = 32
 
-/** Under which accounts are named to backends. */
-export async function endUserSecret(database: Database): Promise<Uint8Array> {
-  const name = "end-users"
+/** `end-users`: under which accounts are named to backends; `trial-credits`: by which addresses are known that had trial credit. */
+export async function installationSecret(database: Database, name: "end-users" | "trial-credits"): Promise<Uint8Array> {
   const stored = () =>
     database.run((sql) => sql<{ secret: Uint8Array }[]>`select secret from installation_secrets where name = ${name}`, {
       retry: true,
@@ -19,7 +18,7 @@ export async function endUserSecret(database: Database): Promise<Uint8Array> {
   )
   // Whoever came first has made it.
   const [made] = await stored()
-  if (made === undefined) throw new Error("The installation's secret for end users was not kept")
+  if (made === undefined) throw new Error("The installation's secret was not kept")
   return made.secret
 }
 

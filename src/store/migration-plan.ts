@@ -82,12 +82,13 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, each)
 
 export type TableRows = ReadonlyMap<string, number>
 
-/** As the server estimates them; a table that was never analysed by its size. */
+/** As the server estimates them; a table that was never analysed by its size. Of partitions, their table's sum. */
 export async function rowsByTable(sql: Sql): Promise<TableRows> {
   const found = await sql<{ table: string; rows: number }[]>`
-    select relname as "table",
-      case when reltuples >= 0 then reltuples else pg_relation_size(oid) / 200 end::float8 as rows
-    from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`
+    select coalesce(p.relname, c.relname) as "table",
+      sum(case when c.reltuples >= 0 then c.reltuples else pg_relation_size(c.oid) / 200 end)::float8 as rows
+    from pg_class c left join pg_inherits i on i.inhrelid = c.oid left join pg_class p on p.oid = i.inhparent
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace group by 1`
   return new Map(found.map(({ table, rows }) => [table, rows]))
 }
 

@@ -11,7 +11,7 @@ export interface Movement {
   readonly amountMicro: Micro
   /** What it adds to the claim on the account, or, negative, settles of it. What was spent already moves this alone. */
   readonly claimMicro: Micro
-  /** Of the transfer: `top_up`, `adjustment`, `refund`, `provider_refund`, `chargeback`, `refund_cancelled`, `claim`. */
+  /** Of the transfer: `top_up`, `adjustment`, `trial_credit`, `refund`, `provider_refund`, `chargeback`, `refund_cancelled`, `claim`. */
   readonly reason: string
   /** The top-up that was paid, or that went back. */
   readonly topUpId: string | undefined

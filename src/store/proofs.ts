@@ -19,8 +19,8 @@ export interface ProofPoint {
   readonly base: Proof | undefined
   readonly untilCall: string
   readonly untilTransfer: bigint
-  /** Of what is changed later it is not known whether anybody looked at it. */
-  readonly lastChange: bigint
+  /** What it can see, as a snapshot: of what is changed by others nobody knows whether anybody looked at it. */
+  readonly seen: string
 }
 
 /** A call's record may come an hour after its id without being marked, and its opening an hour after that (`call_changes`). */
@@ -28,7 +28,7 @@ const CALLS_MS = 3 * 3_600_000
 
 interface Row {
   readonly until_transfer: bigint
-  readonly last_change: bigint
+  readonly seen: string
   readonly id: bigint | null
   readonly made_at: Date
   readonly full_at: Date
@@ -42,7 +42,7 @@ export async function proofPoint(sql: Sql, firstId: (ms: number) => string, nowM
   const [row] = await sql<Row[]>`
     select coalesce((select t.id from transfers t where t.created_at < ${new Date(nowMs)}::timestamptz - interval '1 hour' order by t.id desc limit 1), 0)
         as until_transfer,
-      coalesce((select max(id) from call_changes), 0) as last_change,
+      pg_current_snapshot()::text as seen,
       p.id, p.made_at, p.until_call, p.until_transfer as base_transfer, (select max(made_at) from proofs where is_full) as full_at
     from (values (1)) one left join (select * from proofs order by id desc limit 1) p on true`
   if (row === undefined) throw new Error("no answer to what was proven")
@@ -57,19 +57,19 @@ export async function proofPoint(sql: Sql, firstId: (ms: number) => string, nowM
     base: base || undefined,
     untilCall: firstId(nowMs - CALLS_MS),
     untilTransfer: row.until_transfer,
-    lastChange: row.last_change,
+    seen: row.seen,
   }
 }
 
 /** False where another proof was made meanwhile. `everything`: nothing was taken from the proof before. */
 export async function prove(sql: Sql, point: ProofPoint, everything: boolean): Promise<boolean> {
-  const { base, lastChange } = point
+  const { base, seen } = point
   // With a clock that was set back nothing is taken out of the sums again.
   const from = everything ? undefined : base
   const untilCall = from !== undefined && from.untilCall > point.untilCall ? from.untilCall : point.untilCall
   const untilTransfer =
     from !== undefined && from.untilTransfer > point.untilTransfer ? from.untilTransfer : point.untilTransfer
   const [row] = await sql<{ made: bigint | null }[]>`
-    select prove_1(${base?.id ?? null}::bigint, ${everything}, ${untilCall}, ${untilTransfer}, ${lastChange}) as made`
+    select prove_2(${base?.id ?? null}::bigint, ${everything}, ${untilCall}, ${untilTransfer}, ${seen}::text::pg_snapshot) as made`
   return row !== undefined && row.made !== null
 }

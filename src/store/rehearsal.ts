@@ -16,11 +16,15 @@ export interface Step {
 
 export type Locked = "write" | "read or write"
 
-interface Look {
-  readonly locked: Readonly<Record<string, Locked>>
-  /** By table: how often it was read whole, the file that holds it, and its indexes. */
-  readonly touched: ReadonlyMap<string, string>
+/** A table by its number, which it keeps under another name. */
+interface Seen {
+  /** A partition is looked at under its table's name. */
+  readonly name: string
+  readonly locked: Locked | null
+  /** How often it was read whole, the file that holds it, and its indexes. */
+  readonly touched: string
 }
+type Look = ReadonlyMap<number, Seen>
 
 /**
  * Applies the migration, without a row in `schema_migrations`, and takes it back where `keeps` is false and it is a transaction.
@@ -41,7 +45,12 @@ export async function rehearse(sql: Sql, migration: Migration, keeps: boolean): 
     for (const statement of statementsOf(migration.sql)) {
       await sql.unsafe(statement)
       const after = await look(sql)
-      const locked = Object.fromEntries(Object.entries(after.locked).filter(([table]) => first.touched.has(table)))
+      const locked = Object.fromEntries(
+        [...after].flatMap(([table, { locked: how }]) => {
+          const name = first.get(table)?.name
+          return name === undefined || how === null ? [] : [[name, how]]
+        }),
+      )
       steps.push({ statement, locked, whole: changed(before, after, first) })
       before = after
     }
@@ -53,15 +62,19 @@ export async function rehearse(sql: Sql, migration: Migration, keeps: boolean): 
   }
 }
 
-const changed = (before: Look, after: Look, first: Look): string[] =>
-  [...after.touched].flatMap(([table, touched]) =>
-    first.touched.has(table) && before.touched.get(table) !== touched ? [table] : [],
-  )
+/** Named as they were at first. */
+const changed = (before: Look, after: Look, first: Look): string[] => {
+  const names = [...after].flatMap(([table, { touched }]) => {
+    const name = first.get(table)?.name
+    return name !== undefined && before.get(table)?.touched !== touched ? [name] : []
+  })
+  return [...new Set(names)]
+}
 
 /** What the session has locked and scanned since its transaction began. */
 async function look(sql: Sql): Promise<Look> {
-  const rows = await sql<{ table: string; locked: Locked | null; touched: string }[]>`
-    select c.relname as "table",
+  const rows = await sql<(Seen & { id: number })[]>`
+    select c.oid::int as id, coalesce(p.relname, c.relname) as name,
       (select case when bool_or(mode = 'AccessExclusiveLock') then 'read or write' else 'write' end from pg_locks l
         where l.relation = c.oid and l.pid = pg_backend_pid() and l.granted
           and mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
@@ -69,11 +82,11 @@ async function look(sql: Sql): Promise<Look> {
       concat_ws(' ', s.seq_scan, 2 * s.idx_tup_fetch / greatest(c.reltuples, 1)::bigint, c.relfilenode,
         (select string_agg(indexrelid::text, ',' order by indexrelid) from pg_index where indrelid = c.oid)) as touched
     from pg_class c left join pg_stat_xact_user_tables s on s.relid = c.oid
-    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace`
-  return {
-    locked: Object.fromEntries(rows.flatMap(({ table, locked }) => (locked === null ? [] : [[table, locked]]))),
-    touched: new Map(rows.map(({ table, touched }) => [table, touched])),
-  }
+      left join pg_inherits i on i.inhrelid = c.oid left join pg_class p on p.oid = i.inhparent
+    where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
+    -- What is locked of a table more than of its partitions comes last.
+    order by c.relkind = 'p', c.oid`
+  return new Map(rows.map(({ id, ...seen }) => [id, seen]))
 }
 
 /** A statement ends with a semicolon at the end of a line, outside of `$$`. */

@@ -14,6 +14,9 @@ const ROUND_S = 3_600
 const NETWORK_DAYS = 90
 /** What was told, by mail or webhook. */
 const OUTBOX_DAYS = 30
+/** What became of backends, and their tries by the hour. */
+const BACKEND_EVENT_DAYS = 90
+const BACKEND_HOUR_DAYS = 30
 /** What was done to an account. */
 const EVENT_DAYS = 365
 
@@ -85,9 +88,9 @@ const rules: Readonly<Record<string, Rule>> = {
     spent as (delete from key_spend where key_id in (select id from over))
     delete from runs where id in (select id from over) returning 1`,
   keys_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    update api_keys set name = '', prefix = '', last4 = '', networks = null where id in (
+    update api_keys set name = '', prefix = '', last4 = '', networks = null, origins = null where id in (
       select k.id from api_keys k join accounts a on a.id = k.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) and ((k.name, k.prefix, k.last4) <> ('', '', '') or k.networks is not null)
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) and ((k.name, k.prefix, k.last4) <> ('', '', '') or k.networks is not null or k.origins is not null)
       limit ${BATCH} for update of k skip locked) returning 1`,
   estimates_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
     delete from estimate_factors where (account_id, model, part) in (
@@ -101,6 +104,14 @@ const rules: Readonly<Record<string, Rule>> = {
     delete from account_events where id in (
       select e.id from account_events e join accounts a on a.id = e.account_id
       where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of e skip locked) returning 1`,
+  backend_events: (sql) => sql`
+    delete from backend_events where id in (
+      select id from backend_events where at < now() - make_interval(days => ${BACKEND_EVENT_DAYS}) limit ${BATCH} for update skip locked)
+    returning 1`,
+  backend_hours: (sql) => sql`
+    delete from backend_hours where (hour, member, model, process_id) in (
+      select hour, member, model, process_id from backend_hours where hour < now() - make_interval(days => ${BACKEND_HOUR_DAYS})
+      limit ${BATCH} for update skip locked) returning 1`,
   // Last, so that an account whose address is gone has nothing left of the others.
   erased_accounts: (sql, { erasedAfterDays }) => sql`
     update accounts set email = id || '@deleted.invalid', password_hash = '', low_balance_email = null,

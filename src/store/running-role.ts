@@ -6,8 +6,18 @@ import type { Sql } from "./database.ts"
 
 /** What is only ever added to. */
 const FINAL_TABLES = ["transfers", "audit_log", "documents"] as const
-/** Written by migrations alone. */
-const READ_TABLES = ["schema_migrations"] as const
+/** Written by migrations, by `loket archive`, and by functions that have the owner's rights. */
+const READ_TABLES = [
+  "schema_migrations",
+  "proofs",
+  "proven_accounts",
+  "proven_keys",
+  "proven_leases",
+  "archives",
+  "archive_blocks",
+  "archived_keys",
+  "archived_leases",
+] as const
 
 /** Why a role cannot be the one that runs: it is not there, or it has rights that nobody can take from it. */
 type Unfit = "unknown" | "owner"
@@ -15,6 +25,7 @@ type Unfit = "unknown" | "owner"
 /**
  * In the database that `sql` is of, as the owner of its tables. What the role had before is taken first. Tables that the same owner makes
  * later it may write from the moment they are there: triggers of a migration write them in the statements of processes that run already.
+ * Partitions are written through their tables, whose rights are asked for.
  */
 export async function grantToRunningRole(sql: Sql, role: string): Promise<Unfit | undefined> {
   const [found] = await sql<{ owns: boolean }[]>`
@@ -26,12 +37,17 @@ export async function grantToRunningRole(sql: Sql, role: string): Promise<Unfit 
   if (found.owns) return "owner"
   const name = `"${role.replaceAll('"', '""')}"`
   const schema = "schema public"
+  const partitions = await sql<{ name: string }[]>`
+    select quote_ident(relname) as name from pg_class
+    where relispartition and relkind = 'r' and relnamespace = current_schema()::regnamespace`
+  const ofPartitions = partitions.map((each) => `revoke all on ${each.name} from ${name};`).join(" ")
   // Of several statements in one simple query all hold or none does.
   await sql.unsafe(`
     revoke all on all tables in ${schema} from ${name};
     revoke create on ${schema} from public, ${name};
     grant usage on ${schema} to ${name};
     grant select, insert, update, delete on all tables in ${schema} to ${name};
+    ${ofPartitions}
     grant usage on all sequences in ${schema} to ${name};
     revoke update, delete on ${FINAL_TABLES.join(", ")} from ${name};
     revoke insert, update, delete on ${READ_TABLES.join(", ")} from ${name};
@@ -52,7 +68,8 @@ export interface TableRights {
 export const tableRights = (sql: Sql) => sql<TableRights[]>`
   select c.relname::text as name, pg_has_role(c.relowner, 'usage') as is_ours,
     array(select r from unnest(array['select', 'insert', 'update', 'delete']) r where has_table_privilege(c.oid, r)) as rights
-  from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' order by name`
+  from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+  order by name`
 
 /** The tables with which a role that runs a gateway may not do what it has to. */
 export const deniedOf = (tables: readonly TableRights[]): readonly string[] =>

@@ -6,6 +6,7 @@ import type { UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
+import { type ArchivedRow, findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
 
 /** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
@@ -76,7 +77,8 @@ export interface UsageStore {
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
-export function usageStore(database: Database): UsageStore {
+/** `archives`: the directory of records that the database has no longer (archives.ts). */
+export function usageStore(database: Database, archives: string): UsageStore {
   return {
     async list(filter, { after, limit }) {
       const rows = await database.run(
@@ -90,13 +92,25 @@ export function usageStore(database: Database): UsageStore {
     },
 
     async find(accountId, requestId) {
-      const rows = await database.run(
-        (sql) => sql<Row[]>`
-          ${selectRows(sql)} where u.request_id = ${requestId} and u.account_id = ${accountId}
+      const find = async (archived?: readonly ArchivedRow[]) =>
+        await database.run(
+          (sql) => sql<Row[]>`
+          ${selectRows(sql, archived)} where u.request_id = ${requestId} and u.account_id = ${accountId}
             and (u.part = 0 or u.status like 'fallback\\_%')
           order by u.part`,
-        once,
-      )
+          once,
+        )
+      let rows: readonly Row[] = await find()
+      if (rows.length === 0) {
+        const place = await database.run((sql) => findArchived(sql, requestId), once)
+        if (place !== undefined) rows = await find(await readArchived(archives, place, requestId))
+        // What was taken back since is not in the file.
+        const [taken] = await database.run((sql) => takenBack(sql, requestId), once)
+        if (taken !== undefined)
+          rows = rows.map((row) =>
+            row.part === 0 ? { ...row, status: "billing_error" as const, charge_micro: 0n, absorbed_micro: 0n } : row,
+          )
+      }
       const [record, ...markers] = rows.map(toUsageRow)
       // Without its final record a call has not ended yet, whatever markers there are.
       return record?.part === 0 ? { record, markers } : undefined
@@ -104,12 +118,16 @@ export function usageStore(database: Database): UsageStore {
   }
 }
 
-const selectRows = (sql: Sql) => sql`
+const takenBack = (sql: Sql, requestId: string) => sql`
+  select 1 from transfers where idempotency_key in (${`void:${requestId}`}, ${`void-absorb:${requestId}`})`
+
+const selectRows = (sql: Sql, archived?: readonly ArchivedRow[]) => sql`
   select u.request_id, u.part, u.key_id, u.run_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
     u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro - u.excess_micro as absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
     p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
-  from usage u left join prices p on p.id = u.price_id`
+  from ${archived === undefined ? sql`usage` : sql`json_populate_recordset(null::usage, ${JSON.stringify(archived)}::text::json)`} u
+    left join prices p on p.id = u.price_id`
 
 const matching = (sql: Sql, { accountId, ids, from, to, errorCode, runId, ...only }: UsageFilter) => sql`
   u.account_id = ${accountId} and ${only.status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}

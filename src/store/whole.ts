@@ -92,9 +92,12 @@ async function begin(sql: Sql, statement: string): Promise<void> {
   for (const [name = "", value = ""] of settings) await sql`select set_config(${name}, ${value}, true)`
 }
 
+/** A table, and not a part of one: partitions may be others there. */
+const isWhole = (sql: Sql) => sql`relkind in ('r', 'p') and not relispartition`
+
 async function tableNames(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
-    select relname::text as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+    select relname::text as name from pg_class where relnamespace = 'public'::regnamespace and ${isWhole(sql)}
       and relname <> 'schema_migrations' order by relname`
   return rows.map(({ name }) => name)
 }
@@ -133,7 +136,7 @@ async function columnsOf(sql: Sql): Promise<Map<string, string>> {
   const rows = await sql<{ table: string; columns: string }[]>`
     select c.relname::text as table, string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid
-    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'public'::regnamespace and ${isWhole(sql)} and a.attnum > 0 and not a.attisdropped
     group by c.relname`
   return new Map(rows.map((row) => [row.table, row.columns]))
 }

@@ -73,6 +73,24 @@ export const breaks: readonly Break[] = [
     figures: { charge_booked_micro: null, charge_recorded_micro: "200000" },
   },
   {
+    claim: "the transfers of archived calls are what was archived",
+    by: async ({ sql, victim }) => {
+      await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        values ('charge:req_000000000', ${victim.accountId}, 'house:revenue', 7, 'charge')`
+      await sql`insert into archives (name, from_call, until_call, until_at, records, charge_micro, absorbed_micro, bytes, sha256)
+        values ('usage_before', '', 'req_000000001', 'epoch', 0, 0, 0, 0, '')`
+    },
+    about: "nobody",
+    figures: {},
+  },
+  {
+    claim: "the keys' sums of archived calls are what was archived",
+    by: ({ sql, victim }) =>
+      sql`insert into archived_keys (key_id, charge_micro, last_used_at) values (${victim.keyId}, 7, now())`,
+    about: "nobody",
+    figures: { archived_micro: "0", of_keys_micro: "7" },
+  },
+  {
     claim: "a charge goes from its own account to revenue, and is taken back the same way",
     by: async ({ sql, victim, bystander }) => {
       await sql`alter table transfers disable trigger transfers_are_final`

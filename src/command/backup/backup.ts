@@ -2,6 +2,7 @@
 import { existsSync, statfsSync } from "node:fs"
 import { cp, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
+import { BESIDE_DATABASE } from "../../store/archives.ts"
 import { copyDatabase } from "../../store/embedded/copy.ts"
 import { command } from "../command.ts"
 import { progress } from "../progress.ts"
@@ -13,7 +14,7 @@ export const backupCommand = () =>
   command("backup", {
     summary: "Back the database up into a new directory, also while gateways run",
     details:
-      "The embedded database: its files, and DATA_DIR/withdrawals. A server: a dump by pg_dump. Either with a manifest that has the checksum of every file. It names every customer: keep it as you keep the database.",
+      "The embedded database: its files, DATA_DIR/withdrawals and DATA_DIR/archives. A server: a dump by pg_dump. Either with a manifest that has the checksum of every file. It names every customer: keep it as you keep the database.",
     examples: [["backup /var/backups/loket-monday", "makes the directory once all of it is on the disk"]],
   })
     .argument("<directory>", "where it is to be; must not be there")
@@ -27,8 +28,10 @@ export const backupCommand = () =>
               let bytes = 0
               const copying = copyDatabase(dataDir, join(into, "pg"), (copied) => void (bytes = copied))
               pausedMs = (await progress("copying the database", copying, () => mib(bytes))).pausedMs
-              const withdrawals = join(resolve(dataDir), "withdrawals")
-              if (existsSync(withdrawals)) await cp(withdrawals, join(into, "withdrawals"), { recursive: true })
+              for (const name of BESIDE_DATABASE) {
+                const files = join(resolve(dataDir), name)
+                if (existsSync(files)) await cp(files, join(into, name), { recursive: true })
+              }
             })
           : await makeBackup(directory, "dump", async (into) => {
               const file = join(into, "database.dump")

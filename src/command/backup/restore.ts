@@ -4,6 +4,7 @@ import { cp, mkdir, rename, rm } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import type { Config } from "../../config.ts"
 import { reconcileBooks } from "../../reconcile.ts"
+import { BESIDE_DATABASE } from "../../store/archives.ts"
 import { sync, syncAll } from "../../store/embedded/database-files.ts"
 import { lockDataDirectory } from "../../store/embedded/lock.ts"
 import { Servers } from "../../store/servers.ts"
@@ -47,7 +48,7 @@ async function restoreFiles(from: string, manifest: Manifest, { DATABASE_URL, DA
     )
   const dataDir = resolve(DATA_DIR)
   using _lock = lockDataDirectory(dataDir)
-  for (const name of ["pg", "withdrawals"])
+  for (const name of ["pg", ...BESIDE_DATABASE])
     if (existsSync(join(dataDir, name)))
       throw new CommandFailure(
         `${join(dataDir, name)} is there already: set DATA_DIR to another directory, or move it away`,
@@ -63,7 +64,8 @@ async function restoreFiles(from: string, manifest: Manifest, { DATABASE_URL, DA
   for (const name of manifest.directories)
     if (name.startsWith("pg/")) await mkdir(join(unfinished, name.slice(3)), { recursive: true, mode: 0o700 })
   await progress("restoring", copied(join(from, "pg"), unfinished))
-  if (existsSync(join(from, "withdrawals"))) await copied(join(from, "withdrawals"), join(dataDir, "withdrawals"))
+  for (const name of BESIDE_DATABASE)
+    if (existsSync(join(from, name))) await copied(join(from, name), join(dataDir, name))
   await rename(unfinished, join(dataDir, "pg"))
   sync(dataDir)
 }

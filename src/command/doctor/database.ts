@@ -104,7 +104,7 @@ async function ofPrimary(address: string, url: string, config: Config): Promise<
       ...connections(found, config),
       ...encryption(found, address),
       clockFinding("the database", found.now.getTime() / 1_000 - Date.now() / 1_000),
-      ...(await within(ANSWER_MS, schema(connection.sql, found.user))),
+      ...(await within(ANSWER_MS, schema(connection.sql, found.user, config.DATA_DIR))),
     ]
   } catch (error) {
     return [unreachable(hostName(address), error)]
@@ -124,7 +124,7 @@ async function besideGateway(dataDir: string): Promise<readonly Finding[]> {
   try {
     return [
       ok("the embedded database, through its gateway"),
-      ...(await within(ANSWER_MS, schema(connection.sql, "postgres"))),
+      ...(await within(ANSWER_MS, schema(connection.sql, "postgres", dataDir))),
     ]
   } catch (error) {
     return [

@@ -9,7 +9,7 @@ import { files } from "./files.ts"
 import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 import { machine, ports } from "./machine.ts"
 import { providerFindings } from "./providers.ts"
-import { legal, mail, misspelt, passkeys, searching, settings, unreadable } from "./settings.ts"
+import { legal, mail, misspelt, passkeys, trialCredit, searching, settings, unreadable } from "./settings.ts"
 import { redis } from "./redis.ts"
 import { traces } from "./traces.ts"
 
@@ -53,6 +53,7 @@ async function diagnose(environment: Readonly<Record<string, string | undefined>
     machine: Promise.all([ports(config), machine(config)]).then((found) => found.flat()),
     mail: mail(config),
     passkeys: Promise.resolve(passkeys(config)),
+    "trial credit": Promise.resolve(trialCredit(config)),
     "legal texts": legal(config),
     search: searching(config),
     redis: redis(config),

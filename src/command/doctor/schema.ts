@@ -2,11 +2,13 @@
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { schemaState } from "../../store/migrate.ts"
+import { archivesIn, damagedArchives } from "../../store/archives.ts"
+import { monthsOf } from "../../store/months.ts"
 import { deniedOf, tableRights } from "../../store/running-role.ts"
 import { type Finding, look, ok, wrong } from "./finding.ts"
 
 /** Asks only what needs no privilege, and stops where the rest would be guessed. */
-export async function schema(sql: Sql, user: string): Promise<readonly Finding[]> {
+export async function schema(sql: Sql, user: string, dataDir: string): Promise<readonly Finding[]> {
   const tables = await tableRights(sql)
   const denied = deniedOf(tables)
   if (denied.length > 0)
@@ -50,7 +52,29 @@ export async function schema(sql: Sql, user: string): Promise<readonly Finding[]
       )
     return found
   }
-  return [...found, ...(await books(sql))]
+  return [...found, ...(await months(sql)), ...(await archives(sql, dataDir)), ...(await books(sql))]
+}
+
+/** A call never waits for its month; but only what is in one can be archived. */
+async function months(sql: Sql): Promise<Finding[]> {
+  const { ahead, hasOthers, inOrder } = await monthsOf(sql)
+  const order =
+    !inOrder &&
+    wrong(
+      "the database's collation does not sort request ids by their time",
+      "dump it, and restore it into one of `locale 'C.UTF-8'`",
+    )
+  const next = ahead === 0 && look("next month has no table of records", "a gateway that runs makes it: see its log")
+  const others = hasOthers && look("records are in no month: `usage_other`", "a clock was wrong, or no month was made")
+  return [order, next, others].filter((finding) => finding !== false)
+}
+
+/** By their length alone, which is asked quickly. */
+async function archives(sql: Sql, dataDir: string): Promise<Finding[]> {
+  const damaged = await damagedArchives(sql, archivesIn(dataDir))
+  return damaged.map((what) =>
+    wrong(what, "copy it from where `loket archive` was run; `GET /usage/{id}` fails for its calls until then"),
+  )
 }
 
 const some = (names: readonly string[]): string =>

@@ -132,6 +132,12 @@ export function passkeys({ PUBLIC_URL, PORT }: Config): readonly Finding[] {
   return PUBLIC_URL === undefined ? [] : [ok(`passkeys belong to ${party.id}`)]
 }
 
+/** What a day of trial credit may come to. */
+export const trialCredit = ({ TRIAL_CREDIT_RP: amount, TRIAL_CREDITS_PER_DAY: perDay }: Config): readonly Finding[] =>
+  amount === 0
+    ? []
+    : [ok(`trial credit of Rp ${amount} goes to ${perDay} accounts a day at the most, which is Rp ${amount * perDay}`)]
+
 const MAIL_MS = 5_000
 
 /** Whether the mail server takes us; nothing is sent. */

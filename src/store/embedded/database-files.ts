@@ -66,7 +66,17 @@ function contentOf(path: string): Buffer | undefined {
 }
 
 /** What Loket puts into a data directory. */
-const OURS = ["pg", "pg.unfinished", "withdrawals", "neighbours", "lock", "lock-journal", "address", "demo.json"]
+const OURS = [
+  "pg",
+  "pg.unfinished",
+  "withdrawals",
+  "archives",
+  "neighbours",
+  "lock",
+  "lock-journal",
+  "address",
+  "demo.json",
+]
 /** What a file system may have put there. */
 const NOBODYS = ["lost+found"]
 

@@ -56,6 +56,23 @@ test("a server in order is said to be", async () => {
   expect(found).toContain("ok     the schema is up to date")
 })
 
+test("a database whose language sorts ids in another order than their time is named", async () => {
+  const danish = `${name}_danish`
+  await direct.sql.unsafe(
+    `create database ${danish} template template0 encoding 'UTF8' locale_provider icu icu_locale 'da' locale 'C.UTF-8'`,
+  )
+  const url = at((other) => void (other.pathname = `/${danish}`))
+  try {
+    expect((await loket({ DATABASE_URL: url }, "migrate")).code).toBe(0)
+    expect(await said(url)).toContain(
+      "WRONG  the database's collation does not sort request ids by their time → dump it",
+    )
+    expect(await said()).not.toContain("collation")
+  } finally {
+    await direct.sql.unsafe(`drop database ${danish} with (force)`)
+  }
+})
+
 test("settings that lose or refuse what is written are named", async () => {
   const cases = [
     ["synchronous_commit", "off", /synchronous_commit is off: a power cut loses .* → `alter database/],

@@ -34,7 +34,8 @@ async function rowsAt(url: string): Promise<Record<string, string[]>> {
   const { sql } = connection
   await sql`select set_config('timezone', 'UTC', false)`
   const tables = await sql<{ name: string }[]>`
-    select relname::text as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+    select relname::text as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')
+      and not relispartition
       and relname not in ('schema_migrations', 'reconciliations', 'proofs', 'proven_accounts', 'proven_keys', 'proven_leases', 'call_changes')`
   const rows: Record<string, string[]> = {}
   for (const { name } of tables) {

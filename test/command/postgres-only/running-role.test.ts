@@ -111,6 +111,22 @@ test("what the owner's migrations make later the role may write at once, and a r
   }
 })
 
+test("months of records are made for a role that can make no table, and are written through their table alone", async () => {
+  const running = directConnection(asRole)
+  const last = new Date()
+  last.setUTCMonth(last.getUTCMonth() + 3, 1)
+  const name = `usage_${last.toISOString().slice(0, 7).replace("-", "_")}`
+  try {
+    await owner.sql.unsafe(`drop table ${name}`)
+    expect(await running.sql`select make_months_1() as made`).toMatchObject([{ made: [name] }])
+    await running.sql`select from usage`
+    for (const statement of [`select from ${name}`, `delete from ${name}`, `insert into ${name} select from usage`])
+      expect(await running.sql.unsafe(statement).then(() => "done", String)).toContain("permission denied")
+  } finally {
+    await running.end()
+  }
+})
+
 test.each([
   "update transfers set amount_micro = 1",
   "delete from transfers",
@@ -120,6 +136,9 @@ test.each([
   "delete from audit_log",
   "update documents set content = '{}'",
   "delete from documents",
+  "update proven_keys set charge_micro = 0",
+  "insert into proofs (is_full, until_call, until_transfer) values (true, 'req_zzzzzzzzz', 0)",
+  "delete from archives",
   "insert into schema_migrations (name, sha256) values ('9999', '')",
   "create table mine (id integer)",
 ])("what has taken over its role cannot: %s", async (statement) => {

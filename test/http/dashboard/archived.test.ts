@@ -1,0 +1,47 @@
+/** Calls whose records are in files of old months, as their owner asks for them. */
+import { expect, test } from "bun:test"
+import { mkdtempSync, renameSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { firstRequestId } from "../../../src/http/request-id.ts"
+import { archiveMonth, monthsBefore } from "../../../src/store/archives.ts"
+import { openUsageWorld } from "./usage-world.ts"
+
+const AT = "2026-05-20T05:00:00Z"
+
+test("an archived call is told as before, with its receipt, markers and key; without the file it is 503, and no call that is not there", async () => {
+  const archives = mkdtempSync(join(tmpdir(), "loket-archives-"))
+  await using world = await openUsageWorld({ archives })
+  const { token, keys, id: accountId } = await world.owner()
+  const stranger = await world.signUp()
+  const id = await world.called(accountId, { at: AT, keyId: keys[0] })
+  await world.called(accountId, { at: AT, requestId: id, part: 1, status: "fallback_429" })
+  const ask = (session = token) => world.call("GET", `/usage/${id}`, { token: session })
+  const lastUsed = async () =>
+    (await world.call("GET", "/keys", { token })).json.data.find(({ id: key }: { id: string }) => key === keys[0])
+      ?.last_used_at
+  const [before, usedBefore] = [await ask(), await lastUsed()]
+  expect([before.status, before.json.charge_micro, before.json.amounts.output_micro]).toEqual([200, 780, 100])
+
+  const [month] = await monthsBefore(world.sql, firstRequestId(Date.now()))
+  await archiveMonth(world.sql, month!, { directory: archives, step() {} })
+  expect(await world.sql`select from usage`).toHaveLength(0)
+  const after = await ask()
+  expect([after.status, after.json]).toEqual([200, before.json])
+  expect([usedBefore, await lastUsed()]).toEqual([expect.stringContaining("2026-05-20"), usedBefore])
+  expect((await ask(stranger.token)).status).toBe(404)
+  expect((await world.call("GET", `/usage/${firstRequestId(Date.parse(AT))}`, { token })).status).toBe(404)
+
+  const file = join(archives, `${month!.name}.csv.gz`)
+  renameSync(file, `${file}.away`)
+  const gone = await ask()
+  expect([gone.status, gone.json.code, gone.json.error]).toEqual([
+    503,
+    "dependency.database_unavailable",
+    "The call's record is archived, and the archive cannot be read at the moment.",
+  ])
+  expect(gone.text).not.toContain(archives)
+  renameSync(`${file}.away`, file)
+  expect((await ask()).json).toEqual(before.json)
+  rmSync(archives, { recursive: true })
+})

@@ -1,0 +1,290 @@
+/** Old months in files: each call is found as before, and the books are compared as before, whenever the archiving was killed. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { firstRequestId } from "../../src/http/request-id.ts"
+import { archiveMonth, archivesIn, damagedArchives, monthsBefore, obstacle } from "../../src/store/archives.ts"
+import { usageStore } from "../../src/store/usage.ts"
+import { loket } from "../command/loket.ts"
+import { voidOf } from "../money/books.ts"
+import { type BrokenBooks, openBooks } from "../reconciliation/world.ts"
+import { directConnection, onPostgres } from "./harness.ts"
+
+const at = (time: string): number => Date.parse(`${time}Z`)
+const idAt = (time: string, suffix = "a"): string => firstRequestId(at(time)) + suffix.padEnd(18, "0")
+const BEFORE = firstRequestId(at("2026-07-01"))
+const MANY = 2_500
+
+let world: BrokenBooks
+let directory: string
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), "loket-archives-"))
+  world = await openBooks()
+  // As if there had been months since May.
+  const bounds = ["2026-05-01", "2026-06-01", "2026-07-01"].map((day) => firstRequestId(at(day)))
+  const [now] = await world.sql<{ until: string }[]>`
+    select substring(pg_get_expr(relpartbound, oid) from 'TO \\(''([^'']*)''') as until from pg_class where oid = 'usage_before'::regclass`
+  await world.sql.unsafe(`drop table usage_before;
+    create table usage_before partition of usage for values from (minvalue) to ('${bounds[0]}');
+    create table usage_2026_05 partition of usage for values from ('${bounds[0]}') to ('${bounds[1]}');
+    create table usage_2026_06 partition of usage for values from ('${bounds[1]}') to ('${bounds[2]}');
+    create table usage_2026_07 partition of usage for values from ('${bounds[2]}') to ('${now!.until}')`)
+})
+afterEach(async () => {
+  await world.close()
+  rmSync(directory, { recursive: true })
+})
+
+async function book(id: string, openedAt: number, more: { absorbed?: bigint; markers?: number } = {}) {
+  const { victim, books } = world
+  const settlement = books.settlement({ ...victim, id, tokens: { input: 10, output: 2 }, ...more })
+  const call = { ...settlement, opening: { ...settlement.opening, openedAt } }
+  await books.commit(victim.processId, { settlements: [call] })
+  return call
+}
+
+/** The last call of June begins in July. */
+const CALLS = [
+  "2026-04-20T10:00",
+  "2026-05-01T00:00",
+  "2026-05-31T23:59:59.999",
+  "2026-06-15T12:00",
+  "2026-07-02T08:00",
+]
+async function bookAll(): Promise<readonly string[]> {
+  const lastOfJune = idAt("2026-06-30T23:59:59.999", "z")
+  const voided = idAt("2026-05-10T01:00")
+  for (const time of CALLS) await book(idAt(time), at(time), { absorbed: 1_000n, markers: 2 })
+  await book(lastOfJune, at("2026-07-01T00:40"))
+  const call = await book(voided, at("2026-05-10T01:00"))
+  await world.books.commit(world.victim.processId, { settlements: [voidOf(call)] })
+  await world.sql`update usage set error_code = ${'a "b", \\ c\nd'} where request_id = ${voided}`
+  return [...CALLS.map((time) => idAt(time)), lastOfJune, voided]
+}
+
+const agrees = async (...options: string[]) => {
+  const { code, said, complaint } = await loket({ DATABASE_URL: world.url }, "reconcile", ...options)
+  expect([code, complaint, said]).toEqual([0, expect.any(String), expect.any(String)])
+}
+const archive = () => loket({ DATABASE_URL: world.url, DATA_DIR: directory }, "archive", "--before", "2026-07")
+const found = async (ids: readonly string[], accountId = world.victim.accountId) => {
+  const usage = usageStore(world.db, archivesIn(directory))
+  return await Promise.all(ids.map((id) => usage.find(accountId, id)))
+}
+const inTables = async () => {
+  const [row] = await world.sql<
+    { records: number }[]
+  >`select count(*)::int as records from usage where request_id < ${BEFORE}`
+  return row?.records
+}
+
+test("archived months are in files, where each call is found as it was, and the books agree with and without what is proven", async () => {
+  const ids = await bookAll()
+  await world.sql`
+    insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+      cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms)
+    select first_call('2026-06-10T00:00Z'::timestamptz + n * interval '1 ms') || lpad(n::text, 18, '0'), 0, account_id, key_id, lease_id, model, endpoint, streamed,
+      'upstream_error', 0, 0, 0, 0, 0, 0, price_id, 1, 1, false, '2026-06-10', 1
+    from usage, generate_series(1, ${MANY}) n where request_id = ${ids[0]!} and part = 0`
+  const many = [1, 999, 1_000, 1_001, 2_000, MANY].map(
+    (n) => firstRequestId(at("2026-06-10T00:00") + n) + String(n).padStart(18, "0"),
+  )
+  expect(await archive()).toMatchObject({ code: 1, complaint: expect.stringContaining("run `loket reconcile`") })
+  await agrees()
+  const before = await found([...ids, ...many])
+  const balance = await world.books.balance(world.victim.accountId)
+
+  const { code, said } = await archive()
+  expect([code, said]).toEqual([
+    0,
+    expect.stringMatching(/usage_before: 3 records[^]*usage_2026_05: 7 records[^]*usage_2026_06: 2504 records/),
+  ])
+  expect(await inTables()).toBe(0)
+  expect(await world.sql`select from archive_blocks where archive = 'usage_2026_06'`).toHaveLength(3)
+  expect(await found([...ids, ...many])).toEqual(before)
+  expect(before).not.toContain(undefined)
+  expect(await found(ids.slice(0, 2), world.bystander.accountId)).toEqual([undefined, undefined])
+  expect(await found([idAt("2026-05-02T00:00"), idAt("2026-01-01T00:00")])).toEqual([undefined, undefined])
+  expect(await world.books.balance(world.victim.accountId)).toEqual(balance)
+
+  await agrees()
+  await agrees("--full")
+  await book(idAt("2026-08-03T00:00"), at("2026-08-03T00:00"))
+  await agrees()
+  await agrees("--full")
+  await agrees()
+  expect(await archive()).toMatchObject({ code: 0, said: "nothing to archive" })
+
+  // Any program reads the file.
+  const lines = Bun.spawnSync(["zcat", join(archivesIn(directory), "usage_2026_05.csv.gz")]).stdout.toString()
+  expect(lines).toStartWith("request_id,part,account_id,")
+  expect(lines).toContain(`"a ""b"", \\ c\nd"`)
+})
+
+test.if(onPostgres)("PostgreSQL reads a file back, as the page of archives says", async () => {
+  await bookAll()
+  await agrees()
+  const rows = () => world.sql`select * from may order by request_id, part`
+  await world.sql`create table may as select * from usage_2026_05`
+  const before = await rows()
+  expect((await archive()).code).toBe(0)
+  await world.sql`truncate may`
+  const file = join(archivesIn(directory), "usage_2026_05.csv.gz")
+  const { exitCode } = Bun.spawnSync([
+    "sh",
+    "-c",
+    `zcat "$0" | psql "$1" -c 'copy may from stdin csv header'`,
+    file,
+    world.url,
+  ])
+  expect([exitCode, [...(await rows())]]).toEqual([0, [...before]])
+  expect(before).toHaveLength(7)
+})
+
+test.each(["records", "reading it back", ": written", "its table goes", ": archived"])(
+  "killed at %s nothing is lost, and it goes on where it was",
+  async (step) => {
+    const ids = await bookAll()
+    await agrees()
+    const before = await found(ids)
+    const killed = Bun.spawn(
+      ["bun", `${import.meta.dir}/archiving.ts`, JSON.stringify({ DATABASE_URL: world.url }), directory, BEFORE, step],
+      { stderr: "pipe" },
+    )
+    expect([await killed.exited, killed.signalCode]).toEqual([137, "SIGKILL"])
+    expect(await found(ids)).toEqual(before)
+    await agrees("--full")
+    await agrees()
+    for (let n = 0; (await archive()).code !== 0; n++) {
+      // Until the server has noticed who is gone.
+      if (n > 20) throw new Error((await archive()).complaint)
+      await Bun.sleep(250)
+    }
+    expect(await inTables()).toBe(0)
+    expect(await found(ids)).toEqual(before)
+    await agrees("--full")
+    expect(await damagedArchives(world.sql, archivesIn(directory), true)).toEqual([])
+  },
+)
+
+test("what is not over for long, has calls under way or is not proven stays", async () => {
+  await bookAll()
+  await agrees()
+  const { sql, victim } = world
+  const month = (await monthsBefore(sql, BEFORE)).at(-1)!
+  const day = 86_400_000
+  expect(await obstacle(sql, month, at("2026-07-01") + 93 * day - 1)).toContain("93 days")
+  expect(await obstacle(sql, month, at("2026-07-01") + 93 * day)).toBe(undefined)
+  await sql`insert into openings (request_id, process_id, account_id, key_id, lease_id, model, endpoint, streamed, hold_micro, price_id, opened_at)
+    values (${idAt("2026-06-30T23:00")}, ${victim.processId}, ${victim.accountId}, ${victim.keyId}, 1, 'm', 'chat', false, 0, 1, '2026-06-30')`
+  expect(await obstacle(sql, month, Date.now())).toContain("1 of its calls have not ended")
+  expect(await loket({ DATABASE_URL: world.url, DATA_DIR: directory }, "archive", "--before", "July")).toMatchObject({
+    code: 2,
+  })
+})
+
+test("a file that is another, or not there, is told, and is no call that is not there", async () => {
+  const [first = ""] = await bookAll()
+  await agrees()
+  expect((await archive()).code).toBe(0)
+  const check = () => loket({ DATABASE_URL: world.url, DATA_DIR: directory }, "archive", "--check")
+  expect(await check()).toMatchObject({ code: 0, said: "every archive is as it was written" })
+  const path = join(archivesIn(directory), "usage_before.csv.gz")
+  truncateSync(path, readFileSync(path).length - 1)
+  expect(await check()).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("usage_before.csv.gz is not what was written"),
+  })
+  expect(await found([first]).catch(String)).toContain("is not what was written")
+  const doctor = () => loket({ DATABASE_URL: world.url, DATA_DIR: directory }, "doctor")
+  if (onPostgres) expect((await doctor()).said).toContain("WRONG  " + path + " is not what was written")
+  rmSync(path)
+  expect(await check()).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("usage_before.csv.gz is not here"),
+  })
+  expect(await found([first]).catch(String)).toContain("is not here: copy it from where it was archived")
+})
+
+test("an archived call that is taken back is charged no more, once, and one that is sent again is not booked again", async () => {
+  const { books, victim } = world
+  const call = await book(idAt("2026-05-20T01:00"), at("2026-05-20T01:00"), { absorbed: 7_000n })
+  const [id, kept] = [call.opening.requestId, await book(idAt("2026-06-20T01:00"), at("2026-06-20T01:00"))]
+  await agrees()
+  expect((await archive()).code).toBe(0)
+  const before = await books.balance(victim.accountId)
+  const charge = (await found([id]))[0]!.record.chargeMicro
+  expect(charge).toBeGreaterThan(0n)
+
+  await books.commit(victim.processId, { settlements: [kept, call] })
+  expect(await books.balance(victim.accountId)).toEqual(before)
+  await agrees()
+  for (let n = 0; n < 2; n++) await books.commit(victim.processId, { settlements: [voidOf(call), kept] })
+  expect(await books.balance(victim.accountId)).toEqual({
+    posted: before.posted + charge,
+    leased: before.leased + charge,
+  })
+  expect(await inTables()).toBe(0)
+  const records = (await found([id, kept.opening.requestId])).map((one) => one?.record)
+  expect(records.map((record) => [record?.status, String(record?.chargeMicro), String(record?.absorbedMicro)])).toEqual(
+    [
+      ["billing_error", "0", "0"],
+      ["ok", String(kept.records[0].charge), "0"],
+    ],
+  )
+  await agrees()
+  await agrees("--full")
+  await agrees()
+})
+
+test.if(onPostgres)("a call is taken back while another month is archived", async () => {
+  const now = Date.now()
+  const call = await book(firstRequestId(now) + "a".repeat(18), now)
+  const other = directConnection(world.url)
+  try {
+    await other.sql`begin`
+    await other.sql`lock table usage_2026_05 in share mode`
+    await world.books.commit(world.victim.processId, { settlements: [voidOf(call)] })
+    expect((await found([call.opening.requestId]))[0]?.record.status).toBe("billing_error")
+  } finally {
+    await other.end()
+  }
+})
+
+test("a file of another installation in the directory is not written over, and no month goes", async () => {
+  await bookAll()
+  await agrees()
+  mkdirSync(archivesIn(directory))
+  const path = join(archivesIn(directory), "usage_before.csv.gz")
+  writeFileSync(path, "another's")
+  expect(await archive()).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("has other records: move it away"),
+  })
+  expect([readFileSync(path, "utf8"), await inTables()]).toEqual(["another's", 14])
+})
+
+test("who would change a record while it is archived waits, as long as calls do, and changes nothing", async () => {
+  const ids = await bookAll()
+  await agrees()
+  const other = directConnection(world.url)
+  const months = await monthsBefore(world.sql, BEFORE)
+  let change: Promise<unknown> | undefined
+  await other.sql`select set_config('lock_timeout', '1s', false)`
+  try {
+    for (const month of months) {
+      const step = () => {
+        if (!onPostgres) return
+        const changing = other.sql`update usage set turns = 2 where request_id = ${ids[0]!}`
+        change ??= changing.then((rows) => rows.count, String)
+      }
+      await archiveMonth(world.sql, month, { directory: archivesIn(directory), step })
+    }
+    expect(await change).toBeOneOf([0, undefined, expect.stringContaining("lock timeout")])
+  } finally {
+    await other.end()
+  }
+  expect((await found(ids)).map((call) => call?.record.turns)).toEqual(ids.map(() => 1))
+  await agrees("--full")
+})
