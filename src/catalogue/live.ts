@@ -17,6 +17,7 @@ import {
   type PriceVersion,
   type Upstream,
 } from "./model.ts"
+import type { Endpoint } from "../language/request.ts"
 import { HOUSE_CURRENCY } from "./exchange.ts"
 
 /** A model that can be sold now, and the price version in force. */
@@ -37,6 +38,7 @@ const SMALLEST_GUESS = 128_000
 
 export class LiveCatalogue {
   #models = new Map<string, Model>()
+  #endpoints = new Set<Endpoint>()
   #prices = new Map<string, PriceVersion[]>()
   #costs = new Map<string, CostVersion[]>()
   #exchangeRates = new Map<string, ExchangeRate[]>()
@@ -57,6 +59,7 @@ export class LiveCatalogue {
   replace(catalogue: Catalogue): void {
     this.#largestWindow = Math.max(SMALLEST_GUESS, ...catalogue.models.map(({ contextWindow }) => contextWindow ?? 0))
     this.#models = new Map(catalogue.models.map((model) => [model.id, model]))
+    this.#endpoints = new Set(catalogue.models.flatMap(({ endpoints }) => [...endpoints]))
     this.#prices = Map.groupBy(catalogue.prices, (price) => price.model)
     this.#costs = Map.groupBy(catalogue.costs, ({ model, backend }) => `${model} ${backend}`)
     this.#exchangeRates = Map.groupBy(catalogue.exchangeRates, ({ currency }) => currency)
@@ -69,6 +72,11 @@ export class LiveCatalogue {
     const alias = this.#aliases.get(id)
     const target = alias !== undefined && nowMs < alias.until.getTime() ? alias.target : id
     return this.#offer(target, nowMs)
+  }
+
+  /** Whether any model is served on it. */
+  serves(endpoint: Endpoint): boolean {
+    return this.#endpoints.has(endpoint)
   }
 
   /** What operators have set of a member of a pool; undefined where it is as the catalogue has it. */
@@ -89,6 +97,11 @@ export class LiveCatalogue {
       ({ effectiveAt, rates }) => effectiveAt > from && !isDeepStrictEqual(rates, price.rates),
     )
     return later.toSorted((a, b) => a.effectiveAt - b.effectiveAt)[0]
+  }
+
+  /** Retired ids that still answer, as their targets. */
+  retiring(nowMs: number): Alias[] {
+    return [...this.#aliases.values()].filter(({ until }) => nowMs < until.getTime())
   }
 
   /** What is in force at a moment for a backend of a model; undefined where its cost or its currency's rate is not known. */

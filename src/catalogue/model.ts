@@ -64,7 +64,7 @@ export interface Upstream extends BackendLimits {
 export type Upstreams = readonly [Upstream, ...Upstream[]]
 
 /** What a model sells only where the catalogue lists it. */
-export type SoldFeature = "structured_outputs" | "web_search"
+export type SoldFeature = "structured_outputs" | "web_search" | "reasoning"
 
 export interface PriceVersion {
   readonly id: bigint

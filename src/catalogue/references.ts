@@ -3,6 +3,7 @@
  * each other: a call follows only the chain of the model that it asked for.
  */
 import type { BackendFormat } from "../language/backend-format.ts"
+import { TRANSLATED } from "../language/request.ts"
 import { isRouting } from "../language/routing.ts"
 import { costProblems } from "./cost.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
@@ -56,7 +57,7 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
         found: shown(name),
         allowed: "a field that routes nothing",
       })
-  const ofPool = [...poolProblems(model), ...costProblemsOf(model), ...featureProblems(model)]
+  const ofPool = [...poolProblems(model), ...formatProblems(model), ...costProblemsOf(model), ...featureProblems(model)]
   problems.push(...ofPool.map((problem) => ({ file, entry, ...problem })))
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))
   return problems
@@ -66,7 +67,7 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
 export const upstreamField = ({ upstream }: ModelSeed, index: number): string =>
   upstream === undefined ? `upstreams[${index}]` : "upstream"
 
-function poolProblems(model: ModelSeed): Pick<CatalogueProblem, "field" | "found" | "allowed">[] {
+function poolProblems(model: ModelSeed): Found[] {
   const { upstreams } = model
   if (upstreams.length === 0)
     return [{ field: "upstream", found: "nothing", allowed: "a backend, or a list of them in upstreams" }]
@@ -87,6 +88,34 @@ function poolProblems(model: ModelSeed): Pick<CatalogueProblem, "field" | "found
   return problems
 }
 
+type Found = Pick<CatalogueProblem, "field" | "found" | "allowed">
+const isUntranslated = (format: BackendFormat): boolean =>
+  format !== "bedrock" && !TRANSLATED.some((one) => one === format)
+
+/** Nothing is translated into these formats or from them, and vectors of two models have nothing to do with each other. */
+function formatProblems(model: ModelSeed): Found[] {
+  const { endpoints, upstreams, fallback } = model
+  const own = endpoints.find(isUntranslated)
+  const problems = upstreams.flatMap(({ format }, index): Found[] => {
+    const isOwn = own === undefined ? !isUntranslated(format) : format === own
+    const allowed = own ?? `a format that is translated to ${endpoints.join(" and ")}`
+    return isOwn ? [] : [{ field: `${upstreamField(model, index)}.format`, found: shown(format), allowed }]
+  })
+  if (own !== undefined && endpoints.length > 1)
+    problems.push({
+      field: "endpoints",
+      found: shown(endpoints.join(", ")),
+      allowed: `${own} alone, in an entry of its own`,
+    })
+  if (own === "embeddings" && fallback.length > 0)
+    problems.push({
+      field: "fallback",
+      found: shown(fallback.join(", ")),
+      allowed: "nothing: no other model has the same vectors",
+    })
+  return problems
+}
+
 const costProblemsOf = (model: ModelSeed) =>
   model.upstreams.flatMap(({ cost }, index) =>
     (cost === undefined ? [] : costProblems(cost)).map(({ field, ...problem }) => ({
@@ -96,11 +125,7 @@ const costProblemsOf = (model: ModelSeed) =>
   )
 
 /** Any backend's answer is told in any client's format. A web search is made by backends of some alone. */
-function featureProblems({
-  features,
-  endpoints,
-  upstreams,
-}: ModelSeed): Pick<CatalogueProblem, "field" | "found" | "allowed">[] {
+function featureProblems({ features, endpoints, upstreams }: ModelSeed): Found[] {
   const index = features.indexOf("web_search")
   const speaks = (...formats: readonly BackendFormat[]) => upstreams.some(({ format }) => formats.includes(format))
   const isServed =

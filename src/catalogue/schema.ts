@@ -117,7 +117,7 @@ const ModelEntry = object({
   strip: Type.Optional(list(text)),
   pass: Type.Optional(list(fieldName)),
   unsupported: Type.Optional(list(text)),
-  features: Type.Optional(list(oneOf(["structured_outputs", "web_search"]))),
+  features: Type.Optional(list(oneOf(["structured_outputs", "web_search", "reasoning"]))),
   gather: Type.Optional(flag),
   effective_at: Type.Optional(time),
 })

@@ -21,7 +21,7 @@ import { releaseKeys, reserveOfKeys, type ReservedOfKeys, trimKeys } from "./key
 import { holdOfRun } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./tries.ts"
-import type { InputWeight } from "./weigh.ts"
+import { type InputWeight, windowOf } from "./weigh.ts"
 
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
@@ -60,7 +60,7 @@ export function quoteTerms(
   { request, weight }: AdmittedCall["asked"],
   { offer, leastAnswerTokens }: Pick<Candidate, "offer" | "leastAnswerTokens">,
 ): QuoteTerms {
-  const window = offer.model.contextWindow ?? catalogue.largestWindow
+  const window = windowOf(offer.model, request) ?? catalogue.largestWindow
   return {
     inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
     mostInputTokens: Math.min(weight.most, window),

@@ -3,6 +3,7 @@
  * fault. Times in milliseconds.
  */
 import { bounded } from "../../actors/money/bounds.ts"
+import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -17,12 +18,16 @@ import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
 import { readEvents } from "./backend-events.ts"
+import type { Caller } from "./authenticate.ts"
 import type { CallCosts, Try } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Relay, type Relayed } from "./relay.ts"
 import { sharpened } from "./sharpened.ts"
+import { echoedTokens, isLargeForItsPrice, vectorsOf } from "./large-answers.ts"
 import type { Timeouts } from "./timeouts.ts"
 import type { Seat } from "./tries.ts"
+import { usesMuchTime } from "./understand.ts"
+import { windowOf } from "./weigh.ts"
 
 /** How the backend's part of a call ended. */
 export type End = Answered | Failed
@@ -51,7 +56,8 @@ export interface TriedCall extends Relayed {
   readonly requestId: string
   /** What the call holds now, and whom it asks. */
   readonly admission: { readonly seat: Seat }
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing">
+  readonly caller: Pick<Caller, "record">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime">
   readonly trace: TracedAttempts | undefined
   readonly timeouts: Timeouts
   readonly costs: CallCosts
@@ -196,15 +202,41 @@ async function gathered(call: TriedCall, { turn, response, view, tried, onConten
   return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
-async function whole(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
+async function whole(call: TriedCall, answer: Answer): Promise<End> {
   const { timeouts } = call
+  const { turn, response } = answer
   let text: string | undefined
   try {
     text = await readText(response, boundsOf(call, turn).replyBytes, () => timeouts.heard())
   } catch {
     return failed(timeouts.explain(connectionFault(true)))
   }
-  if (text === undefined || hasTooMuch(text, turn.request)) return failed(overlongFault)
+  if (text === undefined) return failed(overlongFault)
+  if (text.length <= HEAVY_LENGTH || !isLargeForItsPrice(turn.request)) return read(call, answer, text)
+  timeouts.rest()
+  await itsTurn(call)
+  const { clock, threadTime } = call.ports
+  const begunAt = clock.monotonic()
+  const end = read(call, answer, text)
+  // It is written as well.
+  threadTime.add(call.caller.record.accountId, 2 * (clock.monotonic() - begunAt))
+  return end
+}
+
+/** Vectors of a hundred texts take the thread for a tenth of a second, to parse and to write them. */
+const HEAVY_LENGTH = 262_144
+const TURN_MS = 200
+const LONGEST_WAIT_MS = 300_000
+
+/** An account that has used much of the thread lately waits until that is forgotten, its answer in hand. */
+async function itsTurn({ ports, caller }: TriedCall): Promise<void> {
+  const { accountId } = caller.record
+  for (let waitedMs = 0; waitedMs < LONGEST_WAIT_MS && usesMuchTime(ports, accountId); waitedMs += TURN_MS)
+    await sleep(ports.clock, TURN_MS)
+}
+
+function read({ timeouts }: TriedCall, { turn, view, tried, onContent }: Answer, text: string): End {
+  if (hasTooMuch(text, turn.request)) return failed(overlongFault)
   tried.received.whole(text.length)
   const body = parsed(text)
   if (!isObject(body)) return failed(unreadable)
@@ -221,7 +253,7 @@ function charged(
   { request, offer, answerLimit }: Turn,
 ): Pick<Answered, "tokens" | "excess"> {
   const { model, price } = offer
-  const bounds = { contextWindow: model.contextWindow, answerLimit, choices: request.choices }
+  const bounds = { contextWindow: windowOf(model, request), answerLimit, choices: request.choices }
   return tokens === undefined ? { tokens, excess: zero } : bounded(tokens, bounds, price.rates)
 }
 
@@ -230,19 +262,24 @@ const boundsOf = ({ asked: { requestBytes } }: TriedCall, { request, answerLimit
     requestBytes,
     answerLimit,
     choices: request.choices,
+    echoedTokens: echoedTokens(request),
     logprobs: wantsLogprobs(request),
+    vectors: vectorsOf(request),
   })
 
 const wantsLogprobs = ({ body }: ModelRequest): boolean => present(body["logprobs"]) || present(body["top_logprobs"])
 
 /** Below this an answer is parsed and written whatever it holds. */
 const HARMLESS_LENGTH = 16_384
+/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings/request.ts), of 4,096 dimensions each. */
+const MOST_NUMBERS = 409_600
 
-/** Parsing costs by values more than by bytes, and only the likelihoods of tokens are so many. What nests too deep cannot be written. */
+/** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
 function hasTooMuch(text: string, request: ModelRequest): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
-  const { depth, values } = extentOf(Buffer.from(text))
-  return depth > DEEPEST_NESTING || (values > MOST_VALUES && !wantsLogprobs(request))
+  const most = MOST_VALUES + (vectorsOf(request) > 0 ? MOST_NUMBERS : 0)
+  const { depth, values } = extentOf(Buffer.from(text), most)
+  return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
 }
 
 const failed = (fault: Fault, committed = false): Failed => ({ kind: "failed", fault, committed })

@@ -16,6 +16,17 @@ export function endpointRefused({ binding }: Pick<KeyRecord, "binding">, endpoin
   return notAllowed(`This API key is not for this endpoint, but for: ${[...endpoints].join(", ")}.`)
 }
 
+/** The lists of pages that a call must be on, each of them; undefined where its key has none, and no page may call. */
+export function pagesOf({ binding, parent }: Pick<KeyRecord, "binding" | "parent">): readonly Pages[] | undefined {
+  const own = binding?.origins
+  const ofParent = binding?.within?.origins
+  if (own === undefined && ofParent === undefined) return undefined
+  // A parent without a list lets no page in, whatever its child was allowed before.
+  return parent === undefined ? [own ?? NONE] : [own ?? ofParent ?? NONE, ofParent ?? NONE]
+}
+type Pages = ReadonlySet<string>
+const NONE: Pages = new Set()
+
 /** `id` is what the call named: the model's own, or a retired one that leads to it. */
 export function modelRefused(binding: KeyBinding | undefined, id: string, offer: Offer): Failure | undefined {
   if (binding === undefined) return undefined

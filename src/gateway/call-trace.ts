@@ -9,6 +9,8 @@ import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Trace, TraceSpan, Tracing } from "../traces/tracing.ts"
 import type { Member } from "../upstream/providers.ts"
+import type { ModelRequest } from "../language/request.ts"
+import { formats } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
 import type { TracedAdmission } from "./admit.ts"
 import type { End, TracedAttempts, Turn } from "./attempt.ts"
@@ -29,6 +31,8 @@ export function traceCall(
   trace.call.set({ "http.request.method": "POST", "http.route": path, "url.path": path, "loket.request_id": requestId })
   return new CallTrace(trace)
 }
+
+const operationOf = ({ endpoint }: Pick<ModelRequest, "endpoint">) => formats[endpoint].client.operation
 
 export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking {
   readonly #trace: Trace
@@ -53,7 +57,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   asked({ offer: { model }, request }: Pick<Weighed, "offer" | "request">): void {
     this.#isUnderWay = true
     const stream = request.stream && { "gen_ai.request.stream": true }
-    this.#trace.call.set({ "gen_ai.operation.name": "chat", "gen_ai.request.model": model.id, ...stream })
+    this.#trace.call.set({ "gen_ai.operation.name": operationOf(request), "gen_ai.request.model": model.id, ...stream })
   }
 
   admitting({ model }: Offer): void {
@@ -70,7 +74,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
     const { hostname, port, protocol } = new URL(backend.provider.baseUrl)
     const kind = SpanKind.CLIENT
     const attributes = {
-      "gen_ai.operation.name": "chat",
+      "gen_ai.operation.name": operationOf(request),
       "gen_ai.provider.name": exchange.backend.startsWith("bedrock") ? "aws.bedrock" : backend.provider.id,
       "gen_ai.request.model": upstream.model,
       "gen_ai.request.max_tokens": answerLimit,

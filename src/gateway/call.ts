@@ -17,6 +17,7 @@ import { authenticate, type Caller, KeyRefused, rateHeaders } from "./authentica
 import { endpointRefused } from "./binding.ts"
 import { type CallTrace, traceCall } from "./call-trace.ts"
 import { candidates, type Chain, fallbackOf } from "./candidates.ts"
+import { handedOut, roomOf } from "./large-answers.ts"
 import type { Answer, StreamConnection } from "./outbox.ts"
 import { runAsked, runLimitHeaders } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -68,6 +69,7 @@ export async function call(
     isBooked: false,
   }
   const answer = await answered(received)
+  const body = handedOut(answer instanceof Failure ? "" : answer.body, received)
   if (answer instanceof Failure) ports.repeats.refused(caller.record.keyId, received.retries, answer)
   if (answer instanceof Failure && !received.isBooked) noteRefused(received, answer, caller.record)
   trace?.answered(answer)
@@ -76,7 +78,7 @@ export async function call(
   const rates = view instanceof Failure ? {} : rateHeaders(view)
   if (received.run !== undefined) Object.assign(rates, await runLimitHeaders(ports.actors, received.run.runId))
   if (answer instanceof Failure) return answer.withHeaders(rates)
-  return new Response(answer.body, { headers: Object.assign(rates, answer.headers) })
+  return new Response(body, { headers: Object.assign(rates, answer.headers) })
 }
 
 /** What a call is taken in by, and what is learnt of it on the way. */
@@ -102,6 +104,8 @@ interface Received extends TakenIn {
   readonly retries: number | undefined
   /** Whether it has come so far as to have a usage record. */
   isBooked: boolean
+  /** What is held for its answer, where that may be large. */
+  room?: BodyShare
 }
 
 /** What a model's id may look like: whatever else stands in its place is nobody's to read. */
@@ -272,11 +276,27 @@ async function underWay(
   const clientHeaders = request.headers
   const shared = first?.shared
   trace?.asked(asked)
+  const room = roomOf(asked.request, ports.bodies)
+  if (room > 0) received.room = ports.bodies.share(caller.record.accountId)
+  const takesRoom = () => received.room?.hold(room) ?? true
   const release: CallParts["release"] = (record) => {
     taken.release()
     first?.over(record, call.isBooked)
   }
-  const of = { ports, format, requestId, caller, run, asked, chain, clientHeaders, connection, trace, shared }
+  const of = {
+    ports,
+    format,
+    requestId,
+    caller,
+    run,
+    asked,
+    chain,
+    clientHeaders,
+    connection,
+    trace,
+    shared,
+    takesRoom,
+  }
   const call = new Call({ ...of, openedAt, release })
   if (request.signal.aborted) call.leave()
   request.signal.addEventListener("abort", () => call.leave())

@@ -17,6 +17,7 @@ import type { GatewayPorts } from "./ports.ts"
 import { Tries } from "./tries.ts"
 import { lacking } from "./features.ts"
 import type { Understood } from "./understand.ts"
+import { windowOf } from "./weigh.ts"
 
 /** A model that a call may go to. */
 export interface Candidate {
@@ -103,7 +104,7 @@ async function firstFit(
     if (fit.tries !== undefined) return new Chain(fit, markers, others)
     markers.push({ offer: fit.offer, member: undefined, status: "fallback_oversize", attempts: 0, durationMs: 0 })
   }
-  const message = tooLong({ count: request.inputTokens, limit: offer.model.contextWindow ?? 0 })
+  const message = tooLong({ count: request.inputTokens, limit: windowOf(offer.model, request) ?? 0 })
   return new Failure("upstream.context_length_exceeded", { message })
 }
 
@@ -159,7 +160,7 @@ function fitted(
 ): Soon<Candidate | TooSmall | Failure> {
   const { request, exchange, conversation, large } = understood
   const { model } = offer
-  const { contextWindow } = model
+  const contextWindow = windowOf(model, request)
   const tries = new Tries({
     pools,
     pool: pools.of(model),

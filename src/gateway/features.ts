@@ -1,6 +1,6 @@
 /** What of the features that a request may use a model serves, and on which endpoints (decisions §4.8). */
 import { unreachable } from "../../actors/unreachable.ts"
-import type { Model } from "../catalogue/model.ts"
+import type { Model, SoldFeature } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { present } from "../language/json.ts"
 import type { Endpoint, Feature, ModelRequest } from "../language/request.ts"
@@ -78,14 +78,19 @@ function serves(
   }
 }
 
-/** The features that the catalogue names, each with the model's endpoints on which it is served; one that is served nowhere is left out. */
-export function featuresOf(model: Model, searches: boolean): Partial<Record<Feature, Endpoint[]>> {
+/**
+ * The features that the catalogue names, each with the model's endpoints on which it is served; one that is served nowhere is left out.
+ * `reasoning`: the model thinks before it answers, by itself or when asked to. No request is refused for want of it.
+ */
+export function featuresOf(model: Model, searches: boolean): Partial<Record<SoldFeature, Endpoint[]>> {
   const served = model.features.map(
     (feature) =>
       [
         feature,
-        [...model.endpoints].filter((endpoint) =>
-          model.upstreams.some((backend) => serves(model, backend, feature, { endpoint, searches })),
+        [...model.endpoints].filter(
+          (endpoint) =>
+            feature === "reasoning" ||
+            model.upstreams.some((backend) => serves(model, backend, feature, { endpoint, searches })),
         ),
       ] as const,
   )

@@ -15,6 +15,7 @@ import type { ActorStore } from "../store/actor-store.ts"
 import type { CallKeyStatements } from "../store/call-keys.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
+import type { BackendHistory } from "./backend-history.ts"
 import { Calibration } from "./calibration.ts"
 import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
 import type { Neighbours } from "./handed-answers.ts"
@@ -57,6 +58,7 @@ export interface GatewayParts extends Pick<
   readonly neighbours?: Neighbours | undefined
   readonly catalogue: LiveCatalogue
   readonly log: Log
+  readonly history?: Pick<BackendHistory, "occurred" | "tried">
   readonly limits: CallLimits & {
     readonly maxConcurrency: number
     /** What all bodies under way may hold. */
@@ -80,7 +82,7 @@ export class Gateway {
 
   constructor(parts: GatewayParts) {
     this.#parts = parts
-    const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search, pdfs } = parts
+    const { runtime, store, ledgerStore, catalogue, log, limits, backends, fetch, search, pdfs, history } = parts
     const { clock, random } = runtime
     const { maxConcurrency, capacityWaitMs, settleDeadlineMs, idleMs } = limits
     const shares = new Shares({
@@ -96,7 +98,13 @@ export class Gateway {
     this.#shares = shares
     const share = () => shares.current
     const unread = new UnreadBytes(limits.unreadBytes)
-    const pools = new Pools({ backends, clock, share, setting: (member) => catalogue.member(member) })
+    const pools = new Pools({
+      backends,
+      clock,
+      share,
+      setting: (member) => catalogue.member(member),
+      occurred: (one) => history?.occurred(one),
+    })
     this.ports = {
       actors: startActors({
         runtime,
@@ -135,7 +143,7 @@ export class Gateway {
       calibration: new Calibration(),
       factors: new EstimateFactors(clock, parts.factorStore),
       pdfs,
-      health: new BackendHealth(clock),
+      health: new BackendHealth(clock, (...ended) => history?.tried(...ended)),
       random,
       clock,
       fetch,
@@ -165,7 +173,7 @@ export class Gateway {
   }
 
   /** What another process said. */
-  hear(notice: Exclude<Notice, { readonly about: "catalogue" }>): void {
+  hear(notice: Exclude<Notice, { readonly about: "catalogue" | "origins" }>): void {
     if (notice.about === "processes") void this.#shares.look()
     else hear(this.ports.actors, this.#parts.processId, notice)
   }

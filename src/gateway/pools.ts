@@ -10,6 +10,8 @@ import type { Share } from "../../actors/share.ts"
 import type { BackendLimits, MemberSetting, MemberState, Model } from "../catalogue/model.ts"
 import type { Fault } from "../upstream/client.ts"
 import { type Backend, type Backends, type Member, membersOf } from "../upstream/providers.ts"
+import { classOf } from "./backend-health.ts"
+import type { Occurrence } from "./backend-history.ts"
 
 /** What is known of a member, or of a credential. */
 export class Known {
@@ -32,6 +34,8 @@ export class Known {
 
 export interface PoolMember {
   readonly member: Member
+  /** The id of the model whose pool it is. */
+  readonly model: string
   /** As an operator has set it. */
   readonly state: MemberState
   /** An operator's, or the catalogue's; of one that is draining nothing. */
@@ -69,6 +73,8 @@ interface PoolsParts {
   readonly share: () => Share
   /** What operators have set of a member. */
   readonly setting: (member: string) => MemberSetting | undefined
+  /** Told of circuits that open, and of those that calls have closed. */
+  readonly occurred?: ((occurrence: Occurrence) => void) | undefined
 }
 
 /** Whoever waits for room looks again after so long, because rooms by the minute free themselves. */
@@ -109,7 +115,7 @@ export class Pools {
         own.circuit.close()
         credential.circuit.close()
       }
-      return { member, state, weight: state === "draining" ? 0 : weight, own, credential }
+      return { member, model: model.id, state, weight: state === "draining" ? 0 : weight, own, credential }
     })
   }
 
@@ -119,6 +125,25 @@ export class Pools {
       Math.min(upstream.maxConcurrency ?? Infinity, backend.credential.maxConcurrency ?? Infinity),
     )
     return most.length === 0 ? model.maxConcurrency : Math.min(model.maxConcurrency, sum(most))
+  }
+
+  /** What has become of circuits that were as `before` (`closedOf`), by this failure or by an answer. */
+  tell(place: PoolMember, [wasOwn, wasCredential]: Closed, fault: Fault | undefined): void {
+    const [own, credential] = closedOf(place)
+    if (own === wasOwn && credential === wasCredential) return
+    const { occurred } = this.#parts
+    const { member, model } = place
+    const { provider, credential: asked } = member.backend
+    const why = { class: fault && classOf(fault), status: fault?.status }
+    const well = { class: undefined, status: undefined }
+    if (own !== wasOwn)
+      occurred?.({ member: member.id, model, ...(own ? { event: "closed", ...well } : { event: "opened", ...why }) })
+    if (credential !== wasCredential)
+      occurred?.({
+        member: `${provider.id}/${asked.name}`,
+        model: undefined,
+        ...(credential ? { event: "credential_accepted", ...well } : { event: "credential_refused", ...why }),
+      })
   }
 
   /** The catalogue has changed. What is known of members that are gone is forgotten. */
@@ -164,6 +189,9 @@ export class Pools {
     return undefined
   }
 }
+
+type Closed = readonly [own: boolean, credential: boolean]
+export const closedOf = ({ own, credential }: PoolMember): Closed => [own.circuit.isClosed, credential.circuit.isClosed]
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 

@@ -175,7 +175,8 @@ const noRoom = (): Failure =>
   new Failure("gateway.capacity", { message: "Too many large requests are being read.", retryAfterS: 1 })
 
 /**
- * The bytes of request bodies that are held at one time, from reading until the call no longer needs them. An account may
+ * The bytes of request bodies that are held at one time, from reading until the call no longer needs them, and of answers that
+ * are large for their price (large-answers.ts). An account may
  * hold as many as are left free for the others, and whoever comes next still finds room, however many came before. An eighth
  * is left for those that hold little, so that many accounts that take all they can do not leave the others nothing. What
  * does not fit is refused at once, for a body half read is of no use to anybody.

@@ -8,7 +8,7 @@ const BACK_OFF_MS = 200
 
 /** What more than one try needs of its call. */
 export interface RetriedCall extends TriedCall {
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime" | "random">
   /** The client is there, so that another try, turn or model is of use to it. */
   readonly isWanted: boolean
   /** Tries of the model that is asked now, of all turns beyond the first of each. */

@@ -18,7 +18,7 @@ import type { Weighed } from "./weigh.ts"
 
 /** What routing needs of its call. */
 export interface RoutedCall extends LoopedCall {
-  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "random" | "search">
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime" | "random" | "search">
   readonly asked: Weighed
   readonly markers: Marker[]
   /** Admits the call for another model. */

@@ -10,7 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import type { Fault } from "../upstream/client.ts"
 import type { Member } from "../upstream/providers.ts"
 import type { Exchange } from "../wire/exchange.ts"
-import { originOf, type Pool, type PoolMember, type Pools } from "./pools.ts"
+import { closedOf, originOf, type Pool, type PoolMember, type Pools } from "./pools.ts"
 
 export interface TriesParts {
   readonly pools: Pools
@@ -232,7 +232,9 @@ export class Seat {
 
   /** The first content of the request has come. */
   answers(): void {
+    const before = closedOf(this.#place)
     for (const { circuit } of this.#both) circuit.answers(this.#askedAt)
+    this.#pools.tell(this.#place, before, undefined)
   }
 
   /** The request was answered, and has come to so many tokens, where that is known. */
@@ -245,6 +247,12 @@ export class Seat {
   }
 
   failed(fault: Fault): void {
+    const before = closedOf(this.#place)
+    this.#learn(fault)
+    this.#pools.tell(this.#place, before, fault)
+  }
+
+  #learn(fault: Fault): void {
     const nowMs = this.#pools.clock.monotonic()
     const { own, credential } = this.#place
     const origin = originOf(fault)

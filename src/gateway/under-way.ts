@@ -35,6 +35,8 @@ export interface CallParts extends AnsweringParts {
   readonly openedAt: number
   readonly clientHeaders: Headers
   readonly trace: CallTrace | undefined
+  /** Holds what its answer may take; false where there is no room for it. */
+  readonly takesRoom: () => boolean
   /** Run when the call is over, with its record if it has one. */
   readonly release: (record: Booking["record"]) => void
 }
@@ -222,6 +224,9 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     else if (this.hasLeft || this.ports.draining.aborted) {
       admitted.release()
       this.receive({ type: "refused", failure: noRoom() })
+    } else if (!this.#parts.takesRoom()) {
+      admitted.release()
+      refuse(this, noRoom())
       // In the same turn, so that a drain that has begun sees every call.
     } else this.receive({ type: "admitted", admission: admitted })
   }

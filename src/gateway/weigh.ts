@@ -50,6 +50,10 @@ const MOST_OF_PAGE_TOKENS = 12_000
 /** More PDFs in one call count by their size. */
 const MOST_READ = 20
 
+/** Tokens, of all prompts together; null where it is not known. */
+export const windowOf = ({ contextWindow }: Model, { prompts = 1 }: Pick<ModelRequest, "prompts">): number | null =>
+  contextWindow === null ? null : contextWindow * prompts
+
 /** At once where no document is sent. */
 export function weigh(terms: WeighTerms, ports: Ports): Soon<InputWeight> {
   const { request, model, accountId } = terms
@@ -85,7 +89,7 @@ function weighed(
   const estimate = Math.ceil(corrected + documents * factors.documents)
   // Neither a factor nor a guess says that an input is too large; what was counted does.
   const counted = texts + sum(read, (one) => (one.known ? one.likely : 0))
-  const { contextWindow } = model
+  const contextWindow = windowOf(model, request)
   const likely = contextWindow !== null && counted <= contextWindow ? Math.min(estimate, contextWindow) : estimate
   const most = Math.ceil(corrected + (media?.spareTokens ?? 0) + sum(read, (one) => one.most))
   const least = sent.some(({ remote }) => remote === true) ? Infinity : likely

@@ -4,8 +4,15 @@
  */
 import { type Json, type JsonObject, present } from "./json.ts"
 
-/** The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. */
-export const ENDPOINTS = ["chat", "messages", "responses"] as const
+/** The wire formats that are told in the neutral language: a client of one may be served by a backend of another. */
+export const TRANSLATED = ["chat", "messages", "responses"] as const
+export type Translated = (typeof TRANSLATED)[number]
+
+/**
+ * The wire formats that clients speak, by the name that the catalogue's `endpoints` uses. Those that are not translated are of
+ * models whose backends speak them.
+ */
+export const ENDPOINTS = [...TRANSLATED, "completions", "embeddings"] as const
 export type Endpoint = (typeof ENDPOINTS)[number]
 
 /** What a request makes use of and a model may not have. */
@@ -30,12 +37,14 @@ export interface ModelRequest {
   readonly inputTokens: number
   /** The client's own limit on answer tokens (thinking included), where it set one. */
   readonly maxOutputTokens: number | undefined
-  /** How many answers are asked for: `n` on chat, else 1. */
+  /** How many prompts it has, each of which has the model's window for itself; left out, it is one. */
+  readonly prompts?: number
+  /** How many answers are made: `n` on chat, on completions that or `best_of` for each prompt, else 1. */
   readonly choices: number
   readonly features: ReadonlySet<Feature>
   /** Left out where there are neither images nor documents. */
   readonly media?: SentMedia | undefined
-  /** Chat only: the client asked for the stream's usage chunk. */
+  /** Chat and completions only: the client asked for the stream's usage chunk. */
   readonly includeUsage: boolean
   /** Messages only: a web search that the gateway is to run for the model. */
   readonly webSearch?: WebSearchOptions | undefined

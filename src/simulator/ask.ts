@@ -13,6 +13,10 @@ export interface Ask {
   readonly choices: number
   /** Chat only: the usage chunk is wanted. */
   readonly includeUsage: boolean
+  /** Completions only: what each answer begins with, which is its prompt. */
+  readonly echoes?: readonly string[]
+  /** Embeddings only. */
+  readonly vectors?: { readonly count: number; readonly dimensions: number; readonly isBase64: boolean }
   readonly lastUserText: string
   readonly promptTokens: number
   /** Names that may be called; none where the request forbids calls. */
@@ -49,6 +53,16 @@ const countCharacters = (value: Json | undefined, key: string): number => {
   else for (const name in value) characters += countCharacters(value[name], name)
   return characters
 }
+
+/** Prompts as a text, texts, token ids, or lists of those, one by one: a text, or how many ids. */
+export const promptsOf = (value: Json | undefined): readonly (string | number)[] => {
+  if (!Array.isArray(value)) return typeof value === "string" ? [value] : []
+  if (value.every((item) => typeof item === "number")) return [value.length]
+  return value.map((item) => (Array.isArray(item) ? item.length : typeof item === "string" ? item : ""))
+}
+
+export const promptTokens = (prompts: readonly (string | number)[]): number =>
+  prompts.reduce<number>((sum, prompt) => sum + (typeof prompt === "number" ? prompt : countTokens(prompt)), 0)
 
 /** The text of a message's content, in any format: a string, or parts of which some have `text`. */
 export const textOf = (content: Json | undefined): string => {

@@ -35,7 +35,7 @@ export interface AnswerStream {
 }
 
 export interface SimulatedFormat {
-  readonly name: "chat" | "messages" | "responses"
+  readonly name: "chat" | "messages" | "responses" | "completions" | "embeddings"
   readonly path: string
   /** The request id and rate headers that the vendor sends with every answer. */
   headers(serial: string): Record<string, string>

@@ -1,5 +1,5 @@
 /**
- * A model backend on loopback that speaks the three formats and fails on request: what tests, the demo and the benches
+ * A model backend on loopback that speaks all formats and fails on request: what tests, the demo and the benches
  * put behind the gateway, so that nothing inside the gateway needs to be fake. What a call does is scripted in the name
  * of the model that it asks for (script.ts); without a script it answers at once.
  */
@@ -8,6 +8,7 @@ import { isObject, type JsonObject } from "../language/json.ts"
 import { missingTool, planAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
 import { Client } from "./client.ts"
+import { completions, embeddings } from "./completions.ts"
 import { comesInsteadOfAnswer } from "./fault.ts"
 import type { SimulatedFormat } from "./format.ts"
 import { type Call, Journal, type OpenCall } from "./journal.ts"
@@ -41,7 +42,7 @@ export interface Simulator {
   reset(): void
 }
 
-const formats = new Map([chat, messages, responses].map((format) => [format.path, format]))
+const formats = new Map([chat, messages, responses, completions, embeddings].map((format) => [format.path, format]))
 const rememberedScripts = 1000
 
 export const startSimulator = (options: SimulatorOptions = {}): Simulator => {

@@ -19,6 +19,10 @@ export interface AnswerTerms {
   readonly choices: number
   /** The client asked for the likelihoods of tokens. */
   readonly logprobs: boolean
+  /** Of the prompt, where the answers repeat it, each token with its likelihoods. */
+  readonly echoedTokens?: number
+  /** How many vectors the client asked for. */
+  readonly vectors?: number
 }
 
 /** No format's event comes near this by itself. */
@@ -34,13 +38,17 @@ const TOKEN = { reply: 64, stream: 2_048 }
 /** The same with twenty candidates and their likelihoods each. */
 const TOKEN_WITH_LOGPROBS = { reply: 4_096, stream: 16_384 }
 
-export function answerBounds({ requestBytes, answerLimit, choices, logprobs }: AnswerTerms): AnswerBounds {
-  const tokens = answerLimit * choices
+/** Of 4,096 numbers in so many digits, or of more in base64. */
+const VECTOR = 98_304
+
+export function answerBounds(terms: AnswerTerms): AnswerBounds {
+  const { requestBytes, answerLimit, choices, logprobs, echoedTokens = 0, vectors = 0 } = terms
+  const tokens = answerLimit * choices + echoedTokens
   const token = logprobs ? TOKEN_WITH_LOGPROBS : TOKEN
   const repeated = BASE + ESCAPED * requestBytes
   return {
     eventLength: Math.min(MOST, repeated + token.reply * tokens),
     streamBytes: REPETITIONS * repeated + token.stream * tokens,
-    replyBytes: Math.min(MOST, repeated + token.reply * tokens),
+    replyBytes: Math.min(MOST, repeated + token.reply * tokens + VECTOR * vectors),
   }
 }

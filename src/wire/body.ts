@@ -11,13 +11,12 @@ import { Failure } from "../failure/failure.ts"
 export const DEEPEST_NESTING = 64
 /** What a body costs grows with its values more than with its bytes (decisions §13.10). */
 export const MOST_VALUES = 200_000
+/** Numbers in lists beside these, where they are token ids: none of them is looked into, and vendors take 300,000. */
+const MOST_TOKEN_IDS = 500_000
 /** A body of more is too much work for the thread that serves everybody. */
 export const MANY_VALUES = 5_000
 /** Larger bodies are judged by their size before they are looked into (decisions §13.10). */
 export const LARGE_BODY_BYTES = 256 * 1024
-
-/** Counting may stop here: one that has just opened may still turn out empty. */
-const ENOUGH = MOST_VALUES + 1
 
 const SPACE = 0x20
 const QUOTE = 0x22
@@ -27,14 +26,18 @@ const BACKSLASH = 0x5c
 const CASE_BIT = 0x20
 const OPENING = 0x7b
 const CLOSING = 0x7d
+const ZERO = 0x30
+const NINE = 0x39
 
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 const unreadable = (message: string): Failure => new Failure("request.invalid", { message })
 
-export function parseBody(bytes: Uint8Array, extent?: Extent): JsonObject | Failure {
+export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = false): JsonObject | Failure {
   if (bytes.length === 0) return unreadable("The request body is empty; it must be a JSON object.")
-  const { depth, values } = extent ?? extentOf(bytes)
+  const { depth, values: all } = extent ?? extentOf(bytes, MOST_VALUES + (takesTokenIds ? MOST_TOKEN_IDS : 0))
+  const isOver = all > MOST_VALUES && takesTokenIds && depth <= DEEPEST_NESTING
+  const values = isOver ? all - Math.min(listedIntegers(bytes), MOST_TOKEN_IDS) : all
   if (depth > DEEPEST_NESTING) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
   if (values > MOST_VALUES) return unreadable(`The request body has more than ${MOST_VALUES} values.`)
   let body: Json
@@ -65,7 +68,9 @@ export interface Extent {
  * longer character looks like a bracket or a quote. Strings, which are nearly all of a large body, are left by a native
  * search for their closing quote. Counting stops past either limit; what is no JSON counts as anything.
  */
-export function extentOf(bytes: Uint8Array): Extent {
+export function extentOf(bytes: Uint8Array, mostValues: number = MOST_VALUES): Extent {
+  // One that has just opened may still turn out empty.
+  const enough = mostValues + 1
   let depth = 0
   let deepest = 0
   let values = 1
@@ -77,10 +82,10 @@ export function extentOf(bytes: Uint8Array): Extent {
       at = endOfString(bytes, at)
       if (at < 0) break
     } else if (byte === COMMA) {
-      if (++values > ENOUGH) break
+      if (++values > enough) break
     } else if ((byte | CASE_BIT) === OPENING) {
       if (++depth > deepest) deepest = depth
-      if (deepest > DEEPEST_NESTING || ++values > ENOUGH) break
+      if (deepest > DEEPEST_NESTING || ++values > enough) break
       isEmpty = true
     } else if ((byte | CASE_BIT) === CLOSING) {
       depth--
@@ -89,6 +94,26 @@ export function extentOf(bytes: Uint8Array): Extent {
     } else if (byte > SPACE) isEmpty = false
   }
   return { depth: deepest, values }
+}
+
+/** How many of the values are integers that stand in a list, as token ids do. */
+function listedIntegers(bytes: Uint8Array): number {
+  let count = 0
+  let hasDigits = false
+  let hasOther = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if (byte >= ZERO && byte <= NINE) hasDigits = true
+    else if (byte === COMMA || (byte | CASE_BIT) === OPENING || (byte | CASE_BIT) === CLOSING) {
+      if (hasDigits && !hasOther) count++
+      hasDigits = hasOther = false
+    } else if (byte === QUOTE) {
+      hasOther = true
+      at = endOfString(bytes, at)
+      if (at < 0) break
+    } else if (byte > SPACE) hasOther = true
+  }
+  return count
 }
 
 /** Where the string that opens at `start` closes, or −1: then it is no JSON, and the parser says so. */

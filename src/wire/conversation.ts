@@ -80,14 +80,17 @@ const BILLING = "x-anthropic-billing-header"
 
 /** The beginning of the instructions, the tools' names, and what the user said before the first answer; as digits. */
 function openingOf(body: JsonObject): string {
-  const { messages, input, system, instructions, tools } = body
-  const told = messages ?? input
+  const { messages, input, prompt, system, instructions, tools } = body
+  const told = messages ?? input ?? prompt
   const items: readonly Json[] = Array.isArray(told) ? told : [{ role: "user", content: told ?? "" }]
   let leading = beginning(system ?? instructions)
   const said: string[] = []
   for (let place = 0; place < Math.min(items.length, MOST_ITEMS) && said.length < MOST_TEXTS; place++) {
     const item = items[place]
-    if (!isObject(item)) continue
+    if (!isObject(item)) {
+      said.push(edges(bare(item)))
+      continue
+    }
     const { role, content } = item
     if (isAnswer(item)) break
     if (role === "user") addTexts(said, content)
@@ -95,6 +98,10 @@ function openingOf(body: JsonObject): string {
   }
   return Bun.hash.xxHash3(`${leading}\n${toolNames(tools)}\n${said.join("\n")}`).toString(36)
 }
+
+/** A text that stands for itself, or token ids. */
+const bare = (item: Json | undefined): string =>
+  typeof item === "string" ? item : JSON.stringify(Array.isArray(item) ? item.slice(0, MOST_ITEMS) : item)
 
 /** The items of the responses format have no role where a model thought or called. */
 const isAnswer = ({ role, type }: JsonObject): boolean =>

@@ -12,6 +12,8 @@ import { converseFormat } from "./bedrock/format.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath } from "./bedrock/model.ts"
 import { chatFormat } from "./chat/format.ts"
+import { completionsFormat } from "./completions/format.ts"
+import { embeddingsFormat } from "./embeddings/format.ts"
 import type { AnswerView, ClientFormat, EncodedPrompt, ClientSide, Format, Reply, StreamReader } from "./format.ts"
 import { messagesFormat } from "./messages/format.ts"
 import { continuedBody } from "./messages/server-tools.ts"
@@ -68,6 +70,8 @@ export const formats: Readonly<Record<Endpoint, ClientFormat>> = {
   chat: chatFormat,
   messages: messagesFormat,
   responses: responsesFormat,
+  completions: completionsFormat,
+  embeddings: embeddingsFormat,
 }
 
 /** How a model's backend is called, and what it speaks. */
@@ -165,6 +169,8 @@ const plain: Readonly<Record<Endpoint, Protocol>> = {
   chat: plainProtocol(chatFormat),
   messages: plainProtocol(messagesFormat),
   responses: plainProtocol(responsesFormat),
+  completions: plainProtocol(completionsFormat),
+  embeddings: plainProtocol(embeddingsFormat),
 }
 
 const speaks = ({ format }: Protocol, { endpoint }: ClientSide): boolean => format.client?.endpoint === endpoint

@@ -26,10 +26,16 @@ export interface ClientFormat extends Format {
 
 export interface ClientSide {
   readonly endpoint: Endpoint
+  /** What a call does, in the words of OpenTelemetry's conventions. */
+  readonly operation: "chat" | "embeddings" | "text_completion"
+  /** There is no such path while the catalogue has no model for it (gateway-api.md, "Method errors"). */
+  readonly isOptional?: boolean
+  /** A prompt may be a list of token ids, which are many and cost little. */
+  readonly takesTokenIds?: boolean
   /** The path that the gateway serves and that a backend of this format is called at, with its `/v1`. */
   readonly path: string
-  /** Where the gateway counts a request's tokens for nothing, in formats that have it. */
-  readonly countPath?: string
+  /** How the gateway counts a request's tokens for nothing, in formats that have it. */
+  readonly counting?: Counting
   /**
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
@@ -51,6 +57,15 @@ export interface ClientSide {
    * Left out where the format has no such body: there a non-streaming answer gets no keepalives.
    */
   failedReply?(failure: Failure, context: FailureContext): JsonObject
+}
+
+/** A request's input tokens, asked for without an answer. */
+export interface Counting {
+  readonly path: string
+  /** What the same request would need beside what is counted. */
+  readonly more: JsonObject
+  /** What the answer says beside `input_tokens`. */
+  readonly answer: Readonly<Record<string, string>>
 }
 
 export interface BackendSide {

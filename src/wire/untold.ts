@@ -22,6 +22,8 @@ const UNTOLD: Readonly<Record<Endpoint, readonly string[]>> = {
     "top_logprobs truncation prompt_cache_key prompt_cache_retention prompt_cache_options client_metadata " +
       "text.verbosity reasoning.context stream_options input.phase tools.defer_loading",
   ),
+  completions: [],
+  embeddings: [],
 }
 
 /** Of those, what InvokeModel leaves out of the vendor's own format. */

@@ -71,12 +71,12 @@ describe("a bad catalogue is refused with its place, what was found and what is 
     [
       "an unknown endpoint",
       { models: [model("a", { endpoints: ["chat", "images"] })] },
-      'c.json: model "a": endpoints[1]: found "images"; allowed: one of chat, messages, responses',
+      'c.json: model "a": endpoints[1]: found "images"; allowed: one of chat, messages, responses, completions, embeddings',
     ],
     [
       "no endpoint",
       { models: [model("a", { endpoints: [] })] },
-      'c.json: model "a": endpoints: found []; allowed: a list without repeats, not empty; each entry one of chat, messages, responses',
+      'c.json: model "a": endpoints: found []; allowed: a list without repeats, not empty; each entry one of chat, messages, responses, completions, embeddings',
     ],
     [
       "an endpoint twice",
@@ -86,12 +86,12 @@ describe("a bad catalogue is refused with its place, what was found and what is 
     [
       "an unknown backend format",
       { models: [model("a", { upstream: { provider: "first", format: "gemini", model: "m" } })] },
-      'c.json: model "a": upstream.format: found "gemini"; allowed: one of chat, messages, responses, bedrock',
+      'c.json: model "a": upstream.format: found "gemini"; allowed: one of chat, messages, responses, completions, embeddings, bedrock',
     ],
     [
       "an unknown feature",
       { models: [model("a", { features: ["vision"] })] },
-      'c.json: model "a": features[0]: found "vision"; allowed: one of structured_outputs, web_search',
+      'c.json: model "a": features[0]: found "vision"; allowed: one of structured_outputs, web_search, reasoning',
     ],
     [
       "a time without a zone",
@@ -112,6 +112,41 @@ describe("a bad catalogue is refused with its place, what was found and what is 
       "a fallback that is not there",
       { models: [model("a", { fallback: ["b"] })] },
       'c.json: model "a": fallback[0]: found "b"; allowed: the id of a model in this file',
+    ],
+    [
+      "a backend that does not speak an endpoint which nothing is translated to",
+      { models: [model("a", { endpoints: ["embeddings"] })] },
+      'c.json: model "a": upstream.format: found "chat"; allowed: embeddings',
+    ],
+    [
+      "a backend that nothing is translated to",
+      { models: [model("a", { upstream: { provider: "first", format: "completions", model: "m" } })] },
+      'c.json: model "a": upstream.format: found "completions"; allowed: a format that is translated to chat and messages',
+    ],
+    [
+      "one entry for chat and completions",
+      {
+        models: [
+          model("a", {
+            endpoints: ["chat", "completions"],
+            upstream: { provider: "first", format: "completions", model: "m" },
+          }),
+        ],
+      },
+      'c.json: model "a": endpoints: found "chat, completions"; allowed: completions alone, in an entry of its own',
+    ],
+    [
+      "vectors of another model",
+      {
+        models: ["a", "b"].map((id) =>
+          model(id, {
+            endpoints: ["embeddings"],
+            upstream: { provider: "first", format: "embeddings", model: id },
+            fallback: id === "a" ? ["b"] : [],
+          }),
+        ),
+      },
+      'c.json: model "a": fallback: found "b"; allowed: nothing: no other model has the same vectors',
     ],
     [
       "a fallback to itself",

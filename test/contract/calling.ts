@@ -3,12 +3,12 @@
  * and how it tells a failure. Written out here, so that the gateway's own codecs do not judge themselves.
  */
 import type { Call } from "../../src/simulator/journal.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { Init, TestGateway } from "../gateway/harness.ts"
 
-export const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
+export const formats = ["chat", "messages", "responses"] as const satisfies readonly Translated[]
 
-const paths: Record<Endpoint, string> = {
+const paths: Record<Translated, string> = {
   chat: "/v1/chat/completions",
   messages: "/v1/messages",
   responses: "/v1/responses",
@@ -17,7 +17,7 @@ const paths: Record<Endpoint, string> = {
 type Json = Readonly<Record<string, unknown>>
 
 /** A small request. `more` is laid over it. */
-function asking(format: Endpoint, model: string, more: Json = {}): Json {
+function asking(format: Translated, model: string, more: Json = {}): Json {
   if (format === "responses") return { model, input: "Hello", ...more }
   return {
     model,
@@ -30,7 +30,7 @@ function asking(format: Endpoint, model: string, more: Json = {}): Json {
 export const ask = (
   gateway: TestGateway,
   key: string,
-  format: Endpoint,
+  format: Translated,
   model: string,
   more: Json = {},
   init: Init = {},
@@ -39,21 +39,21 @@ export const ask = (
 export const requestId = (response: Response): string => response.headers.get("x-request-id") ?? ""
 
 /** The first event of a stream, which says nothing yet. */
-export const beginning: Record<Endpoint, RegExp> = {
+export const beginning: Record<Translated, RegExp> = {
   chat: /"role":"assistant"/g,
   messages: /^event: message_start$/gm,
   responses: /^event: response\.created$/gm,
 }
 
 /** The event that says that an answer is whole. On chat `[DONE]` also ends a failure. */
-export const ending: Record<Endpoint, RegExp> = {
+export const ending: Record<Translated, RegExp> = {
   chat: /^data: \[DONE\]$/m,
   messages: /^event: message_stop$/m,
   responses: /^event: response\.(completed|incomplete)$/m,
 }
 
 /** An event with content. */
-export const content: Record<Endpoint, RegExp> = {
+export const content: Record<Translated, RegExp> = {
   chat: /"delta":\{"content":"[^"]/g,
   messages: /"type":"text_delta"/g,
   responses: /^event: response\.output_text\.delta$/gm,
@@ -103,7 +103,7 @@ export function eventsOf(text: string): Event[] {
 }
 
 /** The failure that a stream tells in its last event (on chat the one before `[DONE]`), or undefined. */
-export function failureIn(format: Endpoint, text: string): Told | undefined {
+export function failureIn(format: Translated, text: string): Told | undefined {
   const events = eventsOf(text)
   const last = events.at(-1)
   if (format === "chat") {

@@ -1,7 +1,7 @@
 /** Slots of a model and of the gateway: waits, fairness, and that none is ever lost (decisions §5, §12.15; "Limits"). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, callsOf, eventually, failureIn, formats, Reading, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 /** A call that keeps its slot until it is left or its `ms` are over. */
-const occupy = async (model: string, format: Endpoint = "chat") => {
+const occupy = async (model: string, format: Translated = "chat") => {
   const leaving = new AbortController()
   const response = ask(gateway, key, format, model, { stream: true }, { signal: leaving.signal })
   response.then((answer) => answer.text()).catch(() => {})

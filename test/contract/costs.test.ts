@@ -1,5 +1,6 @@
 /** What each call costs the house, by what its backends count and say; and that no customer is told. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Translated } from "../../src/language/request.ts"
 import { type ModelWish, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, eventually, formats, Reading, requestId } from "./calling.ts"
 
@@ -47,7 +48,7 @@ const costsOf = (id: string): Promise<CostRow[]> =>
   )
 
 /** Asks a model of this wish once, and reads the answer to its end. */
-async function called(wish: ModelWish, stream = false): Promise<CostRow[]> {
+async function called(wish: ModelWish & { readonly format: Translated }, stream = false): Promise<CostRow[]> {
   const model = await gateway.model(wish)
   const response = await ask(gateway, key, wish.format, model, { stream })
   await response.text().catch(() => "")

@@ -75,6 +75,7 @@ describe(covers("endpoint.method", "header.request-id"), () => {
     "/v1/messages": ["POST"],
     "/v1/messages/count_tokens": ["POST"],
     "/v1/responses": ["POST"],
+    "/v1/responses/input_tokens": ["POST"],
     "/usage": ["GET", "HEAD"],
     "/usage/req_1": ["GET", "HEAD"],
     "/usage/summary": ["GET", "HEAD"],
@@ -165,14 +166,14 @@ describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
     const model = await gateway.model({
       format: "messages",
       endpoints: ["chat", "messages"],
-      features: ["structured_outputs", "web_search"],
+      features: ["structured_outputs", "web_search", "reasoning"],
       fallback: [last],
     })
     const seen: Record<string, unknown> = {
       max_output_tokens: expect.any(Number),
       endpoints: expect.arrayContaining(["chat", "messages"]),
       // There is no search server here.
-      features: { structured_outputs: ["messages"] },
+      features: { structured_outputs: ["messages"], reasoning: expect.arrayContaining(["messages", "chat"]) },
       fallback: [last],
     }
     expect(await (await get(`/v1/models/${model}`)).json()).toMatchObject(seen)
@@ -226,6 +227,35 @@ describe(covers("endpoint.count-tokens"), () => {
     await expectFailure(await count("nothing", key), 400, "model.unknown")
     await expectFailure(await count(model, key, { messages: [] }), 400, "request.invalid_request")
     await expectFailure(await count(model, "sk-loket-wrong"), 401, "auth.api_key_invalid")
+  })
+  test("on responses it is counted too, for nothing, in the words of that format", async () => {
+    const poor = await gateway.person()
+    const { key: once, id } = await gateway.key(poor, { requests_per_minute: 1 })
+    const model = await gateway.model({ format: "responses" })
+    const counted = async (more: object) => {
+      const response = await gateway.post("/v1/responses/input_tokens", once, { model, ...more })
+      return [response.status, await response.json()] as const
+    }
+    const tokens = async (more: object) => {
+      const [status, body] = await counted(more)
+      expect([status, body]).toEqual([200, { object: "response.input_tokens", input_tokens: expect.any(Number) }])
+      return (body as { input_tokens: number }).input_tokens
+    }
+    const short = await tokens({ input: "Hello" })
+    expect(await tokens({ input: "Hello ".repeat(500) })).toBeGreaterThan(short + 300)
+    expect(await tokens({ input: "Hello", instructions: "Be brief. ".repeat(100) })).toBeGreaterThan(short + 100)
+    const tools = [{ type: "function", name: "find_train", parameters: { type: "object" } }]
+    expect(await tokens({ input: hello, tools })).toBeGreaterThan(short)
+    expect(await counted({ input: "" })).toMatchObject([400, { code: "request.invalid" }])
+    expect(await counted({ input: "Hello", previous_response_id: "resp_1" })).toMatchObject([
+      400,
+      { code: "request.unsupported_feature" },
+    ])
+    const chat = await gateway.model({ format: "chat" })
+    expect(await counted({ model: chat, input: "Hello" })).toMatchObject([400, { code: "request.invalid" }])
+    expect(gateway.simulator.calls.some((call) => call.model === model)).toBeFalse()
+    await gateway.dashboard(poor, `/keys/${id}/revoke`, { method: "POST" })
+    expect(await counted({ input: "Hello" })).toMatchObject([401, { code: "auth.api_key_revoked" }])
   })
 })
 

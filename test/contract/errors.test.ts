@@ -41,13 +41,13 @@ describe(covers("error.request.invalid", "errors.body", "4.6", "4.7"), () => {
     "UTF-16": new Uint8Array(Buffer.from('{"model":"plain"}', "utf16le")),
   }
   test.each(Object.keys(unreadable))("a body of %s is not valid", async (name) => {
-    for (const path of [...Object.values(paths), "/v1/messages/count_tokens"]) {
+    for (const path of [...Object.values(paths), "/v1/messages/count_tokens", "/v1/responses/input_tokens"]) {
       const response = await gateway.post(path, key, "", { body: unreadable[name] ?? "" })
       await expectFailure(response, 400, "request.invalid")
     }
   })
   test("a model that is missing or no string is not valid", async () => {
-    for (const path of [...Object.values(paths), "/v1/messages/count_tokens"]) {
+    for (const path of [...Object.values(paths), "/v1/messages/count_tokens", "/v1/responses/input_tokens"]) {
       for (const model of [undefined, null, 1, "", ["plain"], { id: "plain" }]) {
         await expectFailure(await gateway.post(path, key, { model, messages: hello }), 400, "request.invalid")
       }
@@ -88,7 +88,7 @@ describe(covers("error.request.invalid", "errors.body", "4.6", "4.7"), () => {
 
 describe(covers("error.request.invalid_request", "12.14"), () => {
   test.each(["[]", "null", "1", '"text"', "true"])("a body of %s is no object", async (body) => {
-    for (const path of [...Object.values(paths), "/v1/messages/count_tokens"]) {
+    for (const path of [...Object.values(paths), "/v1/messages/count_tokens", "/v1/responses/input_tokens"]) {
       await expectFailure(await gateway.post(path, key, body), 400, "request.invalid_request")
     }
   })
@@ -240,7 +240,7 @@ describe(covers("error.auth.api_key_missing", "auth.either"), () => {
     { Authorization: "Basic c2VjcmV0" },
     { Authorization: "Bearer ", "x-api-key": "" },
   ])("no key in %j", async (headers) => {
-    for (const path of [...Object.values(paths), "/v1/messages/count_tokens"]) {
+    for (const path of [...Object.values(paths), "/v1/messages/count_tokens", "/v1/responses/input_tokens"]) {
       const response = await fetch(gateway.url + path, { method: "POST", headers, body: "{}" })
       await expectFailure(response, 401, "auth.api_key_missing")
     }

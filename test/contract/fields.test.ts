@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "../wire/known-bodies.ts"
 import { ask, formats } from "./calling.ts"
@@ -25,12 +25,12 @@ const betas = { headers: { "anthropic-beta": neededBetas.join(",") } }
 const last = () => gateway.simulator.calls.at(-1)
 const told = (response: Response) => response.headers.get("x-dropped-fields")
 
-const nameIn = (format: Endpoint): unknown => {
+const nameIn = (format: Translated): unknown => {
   const body = last()?.body ?? {}
   return format === "messages" ? (body["metadata"] as JsonObject)["user_id"] : body["safety_identifier"]
 }
 
-const own = (format: Endpoint, value: string): JsonObject =>
+const own = (format: Translated, value: string): JsonObject =>
   format === "messages" ? { metadata: { user_id: value } } : { user: value, safety_identifier: value }
 
 const secret = async (of: TestGateway) => {
@@ -141,7 +141,12 @@ describe.each(formats)("%s", (format) => {
 })
 
 describe(`${covers("13.3")} what a backend's format has no words for is named`, () => {
-  const rows: readonly (readonly [client: Endpoint, backend: Endpoint, fields: JsonObject, names: string | null])[] = [
+  const rows: readonly (readonly [
+    client: Translated,
+    backend: Translated,
+    fields: JsonObject,
+    names: string | null,
+  ])[] = [
     ["chat", "messages", { seed: 7, logprobs: true, verbosity: "low", min_p: 0.1 }, "seed, logprobs, verbosity, min_p"],
     ["chat", "responses", { top_k: 5, prompt_cache_key: "k" }, "prompt_cache_key, top_k"],
     [

@@ -63,6 +63,7 @@ const valid: Record<string, object> = {
     text: { format: { type: "text" } },
     stream: true,
   },
+  "/v1/responses/input_tokens": { model: "fuzzed-responses", input: [user], instructions: "Be brief." },
   "/keys": { name: "a", requests_per_minute: 5, spending_limit_micro: 5, spending_period: "daily" },
   "/top-ups": { amount_rp: 10_000 },
   "/webhooks/payments/simulated": { top_up_id: "top_1", status: "paid", amount_rp: 10_000 },

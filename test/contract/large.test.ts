@@ -1,6 +1,6 @@
 /** Large bodies over HTTP, worked on by the worker: each pair of formats, streamed and not, is answered as small ones are. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, formats } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"
@@ -24,9 +24,9 @@ const parts = Array.from({ length: 2_500 }, () => ({ type: "text", text: "a" }))
 const rows = formats.flatMap((client) =>
   formats.flatMap((backend) => [false, true].map((stream) => [client, backend, stream] as const)),
 )
-const said = (format: Endpoint, content: unknown) =>
+const said = (format: Translated, content: unknown) =>
   format === "responses" ? { input: [{ role: "user", content }] } : { messages: [{ role: "user", content }] }
-const model = (client: Endpoint, format: Endpoint, more: object = {}) =>
+const model = (client: Translated, format: Translated, more: object = {}) =>
   gateway.model({
     format: client,
     model: `m${crypto.randomUUID()}`,

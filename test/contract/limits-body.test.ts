@@ -15,7 +15,13 @@ beforeAll(async () => {
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
-const paths = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/messages/count_tokens"]
+const paths = [
+  "/v1/chat/completions",
+  "/v1/messages",
+  "/v1/responses",
+  "/v1/messages/count_tokens",
+  "/v1/responses/input_tokens",
+]
 const many = (item: string, count = 190_000) => Array.from({ length: count }, () => item).join(",")
 const withMetadata = (inner: string) =>
   `{"model":"plain","messages":[{"role":"user","content":"Hello"}],"metadata":${inner}}`

@@ -7,11 +7,11 @@ export class RawClient {
   readonly #socket: Socket
   readonly #pieces: Buffer[] = []
 
-  constructor(url: string, key: string, body: Readonly<Record<string, unknown>>) {
+  constructor(url: string, key: string, body: Readonly<Record<string, unknown>>, path = "/v1/chat/completions") {
     const { hostname, port, host } = new URL(url)
     const text = JSON.stringify({ messages: [{ role: "user", content: "Hello" }], ...body })
     const head = [
-      "POST /v1/chat/completions HTTP/1.1",
+      `POST ${path} HTTP/1.1`,
       `Host: ${host}`,
       `Authorization: Bearer ${key}`,
       "Connection: close",
@@ -57,6 +57,10 @@ export class RawClient {
     }
   }
 
+  /** Takes the first bytes that come, and then nothing, until it is told to. */
+  pauseAfterFirst(): void {
+    this.#socket.once("data", () => this.#socket.pause())
+  }
   /** Takes nothing any more, until it is told to. */
   pause(): void {
     this.#socket.pause()

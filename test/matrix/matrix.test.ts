@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type { JsonObject } from "../../src/language/json.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { chat } from "./chat.ts"
 import { messages } from "./messages.ts"
@@ -14,8 +14,8 @@ import { responses } from "./responses.ts"
 import { type Pair, type Row, rows } from "./rows.ts"
 import { type Answer, type Asked, must, type Speaker } from "./speaker.ts"
 
-const speakers: Readonly<Record<Endpoint, Speaker>> = { chat, messages, responses }
-const endpoints: readonly Endpoint[] = ["chat", "messages", "responses"]
+const speakers: Readonly<Record<Translated, Speaker>> = { chat, messages, responses }
+const endpoints: readonly Translated[] = ["chat", "messages", "responses"]
 const pairs: readonly Pair[] = endpoints.flatMap((client) =>
   endpoints.map((backend) => ({ client, backend, translated: client !== backend })),
 )
@@ -48,7 +48,7 @@ afterAll(async () => {
   process.stdout.write(`${[line("client → backend", columns), ...table].join("\n")}\n`)
 })
 
-const modelOf = (row: Row, backend: Endpoint): Promise<string> => {
+const modelOf = (row: Row, backend: Translated): Promise<string> => {
   const wish = {
     script: row.script,
     pass: ["thinking", "top_k"],

@@ -7,7 +7,7 @@ import * as fc from "fast-check"
 import type { ModelEvent, ModelReply, FinishReason } from "../../src/language/event.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/language/prompt.ts"
-import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
+import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Received } from "../../src/gateway/call-costs.ts"
@@ -25,12 +25,12 @@ import { responses } from "./responses.ts"
 import type { Speaker } from "./speaker.ts"
 
 const endpoints = ["chat", "messages", "responses"] as const
-const formats: Readonly<Record<Endpoint, ClientFormat>> = {
+const formats: Readonly<Record<Translated, ClientFormat>> = {
   chat: chatFormat,
   messages: messagesFormat,
   responses: responsesFormat,
 }
-const speakers: Readonly<Record<Endpoint, Speaker>> = { chat, messages, responses }
+const speakers: Readonly<Record<Translated, Speaker>> = { chat, messages, responses }
 const pairs = endpoints.flatMap((client) =>
   endpoints.flatMap((backend) => (client === backend ? [] : [[client, backend] as const])),
 )
@@ -43,13 +43,13 @@ function must<T>(value: T | Failure): T {
   return value
 }
 
-const meets = (request: ModelRequest, backend: Endpoint): DirectExchange =>
+const meets = (request: ModelRequest, backend: Translated): DirectExchange =>
   must(exchange(request, { format: backend, model: "backend-model" }))
 
 /** As it goes over the network. */
 const travelled = (body: JsonObject): JsonObject => JSON.parse(JSON.stringify(body)) as JsonObject
 
-const asking = (endpoint: Endpoint, body: JsonObject): ModelRequest => ({
+const asking = (endpoint: Translated, body: JsonObject): ModelRequest => ({
   endpoint,
   body,
   dropped: NONE_DROPPED,
@@ -243,7 +243,7 @@ describe.each(pairs)("a %s client on a %s backend", (client, backend) => {
 })
 
 /** A client of each format that wants to see thinking. */
-const hello: Readonly<Record<Endpoint, JsonObject>> = {
+const hello: Readonly<Record<Translated, JsonObject>> = {
   chat: { model: "m", messages: [{ role: "user", content: "Hi" }] },
   messages: {
     model: "m",
@@ -309,7 +309,7 @@ function meant({ parts, usage }: ModelReply): object {
 }
 
 describe("a translated stream that is cut at any byte is a whole answer or a failure that is told", () => {
-  const recorded: Readonly<Record<Endpoint, readonly string[]>> = {
+  const recorded: Readonly<Record<Translated, readonly string[]>> = {
     chat: ["parallel-tools", "reasoning"],
     messages: ["parallel-tools", "thinking-cache"],
     responses: ["reasoning-tools", "text"],

@@ -5,14 +5,14 @@
  */
 import { expect } from "bun:test"
 import type { FailureCode } from "../../src/failure/table.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { ModelWish } from "../gateway/harness.ts"
 import type { Answer, Asked, Part, Tool, Turn } from "./speaker.ts"
 
 /** Who asks, and who is asked. */
 export interface Pair {
-  readonly client: Endpoint
-  readonly backend: Endpoint
+  readonly client: Translated
+  readonly backend: Translated
   /** The two differ, so it goes through the neutral language. */
   readonly translated: boolean
 }
@@ -24,7 +24,7 @@ export interface Row {
   readonly script: string
   readonly model?: Partial<ModelWish>
   /** Clients whose format has no words for it. */
-  readonly unsayable?: readonly Endpoint[]
+  readonly unsayable?: readonly Translated[]
   readonly refused?: (pair: Pair) => FailureCode | undefined
   /** Where the backend hears something else than what was asked; undefined is nothing. */
   readonly heard?: (pair: Pair, first: Answer | undefined) => Partial<Asked>
@@ -48,7 +48,7 @@ const call = { call: "call_1", name: "get_weather", given: city }
 const refusal = "request.unsupported_feature"
 
 /** The words for each end, by the client's format. */
-const ended: Record<"stop" | "length" | "tools", Record<Endpoint, string>> = {
+const ended: Record<"stop" | "length" | "tools", Record<Translated, string>> = {
   stop: { chat: "stop", messages: "end_turn", responses: "completed" },
   length: { chat: "length", messages: "max_tokens", responses: "max_output_tokens" },
   tools: { chat: "tool_calls", messages: "tool_use", responses: "completed" },

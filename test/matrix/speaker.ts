@@ -4,7 +4,7 @@
  */
 import { expect } from "bun:test"
 import type { JsonObject } from "../../src/language/json.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 
 export type Part =
   | { readonly text: string }
@@ -74,7 +74,7 @@ export interface Answer {
 
 /** One wire format, as its documentation has it: every reader checks the shape that the vendor's clients rely on. */
 export interface Speaker {
-  readonly endpoint: Endpoint
+  readonly endpoint: Translated
   readonly path: string
   write(asked: Asked): JsonObject
   read(body: JsonObject): Asked

@@ -63,7 +63,7 @@ describe("the journal", () => {
 describe("the server", () => {
   test("is healthy, and has no other paths", async () => {
     expect(await (await fetch(`${simulator.url}/healthz`)).json()).toEqual({ status: "ok" })
-    expect((await fetch(`${simulator.url}/v1/embeddings`, { method: "POST" })).status).toBe(404)
+    expect((await fetch(`${simulator.url}/v1/images/generations`, { method: "POST" })).status).toBe(404)
     expect((await fetch(`${simulator.url}/v1/messages`)).status).toBe(404)
   })
 

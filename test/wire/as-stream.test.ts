@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import { type BackendModel, exchange, formats } from "../../src/wire/exchange.ts"
 import { must } from "./chat/ask.ts"
 
 const messages = [{ role: "user", content: "Hi" }]
-const bodies: Readonly<Record<Endpoint, JsonObject>> = {
+const bodies: Readonly<Record<Translated, JsonObject>> = {
   chat: { model: "m", messages },
   messages: { model: "m", max_tokens: 9_000, messages },
   responses: { model: "m", input: "Hi" },

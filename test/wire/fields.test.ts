@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
+import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import * as chat from "../../src/wire/chat/request.ts"
 import { droppedHeader } from "../../src/wire/dropped-fields.ts"
@@ -12,9 +12,9 @@ import * as responses from "../../src/wire/responses/request.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies.ts"
 
 const codecs = { chat, messages, responses } as const
-const formats = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]
+const formats = ["chat", "messages", "responses"] as const satisfies readonly Translated[]
 
-function understood(format: Endpoint, body: JsonObject, allowance: Partial<Allowance> = {}): ModelRequest {
+function understood(format: Translated, body: JsonObject, allowance: Partial<Allowance> = {}): ModelRequest {
   const request = codecs[format].decodeRequest(body, { pass: [], betas: neededBetas, ...allowance })
   if (request instanceof Failure) throw new Error(`${request.code}: ${request.message}`)
   return request
@@ -23,7 +23,7 @@ function understood(format: Endpoint, body: JsonObject, allowance: Partial<Allow
 /** Each alone, for a list would be taken for several arguments. */
 const each = (values: readonly Json[]) => values.map((value): [Json] => [value])
 
-const hello: Readonly<Record<Endpoint, JsonObject>> = {
+const hello: Readonly<Record<Translated, JsonObject>> = {
   chat: { model: "m", messages: [{ role: "user", content: "Hi" }] },
   messages: { model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] },
   responses: { model: "m", input: "Hi" },
@@ -213,7 +213,7 @@ describe("values that cost more than there are rates for:", () => {
     },
   )
 
-  const dropped: readonly (readonly [format: Endpoint, fields: JsonObject, names: readonly string[]])[] = [
+  const dropped: readonly (readonly [format: Translated, fields: JsonObject, names: readonly string[]])[] = [
     ["messages", { inference_geo: "us" }, ["inference_geo"]],
     ["messages", { compaction: { type: "summarize" } }, ["compaction"]],
     [

@@ -1,7 +1,7 @@
 /** Of each format a request that says all that travels, as agents and the vendors' packages write it. */
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { isObject } from "../../src/language/json.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 
 const schema = { type: "object", properties: { a: { type: "string", "x-own": { deep: 1 } } }, required: ["a"] }
 const mark = { type: "ephemeral", ttl: "5m" }
@@ -287,7 +287,7 @@ const responses: JsonObject = {
   truncation: "auto",
 }
 
-export const knownBodies: Readonly<Record<Endpoint, JsonObject>> = { chat, messages, responses }
+export const knownBodies: Readonly<Record<Translated, JsonObject>> = { chat, messages, responses }
 
 /** The flags that the messages request above needs. */
 export const neededBetas = [

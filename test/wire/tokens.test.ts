@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import { usageSearches, usageTokens as chat } from "../../src/wire/chat/usage.ts"
+import { usageSearches, usageTokens as chat } from "../../src/wire/shared/chunks.ts"
 import { SearchCount, usageTokens as messages } from "../../src/wire/messages/usage.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
 import { usageTokens as responses } from "../../src/wire/responses/usage.ts"

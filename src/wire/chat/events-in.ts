@@ -4,19 +4,15 @@
  * than one is never asked for there.
  */
 import { filled, readText } from "../shared/text.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
-import { classifyErrorObject } from "../backend-error.ts"
-import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
+import type { BackendStream, ClientView } from "../format.ts"
+import { ChunkStream, END_MARK } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
-import { ofAnswer } from "../tokens.ts"
 import { CallReader } from "../shared/tool-calls.ts"
-import { readFinish, readUsage, usageSearches, usageTokens } from "./usage.ts"
+import { readFinish, readUsage } from "./usage.ts"
 import { NARROW, toolNames } from "../shared/tool-names.ts"
-
-const END_MARK = "[DONE]"
 
 /** What a model writes, and what a vendor pads events with. */
 const OPEN = {
@@ -34,62 +30,26 @@ const OPEN = {
 
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ChatStream(view, prompt)
 
-class ChatStream implements BackendStream {
-  readonly endMark = END_MARK
+class ChatStream extends ChunkStream {
   readonly open = OPEN
-  readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
-  #usage: Json | undefined
 
   constructor(view: ClientView, prompt: Prompt | undefined) {
-    this.#view = view
+    super(view)
     this.#decoder = prompt && new EventDecoder(prompt)
   }
 
-  meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
-    if (isError(event, chunk)) return classifyErrorObject(chunk)
-    // Some backends count in every chunk; the last count is the whole.
-    if (isObject(chunk.usage)) this.#usage = chunk.usage
-    return hasContent(chunk) ? "content" : "empty"
-  }
-
-  /** The backend was asked for usage whether or not the client asked (decisions §6). */
-  sent(came: SseEvent, chunk: JsonObject): SseEvent | undefined {
-    const { model, includeUsage } = this.#view
-    const cutsUsage = !includeUsage && chunk.usage !== undefined
-    if (cutsUsage && isObject(chunk.usage) && !filled(chunk.choices)) return undefined
-    const renames = chunk.model !== undefined && chunk.model !== model
-    if (!cutsUsage && !renames) return came
-    const data = JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
-    return { event: came.event, data }
+  hasContent({ choices }: JsonObject): boolean {
+    return (
+      Array.isArray(choices) &&
+      choices.some((choice) => isObject(choice) && isObject(choice.delta) && isContent(choice.delta))
+    )
   }
 
   events(event: SseEvent, chunk: JsonObject | undefined): readonly ModelEvent[] {
     return this.#decoder?.decode(event, chunk) ?? []
   }
-
-  passed(): void {}
-
-  tokens(hasContent: boolean): Tokens | undefined {
-    return ofAnswer(usageTokens(this.#usage), hasContent)
-  }
-
-  searches(): number {
-    return usageSearches(this.#usage)
-  }
-
-  position(): undefined {
-    return undefined
-  }
 }
-
-/** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
-const isError = (event: SseEvent, chunk: JsonObject): boolean =>
-  present(chunk.error) || event.event === "error" || chunk.object === "error"
-
-const hasContent = ({ choices }: JsonObject): boolean =>
-  Array.isArray(choices) &&
-  choices.some((choice) => isObject(choice) && isObject(choice.delta) && isContent(choice.delta))
 
 /** Of a delta, or of a whole message. */
 export const isContent = (delta: JsonObject): boolean =>

@@ -5,13 +5,11 @@
  * key is `error`, then the end mark (gateway-api.md, "Events" 4).
  */
 import { unreachable } from "../../../actors/unreachable.ts"
-import type { Failure } from "../../failure/failure.ts"
 import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
 import type { JsonObject } from "../../language/json.ts"
-import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
+import type { AnswerView, EventEncoder, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
-import { openErrorType, streamCode, toldMessage } from "../stream-error.ts"
 import { chatFinish, chatUsage } from "./usage.ts"
 import { usesFunctions } from "./prompt-in.ts"
 
@@ -142,15 +140,3 @@ export const writeCallHead = (id: string, name: string, text: string, custom: bo
   custom
     ? { id, type: "custom", custom: { name, input: text } }
     : { id, type: "function", function: { name, arguments: text } }
-
-// A failure in a chat stream: one chunk whose top-level key is `error`, then the end mark (gateway-api.md, "Events" 4).
-
-export const streamFailure = (failure: Failure, { requestId }: FailureContext): string => {
-  const error = {
-    message: toldMessage(failure),
-    type: openErrorType(failure),
-    code: streamCode(failure),
-    request_id: requestId,
-  }
-  return encodeSse("", JSON.stringify({ error })) + encodeSse("", "[DONE]")
-}

@@ -2,38 +2,10 @@
  * What a chat answer says of its end. Its `usage` object, read and written: `prompt_tokens` includes what a cache served and
  * stored. And why it ended, in chat's words and in the neutral ones.
  */
-import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { FinishReason, Usage } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { claimedSearches, type Count, inclusiveTokens } from "../tokens.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { usageTokens } from "../shared/chunks.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
-
-export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
-  if (!isObject(usage)) return undefined
-  const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {}
-  const counts = {
-    prompt: usage.prompt_tokens,
-    cacheRead: cacheReads(usage, details),
-    cacheWrite: details.cache_write_tokens,
-    output: outputTokens(usage),
-  }
-  return inclusiveTokens(counts)
-}
-
-/**
- * Searches that the backend ran, as OpenRouter (`server_tool_use`), xAI (`server_side_tool_usage_details`) and Perplexity
- * (`num_search_queries`) count them. Others do not say.
- */
-export const usageSearches = (usage: Json | undefined): number => {
-  if (!isObject(usage)) return 0
-  const { server_tool_use: tools, server_side_tool_usage_details: details, num_search_queries: queries } = usage
-  const counts = [
-    isObject(tools) ? tools.web_search_requests : undefined,
-    isObject(details) ? details.web_search_calls : undefined,
-    queries,
-  ]
-  return counts.map(claimedSearches).find((count) => count !== undefined) ?? 0
-}
 
 /** For the client to see. */
 export const readUsage = (usage: Json | undefined): Usage | undefined => {
@@ -55,21 +27,6 @@ export const chatUsage = ({ tokens, reasoning }: Usage): JsonObject => {
     prompt_tokens_details: { cached_tokens: cacheRead, cache_write_tokens: cacheWrite },
     ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
   }
-}
-
-/** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */
-const cacheReads = (usage: JsonObject, details: JsonObject): Count =>
-  [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(present)
-
-/**
- * `completion_tokens` includes reasoning, except at vendors (xAI, Google) that leave it out; their total gives it away.
- */
-const outputTokens = (usage: JsonObject): Count => {
-  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
-  const details = usage.completion_tokens_details
-  const reasoning = isObject(details) ? details.reasoning_tokens : undefined
-  if (typeof prompt !== "number" || typeof completion !== "number" || typeof reasoning !== "number") return completion
-  return reasoning > 0 && total === prompt + completion + reasoning ? completion + reasoning : completion
 }
 
 export interface Finish {

@@ -10,8 +10,10 @@ import { decodeRequest, encodeRequest } from "./request.ts"
 export const messagesFormat: ClientFormat = {
   client: {
     endpoint: "messages",
+    operation: "chat",
     path: "/v1/messages",
-    countPath: "/v1/messages/count_tokens",
+    // A request needs an answer limit, and the count does not.
+    counting: { path: "/v1/messages/count_tokens", more: { max_tokens: 1 }, answer: {} },
     decodeRequest,
     encodeRequest,
     decodePrompt,

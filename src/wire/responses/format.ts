@@ -10,7 +10,9 @@ import { decodeRequest, encodeRequest } from "./request.ts"
 export const responsesFormat: ClientFormat = {
   client: {
     endpoint: "responses",
+    operation: "chat",
     path: "/v1/responses",
+    counting: { path: "/v1/responses/input_tokens", more: {}, answer: { object: "response.input_tokens" } },
     decodeRequest,
     encodeRequest,
     decodePrompt,

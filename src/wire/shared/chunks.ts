@@ -1,0 +1,122 @@
+/**
+ * What chat completions and completions have in common: `data:` chunks until `[DONE]`, their `usage` object, in which
+ * `prompt_tokens` includes what a cache served and stored, and a failure in a stream. For a client of the same format a chunk
+ * is written anew only when its model or usage changes, and whatever else it holds travels untouched.
+ */
+import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Failure } from "../../failure/failure.ts"
+import type { ModelEvent } from "../../language/event.ts"
+import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { classifyErrorObject } from "../backend-error.ts"
+import type { BackendStream, ClientView, EventMeaning, FailureContext } from "../format.ts"
+import { encodeSse, type SseEvent } from "../sse.ts"
+import { openErrorType, streamCode, toldMessage } from "../stream-error.ts"
+import { claimedSearches, type Count, inclusiveTokens, ofAnswer } from "../tokens.ts"
+import { filled } from "./text.ts"
+
+export const END_MARK = "[DONE]"
+
+export abstract class ChunkStream implements BackendStream {
+  readonly endMark = END_MARK
+  abstract readonly open: BackendStream["open"]
+  readonly #view: ClientView
+  #usage: Json | undefined
+
+  constructor(view: ClientView) {
+    this.#view = view
+  }
+
+  /** Whether a chunk has usable output. */
+  abstract hasContent(chunk: JsonObject): boolean
+  abstract events(event: SseEvent, chunk: JsonObject | undefined): readonly ModelEvent[]
+
+  meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
+    if (isError(event, chunk)) return classifyErrorObject(chunk)
+    // Some backends count in every chunk; the last count is the whole.
+    if (isObject(chunk["usage"])) this.#usage = chunk["usage"]
+    return this.hasContent(chunk) ? "content" : "empty"
+  }
+
+  /** The backend was asked for usage whether or not the client asked (decisions §6). */
+  sent(came: SseEvent, chunk: JsonObject): SseEvent | undefined {
+    const { model, includeUsage } = this.#view
+    const cutsUsage = !includeUsage && chunk["usage"] !== undefined
+    if (cutsUsage && isObject(chunk["usage"]) && !filled(chunk["choices"])) return undefined
+    const renames = chunk["model"] !== undefined && chunk["model"] !== model
+    if (!cutsUsage && !renames) return came
+    const data = JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
+    return { event: came.event, data }
+  }
+
+  passed(): void {}
+
+  tokens(hasContent: boolean): Tokens | undefined {
+    return ofAnswer(usageTokens(this.#usage), hasContent)
+  }
+
+  searches(): number {
+    return usageSearches(this.#usage)
+  }
+
+  position(): undefined {
+    return undefined
+  }
+}
+
+/** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
+const isError = (event: SseEvent, chunk: JsonObject): boolean =>
+  present(chunk["error"]) || event.event === "error" || chunk["object"] === "error"
+
+export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
+  if (!isObject(usage)) return undefined
+  const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {}
+  const counts = {
+    prompt: usage.prompt_tokens,
+    cacheRead: cacheReads(usage, details),
+    cacheWrite: details.cache_write_tokens,
+    output: outputTokens(usage),
+  }
+  return inclusiveTokens(counts)
+}
+
+/**
+ * Searches that the backend ran, as OpenRouter (`server_tool_use`), xAI (`server_side_tool_usage_details`) and Perplexity
+ * (`num_search_queries`) count them. Others do not say.
+ */
+export const usageSearches = (usage: Json | undefined): number => {
+  if (!isObject(usage)) return 0
+  const { server_tool_use: tools, server_side_tool_usage_details: details, num_search_queries: queries } = usage
+  const counts = [
+    isObject(tools) ? tools.web_search_requests : undefined,
+    isObject(details) ? details.web_search_calls : undefined,
+    queries,
+  ]
+  return counts.map(claimedSearches).find((count) => count !== undefined) ?? 0
+}
+
+/** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */
+const cacheReads = (usage: JsonObject, details: JsonObject): Count =>
+  [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(present)
+
+/**
+ * `completion_tokens` includes reasoning, except at vendors (xAI, Google) that leave it out; their total gives it away.
+ */
+const outputTokens = (usage: JsonObject): Count => {
+  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
+  const details = usage.completion_tokens_details
+  const reasoning = isObject(details) ? details.reasoning_tokens : undefined
+  if (typeof prompt !== "number" || typeof completion !== "number" || typeof reasoning !== "number") return completion
+  return reasoning > 0 && total === prompt + completion + reasoning ? completion + reasoning : completion
+}
+
+// A failure in a stream: one chunk whose top-level key is `error`, then the end mark (gateway-api.md, "Events" 4).
+
+export const streamFailure = (failure: Failure, { requestId }: FailureContext): string => {
+  const error = {
+    message: toldMessage(failure),
+    type: openErrorType(failure),
+    code: streamCode(failure),
+    request_id: requestId,
+  }
+  return encodeSse("", JSON.stringify({ error })) + encodeSse("", "[DONE]")
+}
