@@ -46,6 +46,8 @@ export interface KeyBinding {
   /** Wire formats that clients speak. */
   readonly endpoints?: ReadonlySet<string> | undefined
   readonly networks?: readonly Network[] | undefined
+  /** Of the pages that may call with it from a browser; without them none may, and no call is asked where it comes from. */
+  readonly origins?: ReadonlySet<string> | undefined
   /** For one token: no rate of a model may be above it. */
   readonly maxRate?: Micro | undefined
   /** What is bound as well: of a child's call, its parent's as it is when the call comes. */

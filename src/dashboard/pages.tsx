@@ -49,6 +49,7 @@ const operatorPages = [
   ["/operator/profit", () => import("./pages/operator/profit.tsx")],
   ["/operator/accounts", () => import("./pages/operator/accounts.tsx")],
   ["/operator/accounts/:id", () => import("./pages/operator/account.tsx")],
+  ["/operator/accounts/:id/calls", () => import("./pages/operator/account-calls.tsx")],
   ["/operator/top-ups", () => import("./pages/operator/top-ups.tsx")],
   ["/operator/payment-problems", () => import("./pages/operator/payment-problems.tsx")],
   ["/operator/models", () => import("./pages/operator/models.tsx")],

@@ -10,6 +10,7 @@ import { accountFrozen } from "../accounts/accounts.ts"
 import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/api-key.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
+import { pagesOf } from "./binding.ts"
 
 export interface Caller {
   /** The id of the key's actor. */
@@ -41,8 +42,58 @@ export function keyFrom(headers: Headers): string | undefined {
   return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
 }
 
+/** Where a call comes from. It hears of the page that may read what comes of it. */
+export interface CallOrigin extends Origin {
+  allowPage?(origin: string): void
+}
+
 /** At once where the key's actor is there. */
-export function authenticate(actors: Actors, headers: Headers, origin: Origin, counted = true): Soon<Caller | Failure> {
+export function authenticate(
+  actors: Actors,
+  headers: Headers,
+  origin: CallOrigin,
+  counted = true,
+): Soon<Caller | Failure> {
+  const calling = callerFrom(actors, headers, origin, counted)
+  const page = headers.get("origin")
+  return page === null
+    ? calling
+    : soon(calling, (caller) => fromPage(caller, { page, host: headers.get("host"), actors, origin }))
+}
+
+/**
+ * A key that lists pages is for no other one, and that is said before anything is spent; without a list nobody is asked, for
+ * servers and programs on a desk send the header too. The dashboard's own page is no other.
+ */
+function fromPage(
+  caller: Caller | Failure,
+  { page, host, actors, origin }: { page: string; host: string | null; actors: Actors; origin: CallOrigin },
+): Soon<Caller | Failure> {
+  if (caller instanceof Failure && !(caller instanceof KeyRefused)) return caller
+  const { record } = caller
+  const { parent } = record
+  // A child that is refused by itself was not looked at together with its parent, whose list holds for what it is told too.
+  if (caller instanceof KeyRefused && parent !== undefined && record.binding?.within === undefined) {
+    const counting = { secret: undefined, counted: false, origin }
+    return soon(actors.keys.count(parent.keyHash, counting), (reply) => {
+      if (!(reply instanceof Failure) && "record" in reply && isListed(boundBy(record, reply.record), page) === true)
+        origin.allowPage?.(page)
+      return caller
+    })
+  }
+  const isOn = isListed(record, page)
+  if (isOn === true) origin.allowPage?.(page)
+  if (isOn !== false || caller instanceof KeyRefused) return caller
+  if (URL.canParse(page) && new URL(page).host === host) return caller
+  const message = "This API key may not be used from this page: its origin is not on the key's list."
+  return new KeyRefused(new Failure("auth.key_not_allowed", { message }), caller)
+}
+
+/** Undefined of a key that lists no pages. */
+const isListed = (record: KeyRecord, page: string): boolean | undefined =>
+  pagesOf(record)?.every((pages) => pages.has(page))
+
+function callerFrom(actors: Actors, headers: Headers, origin: Origin, counted: boolean): Soon<Caller | Failure> {
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key))
@@ -132,7 +183,7 @@ function underParent(actors: Actors, counting: Counting, caller: Caller, parent:
     const message = `${failure.message} It is the key that this one is a child of which says so.`
     return new KeyRefused(
       new Failure(failure.code, { message, ...(retryAfterS !== undefined && { retryAfterS }) }),
-      caller,
+      isThere ? { ...caller, record: boundBy(caller.record, reply.record) } : caller,
     )
   })
 }

@@ -6,10 +6,12 @@ import { Elysia, NotFoundError } from "elysia"
 import { Failure } from "../failure/failure.ts"
 import { isMuchUnread } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
+import { NotArchived } from "../store/archives.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import type { Connection } from "./connection.ts"
 import { discardingBody } from "./discard.ts"
 import { failureResponse } from "./errors.ts"
+import { preflight, readableBy } from "./pages.ts"
 import { newRequestId } from "./request-id.ts"
 
 /** Asks what a call would come to (dry-runs.ts). */
@@ -19,6 +21,8 @@ export class Context {
   readonly requestId: string
   /** Undefined where there is none, as in tests of controllers. */
   readonly connection: Connection | undefined
+  /** Of the page of another origin that may read the answer. */
+  allowedPage: string | undefined
   readonly #findAddress: () => string
   #address: string | undefined
 
@@ -26,6 +30,10 @@ export class Context {
     this.requestId = requestId
     this.connection = connection
     this.#findAddress = findAddress
+  }
+
+  allowPage(origin: string): void {
+    this.allowedPage = origin
   }
 
   /** The client's network address, looked up when it is asked for first: once the connection has gone there is none. */
@@ -57,16 +65,29 @@ export const edge = new Elysia({ name: "edge" })
 export interface EdgeOptions {
   readonly log: Log
   readonly now: () => number
+  /** Whether a path that has a route is there now; left out, all are. */
+  readonly isThere?: (path: string) => boolean
+  /** The pages that any key lists; left out, none. */
+  readonly pages?: { has(origin: string): boolean }
+}
+
+interface Route {
+  readonly method: string
+  readonly path: string
+  readonly hooks?: unknown
 }
 
 interface Handler {
   readonly fetch: (request: Request) => Response | Promise<Response>
-  readonly routes: readonly { readonly method: string; readonly path: string }[]
+  readonly routes: readonly Route[]
 }
 
 /** Wraps the controllers into the one function that the server calls. */
 export function edgeHandler(app: Handler, options: EdgeOptions) {
-  const allowedMethods = methodTable(app.routes)
+  const { isThere = () => true } = options
+  const methodsOf = methodTable(app.routes)
+  const methodsWithKey = methodTable(app.routes.filter(takesKey))
+  const allowedMethods = (path: string) => (isThere(path) ? methodsOf(path) : undefined)
   return async (received: Request, findAddress: () => string, connection?: Connection): Promise<Response> => {
     const request = withHost(received)
     const requestId = newRequestId(options.now())
@@ -74,26 +95,36 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     let response: Response
     try {
       const asked = judged(request)
-      response = asked instanceof Failure ? failureResponse(asked, requestId) : await app.fetch(request)
+      response = asked instanceof Failure ? failureResponse(asked, requestId) : (asked ?? (await app.fetch(request)))
     } catch (error) {
       response = failureResponse(failureOf(error, requestId, options.log), requestId)
     }
     // A dry run tells with 200 that a body is too much to be read.
     const mayBeUnread = response.status >= 400 || request.headers.has(DRY_RUN)
     const whole = mayBeUnread && isMuchUnread(request) ? await discardingBody(request, response) : response
+    const { allowedPage } = contextOf(request)
+    if (allowedPage !== undefined) readableBy(allowedPage, whole)
     return named(whole, requestId)
   }
 
-  /** What there is no route for is refused before it is routed. */
-  function judged(request: Request): Failure | undefined {
+  /** What there is no route for is refused before it is routed, and a pre-flight of a page that some key lists is answered. */
+  function judged(request: Request): Failure | Response | undefined {
     const path = pathOf(request)
     if (path === undefined) return new Failure("request.invalid", { message: "The Host header is not valid." })
     const methods = allowedMethods(path)
     if (methods === undefined) return new Failure("route.not_found", nearPath(path, allowedMethods))
     if (methods.includes(request.method)) return undefined
+    if (request.method === "OPTIONS" && options.pages !== undefined && isThere(path)) {
+      const met = preflight(request.headers, methodsWithKey(path), options.pages)
+      if (met !== undefined) return met
+    }
     return new Failure("request.method_not_allowed", { headers: { Allow: methods.join(", ") } })
   }
 }
+
+/** Calls with an API key, by their terms (route.ts). */
+const takesKey = ({ hooks }: Route): boolean =>
+  (hooks as { readonly detail?: { readonly credential?: unknown } } | undefined)?.detail?.credential === "key"
 
 const VERSION = "/v1"
 
@@ -116,8 +147,8 @@ export function unhandled(error: unknown, { log, now }: EdgeOptions): Response {
 
 /**
  * The second name is the one that the messages format's SDK reads (decisions §1). Nobody guesses what an answer is, and
- * nobody keeps one unless it says otherwise. No header ever lets a page of another origin read one: a key in a page is a
- * key given away, and the dashboard's API is for the dashboard.
+ * nobody keeps one unless it says otherwise. A page of another origin reads the answers of calls whose key lists it, and
+ * no others: the dashboard's API is for the dashboard.
  */
 function named(response: Response, requestId: string): Response {
   const { headers } = response
@@ -131,6 +162,12 @@ function named(response: Response, requestId: string): Response {
 /** What a throw means to the client. Only a bug is logged, with its stack; the client sees nothing of it. */
 export function failureOf(error: unknown, requestId: string, log: Log): Failure {
   if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+  if (error instanceof NotArchived) {
+    log.error("archive not read", { request_id: requestId, error: error.message })
+    return new Failure("dependency.database_unavailable", {
+      message: "The call's record is archived, and the archive cannot be read at the moment.",
+    })
+  }
   if (error instanceof NotFoundError) return new Failure("route.not_found")
   log.error("unhandled", {
     request_id: requestId,
