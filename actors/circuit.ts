@@ -35,6 +35,11 @@ export class Circuit {
     return nowMs < this.#opensAgainAt ? "open" : "half-open"
   }
 
+  /** Nothing is held against it. */
+  get isClosed(): boolean {
+    return this.#opensAgainAt === undefined
+  }
+
   /** Whether a call may go through now: any while it is closed, one at a time while it is half-open. */
   mayPass(nowMs: number): boolean {
     return this.#opensAgainAt === undefined || (nowMs >= this.#opensAgainAt && !this.#isProbed)

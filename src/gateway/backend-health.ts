@@ -97,13 +97,18 @@ class Watched implements Watch {
   }
 }
 
+/** Told of each try that has ended. */
+type Heard = (member: string, model: string, outcome: "answered" | FailureClass, firstMs: number | undefined) => void
+
 export class BackendHealth {
   readonly #clock: Clock
+  readonly #heard: Heard
   /** As many as the catalogue has members of pools. */
   readonly #backends = new Map<string, Backend>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, heard: Heard = () => {}) {
     this.#clock = clock
+    this.#heard = heard
   }
 
   watch(member: string, model: string): Watch {
@@ -118,11 +123,13 @@ export class BackendHealth {
     if (end.kind === "answered") {
       slot.answered += 1
       backend.everAnswered += 1
+      this.#heard(member, model, "answered", firstMs)
     } else {
       const found = classOf(end.fault)
       if (found !== "refused_request") backend.everFailed += 1
       slot.failures[found] += 1
       backend.lastFailure = { at: this.#clock.now(), class: found, status: end.fault.status }
+      this.#heard(member, model, found, firstMs)
     }
   }
 
@@ -181,7 +188,7 @@ export class BackendHealth {
   }
 }
 
-function classOf(fault: Fault): FailureClass {
+export function classOf(fault: Fault): FailureClass {
   const { failure } = fault
   if (failure.code === "upstream.rate_limited") return "rate_limited"
   if (fault.alert) return "needs_attention"
@@ -205,8 +212,12 @@ const add = (counts: Uint32Array, bucket: number, count: number): void => {
   counts[bucket] = (counts[bucket] ?? 0) + count
 }
 
-const bucketOf = (ms: number): number =>
+/** The step of a ring that a time falls into. */
+export const bucketOf = (ms: number): number =>
   Math.min(BUCKETS - 1, Math.max(0, Math.ceil(Math.log(ms / FIRST_MS) / Math.log(STEP))))
+
+/** A step's end, in milliseconds. */
+export const endOfBucket = (bucket: number): number => Math.round(FIRST_MS * STEP ** bucket)
 
 /** The end of the bucket in which the share is reached. */
 function quantile(counts: Uint32Array, share: number): number | undefined {
@@ -214,7 +225,7 @@ function quantile(counts: Uint32Array, share: number): number | undefined {
   let seen = 0
   for (const [bucket, count] of counts.entries()) {
     seen += count
-    if (count > 0 && seen >= share * total) return Math.round(FIRST_MS * STEP ** bucket)
+    if (count > 0 && seen >= share * total) return endOfBucket(bucket)
   }
   return undefined
 }

@@ -9,7 +9,7 @@ import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
 /** Of a key, a run or an account; what is heard of processes changes the share, see `shares.ts`. */
-export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" }>
+export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" | "origins" }>
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
   if (notice.what === "refused" || notice.what === "unusual") return
