@@ -5,7 +5,7 @@
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Database, Sql } from "./database.ts"
-import { narrowed, type TokenColumns, toTokens, type UsageNarrowing } from "./usage.ts"
+import { LONGEST_ARRIVAL_MS, narrowed, type TokenColumns, toTokens, type UsageNarrowing } from "./usage.ts"
 
 export const usageGroups = ["day", "hour", "model", "key", "format", "status"] as const
 export type UsageGroup = (typeof usageGroups)[number]
@@ -27,8 +27,6 @@ interface ZonedRange extends UsageRange {
 }
 
 export interface SummaryQuestion extends ZonedRange {
-  /** The range again, roughly, as request ids: what the account's index is by. */
-  readonly ids: { readonly from: string; readonly to: string }
   readonly groupBy: UsageGroup
   readonly splitBy: UsageSplit | undefined
 }
@@ -59,7 +57,7 @@ export interface FirstTokens {
 export interface FirstTokenFigures {
   /** By `groupName` of group and split, and of all together; groups without a first token have none. */
   readonly of: ReadonlyMap<string, FirstTokens>
-  /** Whether they are those of the newest calls alone, because there were too many to look at all. */
+  /** Whether of the hours that are not summed yet only the newest calls are in it, because there were too many to look at all. */
   readonly newestOnly: boolean
 }
 
@@ -73,7 +71,10 @@ export interface UsageSumStore {
   summarise(question: SummaryQuestion): Promise<readonly UsageSum[]>
   /** Of all the range's calls. */
   total(range: ZonedRange): Promise<UsageTotal>
-  /** Of the newest `FIRST_TOKENS_OF` of the range's calls (of the key's, if it is narrowed to one). */
+  /**
+   * Of the sums of `latency_hours`, within 2.2 %; of hours that are not summed, of the newest `FIRST_TOKENS_OF` calls themselves (of the
+   * key's, if it is narrowed to one).
+   */
   firstTokens(question: SummaryQuestion): Promise<FirstTokenFigures>
   /** What went wrong, the most frequent first. */
   errors(range: UsageRange): Promise<readonly UsageError[]>
@@ -84,8 +85,10 @@ export const groupName = (group: string, split: string | undefined): string => J
 export const allGroups = "all"
 
 const once = { deadlineMs: 5_000, retry: true } as const
+/** A year of an account that calls all the time has millions of steps. */
+const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 60 * 60 * 1000
-/** Percentiles are of the records themselves, and reading them takes time. */
+/** Of hours whose times are not summed the records are read, which takes time. */
 export const FIRST_TOKENS_OF = 25_000
 
 export function usageSumStore(database: Database): UsageSumStore {
@@ -113,23 +116,39 @@ export function usageSumStore(database: Database): UsageSumStore {
     async firstTokens(question) {
       const rows = await database.run(
         (sql) => sql<FirstTokenRow[]>`
-          with newest as materialized (${newestOf(sql, question)})
-          select name, split, percentile_disc(array[0.5, 0.95]) within group (order by first_token_ms) as percentiles,
+          with ${hoursOf(sql, question)}, newest as materialized (${newestOf(sql, question)}), times as (
+            select ${named(sql, question)}, first_token_ms as ms, 1::bigint as calls
+            from newest u where first_token_ms is not null ${narrowed(sql, question.only ?? {})}
+            union all
+            select name, split, latency_of_step(step), sum(h.calls)::bigint
+            from (
+              -- The names of an hour are made once, and not for each of its steps.
+              select ${named(sql, question)}, steps, calls
+              from (
+                select hour as at, u.* from latency_hours u
+                where account_id = ${question.accountId} and hour >= ${question.from} and hour < ${question.to}
+                  and hour in (select since from hours where summed) ${narrowed(sql, question.only ?? {})}
+              ) u offset 0
+            ) r cross join unnest(r.steps, r.calls) h (step, calls) group by name, split, step
+          ), counted as (
+            select name, split, grouping(name) as is_all, ms, sum(calls) as calls from times
+            group by grouping sets ((name, split, ms), (ms))
+          ), ranked as (
+            select name, split, is_all, ms, sum(calls) over (partition by is_all, name, split order by ms) as up_to,
+              sum(calls) over (partition by is_all, name, split) as of
+            from counted
+          )
+          select name, split, min(ms) filter (where up_to >= 0.5 * of) as p50, min(ms) filter (where up_to >= 0.95 * of) as p95,
             (select count(*) from newest)::int as looked_at
-          from (
-            select ${named(sql, question)}, first_token_ms from newest u
-            where first_token_ms is not null ${narrowed(sql, question.only ?? {})}
-          ) named
-          group by grouping sets ((name, split), ()) `,
-        once,
+          from ranked group by is_all, name, split`,
+        patient,
       )
-      // The row of all has no name; a range without a call has that one row, without figures.
+      // The row of all has no name.
       const of = new Map(
-        rows.flatMap(({ name, split, percentiles }) => {
-          const [p50Ms, p95Ms] = percentiles ?? []
-          if (p50Ms === undefined || p95Ms === undefined) return []
-          return [[name === null ? allGroups : groupName(name, split ?? undefined), { p50Ms, p95Ms }] as const]
-        }),
+        rows.map(({ name, split, p50, p95 }) => [
+          name === null ? allGroups : groupName(name, split ?? undefined),
+          { p50Ms: p50, p95Ms: p95 },
+        ]),
       )
       return { of, newestOnly: rows.some(({ looked_at: count }) => count === FIRST_TOKENS_OF) }
     },
@@ -172,16 +191,33 @@ const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
 /** Records are found by way of the account's keys, because the index that has the time is the keys'. */
 const keysOf = (sql: Sql, { accountId }: UsageRange) => sql`select id from api_keys where account_id = ${accountId}`
 
-/** A key's calls by their time; the account's by their ids, which is what the account's index is by. */
-const newestOf = (sql: Sql, { accountId, ids, from, to, only }: SummaryQuestion) => sql`
-  select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage
-  where account_id = ${accountId} and part = 0 and opened_at >= ${from} and opened_at < ${to}
-  ${
-    only?.keyId === undefined
-      ? sql`and request_id >= ${ids.from} and request_id < ${ids.to} order by request_id desc`
-      : sql`and key_id = ${only.keyId} order by opened_at desc`
-  }
-  limit ${FIRST_TOKENS_OF}`
+/**
+ * The range as hours of UTC and what is left at its ends: whether the times of each are summed. Where the zone's days do not begin with
+ * an hour of UTC, none is.
+ */
+const hoursOf = (sql: Sql, { from, to, timeZone }: SummaryQuestion) => sql`
+  hours as materialized (
+    select since, until, ${hasWholeHours(timeZone)} and until = since + interval '1 hour' and exists (
+      select from latency_summed s where s.hour = since) and not exists (select from call_late l where l.hour = since) as summed
+    from (
+      select greatest(hour, ${from}) as since, least(hour + interval '1 hour', ${to}) as until
+      from generate_series(date_trunc('hour', ${from}::timestamptz, 'UTC'), ${to}::timestamptz, '1 hour') hour
+    ) each_hour where since < until
+  )`
+
+/** Of hours that are not summed, the newest hour first: a key's calls by their time; the account's by their ids, as its index is. */
+const newestOf = (sql: Sql, { accountId, only }: SummaryQuestion) => sql`
+  select u.* from (select since, until from hours where not summed order by since desc offset 0) h cross join lateral (
+    select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage
+    where account_id = ${accountId} and part = 0 and opened_at >= h.since and opened_at < h.until
+    ${
+      only?.keyId === undefined
+        ? sql`and request_id >= first_call(h.since - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))
+          and request_id < first_call(h.until) order by request_id desc`
+        : sql`and key_id = ${only.keyId} order by opened_at desc`
+    }
+    limit ${FIRST_TOKENS_OF}
+  ) u limit ${FIRST_TOKENS_OF}`
 
 /** Where clocks are never half an hour off UTC's, not in winter and not in summer. */
 function hasWholeHours(timeZone: string): boolean {
@@ -232,6 +268,7 @@ interface TotalRow extends TokenColumns {
 interface FirstTokenRow {
   name: string | null
   split: string | null
-  percentiles: number[] | null
+  p50: number
+  p95: number
   looked_at: number
 }

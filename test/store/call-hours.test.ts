@@ -4,6 +4,7 @@ import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { sumCallHours } from "../../src/store/operator/call-hours.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
+import { usageSumStore } from "../../src/store/usage-sums.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 const HOUR_MS = 3_600_000
@@ -88,3 +89,80 @@ test("where there are no records nothing is summed, and what is booked in time l
   await sumCallHours(target.db, firstRequestId)
   expect(await target.sql`select hour from call_summed union all select hour from call_late`).toHaveLength(0)
 })
+
+const exact = (every: readonly number[]) => {
+  const sorted = every.toSorted((a, b) => a - b)
+  return [0.5, 0.95].map((share) => sorted[Math.ceil(share * sorted.length) - 1] ?? 0)
+}
+
+test("times to the first token are told of a whole range from the sums of its hours, within 2.2 %", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  const timed = async (openedAt: number, ms: number | null, key = "key_1") => {
+    await sql`
+      insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+        cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms, first_token_ms)
+      values (${newRequestId(openedAt - 1_000)}, 0, 'acc_1', ${key}, 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 5, 0, 1, 1, 1, false,
+        ${new Date(openedAt)}, 1, ${ms})`
+  }
+  await sql`insert into accounts (id, email, password_hash) values ('acc_1', 'a@example.test', 'x')`
+  for (const key of ["key_1", "key_2"])
+    await sql`insert into api_keys (id, account_id, name, key_hash, prefix, last4) values (${key}, 'acc_1', 'k', ${Buffer.from(key)}, 'sk', 'last')`
+  // Each hour is slower than the one before it: 100 times from 1 ms on.
+  const times: number[] = []
+  for (let n = 0; n < 100; n++) {
+    const ms = Math.round(1.1 ** n)
+    times.push(ms)
+    await timed(FIRST + n * 100_000, ms, n % 2 === 0 ? "key_1" : "key_2")
+  }
+  await timed(FIRST, null)
+  const ask = (only: { keyId?: string } = {}, timeZone = "Asia/Jakarta") =>
+    usageSumStore(db).firstTokens({
+      accountId: "acc_1",
+      from: new Date(FIRST - 30 * 24 * HOUR_MS),
+      to: new Date(),
+      only,
+      timeZone,
+      groupBy: "key",
+      splitBy: undefined,
+    })
+  const percentiles = async (...asked: Parameters<typeof ask>) => {
+    const { of, newestOnly } = await ask(...asked)
+    expect(newestOnly).toBe(false)
+    return Object.fromEntries([...of].map(([name, { p50Ms, p95Ms }]) => [name, [p50Ms, p95Ms]]))
+  }
+  const of = (parity: number) => times.filter((_, n) => n % 2 === parity)
+  const wanted = () => ({ all: exact(times), '["key_1",null]': exact(of(0)), '["key_2",null]': exact(of(1)) })
+  const isNear = async (...asked: Parameters<typeof ask>) => {
+    const told = await percentiles(...asked)
+    for (const [name, values] of Object.entries(told)) {
+      for (const [place, value] of values.entries()) {
+        const should = (wanted() as Record<string, number[]>)[name]?.[place] ?? 0
+        expect([
+          name,
+          place,
+          value,
+          should,
+          Math.abs(value / should - 1) < 0.0225 || Math.abs(value - should) <= 1,
+        ]).toEqual([name, place, value, should, true])
+      }
+    }
+    return told
+  }
+  // Not summed yet: as they are recorded.
+  expect(await percentiles()).toEqual(wanted())
+  await sumCallHours(db, firstRequestId)
+  const [{ calls = 0n } = {}] = await sql<{ calls?: bigint }[]>`
+    select sum(c)::bigint as calls from latency_hours, unnest(calls) c`
+  expect(calls).toBe(100n)
+  expect(Object.keys(await isNear()).length).toBe(3)
+  const narrow = await percentiles({ keyId: "key_2" })
+  expect([Object.keys(narrow).length, narrow["all"]]).toEqual([2, narrow['["key_2",null]']])
+  // Days of half an hour are not whole hours.
+  expect(await percentiles({}, "Asia/Kolkata")).toEqual(wanted())
+  // Where sums stand no record is read: they are gone.
+  await sql`alter table usage disable trigger user`
+  await sql`delete from usage`
+  await sql`alter table usage enable trigger user`
+  expect(Object.keys(await isNear()).length).toBe(3)
+}, 60_000)

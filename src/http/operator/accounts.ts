@@ -7,6 +7,7 @@ import type { Adjustments } from "../../accounts/adjustments.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { MemberStore } from "../../store/members.ts"
+import type { AuditStore } from "../../store/operator/audit.ts"
 import type { AccountView, AccountViews, TransferRow } from "../../store/operator/accounts.ts"
 import { givenRoles, operatorRoles, type RoleChange, type RoleOutcome } from "../../store/operator/role.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
@@ -15,11 +16,14 @@ import { keyJson, keyShape } from "../dashboard/keys.ts"
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
+import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
+  readonly audit: Pick<AuditStore, "exported">
   readonly adjustments: Adjustments
   /** Larger adjustments, which are more often a slip of the hand, are to be confirmed. */
   readonly confirmAbove: Micro
@@ -36,23 +40,35 @@ const KEYS_SHOWN = 100
 export const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
 
 const WithReason = Type.Object({ reason: Reason })
-const RoleBody = Type.Object({ role: oneOf(givenRoles, "'customer', 'support', 'finance' or 'owner'"), reason: Reason })
+const RoleBody = Type.Object({
+  role: oneOf(
+    givenRoles,
+    field("'customer', 'support', 'finance' or 'owner'", "'customer', 'support', 'finance', atau 'owner'"),
+  ),
+  reason: Reason,
+})
 /** The operator's own: the same is done once under it. */
 export const OnceKey = Type.RegExp(/^[A-Za-z0-9_.:-]{1,100}$/, {
-  description: "a string of 1 to 100 letters, digits and _ . : -",
+  description: field("a string of 1 to 100 letters, digits and _ . : -", "teks 1 sampai 100 huruf, angka, dan _ . : -"),
 })
-const AMOUNT = "an integer of micro-rupiah, not 0; negative takes"
+const AMOUNT = field(
+  "an integer of micro-rupiah, not 0; negative takes",
+  "bilangan bulat mikro-rupiah, bukan 0; yang negatif mengambil",
+)
 const Adjustment = Type.Object({
   amount_micro: Type.Integer({ minimum: -Number(largestMicro), maximum: Number(largestMicro), description: AMOUNT }),
   reason: Reason,
   idempotency_key: OnceKey,
-  confirm_large: Type.Optional(Type.Boolean({ description: "true or false" })),
+  confirm_large: Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") })),
 })
 const SearchQuery = Type.Object({
   ...pageQuery,
   query: Type.Optional(
     Type.RegExp(/^[^\p{Cc}]{1,254}$/u, {
-      description: "at most 254 characters on one line: part of an e-mail address, or the beginning of an id or a key",
+      description: field(
+        "at most 254 characters on one line: part of an e-mail address, or the beginning of an id or a key",
+        "paling banyak 254 karakter dalam satu baris: sebagian alamat e-mail, atau awal sebuah id atau kunci",
+      ),
     }),
   ),
 })
@@ -62,15 +78,27 @@ const accountShape = Type.Object(
     id: text,
     email: text,
     role: oneOf(["customer", "operator"]),
-    operator_role: orNull(oneOf(operatorRoles), "Null for a customer."),
+    operator_role: orNull(oneOf(operatorRoles), field("Null for a customer.", "Null untuk pelanggan.")),
     time_zone: text,
     balance_micro: microShape,
-    held_micro: described(microShape, "Held for calls under way."),
-    leased_micro: described(microShape, "What gateway processes may spend without asking, what is held included."),
+    held_micro: described(
+      microShape,
+      field("Held for calls under way.", "Ditahan untuk panggilan yang sedang berjalan."),
+    ),
+    leased_micro: described(
+      microShape,
+      field(
+        "What gateway processes may spend without asking, what is held included.",
+        "Yang boleh dipakai proses gateway tanpa bertanya, termasuk yang ditahan.",
+      ),
+    ),
     unleased_micro: microShape,
     claim_micro: described(
       microShape,
-      "What the account owes for payments that were taken back; settled before anything else.",
+      field(
+        "What the account owes for payments that were taken back; settled before anything else.",
+        "Utang akun untuk pembayaran yang ditarik kembali; dilunasi sebelum yang lain.",
+      ),
     ),
     key_count: integer,
     created_at: time,
@@ -87,22 +115,37 @@ const AccountDetail = Type.Intersect([
     keys: Type.Array(keyShape),
     top_ups: Type.Array(topUpShape),
     members: Type.Array(memberShape),
-    confirm_above_micro: described(microShape, "An adjustment of more than this, either way, needs `confirm_large`."),
+    confirm_above_micro: described(
+      microShape,
+      field(
+        "An adjustment of more than this, either way, needs `confirm_large`.",
+        "Penyesuaian lebih dari ini, ke arah mana pun, memerlukan `confirm_large`.",
+      ),
+    ),
   }),
 ])
 const TransferShape = Type.Object({
   id: integer,
   created_at: time,
-  amount_micro: described(microShape, "What came is positive."),
-  balance_micro: described(microShape, "After this transfer."),
+  amount_micro: described(microShape, field("What came is positive.", "Yang masuk bernilai positif.")),
+  balance_micro: described(microShape, field("After this transfer.", "Setelah transaksi ini.")),
   counterpart: text,
   reason: text,
-  for: described(text, "A call's request id, a top-up's reference, an adjustment's key."),
+  for: described(
+    text,
+    field(
+      "A call's request id, a top-up's reference, an adjustment's key.",
+      "Id permintaan sebuah panggilan, rujukan isi saldo, atau kunci penyesuaian.",
+    ),
+  ),
   note: orNull(text),
 })
 
+const ACCOUNT_COLUMNS = Object.keys(accountShape.properties)
+const TRANSFER_COLUMNS = Object.keys(TransferShape.properties)
+
 export const operatorAccountsController = (deps: AccountsDeps) => {
-  const { views, adjustments, confirmAbove, accounts, keys, topUps, members, changeRole, authenticate } = deps
+  const { views, audit, adjustments, confirmAbove, accounts, keys, topUps, members, changeRole, authenticate } = deps
   const operators = operatorBy(authenticate)
   const found = async (id: string): Promise<AccountView | Failure> =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
@@ -113,7 +156,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
         {
           tag: "Operator",
           role: "support",
-          summary: "Accounts, the newest first",
+          summary: { en: "Accounts, the newest first", id: "Semua akun, dari yang terbaru" },
           query: SearchQuery,
           answer: pageOf(accountShape),
         },
@@ -129,8 +172,61 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
     )
     .get(
       ...operators(
+        "/operator/accounts/export.csv",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "Accounts as CSV", id: "Semua akun, sebagai CSV" },
+          query: Type.Pick(SearchQuery, ["query"]),
+          media: "text/csv",
+        },
+        async ({ query: { query }, operator }) => {
+          await audit.exported(operator.act, { list: "accounts", filters: { query } })
+          const words = query?.trim().normalize("NFC") || undefined
+          return await csvFile<AccountView>({
+            name: "loket-accounts",
+            columns: ACCOUNT_COLUMNS,
+            cells: (account) => jsonCells(ACCOUNT_COLUMNS)(accountJson(account)),
+            read: ({ limit, after }) => views.search({ query: words, after: after?.id, limit }),
+            most: MOST_EXPORTED,
+          })
+        },
+      ),
+    )
+    .get(
+      ...operators(
+        "/operator/accounts/:id/transfers/export.csv",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "An account's transfers as CSV", id: "Transaksi buku besar sebuah akun, sebagai CSV" },
+          media: "text/csv",
+        },
+        async ({ params, operator }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          await audit.exported(operator.act, { list: "transfers", accountId: account.id, filters: {} })
+          return await csvFile<TransferRow>({
+            name: "loket-transfers",
+            columns: TRANSFER_COLUMNS,
+            cells: (transfer) => jsonCells(TRANSFER_COLUMNS)(transferJson(transfer)),
+            read: ({ limit, after }) => views.transfers(account.id, { before: after?.id, limit }),
+            // Each page sums what is newer than it.
+            page: 5_000,
+            most: MOST_EXPORTED,
+          })
+        },
+      ),
+    )
+    .get(
+      ...operators(
         "/operator/accounts/:id",
-        { tag: "Operator", role: "support", summary: "One account with its keys and top-ups", answer: AccountDetail },
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "One account with its keys and top-ups", id: "Satu akun dengan kunci dan isi saldonya" },
+          answer: AccountDetail,
+        },
         async ({ params }) => {
           const account = await found(params.id)
           if (account instanceof Failure) return account
@@ -155,7 +251,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
         {
           tag: "Operator",
           role: "support",
-          summary: "The account's ledger, the newest first",
+          summary: { en: "The account's ledger, the newest first", id: "Buku besar akun, dari yang terbaru" },
           query: Type.Object(pageQuery),
           answer: pageOf(TransferShape),
         },
@@ -179,9 +275,14 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
         {
           tag: "Operator",
           role: "finance",
-          summary: "Give or take balance; once for each `idempotency_key`. At most what is free can be taken",
-          description:
-            "More than `confirm_above_micro` of the account (ADJUSTMENT_CONFIRM_RP) needs `confirm_large`; without it nothing is changed.",
+          summary: {
+            en: "Give or take balance; once for each `idempotency_key`. At most what is free can be taken",
+            id: "Tambah atau kurangi saldo; sekali untuk setiap `idempotency_key`. Paling banyak sebesar saldo yang bebas yang dapat diambil",
+          },
+          description: {
+            en: "More than `confirm_above_micro` of the account (ADJUSTMENT_CONFIRM_RP) needs `confirm_large`; without it nothing is changed.",
+            id: "Lebih dari `confirm_above_micro` akun (ADJUSTMENT_CONFIRM_RP) memerlukan `confirm_large`; tanpa itu tidak ada yang diubah.",
+          },
           body: Adjustment,
           answer: Type.Object({ account_id: text, amount_micro: microShape, balance_micro: microShape }),
           status: 201,
@@ -211,7 +312,10 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
         {
           tag: "Operator",
           role: "support",
-          summary: "No more calls by its keys, and no new ones",
+          summary: {
+            en: "No more calls by its keys, and no new ones",
+            id: "Bekukan akun: kuncinya tidak lagi dilayani, dan kunci baru tidak dapat dibuat",
+          },
           body: WithReason,
           answer: accountShape,
         },
@@ -226,7 +330,13 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
     .post(
       ...operators(
         "/operator/accounts/:id/unfreeze",
-        { tag: "Operator", role: "support", summary: "Calls again", body: WithReason, answer: accountShape },
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "Calls again", id: "Cairkan akun: kuncinya dilayani lagi" },
+          body: WithReason,
+          answer: accountShape,
+        },
         async ({ params, body, operator }) => {
           const account = await found(params.id)
           if (account instanceof Failure) return account
@@ -241,7 +351,10 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
         {
           tag: "Operator",
           role: "owner",
-          summary: "Make an account an operator's of this role, or a customer's again; its sessions end",
+          summary: {
+            en: "Make an account an operator's of this role, or a customer's again; its sessions end",
+            id: "Jadikan akun milik operator dengan peran ini, atau pelanggan lagi; sesinya berakhir",
+          },
           body: RoleBody,
           answer: accountShape,
         },

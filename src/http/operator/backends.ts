@@ -12,6 +12,8 @@ import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import type { MemberChange, MemberStore } from "../../store/operator/members.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { described, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
+import { modelShape } from "./model-json.ts"
 
 export interface BackendsDeps {
   readonly authenticate: Authenticate
@@ -29,28 +31,64 @@ const faults = failureClasses.filter((name) => name !== "refused_request")
 const CIRCUITS = ["closed", "half-open", "open"] as const
 
 const Circuit = {
-  circuit: described(oneOf(CIRCUITS), "Open: it is not asked while another one is well."),
-  reopens_in_s: orNull(integer, "Of an open circuit: when one call is let through again."),
+  circuit: described(
+    oneOf(CIRCUITS),
+    field("Open: it is not asked while another one is well.", "`open`: tidak ditanya selama ada yang lain yang sehat."),
+  ),
+  reopens_in_s: orNull(
+    integer,
+    field(
+      "Of an open circuit: when one call is let through again.",
+      "Jika `open`: kapan satu panggilan dilewatkan lagi.",
+    ),
+  ),
 }
 const MemberShape = Type.Object({
-  member: described(text, "Provider, credential and the backend's own name of the model."),
+  member: described(
+    text,
+    field(
+      "Provider, credential and the backend's own name of the model.",
+      "Penyedia, kredensial, dan nama model menurut backend.",
+    ),
+  ),
   provider: text,
   credential: text,
   backend_model: text,
   format: text,
   priority: integer,
   state: oneOf(MEMBER_STATES),
-  weight: described(integer, "In force: an operator's, or the catalogue's; of one that is draining 0."),
-  own_weight: orNull(integer, "An operator's."),
+  weight: described(
+    integer,
+    field(
+      "In force: an operator's, or the catalogue's; of one that is draining 0.",
+      "Yang berlaku: dari operator, atau dari katalog; 0 untuk yang sedang dikosongkan.",
+    ),
+  ),
+  own_weight: orNull(integer, field("An operator's.", "Dari operator.")),
   catalogue_weight: integer,
   ...Circuit,
-  credential_circuit: described(oneOf(CIRCUITS), "Of the credential, with whatever model it is used."),
+  credential_circuit: described(
+    oneOf(CIRCUITS),
+    field("Of the credential, with whatever model it is used.", "Milik kredensialnya, dengan model apa pun dipakai."),
+  ),
   under_way: integer,
-  max_concurrency: orNull(integer, "The less of the member's and of its credential's."),
-  share: orNull(Type.Number(), "Of the tries of its pool; null without any."),
-  calls: described(integer, "Tries."),
+  max_concurrency: orNull(
+    integer,
+    field(
+      "The less of the member's and of its credential's.",
+      "Yang lebih kecil dari batas anggota dan batas kredensialnya.",
+    ),
+  ),
+  share: orNull(
+    Type.Number(),
+    field("Of the tries of its pool; null without any.", "Dari percobaan di kumpulannya; null jika belum ada."),
+  ),
+  calls: described(integer, field("Tries.", "Percobaan.")),
   answered: integer,
-  failures: described(integer, "Without requests that the backend did not take."),
+  failures: described(
+    integer,
+    field("Without requests that the backend did not take.", "Tanpa permintaan yang tidak diterima backend."),
+  ),
   by_class: Type.Record(Type.String(), Type.Integer()),
   first_token_p50_ms: orNull(integer),
   first_token_p95_ms: orNull(integer),
@@ -62,7 +100,7 @@ const BackendsShape = Type.Object({
   data: Type.Array(
     Type.Object({
       model: text,
-      configured: described(flag, "A provider of its pool has a key."),
+      configured: modelShape.properties.configured,
       members: Type.Array(MemberShape),
     }),
   ),
@@ -72,11 +110,16 @@ const ChangeBody = Type.Object({
   state: Type.Optional(oneOf(MEMBER_STATES)),
   weight: Type.Optional(
     Type.Union([Type.Integer({ minimum: 0, maximum: 100_000_000 }), Type.Null()], {
-      description: "a whole number from 0 to 100000000, or null for the catalogue's",
+      description: field(
+        "a whole number from 0 to 100000000, or null for the catalogue's",
+        "bilangan bulat dari 0 sampai 100000000, atau null untuk bobot dari katalog",
+      ),
     }),
   ),
 })
-const DryRun = Type.Object({ dry_run: Type.Optional(Type.Boolean({ description: "true or false" })) })
+const DryRun = Type.Object({
+  dry_run: Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") })),
+})
 const State = orNull(Type.Record(Type.String(), Type.Unknown()))
 const Changed = Type.Object({ dry_run: flag, member: text, before: State, after: State })
 
@@ -90,8 +133,10 @@ export const backendsController = (deps: BackendsDeps) => {
         {
           tag: "Operator",
           role: "support",
-          summary:
-            "The pools of models, and how their members did in the last minutes, as the process that answers saw it",
+          summary: {
+            en: "The pools of models, and how their members did in the last minutes, as the process that answers saw it",
+            id: "Kumpulan backend setiap model, dan keadaan anggotanya dalam beberapa menit terakhir menurut proses yang menjawab",
+          },
           answer: BackendsShape,
         },
         async () => ({ process_id: deps.processId, minutes: HEALTH_MINUTES, data: poolsJson(deps) }),
@@ -103,9 +148,14 @@ export const backendsController = (deps: BackendsDeps) => {
         {
           tag: "Operator",
           role: "owner",
-          summary: "Drain, disable or reweigh a member of a pool",
-          description:
-            "One that is `draining` is asked only where no other one is well and has room, one that is `disabled` not at all. Calls under way go on.",
+          summary: {
+            en: "Drain, disable or reweigh a member of a pool",
+            id: "Kosongkan, matikan, atau ubah bobot anggota kumpulan",
+          },
+          description: {
+            en: "One that is `draining` is asked only where no other one is well and has room, one that is `disabled` not at all. Calls under way go on.",
+            id: "Anggota yang `draining` hanya dipakai jika tidak ada yang lain yang sehat dan punya tempat, yang `disabled` tidak sama sekali. Panggilan yang sedang berjalan diteruskan.",
+          },
           query: DryRun,
           body: ChangeBody,
           answer: Changed,
@@ -137,8 +187,11 @@ export const backendsController = (deps: BackendsDeps) => {
         {
           tag: "Operator",
           role: "owner",
-          summary: "Ask a member again now",
-          description: "Its circuit and its credential's are closed in every process.",
+          summary: { en: "Ask a member again now", id: "Coba lagi sebuah anggota sekarang" },
+          description: {
+            en: "Its circuit and its credential's are closed in every process.",
+            id: "Pemutus arus anggota dan pemutus arus kredensialnya ditutup di setiap proses.",
+          },
           answer: Type.Object({ member: text, retried_at: time }),
         },
         async ({ params, operator }) => {

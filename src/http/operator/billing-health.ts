@@ -15,6 +15,7 @@ import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { LONGEST_DAYS } from "./overview.ts"
+import { field } from "../said.ts"
 
 export interface BillingHealthDeps {
   readonly authenticate: Authenticate
@@ -51,7 +52,13 @@ const Sums = Type.Object({
 const AbsorbedShape = Type.Object({
   from: time,
   to: time,
-  sum_micro: described(microShape, "What `house:absorbed` grew by: the accounts and the others together."),
+  sum_micro: described(
+    microShape,
+    field(
+      "What `house:absorbed` grew by: the accounts and the others together.",
+      "Pertambahan `house:absorbed`: dari akun-akun ini dan yang lain bersama-sama.",
+    ),
+  ),
   accounts: Type.Array(
     Type.Object({
       account_id: text,
@@ -83,7 +90,12 @@ const Reconciliation = Type.Object({
       reconciliation_id: integer,
       claim: text,
       account_id: orNull(text),
-      figures: Type.Unknown({ description: "An object; its fields depend on the claim." }),
+      figures: Type.Unknown({
+        description: field(
+          "An object; its fields depend on the claim.",
+          "Objek; isinya bergantung pada jenis temuannya.",
+        ),
+      }),
       mended: flag,
     }),
   ),
@@ -96,8 +108,14 @@ export const billingHealthController = ({ authenticate, now, billing, absorbed }
       {
         tag: "Operator",
         role: "support",
-        summary: "Flagged records, what the house bore for whom, and what reconciliations found",
-        description: "`from` and `to` are of what was absorbed: 30 days unless they are given, 92 at most.",
+        summary: {
+          en: "Flagged records, what the house bore for whom, and what reconciliations found",
+          id: "Catatan yang ditandai, apa yang ditanggung rumah dan untuk siapa, dan temuan rekonsiliasi",
+        },
+        description: {
+          en: "`from` and `to` are of what was absorbed: 30 days unless they are given, 92 at most.",
+          id: "`from` dan `to` berlaku untuk yang ditanggung: 30 hari jika tidak disebut, paling lama 92.",
+        },
         query: Type.Object({ ...pageQuery, ...period }),
         answer: Type.Object({
           ...pageOf(Flagged).properties,

@@ -18,6 +18,7 @@ import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
 import { described, oneOf, orNull, text, time } from "../shapes.ts"
 import { LEAD_MS } from "./models.ts"
+import { field } from "../said.ts"
 
 export interface ExchangeRatesDeps {
   readonly authenticate: Authenticate
@@ -28,15 +29,25 @@ export interface ExchangeRatesDeps {
 
 /** Of each currency. */
 const SHOWN = 20
-const CURRENCY_TEXT = "the ISO 4217 code of a currency other than IDR, such as USD"
+const CURRENCY_TEXT = field(
+  "the ISO 4217 code of a currency other than IDR, such as USD",
+  "kode ISO 4217 mata uang selain IDR, seperti USD",
+)
 
 const RateBody = Type.Object({
   currency: Type.RegExp(/^[A-Z]{3}$/, { description: CURRENCY_TEXT }),
-  rupiah: Type.String({ minLength: 1, maxLength: 20, description: EXCHANGE_RATE_TEXT }),
-  confirm_jump: Type.Optional(Type.Boolean({ description: "true or false" })),
+  rupiah: Type.String({
+    minLength: 1,
+    maxLength: 20,
+    description: field(
+      EXCHANGE_RATE_TEXT,
+      "rupiah untuk satu unit, di atas 0 dan paling banyak 1000000000, dengan paling banyak enam desimal",
+    ),
+  }),
+  confirm_jump: Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") })),
 })
 const RateShape = Type.Object({
-  rupiah: described(text, "For one unit, a decimal."),
+  rupiah: described(text, field("For one unit, a decimal.", "Untuk satu unit, bilangan desimal.")),
   source: oneOf(["operator", "fetched"]),
   effective_at: time,
   state: oneOf(["past", "current", "coming"]),
@@ -45,9 +56,20 @@ const Currencies = Type.Object({
   data: Type.Array(
     Type.Object({
       currency: text,
-      needed: described(Type.Boolean(), "A backend bills in it."),
-      current: orNull(text, "Rupiah for one unit; null where what it costs is not known."),
-      rates: Type.Array(RateShape, { description: "The newest first, at most 20." }),
+      needed: described(
+        Type.Boolean(),
+        field("A backend bills in it.", "Ada backend yang menagih dalam mata uang ini."),
+      ),
+      current: orNull(
+        text,
+        field(
+          "Rupiah for one unit; null where what it costs is not known.",
+          "Rupiah untuk satu unit; null jika kursnya tidak diketahui.",
+        ),
+      ),
+      rates: Type.Array(RateShape, {
+        description: field("The newest first, at most 20.", "Yang terbaru dulu, paling banyak 20."),
+      }),
     }),
   ),
 })
@@ -66,7 +88,10 @@ export const exchangeRatesController = ({ authenticate, rates, now, refreshCatal
         {
           tag: "Operator",
           role: "support",
-          summary: "Exchange rates of the currencies that backends bill in",
+          summary: {
+            en: "Exchange rates of the currencies that backends bill in",
+            id: "Kurs mata uang tagihan backend",
+          },
           answer: Currencies,
         },
         currencies,
@@ -78,8 +103,11 @@ export const exchangeRatesController = ({ authenticate, rates, now, refreshCatal
         {
           tag: "Operator",
           role: "finance",
-          summary: "Set an exchange rate",
-          description: `It is in force three seconds from now; calls that were opened before keep theirs. A change of more than ${LARGEST_EXCHANGE_STEP} percent needs \`confirm_jump\`.`,
+          summary: { en: "Set an exchange rate", id: "Atur kurs" },
+          description: {
+            en: `It is in force three seconds from now; calls that were opened before keep theirs. A change of more than ${LARGEST_EXCHANGE_STEP} percent needs \`confirm_jump\`.`,
+            id: `Berlaku tiga detik lagi; panggilan yang dibuka sebelumnya memakai kurs lama. Perubahan lebih dari ${LARGEST_EXCHANGE_STEP} persen memerlukan \`confirm_jump\`.`,
+          },
           body: RateBody,
           answer: Currencies,
           status: 201,

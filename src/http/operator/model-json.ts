@@ -7,6 +7,7 @@ import { upstreamsOf } from "../../store/catalogue.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import type { AnswerOf } from "../route.ts"
 import { described, flag, integer, oneOf, orNull, rates, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 
 export const PriceShape = Type.Object({ id: orNull(integer), ...rates, effective_at: time })
 
@@ -33,15 +34,28 @@ export const modelShape = Type.Object(
     context_window: orNull(integer),
     max_output_tokens: integer,
     endpoints: Type.Array(text),
-    upstreams: Type.Array(UpstreamShape, { description: "Its pool, in the order of the catalogue." }),
-    configured: described(flag, "A provider of its pool has a key."),
+    upstreams: Type.Array(UpstreamShape, {
+      description: field("Its pool, in the order of the catalogue.", "Kumpulannya, menurut urutan katalog."),
+    }),
+    configured: described(
+      flag,
+      field("A provider of its pool has a key.", "Ada penyedia di kumpulannya yang memiliki kunci."),
+    ),
     max_concurrency: integer,
     fallback: Type.Array(text),
-    pass: Type.Array(text, { description: "Names of request fields that travel to it beside those of its format." }),
+    pass: Type.Array(text, {
+      description: field(
+        "Names of request fields that travel to it beside those of its format.",
+        "Nama field permintaan yang diteruskan kepadanya di samping field formatnya.",
+      ),
+    }),
     status: oneOf(["on_sale", "retiring", "retired"]),
     retirement: orNull(Type.Object({ target: text, until: time })),
     edited: Type.Array(text, {
-      description: "What an operator has set, and the catalogue file does not set any more.",
+      description: field(
+        "What an operator has set, and the catalogue file does not set any more.",
+        "Yang diatur operator, dan tidak lagi diatur berkas katalog.",
+      ),
     }),
     prices: Type.Array(Type.Object({ ...PriceShape.properties, state: oneOf(["past", "current", "coming"]) })),
   },

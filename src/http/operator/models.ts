@@ -15,6 +15,7 @@ import { refused } from "../route.ts"
 import { flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
 import { chainProblem, jumpJson, jumpProblem, passProblem, rateNames, stepTo } from "./model-checks.ts"
 import { modelJson, modelShape, priceJson } from "./model-json.ts"
+import { field } from "../said.ts"
 
 export interface ModelsDeps {
   readonly models: ModelStore
@@ -30,28 +31,55 @@ export const LEAD_MS = 3_000
 /** And so long before, none may sell by it yet, whatever it has missed. */
 const SAFE_MS = 30_000
 
-const Text = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, { description: "a string of 1 to 100 characters on one line" })
+const Text = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
+  description: field("a string of 1 to 100 characters on one line", "teks 1 sampai 100 karakter dalam satu baris"),
+})
 const Rate = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: "an integer of micro-rupiah for one token, 0 or more",
+  description: field(
+    "an integer of micro-rupiah for one token, 0 or more",
+    "bilangan bulat mikro-rupiah untuk satu token, 0 atau lebih",
+  ),
 })
-export const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, { description: "an RFC 3339 time" })
-export const ModelId = Type.String({ minLength: 1, maxLength: 128, description: "the id of a model" })
-const FieldName = Type.String({ pattern: FIELD_NAME, description: "a name of letters, digits and _, at most 64" })
+export const Time = Type.RegExp(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/, {
+  description: field("an RFC 3339 time", "waktu RFC 3339"),
+})
+export const ModelId = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  description: field("the id of a model", "id sebuah model"),
+})
+const FieldName = Type.String({
+  pattern: FIELD_NAME,
+  description: field("a name of letters, digits and _, at most 64", "nama dari huruf, angka, dan _, paling banyak 64"),
+})
 
 const ChangeBody = Type.Object({
   display_name: Type.Optional(Text),
   tier: Type.Optional(Text),
   max_concurrency: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: "an integer from 1 to 2,147,483,647" }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 2_147_483_647,
+      description: field("an integer from 1 to 2,147,483,647", "bilangan bulat dari 1 sampai 2.147.483.647"),
+    }),
   ),
-  fallback: Type.Optional(Type.Array(ModelId, { maxItems: 10, description: "a list of at most 10 ids of models" })),
+  fallback: Type.Optional(
+    Type.Array(ModelId, {
+      maxItems: 10,
+      description: field("a list of at most 10 ids of models", "daftar paling banyak 10 id model"),
+    }),
+  ),
   pass: Type.Optional(
-    Type.Array(FieldName, { maxItems: 50, uniqueItems: true, description: "a list of at most 50 names of fields" }),
+    Type.Array(FieldName, {
+      maxItems: 50,
+      uniqueItems: true,
+      description: field("a list of at most 50 names of fields", "daftar paling banyak 50 nama field"),
+    }),
   ),
 })
-export const ConfirmJump = Type.Optional(Type.Boolean({ description: "true or false" }))
+export const ConfirmJump = Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") }))
 const PriceBody = Type.Object({
   input_micro: Rate,
   output_micro: Rate,
@@ -62,14 +90,21 @@ const PriceBody = Type.Object({
 })
 
 export const DryRun = Type.Object({
-  dry_run: Type.Optional(Type.Boolean({ description: "true or false; true checks the change without making it" })),
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description: field(
+        "true or false; true checks the change without making it",
+        "true atau false; true memeriksa perubahan tanpa membuatnya",
+      ),
+    }),
+  ),
 })
 /** Of the change's own shape; null where there was or is nothing. */
 const State = orNull(Type.Record(Type.String(), Type.Unknown()))
 export const Changed = Type.Object({ dry_run: flag, model: text, before: State, after: State })
 export const Jumps = Type.Array(
   Type.Object({ name: oneOf(rateNames), from: microShape, to: microShape, factor: orNull(Type.Number()) }),
-  { description: "The rates that change by more than twice." },
+  { description: field("The rates that change by more than twice.", "Tarif yang berubah lebih dari dua kali lipat.") },
 )
 const Priced = Type.Intersect([Changed, Type.Object({ jumps: Jumps })])
 
@@ -88,7 +123,10 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         {
           tag: "Operator",
           role: "support",
-          summary: "The catalogue with all its prices, retired models too",
+          summary: {
+            en: "The catalogue with all its prices, retired models too",
+            id: "Katalog dengan semua harganya, termasuk model yang sudah berhenti",
+          },
           answer: listOf(modelShape),
         },
         async () => {
@@ -111,7 +149,7 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         {
           tag: "Operator",
           role: "finance",
-          summary: "Set what is given of a model",
+          summary: { en: "Set what is given of a model", id: "Atur yang disebut dari sebuah model" },
           query: DryRun,
           body: ChangeBody,
           answer: Changed,
@@ -139,9 +177,11 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         {
           tag: "Operator",
           role: "finance",
-          summary: "Schedule a price",
-          description:
-            "It begins at `effective_at`, three seconds from now at the soonest; calls admitted before keep theirs. A rate that changes by more than twice needs `confirm_jump`. The answer is 201 when the price is made, and 200 to a dry run.",
+          summary: { en: "Schedule a price", id: "Jadwalkan harga" },
+          description: {
+            en: "It begins at `effective_at`, three seconds from now at the soonest; calls admitted before keep theirs. A rate that changes by more than twice needs `confirm_jump`. The answer is 201 when the price is made, and 200 to a dry run.",
+            id: "Mulai pada `effective_at`, paling cepat tiga detik lagi; panggilan yang diterima sebelumnya memakai harga lama. Tarif yang berubah lebih dari dua kali lipat memerlukan `confirm_jump`. Jawabannya 201 jika harga dibuat, dan 200 untuk percobaan dengan `dry_run`.",
+          },
           query: DryRun,
           body: PriceBody,
           answer: Priced,
@@ -180,7 +220,7 @@ export const operatorModelsController = (deps: ModelsDeps) => {
         {
           tag: "Operator",
           role: "finance",
-          summary: "Delete a price that is still to come",
+          summary: { en: "Delete a price that is still to come", id: "Hapus harga yang belum berlaku" },
           query: DryRun,
           answer: Changed,
         },

@@ -4,6 +4,7 @@ import { Elysia } from "elysia"
 import type { Micro } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
 import { Adjustments } from "../../accounts/adjustments.ts"
+import type { AccountChanged } from "../../accounts/in-force.ts"
 import { recall } from "../../gateway/neighbours.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
 import { apiKeyStore } from "../../store/api-keys.ts"
@@ -11,6 +12,7 @@ import type { Database } from "../../store/database.ts"
 import { readAbsorbed } from "../../store/operator/absorbed.ts"
 import { accountViews } from "../../store/operator/accounts.ts"
 import { type AuditRow, type AuditStore, auditStore } from "../../store/operator/audit.ts"
+import { backendHistoryStore } from "../../store/operator/backend-history.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
 import { memberStore } from "../../store/members.ts"
 import { memberStore as poolMemberStore } from "../../store/operator/members.ts"
@@ -18,17 +20,22 @@ import { changeRole } from "../../store/operator/role.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"
 import { readEmails, readMix, readProfit, readUnder } from "../../store/operator/profit.ts"
-import { readOverview } from "../../store/operator/overview.ts"
+import { readDays, readOverview } from "../../store/operator/overview.ts"
 import { paymentViews } from "../../store/operator/payments.ts"
 import type { Refunds } from "../../payments/refunds.ts"
 import { refundStore } from "../../store/refunds.ts"
+import { sessionStore } from "../../store/sessions.ts"
 import { topUpStore } from "../../store/top-ups.ts"
+import type { UsageStore } from "../../store/usage.ts"
 import { Failure } from "../../failure/failure.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
+import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { firstRequestId } from "../request-id.ts"
-import { described, integer, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, integer, ofAct, orNull, pageOf, text, time } from "../shapes.ts"
+import { accountCallsController } from "./account-calls.ts"
 import { operatorAccountsController } from "./accounts.ts"
+import { backendHistoryController } from "./backend-history.ts"
 import { backendsController } from "./backends.ts"
 import { billingHealthController } from "./billing-health.ts"
 import { operatorModelsController } from "./models.ts"
@@ -38,6 +45,8 @@ import { exchangeRatesController } from "./exchange-rates.ts"
 import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
 import { operatorRefundsController } from "./refunds.ts"
+import { seeAsController } from "./see-as.ts"
+import { field } from "../said.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate
@@ -49,11 +58,25 @@ export interface OperatorDeps {
   readonly refunds: Refunds
   /** Larger adjustments are to be confirmed. */
   readonly confirmAbove: Micro
+  readonly accountChanged: AccountChanged
+  readonly usage: UsageStore
 }
 
 export function operatorControllers(deps: OperatorDeps) {
-  const { authenticate, database, processId, accounts, ports, refreshCatalogue, refunds, confirmAbove } = deps
+  const {
+    authenticate,
+    database,
+    processId,
+    accounts,
+    ports,
+    refreshCatalogue,
+    refunds,
+    confirmAbove,
+    accountChanged,
+    usage,
+  } = deps
   const { actors } = ports
+  const audit = auditStore(database)
   const isConfigured = (provider: string) => ports.backends.has(provider)
   const adjustments = new Adjustments({
     database,
@@ -74,6 +97,7 @@ export function operatorControllers(deps: OperatorDeps) {
         accounts,
         adjustments,
         confirmAbove,
+        audit,
         views: accountViews(database),
         keys: apiKeyStore(database),
         topUps: topUpStore(database),
@@ -81,6 +105,8 @@ export function operatorControllers(deps: OperatorDeps) {
         changeRole: (id, change) => changeRole(database, { id }, change),
       }),
     )
+    .use(seeAsController({ sessions: sessionStore(database), accountChanged, authenticate }))
+    .use(accountCallsController({ authenticate, audit, views: accountViews(database), usage }))
     .use(operatorModelsController(catalogue))
     .use(operatorRetirementsController(catalogue))
     .use(
@@ -91,13 +117,14 @@ export function operatorControllers(deps: OperatorDeps) {
         views: accountViews(database),
       }),
     )
-    .use(operatorPaymentsController({ authenticate, views: paymentViews(database) }))
+    .use(operatorPaymentsController({ authenticate, audit, views: paymentViews(database) }))
     .use(
       overviewController({
         authenticate,
         ports,
         processId,
         overview: (period) => readOverview(database, period, firstRequestId),
+        days: (period) => readDays(database, period, firstRequestId),
       }),
     )
     .use(
@@ -111,6 +138,7 @@ export function operatorControllers(deps: OperatorDeps) {
     .use(
       profitController({
         authenticate,
+        audit,
         now: () => ports.clock.now(),
         profit: (question) => readProfit(database, question),
         under: (period) => readUnder(database, period),
@@ -138,25 +166,36 @@ export function operatorControllers(deps: OperatorDeps) {
         refreshCatalogue,
       }),
     )
-    .use(auditController({ authenticate, audit: auditStore(database) }))
+    .use(
+      backendHistoryController({
+        authenticate,
+        history: backendHistoryStore(database, processId),
+        now: () => ports.clock.now(),
+      }),
+    )
+    .use(auditController({ authenticate, audit }))
 }
 
-const Anything = Type.Unknown({ description: "JSON of the action's own; null where there was or is nothing." })
 const AuditEntry = Type.Object({
   id: integer,
   at: time,
   request_id: text,
-  operator: orNull(Type.Object({ id: text, email: text }), "Null for the command line."),
+  operator: orNull(
+    Type.Object({ id: text, email: text }),
+    field("Null for the command line.", "Null untuk baris perintah."),
+  ),
   address: orNull(text),
   action: text,
-  subject: described(text, "The id of what was changed."),
-  before: Anything,
-  after: Anything,
+  subject: described(text, field("The id of what was changed.", "Id dari yang diubah.")),
+  before: ofAct,
+  after: ofAct,
   reason: orNull(text),
 })
 const AuditQuery = Type.Object({
   ...pageQuery,
-  subject: Type.Optional(Type.RegExp(/^[^\p{Cc}]{1,200}$/u, { description: "the id of what was changed" })),
+  subject: Type.Optional(
+    Type.RegExp(/^[^\p{Cc}]{1,200}$/u, { description: field("the id of what was changed", "id dari yang diubah") }),
+  ),
 })
 
 interface AuditDeps {
@@ -164,30 +203,55 @@ interface AuditDeps {
   readonly authenticate: Authenticate
 }
 
+const AUDIT_COLUMNS = Object.keys(AuditEntry.properties)
+
 const auditController = ({ audit, authenticate }: AuditDeps) =>
-  new Elysia({ name: "operator/audit" }).get(
-    ...operatorBy(authenticate)(
-      "/operator/audit",
-      {
-        tag: "Operator",
-        role: "support",
-        summary: "What operators did, the newest first",
-        query: AuditQuery,
-        answer: pageOf(AuditEntry),
-      },
-      async ({ query }) => {
-        const page = readPage(query, [ID])
-        if (page instanceof Failure) return page
-        const [before] = page.after ?? []
-        const rows = await audit.list({
-          before: before === undefined ? undefined : BigInt(before),
-          limit: page.limit + 1,
-          subject: query.subject,
-        })
-        return pageJson(rows, page, { item: auditJson, placeOf: ({ id }) => [String(id)] })
-      },
-    ),
-  )
+  new Elysia({ name: "operator/audit" })
+    .get(
+      ...operatorBy(authenticate)(
+        "/operator/audit/export.csv",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "What operators did as CSV", id: "Apa yang dilakukan operator, sebagai CSV" },
+          query: Type.Pick(AuditQuery, ["subject"]),
+          media: "text/csv",
+        },
+        async ({ query: { subject }, operator }) => {
+          await audit.exported(operator.act, { list: "audit", filters: { subject } })
+          return await csvFile<AuditRow>({
+            name: "loket-audit",
+            columns: AUDIT_COLUMNS,
+            cells: (row) => jsonCells(AUDIT_COLUMNS)({ ...auditJson(row), operator: row.operator?.email ?? null }),
+            read: ({ limit, after }) => audit.list({ before: after?.id, limit, subject }),
+            most: MOST_EXPORTED,
+          })
+        },
+      ),
+    )
+    .get(
+      ...operatorBy(authenticate)(
+        "/operator/audit",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "What operators did, the newest first", id: "Apa yang dilakukan operator, dari yang terbaru" },
+          query: AuditQuery,
+          answer: pageOf(AuditEntry),
+        },
+        async ({ query }) => {
+          const page = readPage(query, [ID])
+          if (page instanceof Failure) return page
+          const [before] = page.after ?? []
+          const rows = await audit.list({
+            before: before === undefined ? undefined : BigInt(before),
+            limit: page.limit + 1,
+            subject: query.subject,
+          })
+          return pageJson(rows, page, { item: auditJson, placeOf: ({ id }) => [String(id)] })
+        },
+      ),
+    )
 
 const auditJson = ({ operator, address, reason, at, id, requestId, ...row }: AuditRow) => ({
   id: Number(id),

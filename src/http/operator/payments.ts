@@ -4,15 +4,19 @@ import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import { problemKinds } from "../../store/payment-problems.ts"
+import type { AuditStore } from "../../store/operator/audit.ts"
 import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
+import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 
 export interface PaymentsDeps {
   readonly views: PaymentViews
+  readonly audit: Pick<AuditStore, "exported">
   readonly authenticate: Authenticate
 }
 
@@ -24,8 +28,8 @@ const Problem = Type.Object(
     kind: oneOf(problemKinds),
     reference: text,
     top_up_id: orNull(text),
-    account_id: orNull(text, "Whose top-up it is."),
-    paid: described(text, "As the provider says it."),
+    account_id: orNull(text, field("Whose top-up it is.", "Pemilik isi saldo ini.")),
+    paid: described(text, field("As the provider says it.", "Menurut penyedia.")),
     first_seen_at: time,
     last_seen_at: time,
     resolved_at: orNull(time),
@@ -35,7 +39,14 @@ const Problem = Type.Object(
   { $id: "PaymentProblem" },
 )
 
-export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps) => {
+const { breakdown: _, ...topUpFields } = topUpShape.properties
+const TOP_UP_COLUMNS = [
+  "account_id",
+  "email",
+  ...Object.keys({ ...topUpFields, ...topUpShape.properties.breakdown.properties }),
+]
+
+export const operatorPaymentsController = ({ views, audit, authenticate }: PaymentsDeps) => {
   const operators = operatorBy(authenticate)
   return new Elysia({ name: "operator/payments" })
     .get(
@@ -44,7 +55,7 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
         {
           tag: "Operator",
           role: "support",
-          summary: "Everybody's top-ups, the newest first",
+          summary: { en: "Everybody's top-ups, the newest first", id: "Isi saldo semua akun, dari yang terbaru" },
           query: Type.Object({ ...pageQuery, status: Type.Optional(oneOf(topUpStatuses)) }),
           answer: pageOf(OwnedTopUpShape),
         },
@@ -61,14 +72,49 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
     )
     .get(
       ...operators(
+        "/operator/top-ups/export.csv",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "Everybody's top-ups as CSV", id: "Isi saldo semua akun, sebagai CSV" },
+          query: Type.Object({ status: Type.Optional(oneOf(topUpStatuses)) }),
+          media: "text/csv",
+        },
+        async ({ query: { status }, operator }) => {
+          await audit.exported(operator.act, { list: "top-ups", filters: { status } })
+          return await csvFile<OwnedTopUp>({
+            name: "loket-top-ups",
+            columns: TOP_UP_COLUMNS,
+            cells: (topUp) => {
+              const { breakdown, ...json } = topUpJson(topUp)
+              return jsonCells(TOP_UP_COLUMNS)({ ...json, ...breakdown })
+            },
+            read: ({ limit, after }) => views.topUps({ status, after: after?.id, limit }),
+            most: MOST_EXPORTED,
+          })
+        },
+      ),
+    )
+    .get(
+      ...operators(
         "/operator/payment-problems",
         {
           tag: "Operator",
           role: "support",
-          summary: "Payments that came and could not be credited",
+          summary: {
+            en: "Payments that came and could not be credited",
+            id: "Pembayaran yang masuk dan tidak dapat dikreditkan",
+          },
           query: Type.Object({
             ...pageQuery,
-            resolved: Type.Optional(Type.Boolean({ description: "true for resolved ones too, or false" })),
+            resolved: Type.Optional(
+              Type.Boolean({
+                description: field(
+                  "true for resolved ones too, or false",
+                  "true agar yang sudah selesai ikut, atau false",
+                ),
+              }),
+            ),
           }),
           answer: pageOf(Problem),
         },
@@ -91,7 +137,7 @@ export const operatorPaymentsController = ({ views, authenticate }: PaymentsDeps
         {
           tag: "Operator",
           role: "finance",
-          summary: "Say what was done about one",
+          summary: { en: "Say what was done about one", id: "Catat apa yang sudah dilakukan dengan satu di antaranya" },
           body: Type.Object({ note: Reason }),
           answer: Problem,
         },

@@ -14,6 +14,7 @@ import {
   type ProfitSums,
   type Under,
 } from "../../store/operator/profit.ts"
+import type { AuditStore } from "../../store/operator/audit.ts"
 import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
 import { csvLine } from "../csv.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
@@ -21,10 +22,12 @@ import { period, periodOf } from "../dashboard/usage-query.ts"
 import { tokenCounts, tokensJson } from "../dashboard/usage-rows.ts"
 import { refused } from "../route.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 import { LONGEST_DAYS } from "./overview.ts"
 
 export interface ProfitDeps {
   readonly authenticate: Authenticate
+  readonly audit: Pick<AuditStore, "exported">
   readonly now: () => number
   readonly profit: (question: ProfitQuestion) => Promise<ProfitSums>
   readonly under: (period: ProfitPeriod) => Promise<readonly Under[]>
@@ -42,37 +45,79 @@ const MOST_EXPORTED = 50_000
 
 const fields = {
   calls: integer,
-  revenue_micro: described(microShape, "Charged to customers."),
-  cost_micro: described(microShape, "Of what is known."),
-  margin_micro: described(microShape, "Revenue less cost."),
-  estimated_micro: described(microShape, "The part of the cost that was estimated."),
-  unknown_cost: described(integer, "Records whose cost is not known."),
-  absorbed_micro: described(microShape, "What calls came to over their charge."),
-  under_cost: described(integer, "Calls whose price was under their cost."),
-  under_cost_micro: described(microShape, "By how much, in all."),
+  revenue_micro: described(microShape, field("Charged to customers.", "Ditagihkan kepada pelanggan.")),
+  cost_micro: described(microShape, field("Of what is known.", "Dari yang diketahui.")),
+  margin_micro: described(microShape, field("Revenue less cost.", "Pendapatan dikurangi biaya.")),
+  estimated_micro: described(
+    microShape,
+    field("The part of the cost that was estimated.", "Bagian biaya yang merupakan perkiraan."),
+  ),
+  unknown_cost: described(integer, field("Records whose cost is not known.", "Catatan yang biayanya tidak diketahui.")),
+  absorbed_micro: described(
+    microShape,
+    field("What calls came to over their charge.", "Nilai panggilan di atas yang ditagih."),
+  ),
+  under_cost: described(
+    integer,
+    field("Calls whose price was under their cost.", "Panggilan dengan harga di bawah biayanya."),
+  ),
+  under_cost_micro: described(microShape, field("By how much, in all.", "Jumlah selisihnya.")),
 }
 const LeakShape = Type.Object({ records: integer, cost_micro: microShape })
 const ProfitShape = Type.Object({
   data: Type.Array(
     Type.Object({
-      group: described(text, "A day, or the id of a model, a member or an account."),
-      split: Type.Optional(orNull(text, "Where `split_by` is asked for.")),
-      email: orNull(text, "Of an account."),
+      group: described(
+        text,
+        field(
+          "A day, or the id of a model, a member or an account.",
+          "Hari, atau id model, anggota kumpulan, atau akun.",
+        ),
+      ),
+      split: Type.Optional(orNull(text, field("Where `split_by` is asked for.", "Jika `split_by` diminta."))),
+      email: orNull(text, field("Of an account.", "Untuk akun.")),
       ...fields,
     }),
   ),
-  truncated: described(flag, "There are more rows; the export has them."),
+  truncated: described(
+    flag,
+    field("There are more rows; the export has them.", "Masih ada baris lain; ekspor memuatnya."),
+  ),
   total: Type.Object(fields),
   leaks: Type.Object({
-    usage_missing: described(LeakShape, "Answers whose counts could not be read."),
-    failed: described(LeakShape, "Calls that failed after their backend had begun to answer."),
-    retries: described(LeakShape, "Tries that failed, of calls that went on."),
-    rerouted: described(LeakShape, "Models that a call was rerouted from."),
-    searches: described(LeakShape, "Searches of backends, which have no price."),
-    voided: described(LeakShape, "Charges that were taken back."),
+    usage_missing: described(
+      LeakShape,
+      field("Answers whose counts could not be read.", "Jawaban yang jumlah tokennya tidak terbaca."),
+    ),
+    failed: described(
+      LeakShape,
+      field(
+        "Calls that failed after their backend had begun to answer.",
+        "Panggilan yang gagal setelah backend mulai menjawab.",
+      ),
+    ),
+    retries: described(
+      LeakShape,
+      field(
+        "Tries that failed, of calls that went on.",
+        "Percobaan yang gagal, dari panggilan yang kemudian dilanjutkan.",
+      ),
+    ),
+    rerouted: described(
+      LeakShape,
+      field("Models that a call was rerouted from.", "Model asal panggilan yang dialihkan."),
+    ),
+    searches: described(
+      LeakShape,
+      field("Searches of backends, which have no price.", "Pencarian oleh backend, yang tidak punya harga jual."),
+    ),
+    voided: described(LeakShape, field("Charges that were taken back.", "Tagihan yang ditarik kembali.")),
   }),
   under: Type.Array(Type.Object({ model: text, member: text, calls: integer, short_micro: microShape }), {
-    description: "Where calls are sold under their cost, the worst first.",
+    description: field(
+      "Where calls are sold under their cost, the worst first.",
+      "Di mana panggilan dijual di bawah biayanya, yang terburuk dulu.",
+    ),
   }),
   group_by: text,
   split_by: orNull(text),
@@ -83,20 +128,40 @@ const ProfitShape = Type.Object({
 const Query = Type.Object({
   ...period,
   group_by: Type.Optional(oneOf(profitGroups)),
-  split_by: Type.Optional(oneOf(profitGroups, `one of ${profitGroups.join(", ")}, and not 'group_by' again`)),
+  split_by: Type.Optional(
+    oneOf(
+      profitGroups,
+      field(
+        `one of ${profitGroups.join(", ")}, and not 'group_by' again`,
+        `salah satu dari ${profitGroups.join(", ")}, dan bukan 'group_by' lagi`,
+      ),
+    ),
+  ),
 })
 const MixShape = Type.Object({
   model: text,
   days: integer,
   calls: integer,
-  customers: described(integer, "Accounts that made these calls: a coming price is shown to them."),
+  customers: described(
+    integer,
+    field(
+      "Accounts that made these calls: a coming price is shown to them.",
+      "Akun yang membuat panggilan ini: harga yang akan datang ditampilkan kepada mereka.",
+    ),
+  ),
   ...tokenCounts,
   revenue_micro: microShape,
-  cost_micro: described(microShape, "Of the calls whose cost is known."),
-  unknown_cost: described(integer, "Of the calls, those whose cost is not known."),
+  cost_micro: described(
+    microShape,
+    field("Of the calls whose cost is known.", "Dari panggilan yang biayanya diketahui."),
+  ),
+  unknown_cost: described(
+    integer,
+    field("Of the calls, those whose cost is not known.", "Panggilan di antaranya yang biayanya tidak diketahui."),
+  ),
 })
 
-export const profitController = ({ authenticate, now, profit, under, mix, emails }: ProfitDeps) => {
+export const profitController = ({ authenticate, audit, now, profit, under, mix, emails }: ProfitDeps) => {
   const operators = operatorBy(authenticate)
   const asked = (query: Static<typeof Query>, { timeZone }: Operator, limit: number): ProfitQuestion | Failure => {
     const range = periodOf(query, { timeZone, now: now(), longestDays: LONGEST_DAYS, days: DAYS })
@@ -112,9 +177,14 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
         {
           tag: "Operator",
           role: "support",
-          summary: "Revenue, cost and margin by day, model, member or account, and each divided by another",
-          description:
-            "Of hours that began in the time; without one it is the last 30 days, at most 92. Costs are at the rates and the exchange rate that were in force when a call was opened.",
+          summary: {
+            en: "Revenue, cost and margin by day, model, member or account, and each divided by another",
+            id: "Pendapatan, biaya, dan margin per hari, model, anggota kumpulan, atau akun, masing-masing dapat dibagi lagi",
+          },
+          description: {
+            en: "Of hours that began in the time; without one it is the last 30 days, at most 92. Costs are at the rates and the exchange rate that were in force when a call was opened.",
+            id: "Dari jam yang mulai dalam waktu itu; tanpa waktu, 30 hari terakhir, paling lama 92. Biaya memakai tarif dan kurs yang berlaku saat panggilan dibuka.",
+          },
           query: Query,
           answer: ProfitShape,
         },
@@ -158,10 +228,17 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
     .get(
       ...operators(
         "/operator/profit/export.csv",
-        { tag: "Operator", role: "support", summary: "The same as CSV, in rupiah", query: Query, media: "text/csv" },
+        {
+          tag: "Operator",
+          role: "support",
+          summary: { en: "The same as CSV, in rupiah", id: "Yang sama sebagai CSV, dalam rupiah" },
+          query: Query,
+          media: "text/csv",
+        },
         async ({ query, operator }) => {
           const question = asked(query, operator, MOST_EXPORTED)
           if (question instanceof Failure) return question
+          await audit.exported(operator.act, { list: "profit", filters: query })
           const sums = await profit(question)
           return new Response(profitCsv(question, sums, await emails(accountsIn(question, sums))), {
             headers: {
@@ -179,7 +256,10 @@ export const profitController = ({ authenticate, now, profit, under, mix, emails
         {
           tag: "Operator",
           role: "support",
-          summary: "What a model's charged calls of the last 30 days were made of, and what they cost",
+          summary: {
+            en: "What a model's charged calls of the last 30 days were made of, and what they cost",
+            id: "Susunan panggilan berbayar sebuah model dalam 30 hari terakhir, dan biayanya",
+          },
           answer: MixShape,
         },
         async ({ params: { model } }) => {

@@ -12,6 +12,7 @@ import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { listOf, oneOf, orNull, text } from "../shapes.ts"
 import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
+import { field } from "../said.ts"
 
 export interface RefundsDeps {
   readonly refunds: Refunds
@@ -24,13 +25,19 @@ const payouts = ["by_hand", "provider"] as const
 const NewRefund = Type.Object({
   top_up_id: Type.Optional(
     Type.Union([Type.String({ maxLength: 60 }), Type.Null()], {
-      description: "whose money it is; without one it is what is left of a closed account",
+      description: field(
+        "whose money it is; without one it is what is left of a closed account",
+        "dana dari isi saldo mana; tanpa itu, sisa akun yang ditutup",
+      ),
     }),
   ),
   amount_micro: Type.Integer({
     minimum: 1,
     maximum: Number(largestMicro),
-    description: "a positive integer of micro-rupiah: the balance of a top-up goes back first, then its fees",
+    description: field(
+      "a positive integer of micro-rupiah: the balance of a top-up goes back first, then its fees",
+      "bilangan bulat positif mikro-rupiah: saldo isi saldo dikembalikan dulu, lalu biayanya",
+    ),
   }),
   payout: oneOf(payouts),
   reason: Reason,
@@ -38,7 +45,10 @@ const NewRefund = Type.Object({
 })
 const PaidOut = Type.Object({
   reference: Type.RegExp(/^[^\p{Cc}]{1,200}$/u, {
-    description: "1 to 200 characters on one line: the bank's name of the payment",
+    description: field(
+      "1 to 200 characters on one line: the bank's name of the payment",
+      "1 sampai 200 karakter dalam satu baris: nama pembayaran menurut bank",
+    ),
   }),
   reason: Reason,
 })
@@ -50,7 +60,7 @@ const OperatorRefund = Type.Intersect(
     Type.Object({
       account_id: text,
       payout: orNull(oneOf(payouts)),
-      problem: orNull(text, "Why the provider did not pay it out."),
+      problem: orNull(text, field("Why the provider did not pay it out.", "Mengapa penyedia tidak membayarkannya.")),
     }),
   ],
   { $id: "OperatorRefund" },
@@ -67,7 +77,10 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "support",
-          summary: "Refunds that are not paid out yet, the newest first",
+          summary: {
+            en: "Refunds that are not paid out yet, the newest first",
+            id: "Pengembalian dana yang belum dibayarkan, dari yang terbaru",
+          },
           answer: listOf(OperatorRefund),
         },
         async () => ({ data: (await store.list("open")).map(operatorRefundJson) }),
@@ -79,7 +92,10 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "support",
-          summary: "What went back of an account, the newest first",
+          summary: {
+            en: "What went back of an account, the newest first",
+            id: "Apa yang dikembalikan dari sebuah akun, dari yang terbaru",
+          },
           answer: listOf(OperatorRefund),
         },
         async ({ params }) => {
@@ -95,9 +111,14 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "finance",
-          summary:
-            "Take a refund of the balance; once for each `idempotency_key`. At most what is free, and what is left of the top-up",
-          description: "With `payout` `provider` the payment provider is asked to pay it out at once.",
+          summary: {
+            en: "Take a refund of the balance; once for each `idempotency_key`. At most what is free, and what is left of the top-up",
+            id: "Ambil pengembalian dana dari saldo; sekali untuk setiap `idempotency_key`. Paling banyak sebesar saldo yang bebas, dan sisa dari isi saldonya",
+          },
+          description: {
+            en: "With `payout` `provider` the payment provider is asked to pay it out at once.",
+            id: "Dengan `payout` `provider`, penyedia pembayaran langsung diminta membayarkannya.",
+          },
           body: NewRefund,
           answer: OperatorRefund,
           status: 201,
@@ -132,7 +153,7 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "finance",
-          summary: "Write down that a person paid it out",
+          summary: { en: "Write down that a person paid it out", id: "Catat bahwa seseorang sudah membayarkannya" },
           body: PaidOut,
           answer: OperatorRefund,
         },
@@ -146,7 +167,7 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "finance",
-          summary: "Ask the payment provider to pay it out",
+          summary: { en: "Ask the payment provider to pay it out", id: "Minta penyedia pembayaran membayarkannya" },
           body: WithReason,
           answer: OperatorRefund,
         },
@@ -160,7 +181,10 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         {
           tag: "Operator",
           role: "finance",
-          summary: "Give it back to the balance, while nobody has paid it out or was asked to",
+          summary: {
+            en: "Give it back to the balance, while nobody has paid it out or was asked to",
+            id: "Kembalikan ke saldo, selama belum dibayarkan dan belum ada yang diminta membayarkannya",
+          },
           body: WithReason,
           answer: OperatorRefund,
         },

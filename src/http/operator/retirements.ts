@@ -14,6 +14,7 @@ import { orNull } from "../shapes.ts"
 import { jumpJson, jumpProblem, targetProblem } from "./model-checks.ts"
 import { PriceShape, priceJson } from "./model-json.ts"
 import { Changed, ConfirmJump, DryRun, find, instant, Jumps, make, ModelId, type ModelsDeps, Time } from "./models.ts"
+import { field } from "../said.ts"
 
 const RetirementBody = Type.Object({ target: ModelId, until: Time, confirm_jump: ConfirmJump })
 const Retired = Type.Intersect([
@@ -21,7 +22,7 @@ const Retired = Type.Intersect([
   Type.Object({
     prices: Type.Object(
       { from: orNull(PriceShape), to: orNull(PriceShape) },
-      { description: "The model's, and the target's." },
+      { description: field("The model's, and the target's.", "Harga model ini, dan harga penggantinya.") },
     ),
     jumps: Jumps,
   }),
@@ -37,9 +38,14 @@ export const operatorRetirementsController = (deps: ModelsDeps) => {
         {
           tag: "Operator",
           role: "finance",
-          summary: "Serve an id as another model until a time, and then no more",
-          description:
-            "Calls of the id pay the target's price from then on. A rate that changes by more than twice needs `confirm_jump`.",
+          summary: {
+            en: "Serve an id as another model until a time, and then no more",
+            id: "Layani sebuah id sebagai model lain sampai suatu waktu, lalu berhenti",
+          },
+          description: {
+            en: "Calls of the id pay the target's price from then on. A rate that changes by more than twice needs `confirm_jump`.",
+            id: "Sejak itu panggilan dengan id ini membayar harga penggantinya. Tarif yang berubah lebih dari dua kali lipat memerlukan `confirm_jump`.",
+          },
           query: DryRun,
           body: RetirementBody,
           answer: Retired,
@@ -66,7 +72,13 @@ export const operatorRetirementsController = (deps: ModelsDeps) => {
     .post(
       ...operators(
         "/operator/models/:model/restore",
-        { tag: "Operator", role: "finance", summary: "Sell a retired model again", query: DryRun, answer: Changed },
+        {
+          tag: "Operator",
+          role: "finance",
+          summary: { en: "Sell a retired model again", id: "Jual lagi model yang sudah berhenti" },
+          query: DryRun,
+          answer: Changed,
+        },
         async ({ params, query, operator }) => {
           const place = await find(models, params.model)
           if (place instanceof Failure) return place

@@ -36,6 +36,11 @@ export interface AuditPage {
 export interface AuditStore {
   /** The newest first. */
   list(page: AuditPage): Promise<readonly AuditRow[]>
+  /** Before the file of a list leaves: of an account, or of all, which is named as the list is. `filters`: names, without what was looked for. */
+  exported(
+    act: Act,
+    file: { readonly list: string; readonly accountId?: string; readonly filters: object },
+  ): Promise<void>
   /** What the act of this request changed; undefined when it changed nothing. */
   find(requestId: string): Promise<AuditRow | undefined>
 }
@@ -53,6 +58,20 @@ export function auditStore(database: Database): AuditStore {
         once,
       )
       return rows.map(toRow)
+    },
+
+    async exported(act, { list, accountId, filters }) {
+      const after = {
+        list,
+        filters: Object.entries(filters).flatMap(([name, value]) => (value === undefined ? [] : [name])),
+      }
+      await database.run(
+        (sql) => sql`
+          insert into audit_log (${signatureColumns(sql)}, action, subject, after)
+          values (${signature(sql, act)}, 'list.exported', ${accountId ?? list}, ${JSON.stringify(after)}::text::jsonb)
+          on conflict (request_id) do nothing`,
+        once,
+      )
     },
 
     async find(requestId) {

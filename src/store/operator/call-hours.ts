@@ -1,5 +1,5 @@
 /**
- * How final records ended, by the hour: sums of hours that are over, and of the others the records themselves, so that three months
+ * How final records ended, and their times to the first token, by the hour: sums of hours that are over, and of the others the records themselves, so that three months
  * are read at once however many calls there were. Micro-rupiah.
  */
 import type { Database, Sql } from "../database.ts"
@@ -17,8 +17,8 @@ export interface CallPeriod {
 const HOUR_MS = 3_600_000
 /** Hours that are summed in one round; the rest comes with the next ones. */
 const MOST_HOURS = 500
-/** As far as an overview reaches, and a day. Older hours are read from their records. */
-const REACH_DAYS = 93
+/** As far as a range of usage reaches, and a day. Older hours are read from their records. */
+const REACH_DAYS = 367
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 
 /** Its whole hours, and what is left at its ends. */
@@ -32,7 +32,7 @@ function piecesOf({ from, to }: CallPeriod): readonly { readonly since: number; 
   return pieces
 }
 
-/** As `records`, in a statement: rows of `status`, `error_code`, `calls`, `charged` and `absorbed`, some for the same status and code. */
+/** As `records`, in a statement: rows of an hour's `since`, `status`, `error_code`, `calls`, `charged` and `absorbed`. */
 export function callSums(sql: Sql, period: CallPeriod, firstId: FirstId) {
   const pieces = piecesOf(period)
   const times = (of: "since" | "until") => sql.array(pieces.map((piece) => new Date(piece[of])))
@@ -44,19 +44,19 @@ export function callSums(sql: Sql, period: CallPeriod, firstId: FirstId) {
     from unnest(${times("since")}::timestamptz[], ${times("until")}::timestamptz[], ${firstIds}::text[], ${endIds}::text[])
       as p (since, until, first_id, end_id)
   ), records as (
-    select status, nullif(error_code, '') as error_code, sum(calls)::int as calls, sum(charge_micro)::bigint as charged,
+    select hour as since, status, nullif(error_code, '') as error_code, sum(calls)::int as calls, sum(charge_micro)::bigint as charged,
       sum(absorbed_micro)::bigint as absorbed
     from call_hours where hour >= ${period.from} and hour < ${period.to} and hour in (select since from pieces where summed)
-    group by 1, 2
+    group by 1, 2, 3
     union all
-    select u.status, u.error_code, count(*)::int, sum(u.charge_micro)::bigint, sum(u.absorbed_micro)::bigint
+    select p.since, u.status, u.error_code, count(*)::int, sum(u.charge_micro)::bigint, sum(u.absorbed_micro)::bigint
     -- Each by its ids, however many records there are.
     from pieces p cross join lateral (
       select status, error_code, charge_micro, absorbed_micro from usage
       where request_id >= p.first_id and request_id < p.end_id and part = 0 and opened_at >= p.since and opened_at < p.until
       offset 0
     ) u
-    where not p.summed group by 1, 2
+    where not p.summed group by 1, 2, 3
   )`
 }
 
@@ -69,7 +69,8 @@ export async function sumCallHours(database: Database, firstId: FirstId): Promis
           -- Where there is no record there is no hour either.
           select max(hour) from (select date_trunc('hour', opened_at, 'UTC') as at from usage order by request_id limit 1) oldest,
             generate_series(greatest(at, date_trunc('hour', over, 'UTC') - make_interval(days => ${REACH_DAYS})), over, '1 hour') as hour
-          where not exists (select from call_summed s where s.hour = hour.hour)
+          -- Those of before there were times to the first token are summed again.
+          where not exists (select from latency_summed s where s.hour = hour.hour)
         )) as hour
         from (select now() - interval '3 hours' as over) times`,
       patient,

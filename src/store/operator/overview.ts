@@ -1,7 +1,8 @@
 /** What the house made and gave away in a time, and what stands now: sums over every account. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
-import type { Database } from "../database.ts"
+import type { Database, Sql } from "../database.ts"
 import { type CallPeriod, callSums, type FirstId } from "./call-hours.ts"
+import { partsOfDays, sums } from "./profit-parts.ts"
 
 export interface Overview {
   readonly calls: number
@@ -15,6 +16,8 @@ export interface Overview {
   readonly serviceFeesMicro: Micro
   /** Given less taken. */
   readonly adjustedMicro: Micro
+  /** Given as trial credit. */
+  readonly trialMicro: Micro
   readonly newAccounts: number
   readonly now: {
     readonly accounts: number
@@ -48,6 +51,8 @@ export async function readOverview(database: Database, period: CallPeriod, first
         from transfers
         where (debit_account = 'house:adjustments' or credit_account = 'house:adjustments')
           and created_at >= ${from} and created_at < ${to}
+      ), trial as (
+        select coalesce(sum(amount_micro), 0)::bigint as amount from trial_credits where given_at >= ${from} and given_at < ${to}
       ), people as (
         select count(*) filter (where deleted_at is null)::int as accounts,
           count(*) filter (where frozen_at is not null and deleted_at is null)::int as frozen,
@@ -62,13 +67,13 @@ export async function readOverview(database: Database, period: CallPeriod, first
         ) e), '{}') as by_error_code,
         coalesce((select sum(charged) from records), 0)::bigint as charged,
         coalesce((select sum(absorbed) from records), 0)::bigint as absorbed,
-        paid.count as top_ups, paid.amount as topped_up, paid.fees - returned.fees as fees, adjusted.amount as adjusted,
+        paid.count as top_ups, paid.amount as topped_up, paid.fees - returned.fees as fees, adjusted.amount as adjusted, trial.amount as trial,
         people.accounts, people.frozen, people.new,
         (select coalesce(sum(posted_micro), 0)::bigint from balances) as balances,
         (select coalesce(sum(hold_micro), 0)::bigint from openings) as held,
         (select count(*)::int from openings) as open_calls,
         (select count(*)::int from processes where closed_at is null) as processes
-      from paid, returned, adjusted, people`,
+      from paid, returned, adjusted, trial, people`,
     patient,
   )
   if (row === undefined) throw new Error("an overview returned nothing")
@@ -82,6 +87,7 @@ export async function readOverview(database: Database, period: CallPeriod, first
     toppedUpMicro: micro(row.topped_up),
     serviceFeesMicro: micro(row.fees),
     adjustedMicro: micro(row.adjusted),
+    trialMicro: micro(row.trial),
     newAccounts: row.new,
     now: {
       accounts: row.accounts,
@@ -94,6 +100,70 @@ export async function readOverview(database: Database, period: CallPeriod, first
   }
 }
 
+/** A day of the operator's zone. */
+export interface DaySums {
+  /** Such as 2026-11-20. */
+  readonly day: string
+  readonly calls: number
+  /** Charges and service fees, less the fees that went back. */
+  readonly revenueMicro: Micro
+  readonly newAccounts: number
+  /** Accounts with a call. */
+  readonly activeAccounts: number
+}
+
+/**
+ * The days of a time on which anything was, in order. Calls are read from the sums of hours, customers from those of parts of days
+ * (`profit-parts.ts`), so that no record is read of what is summed. A day begins with the hour in which it begins in the zone.
+ */
+export async function readDays(
+  database: Database,
+  period: CallPeriod & { readonly timeZone: string },
+  firstId: FirstId,
+): Promise<readonly DaySums[]> {
+  const { from, to, timeZone } = period
+  const rows = await database.run((sql) => {
+    const dayOf = (time: ReturnType<Sql>) => sql`(${time} at time zone ${timeZone})::date`
+    return sql<DayRow[]>`
+        with ${callSums(sql, period, firstId)}, sums as (
+          select ${dayOf(sql`since`)} as day, sum(calls) as calls, sum(charged) as revenue, 0 as made, 0 as active from records group by 1
+          union all
+          select ${dayOf(sql`paid_at`)}, 0, sum(service_fee_micro), 0, 0 from top_ups
+          where status = 'paid' and paid_at >= ${from} and paid_at < ${to} group by 1
+          union all
+          select ${dayOf(sql`created_at`)}, 0, -sum(service_fee_micro), 0, 0 from refunds
+          where created_at >= ${from} and created_at < ${to} group by 1
+          union all
+          select ${dayOf(sql`cancelled_at`)}, 0, sum(service_fee_micro), 0, 0 from refunds
+          where cancelled_at >= ${from} and cancelled_at < ${to} group by 1
+          union all
+          select ${dayOf(sql`created_at`)}, 0, 0, count(*), 0 from accounts
+          where created_at >= ${from} and created_at < ${to} group by 1
+          union all
+          select ${dayOf(sql`hour`)}, 0, 0, 0, count(distinct account_id)
+          from ${sums(sql, "accounts", period, partsOfDays(period, timeZone))} where records > 0 group by 1
+        )
+        select to_char(day, 'YYYY-MM-DD') as day, sum(calls)::int as calls, sum(revenue)::bigint as revenue, sum(made)::int as made,
+          sum(active)::int as active
+        from sums group by sums.day order by sums.day`
+  }, patient)
+  return rows.map(({ day, calls, revenue, made, active }) => ({
+    day,
+    calls,
+    revenueMicro: micro(revenue),
+    newAccounts: made,
+    activeAccounts: active,
+  }))
+}
+
+interface DayRow {
+  day: string
+  calls: number
+  revenue: bigint
+  made: number
+  active: number
+}
+
 interface Row {
   calls: number
   by_status: Record<string, number>
@@ -104,6 +174,7 @@ interface Row {
   topped_up: bigint
   fees: bigint
   adjusted: bigint
+  trial: bigint
   accounts: number
   frozen: number
   new: number

@@ -53,6 +53,54 @@ test("the overview adds up what was called, charged, paid and given in its time,
   expect(yesterday.json).toMatchObject({ calls: { total: 0, by_status: {} }, revenue_micro: 0, new_accounts: 0 })
 })
 
+/** In Jakarta. */
+const dayOf = (ms: number) => new Date(ms + 7 * 3_600_000).toISOString().slice(0, 10)
+
+test("days add up to the overview, each with its calls, its revenue, and who was new and active on it", async () => {
+  const zone = "Asia/Jakarta"
+  await gateway.dashboard(operator, "/account", { method: "PATCH", body: JSON.stringify({ time_zone: zone }) })
+  const day = 24 * 3_600_000
+  const [today, before] = [dayOf(Date.now()), dayOf(Date.now() - 2 * day)]
+  const path = `/operator/overview/days?from=${before}&to=${today}`
+  const was = (await ask(path)).json.data.find((each: { day: string }) => each.day === today)
+  const [one, another, old] = [await gateway.person(20_000), await gateway.person(20_000), await gateway.person()]
+  const model = await gateway.model({ format: "chat" })
+  for (const person of [one, one, another]) await say((await gateway.key(person)).key, model)
+  // The last moment of a day in Jakarta, and the first of the next one.
+  const midnight = Date.parse(`${before}T17:00:00Z`)
+  await gateway.sql`update accounts set created_at = ${new Date(midnight - 1)} where id = ${old.accountId}`
+  for (const [hour, account] of [
+    [midnight - 3_600_000, one.accountId],
+    [midnight - 2 * 3_600_000, one.accountId],
+    [midnight, another.accountId],
+  ] as const)
+    await gateway.sql`
+      insert into profit_hours (hour, account_id, model, member, kind, records, input_tokens, output_tokens, cache_read_tokens,
+        cache_write_tokens, charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
+      values (${new Date(hour)}, ${account}, 'm', 'm', 'ok', 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`
+  const { data } = (await ask(path)).json as {
+    data: { day: string; calls: number; revenue_micro: number; new_accounts: number; active_accounts: number }[]
+  }
+  expect(data).toMatchObject([
+    { day: before, calls: 0, new_accounts: 1, active_accounts: 1 },
+    { day: dayOf(Date.now() - day), calls: 0, new_accounts: 0, active_accounts: 1 },
+    {
+      day: today,
+      calls: was.calls + 3,
+      new_accounts: was.new_accounts + 2,
+      active_accounts: was.active_accounts + 2,
+    },
+  ])
+  const overview = (await ask(`/operator/overview?from=${before}&to=${today}`)).json
+  const sum = (name: "calls" | "revenue_micro" | "new_accounts") => data.reduce((all, each) => all + each[name], 0)
+  expect([sum("calls"), sum("revenue_micro"), sum("new_accounts")]).toEqual([
+    overview.calls.total,
+    overview.revenue_micro,
+    overview.new_accounts,
+  ])
+  expect((await ask("/operator/overview/days?from=2026-01-01&to=2026-06-01")).json.code).toBe("request.invalid")
+})
+
 test("what is under way shows in the overview", async () => {
   const slow = await gateway.model({ format: "chat", script: "ttft=60000", max_output_tokens: 100 })
   const person = await gateway.person(20_000)

@@ -1,0 +1,165 @@
+/** An account's calls as its owner lists them, and files of the house's lists: whole, safe in a spreadsheet, and of the same filters. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { csvFile, csvLine } from "../../../src/http/csv.ts"
+import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
+import { caller, makeOperator } from "./operator.ts"
+
+let gateway: TestGateway
+let operator: Person
+let customer: Person
+let other: Person
+let ask: ReturnType<typeof caller>
+let theirs: ReturnType<typeof caller>
+let requestId: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  operator = await makeOperator(gateway)
+  ask = caller(gateway, operator)
+  customer = await gateway.person(50_000)
+  other = await gateway.person(50_000)
+  theirs = caller(gateway, customer)
+  const good = await gateway.model({ format: "chat", model: "baik" })
+  const bad = await gateway.model({ format: "chat", model: "buruk", script: "fault=status&status=400" })
+  for (const [person, model] of [
+    [other, good],
+    [customer, bad],
+    [customer, good],
+  ] as const) {
+    const body = { model, max_tokens: 50, messages: [{ role: "user", content: "hi" }] }
+    const response = await gateway.post("/v1/chat/completions", (await gateway.key(person)).key, body)
+    await response.text()
+    requestId = response.headers.get("x-request-id") ?? ""
+  }
+  while ((await theirs("/usage")).json.data.length < 2) await Bun.sleep(20)
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+const file = async (path: string) => {
+  const response = await gateway.dashboard(operator, path)
+  expect([response.status, response.headers.get("content-type")]).toEqual([200, "text/csv; charset=utf-8"])
+  return (await response.text()).trimEnd().split("\r\n")
+}
+const path = (rest: string) => `/operator/accounts/${customer.accountId}${rest}`
+
+test.each(["", "?model=buruk", "?status=ok", "?limit=1", "?from=2026-01-01&to=2026-01-02"])(
+  "an account's calls are what its owner lists: %s",
+  async (query) => {
+    const { data } = (await ask(path(`/usage${query}`))).json
+    expect(data).toEqual((await theirs(`/usage${query}`)).json.data)
+  },
+)
+
+test("one of its calls is what its owner sees, and another's is not there", async () => {
+  expect((await ask(path(`/usage/${requestId}`))).json).toEqual((await theirs(`/usage/${requestId}`)).json)
+  const foreign = await ask(`/operator/accounts/${other.accountId}/usage/${requestId}`)
+  expect([foreign.status, foreign.json.code]).toEqual([404, "usage.not_found"])
+  expect((await ask("/operator/accounts/acc_none/usage")).status).toBe(404)
+})
+
+/** Of the customer's own calls. */
+const owners = async (query: string) =>
+  (await (await gateway.dashboard(customer, `/usage/export.csv${query}`)).text()).trimEnd().split("\r\n")
+
+test("its calls as CSV are its owner's file, with the same filters", async () => {
+  for (const query of ["", "?status=ok"])
+    expect(await file(path(`/usage/export.csv${query}`))).toEqual(await owners(query))
+  expect(await file(path("/usage/export.csv?status=ok"))).toHaveLength(2)
+})
+
+test("accounts, top-ups, transfers and the audit log are files of their lists", async () => {
+  await ask(path("/adjustments"), { amount_micro: 5, reason: '=HYPERLINK("http://evil")', idempotency_key: "k" })
+  const [heads, row, ...rest] = await file(`/operator/accounts/export.csv?query=${customer.accountId}`)
+  const [account] = (await ask(`/operator/accounts?query=${customer.accountId}`)).json.data
+  expect([heads?.split(","), rest]).toEqual([Object.keys(account), []])
+  expect(row?.split(",").slice(0, 4)).toEqual([account.id, account.email, "customer", ""])
+  expect(await file("/operator/accounts/export.csv")).toHaveLength(
+    (await ask("/operator/accounts")).json.data.length + 1,
+  )
+
+  const paid = await file("/operator/top-ups/export.csv?status=paid")
+  expect(paid).toHaveLength(3)
+  expect(paid[0]).toStartWith("account_id,email,")
+  expect(await file("/operator/top-ups/export.csv?status=expired")).toHaveLength(1)
+
+  const transfers = await file(path("/transfers/export.csv"))
+  const listed = (await ask(path("/transfers"))).json.data as { id: number; balance_micro: number }[]
+  expect(transfers.slice(1).map((line) => Number(line.split(",")[0]))).toEqual(listed.map(({ id }) => id))
+
+  // A reason that would run in a spreadsheet is text.
+  const audit = await file(`/operator/audit/export.csv?subject=${customer.accountId}`)
+  expect(audit.slice(1).filter((line) => line.includes(",account.adjusted,"))).toEqual([
+    expect.stringContaining(`"'=HYPERLINK(""http://evil"")"`),
+  ])
+  expect(transfers[1]).toContain(`"'=HYPERLINK(""http://evil"")"`)
+})
+
+interface LogRow {
+  readonly id: number
+  readonly action: string
+  readonly subject: string
+  readonly after: unknown
+  readonly operator: { readonly id: string }
+}
+
+test("each file is in the audit log, with who took it and by which filters, and the customer sees the account's", async () => {
+  const before = (await ask("/operator/audit?limit=1")).json.data[0].id
+  await file("/operator/accounts/export.csv?query=somebody@mail.id")
+  await file("/operator/top-ups/export.csv?status=paid")
+  await file("/operator/audit/export.csv")
+  await file("/operator/profit/export.csv")
+  await file(path("/transfers/export.csv"))
+  await file(path("/usage/export.csv?status=ok"))
+  const { data } = (await ask("/operator/audit?limit=20")).json
+  const rows = (data as LogRow[]).filter(({ id }) => id > before).toReversed()
+  expect(rows.map(({ action, subject, after }) => [action, subject, after])).toEqual([
+    ["list.exported", "accounts", { list: "accounts", filters: ["query"] }],
+    ["list.exported", "top-ups", { list: "top-ups", filters: ["status"] }],
+    ["list.exported", "audit", { list: "audit", filters: [] }],
+    ["list.exported", "profit", { list: "profit", filters: [] }],
+    ["list.exported", customer.accountId, { list: "transfers", filters: [] }],
+    ["list.exported", customer.accountId, { list: "calls", filters: ["status"] }],
+  ])
+  expect(new Set(rows.map((row) => row.operator.id))).toEqual(new Set([operator.accountId]))
+  const history = (await theirs("/account/activity?limit=2")).json.data
+  expect(history.map(({ action, actor }: Record<string, string>) => [action, actor])).toEqual([
+    ["list.exported", "operator"],
+    ["list.exported", "operator"],
+  ])
+  // A file that is refused leaves nothing in the log.
+  const last = rows.at(-1)?.id
+  expect((await gateway.dashboard(customer, "/operator/accounts/export.csv")).status).toBe(403)
+  expect((await gateway.dashboard(operator, "/operator/accounts/acc_none/transfers/export.csv")).status).toBe(404)
+  expect((await ask("/operator/audit?limit=1")).json.data[0].id).toBe(last)
+})
+
+test.each(["=1+1", "+1+1", "-1+1", "@a", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠a"])(
+  "a cell that begins as a formula is text: %j",
+  (text) => {
+    expect(csvLine([text]).replace(/^"/, "")).toStartWith("'")
+  },
+)
+
+test.each(["-1", "1", "-1.5", "a=1"])("%j is as it is", (text) => {
+  expect(csvLine([text])).toBe(`${text}\r\n`)
+})
+
+test("a file is read page by page, to its last row, and one that is too long breaks off", async () => {
+  const rows = Array.from({ length: 25 }, (_, id) => id)
+  const asked: (number | undefined)[] = []
+  const made = (most: number) =>
+    csvFile<number>({
+      name: "numbers",
+      columns: ["n"],
+      cells: (n) => [n],
+      read: async ({ limit, after }) => {
+        asked.push(after)
+        return rows.slice(after === undefined ? 0 : after + 1).slice(0, limit)
+      },
+      page: 10,
+      most,
+    })
+  expect(await (await made(25)).text()).toBe(`n\r\n${rows.map((n) => `${n}\r\n`).join("")}`)
+  expect(asked).toEqual([undefined, 9, 19])
+  expect(await (await made(24)).text().catch(String)).toContain("more than 24 rows")
+})
