@@ -16,6 +16,7 @@ import { keyUsage, usageJson } from "./dashboard/keys.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
 import { described, micro, text } from "./shapes.ts"
+import { field } from "./said.ts"
 
 export interface BalanceDeps {
   readonly ports: Pick<GatewayPorts, "actors" | "clock">
@@ -28,9 +29,24 @@ const Balance = Type.Object(
   {
     object: Type.Literal("balance"),
     balance_micro: micro,
-    held_micro: described(micro, "Held for calls under way, of all keys."),
-    available_micro: described(micro, "What can be spent: the balance without what is held."),
-    spent_today_micro: described(micro, "Of the account, since midnight of its time zone."),
+    held_micro: described(
+      micro,
+      field(
+        "Held for calls under way, of all keys.",
+        "Ditahan untuk panggilan yang sedang berjalan, dari semua kunci.",
+      ),
+    ),
+    available_micro: described(
+      micro,
+      field(
+        "What can be spent: the balance without what is held.",
+        "Yang dapat dipakai: saldo dikurangi yang ditahan.",
+      ),
+    ),
+    spent_today_micro: described(
+      micro,
+      field("Of the account, since midnight of its time zone.", "Oleh akun, sejak tengah malam zona waktunya."),
+    ),
     spent_month_micro: micro,
     key: Type.Object({ id: text, name: text, usage: keyUsage }),
   },
@@ -63,9 +79,11 @@ export const balanceController = (deps: BalanceDeps) => {
     },
     documented("key", {
       tag: "Usage",
-      summary: "What is left of the balance and of the key's limits",
-      description:
-        "Free, and one request of the key's window. 403 `auth.key_not_allowed` for a child of a key, and where the key's owner has turned it off (`shows_balance`).",
+      summary: { en: "What is left of the balance and of the key's limits", id: "Sisa saldo dan sisa batas kunci" },
+      description: {
+        en: "Free, and one request of the key's window. 403 `auth.key_not_allowed` for a child of a key, and where the key's owner has turned it off (`shows_balance`).",
+        id: "Gratis, dan dihitung satu permintaan di jendela kunci. 403 `auth.key_not_allowed` untuk kunci anak, dan jika pemilik kunci mematikannya (`shows_balance`).",
+      },
       answer: Balance,
     }),
   )

@@ -15,6 +15,7 @@ import { KeyChange, NewKey, toChange, toWishes } from "./dashboard/key-settings.
 import { pageJson, pageQuery, readPage } from "./dashboard/page.ts"
 import { edge } from "./edge.ts"
 import { routesFor } from "./route.ts"
+import { field, type Said } from "./said.ts"
 import { described, text } from "./shapes.ts"
 
 export interface ChildrenDeps {
@@ -39,6 +40,7 @@ const shown = [
   "models",
   "endpoints",
   "networks",
+  "origins",
   "max_rate_micro",
   "created_at",
   "revoked_at",
@@ -48,16 +50,33 @@ const shown = [
 const Child = Type.Object(
   {
     ...Type.Pick(keyShape, [...shown]).properties,
-    parent_id: described(text, "The key whose child it is: its limits hold beside the child's own."),
+    parent_id: described(
+      text,
+      field(
+        "The key whose child it is: its limits hold beside the child's own.",
+        "Kunci induknya: batasnya berlaku di samping batas anaknya sendiri.",
+      ),
+    ),
   },
-  { $id: "ChildKey", description: "A child of a key. Null is no limit of its own, beside its parent's." },
+  {
+    $id: "ChildKey",
+    description: field(
+      "A child of a key. Null is no limit of its own, beside its parent's.",
+      "Anak sebuah kunci. Null berarti tanpa batas sendiri, di samping batas induknya.",
+    ),
+  },
 )
-const ChildWithSecret = Type.Intersect([Child, Type.Object({ key: described(text, "Shown this once.") })])
+const ChildWithSecret = Type.Intersect([
+  Child,
+  Type.Object({ key: described(text, field("Shown this once.", "Hanya ditampilkan sekali ini.")) }),
+])
 const NewChild = Type.Omit(NewKey, ["shows_balance"])
 const ChildChange = Type.Omit(KeyChange, ["shows_balance"])
 
-const OUTSIDE =
-  "A limit must lie inside the parent's, else 400 `request.invalid` names it; one that is not given is the parent's. The parent's limits hold beside the child's as they are when a call comes, and its calls count in the parent's windows, budget and ceiling of ten minutes."
+const OUTSIDE: Said = {
+  en: "A limit must lie inside the parent's, else 400 `request.invalid` names it; one that is not given is the parent's. The parent's limits hold beside the child's as they are when a call comes, and its calls count in the parent's windows, budget and ceiling of ten minutes.",
+  id: "Batas harus berada di dalam batas induknya, jika tidak 400 `request.invalid` menyebutnya; yang tidak disebut mengikuti induk. Batas induk berlaku bersama batas anak seperti saat panggilan datang, dan panggilan anak dihitung dalam jendela, anggaran, dan batas sepuluh menit induk.",
+}
 
 export const childrenController = ({ children, changes }: ChildrenDeps) => {
   const managed = routesFor<{ readonly manager: Manager }>(
@@ -77,7 +96,10 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
         "/v1/keys",
         {
           tag: "Keys",
-          summary: "The children of the token's key: those that work, the newest first, then those that were revoked",
+          summary: {
+            en: "The children of the token's key: those that work, the newest first, then those that were revoked",
+            id: "Anak dari kunci pemilik token ini: yang berlaku dulu, dari yang terbaru, lalu yang sudah dicabut",
+          },
           query: Type.Object(pageQuery),
           answer: Type.Object({
             data: Type.Array(Child),
@@ -99,7 +121,10 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
         "/v1/keys",
         {
           tag: "Keys",
-          summary: "Make a child of the token's key; it is shown whole this once. A key has at most 1,000 that work",
+          summary: {
+            en: "Make a child of the token's key; it is shown whole this once. A key has at most 1,000 that work",
+            id: "Buat kunci anak; kunci utuhnya hanya ditampilkan sekali ini. Satu kunci punya paling banyak 1.000 anak yang berlaku",
+          },
           description: OUTSIDE,
           body: NewChild,
           answer: ChildWithSecret,
@@ -116,7 +141,7 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
     .get(
       ...managed(
         "/v1/keys/:id",
-        { tag: "Keys", summary: "A child of the token's key", answer: Child },
+        { tag: "Keys", summary: { en: "A child of the token's key", id: "Satu kunci anak" }, answer: Child },
         async ({ manager, params }) => answer(await named(params.id, (id) => children.read(manager, id))),
       ),
     )
@@ -125,7 +150,10 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
         "/v1/keys/:id",
         {
           tag: "Keys",
-          summary: "Change a child; null takes a limit or a binding of its own away",
+          summary: {
+            en: "Change a child; null takes a limit or a binding of its own away",
+            id: "Ubah kunci anak; null menghapus batas atau ikatannya sendiri",
+          },
           description: OUTSIDE,
           body: ChildChange,
           answer: Child,
@@ -140,7 +168,14 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
     .delete(
       ...managed(
         "/v1/keys/:id",
-        { tag: "Keys", summary: "Revoke a child, for good; it stays in the list", answer: Child },
+        {
+          tag: "Keys",
+          summary: {
+            en: "Revoke a child, for good; it stays in the list",
+            id: "Cabut kunci anak untuk selamanya; kunci itu tetap ada di daftar",
+          },
+          answer: Child,
+        },
         async ({ manager, params }) => answer(await named(params.id, (id) => children.revoke(manager, id))),
       ),
     )

@@ -19,6 +19,7 @@ import { answerOf, availableOf } from "./dry-run-answer.ts"
 import { DRY_RUN } from "./edge.ts"
 import { MinuteWindows } from "./minute-windows.ts"
 import { oneOf } from "./shapes.ts"
+import { field } from "./said.ts"
 
 export interface DryRunsDeps {
   readonly ports: GatewayPorts
@@ -35,7 +36,10 @@ const MOST_KEYS = 10_000
 export const dryRunHeader = Type.Optional(
   oneOf(
     ["true", "false"],
-    "`true`: nothing is forwarded, held, counted or billed, and the answer is a `DryRun`, streamed or not, also where the call would be refused. 60 a minute for each key. 403 `auth.key_not_allowed` for a child of a key, and where the key's owner has turned off asking for the balance with it (`shows_balance`).",
+    field(
+      "`true`: nothing is forwarded, held, counted or billed, and the answer is a `DryRun`, streamed or not, also where the call would be refused. 60 a minute for each key. 403 `auth.key_not_allowed` for a child of a key, and where the key's owner has turned off asking for the balance with it (`shows_balance`).",
+      "`true`: tidak ada yang diteruskan, ditahan, dihitung, atau ditagih, dan jawabannya `DryRun`, dengan aliran atau tidak, juga jika panggilannya akan ditolak. 60 per menit untuk setiap kunci. 403 `auth.key_not_allowed` untuk kunci anak, dan jika pemilik kunci mematikan pertanyaan tentang saldo (`shows_balance`).",
+    ),
   ),
 )
 

@@ -3,15 +3,19 @@ import { type Static, Type } from "@sinclair/typebox"
 import type { Failure } from "../failure/failure.ts"
 import { failureCodes } from "../failure/table.ts"
 import { described, flag, oneOf, text } from "./shapes.ts"
+import { field } from "./said.ts"
 
 /** gateway-api.md, "Error body". */
 export const errorBody = Type.Object(
   {
-    error: described(text, "For people; may change."),
-    code: oneOf(failureCodes, "The contract: branch on this."),
-    type: described(text, "The part of `code` after its last dot."),
+    error: described(text, field("For people; may change.", "Untuk dibaca orang; dapat berubah.")),
+    code: oneOf(failureCodes, field("The contract: branch on this.", "Inilah kontraknya: bercabanglah menurut ini.")),
+    type: described(text, field("The part of `code` after its last dot.", "Bagian `code` setelah titik terakhir.")),
     request_id: text,
-    retryable: described(flag, "Whether the same request may succeed later."),
+    retryable: described(
+      flag,
+      field("Whether the same request may succeed later.", "Apakah permintaan yang sama mungkin berhasil nanti."),
+    ),
     hint: Type.Optional(text),
   },
   { $id: "Error" },

@@ -119,9 +119,14 @@ export interface EventsDeps {
 const eventsTerms = {
   may: "read",
   tag: "Usage",
-  summary: "What happens on the account, as Server-Sent Events",
-  description:
-    "`balance` {account_id, balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `refused` {} when calls were refused before they were forwarded, every few seconds at most, `spending.unusual` {} when a key or the account spends more than its owner's ceiling or than usual (`GET /account/breaker` says what), `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
+  summary: {
+    en: "What happens on the account, as Server-Sent Events",
+    id: "Apa yang terjadi pada akun, sebagai aliran Server-Sent Events",
+  },
+  description: {
+    en: "`balance` {account_id, balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `refused` {} when calls were refused before they were forwarded, every few seconds at most, `spending.unusual` {} when a key or the account spends more than its owner's ceiling or than usual (`GET /account/breaker` says what), `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
+    id: "`balance` {account_id, balance_micro, held_micro} di awal dan setelah setiap perubahan, `call` dengan hasil panggilan yang selesai, `top-up` {id, status}, `refused` {} jika ada panggilan yang ditolak sebelum diteruskan, paling sering setiap beberapa detik, `spending.unusual` {} jika sebuah kunci atau akun berbelanja melebihi batas pemiliknya atau melebihi biasanya (`GET /account/breaker` menjelaskannya), `account` {} jika pengaturan, kunci, atau keadaannya berubah, `catalogue` {} jika model atau harga berubah. Panggilan dan isi saldo adalah milik proses yang menjawab; yang dilakukan proses lain terlihat pada saldo, kredit seketika, biaya dalam sepuluh detik.",
+  },
   media: "text/event-stream",
 } as const
 

@@ -7,6 +7,7 @@ import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { open } from "./route.ts"
 import { described, flag, oneOf, orNull, text } from "./shapes.ts"
+import { field } from "./said.ts"
 
 export interface Readiness {
   readonly draining: () => boolean
@@ -51,7 +52,11 @@ export const healthController = (readiness: Readiness) =>
     .get(
       ...open(
         "/healthz",
-        { tag: "Running", summary: "The process lives", answer: Type.Object({ status: oneOf(["ok"]) }) },
+        {
+          tag: "Running",
+          summary: { en: "The process lives", id: "Proses ini hidup" },
+          answer: Type.Object({ status: oneOf(["ok"]) }),
+        },
         async () => ({ status: "ok" as const }),
       ),
     )
@@ -60,7 +65,10 @@ export const healthController = (readiness: Readiness) =>
         "/readyz",
         {
           tag: "Running",
-          summary: "The gateway takes calls; 503 when it does not",
+          summary: {
+            en: "The gateway takes calls; 503 when it does not",
+            id: "Gateway menerima panggilan; 503 jika tidak",
+          },
           answer: ReadinessShape,
           alsoStatus: 503,
         },
@@ -91,17 +99,40 @@ export const aboutController = ({ supportContact, sendsMail, sendsLinks, passkey
       "/about",
       {
         tag: "Running",
-        summary: "What the dashboard has to know of this gateway",
+        summary: {
+          en: "What the dashboard has to know of this gateway",
+          id: "Yang perlu diketahui dasbor tentang gateway ini",
+        },
         answer: Type.Object({
-          support_contact: orNull(text, "Where people reach the operator: an e-mail address, or that of a page."),
-          sends_mail: Type.Boolean({ description: "Without it, nobody is written to." }),
-          sends_links: Type.Boolean({
-            description: "Addresses are proved by a link in a mail, and forgotten passwords replaced by one.",
+          support_contact: orNull(
+            text,
+            field(
+              "Where people reach the operator: an e-mail address, or that of a page.",
+              "Cara menghubungi operator: alamat e-mail, atau alamat halaman.",
+            ),
+          ),
+          sends_mail: Type.Boolean({
+            description: field("Without it, nobody is written to.", "Tanpa ini, tidak ada e-mail yang dikirim."),
           }),
-          passkey_origin: orNull(text, "The address whose pages can use passkeys; null where none can."),
+          sends_links: Type.Boolean({
+            description: field(
+              "Addresses are proved by a link in a mail, and forgotten passwords replaced by one.",
+              "Alamat dibuktikan lewat tautan dalam e-mail, dan kata sandi yang lupa diganti dengannya.",
+            ),
+          }),
+          passkey_origin: orNull(
+            text,
+            field(
+              "The address whose pages can use passkeys; null where none can.",
+              "Alamat yang halamannya dapat memakai passkey; null jika tidak ada.",
+            ),
+          ),
           legal_version: described(
             text,
-            "Of the texts at `/terms`, `/privacy` and `/refunds`; who signs up agrees to it, and again when it is another.",
+            field(
+              "Of the texts at `/terms`, `/privacy` and `/refunds`; who signs up agrees to it, and again when it is another.",
+              "Dari `/terms`, `/privacy`, dan `/refunds`; yang mendaftar menyetujuinya, dan sekali lagi jika versinya berganti.",
+            ),
           ),
         }),
       },

@@ -8,24 +8,40 @@ import { microToJson } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model, PriceVersion } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
+import { ENDPOINTS } from "../language/request.ts"
 import { authenticate, rateHeaders } from "../gateway/authenticate.ts"
 import { mayUseSomewhere } from "../gateway/binding.ts"
 import { featuresOf } from "../gateway/features.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented, open } from "./route.ts"
-import { described, endpoints, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
+import { described, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
+import { field } from "./said.ts"
 
 const served = Type.Partial(
   Type.Object({
-    structured_outputs: Type.Array(oneOf(endpoints)),
-    web_search: Type.Array(oneOf(endpoints)),
+    structured_outputs: Type.Array(oneOf(ENDPOINTS)),
+    web_search: Type.Array(oneOf(ENDPOINTS)),
+    reasoning: described(
+      Type.Array(oneOf(ENDPOINTS)),
+      field(
+        "It thinks before it answers, by itself or when asked to.",
+        "Model berpikir sebelum menjawab, dengan sendirinya atau jika diminta.",
+      ),
+    ),
   }),
-  { description: "The endpoints on which each is served; one that is served nowhere is absent." },
+  {
+    description: field(
+      "The endpoints on which each is served; one that is served nowhere is absent.",
+      "Endpoint yang melayani masing-masing; yang tidak dilayani di mana pun tidak disebut.",
+    ),
+  },
 )
 const chain = Type.Array(text, {
-  description:
+  description: field(
     "The models that are tried next, in order, when the backend throttles or the prompt is too large. One that costs more answers only for a key whose `fallback` is `any`.",
+    "Model yang dicoba berikutnya, menurut urutan, jika backend membatasi atau prompt terlalu panjang. Yang lebih mahal hanya menjawab untuk kunci dengan `fallback` `any`.",
+  ),
 })
 const CatalogueItem = Type.Object(
   {
@@ -40,12 +56,18 @@ const CatalogueItem = Type.Object(
     next_price: Type.Optional(
       described(
         Type.Object({ ...rates, effective_at: time }),
-        "The price that is to come, and when it begins; absent where none is.",
+        field(
+          "The price that is to come, and when it begins; absent where none is.",
+          "Harga yang akan datang, dan kapan mulai; tidak ada jika tidak ada perubahan.",
+        ),
       ),
     ),
-    context_window: orNull(integer, "Tokens; null where the limit is not verified."),
+    context_window: orNull(
+      integer,
+      field("Tokens; null where the limit is not verified.", "Token; null jika batasnya belum dipastikan."),
+    ),
     max_output_tokens: integer,
-    endpoints: Type.Array(oneOf(endpoints)),
+    endpoints: Type.Array(oneOf(ENDPOINTS)),
     features: served,
     fallback: chain,
   },
@@ -66,7 +88,7 @@ const ModelShape = Type.Object(
     supports_vision: flag,
     supports_tools: flag,
     ...rates,
-    endpoints: Type.Array(oneOf(endpoints)),
+    endpoints: Type.Array(oneOf(ENDPOINTS)),
     features: served,
     fallback: chain,
   },
@@ -75,7 +97,7 @@ const ModelShape = Type.Object(
 const ModelList = Type.Object({
   object: Type.Literal("list"),
   ...listOf(ModelShape).properties,
-  has_more: described(flag, "Always false: all are in one list."),
+  has_more: described(flag, field("Always false: all are in one list.", "Selalu false: semuanya dalam satu daftar.")),
   first_id: orNull(text),
   last_id: orNull(text),
 })
@@ -107,7 +129,7 @@ export const modelsController = (ports: GatewayPorts) => {
           "/models",
           {
             tag: "Models",
-            summary: "The catalogue with its prices",
+            summary: { en: "The catalogue with its prices", id: "Katalog dengan harganya" },
             answer: Type.Object({ object: Type.Literal("list"), ...listOf(CatalogueItem).properties }),
           },
           async () => {
@@ -124,7 +146,10 @@ export const modelsController = (ports: GatewayPorts) => {
         ({ request, set }) => forCaller(request, set, (offers) => modelList(offers, searches)),
         documented("key", {
           tag: "Models",
-          summary: "The models that the key may use, as both SDK families list them",
+          summary: {
+            en: "The models that the key may use, as both SDK families list them",
+            id: "Model yang boleh dipakai kunci, seperti yang dibaca kedua keluarga SDK",
+          },
           answer: ModelList,
         }),
       )
@@ -137,7 +162,7 @@ export const modelsController = (ports: GatewayPorts) => {
             const offer = offers.find(({ model }) => model.id === id)
             return offer === undefined ? new Failure("resource.not_found") : modelItem(offer, searches)
           }),
-        documented("key", { tag: "Models", summary: "One model", answer: ModelShape }),
+        documented("key", { tag: "Models", summary: { en: "One model", id: "Satu model" }, answer: ModelShape }),
       )
   )
 }

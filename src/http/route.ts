@@ -18,6 +18,7 @@ import type { ChangeName } from "../store/idempotency-keys.ts"
 import { IDEMPOTENCY_KEY } from "../idempotency-key.ts"
 import type { Changes, Outcome, Sent } from "./changes.ts"
 import { contextOf } from "./edge.ts"
+import type { Said } from "./said.ts"
 
 export const tags = ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"] as const
 
@@ -26,8 +27,8 @@ export type Credential = "none" | "key" | "token" | "session"
 
 export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
   readonly tag: (typeof tags)[number]
-  readonly summary: string
-  readonly description?: string
+  readonly summary: Said
+  readonly description?: Said
   readonly body?: Body
   readonly query?: Query
   /** JSON, when all went well. */
@@ -183,7 +184,7 @@ export const open = routesFor("none", async () => ({}))
 const nothing = async () => undefined
 const NO_BYTES = new Uint8Array()
 
-export const changesSomething = ({ method }: Request): boolean => method !== "GET" && method !== "HEAD"
+export const changesSomething = ({ method }: Pick<Request, "method">): boolean => method !== "GET" && method !== "HEAD"
 
 /** Nothing that the dashboard sends comes near it. */
 const LIMIT_BYTES = 64 * 1024

@@ -7,6 +7,7 @@ import type { KeptRun } from "../store/runs.ts"
 import { endRun, ENDING, receiptOf, RUN_ID, runReceipt, type RunsDeps } from "./dashboard/runs.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
+import { together } from "./said.ts"
 
 type Deps = Pick<RunsDeps, "runs" | "ports">
 
@@ -42,9 +43,11 @@ export const runController = (deps: Deps) => {
       (context) => answered(context, (caller) => shared(caller, context.params.id)),
       documented("key", {
         tag: "Usage",
-        summary: "The receipt of a run of this key, as it is now",
-        description:
-          "`id` is the run's `X-Run-Id`, or its `id`. Free, and one request of the key's window. Runs of other keys, of the same account too, are 404.",
+        summary: { en: "The receipt of a run of this key, as it is now", id: "Rincian run kunci ini saat ini" },
+        description: {
+          en: "`id` is the run's `X-Run-Id`, or its `id`. Free, and one request of the key's window. Runs of other keys, of the same account too, are 404.",
+          id: "`id` adalah `X-Run-Id` run itu, atau `id`-nya. Gratis, dan dihitung satu permintaan di jendela kunci. Run milik kunci lain, di akun yang sama juga, dijawab 404.",
+        },
         answer: runReceipt,
       }),
     )
@@ -53,8 +56,15 @@ export const runController = (deps: Deps) => {
       (context) => answered(context, (caller) => ended(caller, context.params.id, deps)),
       documented("key", {
         tag: "Usage",
-        summary: "End a run of this key before its time",
-        description: `\`id\` is the run's \`X-Run-Id\`, or its \`id\`. ${ENDING} Its receipt is answered. Free, and one request of the key's window.`,
+        summary: { en: "End a run of this key before its time", id: "Akhiri run kunci ini sebelum waktunya" },
+        description: together(
+          { en: "`id` is the run's `X-Run-Id`, or its `id`.", id: "`id` adalah `X-Run-Id` run itu, atau `id`-nya." },
+          ENDING,
+          {
+            en: "Its receipt is answered. Free, and one request of the key's window.",
+            id: "Jawabannya adalah rinciannya. Gratis, dan dihitung satu permintaan di jendela kunci.",
+          },
+        ),
         answer: runReceipt,
       }),
     )

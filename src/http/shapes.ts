@@ -1,12 +1,19 @@
 /** The words that schemas of bodies and answers are made of. A schema with an `$id` is a shape of its own in the OpenAPI document. */
 import { type TSchema, Type } from "@sinclair/typebox"
-import type { Endpoint } from "../language/request.ts"
+import { field } from "./said.ts"
 
 export const text = Type.String()
 export const integer = Type.Integer()
 export const flag = Type.Boolean()
 export const time = Type.String({ format: "date-time" })
-export const micro = Type.Integer({ description: "Micro-rupiah." })
+export const micro = Type.Integer({ description: field("Micro-rupiah.", "Mikro-rupiah.") })
+/** Of an act of a log: what was, or what is. */
+export const ofAct = Type.Unknown({
+  description: field(
+    "JSON of the action's own; null where there was or is nothing.",
+    "JSON menurut tindakannya; null jika sebelum atau sesudahnya tidak ada apa-apa.",
+  ),
+})
 export const anyObject = Type.Object({}, { additionalProperties: true })
 
 /** One of these words. Without a description, that is what a refusal says. */
@@ -14,7 +21,7 @@ export const oneOf = <const Word extends string>(words: readonly Word[], descrip
   Type.Unsafe<Word>(
     Type.Union(
       words.map((word) => Type.Literal(word)),
-      { description: description ?? `one of ${words.join(", ")}` },
+      { description: description ?? field(`one of ${words.join(", ")}`, `salah satu dari ${words.join(", ")}`) },
     ),
   )
 
@@ -27,8 +34,5 @@ export const described = <T extends TSchema>(schema: T, description: string): T 
 export const listOf = <T extends TSchema>(item: T) => Type.Object({ data: Type.Array(item) })
 export const pageOf = <T extends TSchema>(item: T) => Type.Object({ data: Type.Array(item), next_cursor: orNull(text) })
 
-const rate = Type.Integer({ description: "Micro-rupiah for one token." })
+const rate = Type.Integer({ description: field("Micro-rupiah for one token.", "Mikro-rupiah untuk satu token.") })
 export const rates = { input_micro: rate, output_micro: rate, cache_read_micro: rate, cache_write_micro: rate }
-
-/** What clients speak. */
-export const endpoints = ["chat", "messages", "responses"] as const satisfies readonly Endpoint[]

@@ -11,6 +11,7 @@ import { type MemberRole, memberRoles } from "../../src/store/member-roles.ts"
 import { mayAct, type OperatorRole, operatorRoles } from "../../src/store/operator/role.ts"
 import { problemsOf } from "./documented.ts"
 import { makeOperator } from "./operator/operator.ts"
+import type { Endpoint } from "../../src/language/request.ts"
 import { startTestGateway, type Person, type TestGateway } from "../gateway/harness.ts"
 
 /** Whose a route is: anybody's, a key's, a management token's, of whoever is signed in, of the one who owns the thing, the operators'. */
@@ -21,8 +22,10 @@ interface Row {
   /** The answer to whoever may. */
   readonly status: number
   readonly body?: unknown
-  /** Of the dashboard's page, not of the API: it is not in the document, and may be kept. */
+  /** Of the dashboard's page and those for visitors, not of the API: it is not in the document, and may be kept. */
   readonly page?: true
+  /** Its answer may be kept, and is asked for again. */
+  readonly kept?: true
   /** What stands for `:id` in the path: a thing of the owner's, made anew for each call. */
   readonly id?: () => Promise<string> | string
 }
@@ -52,6 +55,7 @@ beforeAll(async () => {
   ;({ key, id: keyId } = await gateway.key(owner))
   token = await newToken()
   model = await gateway.model({ format: "chat" })
+  for (const format of ["completions", "embeddings"] as const) await gateway.model({ format })
   document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as OpenapiDocument
   // The day's reconciliation, before the rows that are made by hand: it would freeze their account later.
   await gateway.server.reconcileIfDue()
@@ -156,10 +160,13 @@ const ownAccount = () => owner.accountId
 const someModel = () => gateway.model({ format: "chat" })
 const price = { input_micro: 1_000, output_micro: 5_000, cache_read_micro: 100, cache_write_micro: 1_250 }
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
-const say = (format: "chat" | "messages" | "responses") => ({ model: `no-${format}`, messages: [], input: "" })
+const say = (format: Endpoint) => ({ model: `no-${format}`, messages: [], input: "" })
 
 const rows: Readonly<Record<string, Row>> = {
-  "GET /": { of: "anybody", status: 302, page: true },
+  "GET /": { of: "anybody", status: 200, page: true },
+  "GET /favicon.ico": { of: "anybody", status: 200, page: true },
+  "GET /robots.txt": { of: "anybody", status: 200, page: true },
+  "GET /status": { of: "anybody", status: 200, page: true },
   "GET /dashboard": { of: "anybody", status: 200, page: true },
   "GET /dashboard/": { of: "anybody", status: 200, page: true },
   "GET /dashboard/*": { of: "anybody", status: 200, page: true, id: () => "keys" },
@@ -167,7 +174,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /models": { of: "anybody", status: 200 },
   "GET /about": { of: "anybody", status: 200 },
   "GET /openapi.json": { of: "anybody", status: 200 },
-  "GET /docs": { of: "anybody", status: 200 },
+  "GET /docs": { of: "anybody", status: 200, kept: true },
   "GET /terms": { of: "anybody", status: 200 },
   "GET /privacy": { of: "anybody", status: 200 },
   "GET /refunds": { of: "anybody", status: 200 },
@@ -190,6 +197,9 @@ const rows: Readonly<Record<string, Row>> = {
   "POST /v1/messages": { of: "key", status: 400, body: say("messages") },
   "POST /v1/messages/count_tokens": { of: "key", status: 400, body: say("messages") },
   "POST /v1/responses": { of: "key", status: 400, body: say("responses") },
+  "POST /v1/completions": { of: "key", status: 400, body: say("completions") },
+  "POST /v1/embeddings": { of: "key", status: 400, body: say("embeddings") },
+  "POST /v1/responses/input_tokens": { of: "key", status: 400, body: say("responses") },
   "GET /v1/runs/:id": { of: "key", status: 200, id: ownRun },
   "POST /v1/runs/:id/end": { of: "key", status: 200, id: ownRun },
   "GET /v1/balance": { of: "key", status: 200 },
@@ -203,6 +213,7 @@ const rows: Readonly<Record<string, Row>> = {
   "DELETE /v1/keys/:id": { of: "token", status: 200, id: ownChild },
 
   "POST /auth/sign-out": { of: "signed-in", status: 204 },
+  "POST /auth/see-as/end": { of: "signed-in", status: 204 },
   "POST /auth/look-at": { of: "signed-in", status: 400, body: {} },
   "POST /auth/password": { of: "signed-in", status: 400, body: {} },
   "POST /auth/email": { of: "signed-in", status: 400, body: {} },
@@ -293,6 +304,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /events": { of: "signed-in", status: 200 },
 
   "GET /operator/overview": { of: "operator", status: 200 },
+  "GET /operator/overview/days": { of: "operator", status: 200 },
   "GET /operator/billing-health": { of: "operator", status: 200 },
   "GET /operator/profit": { of: "operator", status: 200 },
   "GET /operator/profit/export.csv": { of: "operator", status: 200 },
@@ -303,6 +315,8 @@ const rows: Readonly<Record<string, Row>> = {
     status: 201,
     body: { currency: "USD", rupiah: "16250.5" },
   },
+  "GET /operator/backends/history": { of: "operator", status: 200 },
+  "GET /operator/backends/hours": { of: "operator", status: 200 },
   "GET /operator/backends": { of: "operator", status: 200 },
   "PATCH /operator/members/:member": {
     of: "operator",
@@ -327,6 +341,14 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /operator/audit": { of: "operator", status: 200 },
   "GET /operator/accounts": { of: "operator", status: 200 },
   "GET /operator/accounts/:id": { of: "operator", status: 200, id: ownAccount },
+  "GET /operator/accounts/export.csv": { of: "operator", status: 200 },
+  "GET /operator/top-ups/export.csv": { of: "operator", status: 200 },
+  "GET /operator/audit/export.csv": { of: "operator", status: 200 },
+  "GET /operator/accounts/:id/transfers/export.csv": { of: "operator", status: 200, id: ownAccount },
+  "GET /operator/accounts/:id/usage": { of: "operator", status: 200, id: ownAccount },
+  "GET /operator/accounts/:id/usage/export.csv": { of: "operator", status: 200, id: ownAccount },
+  // Whose call is whose is looked at in test/http/operator/exports.test.ts.
+  "GET /operator/accounts/:id/usage/:request_id": { of: "operator", status: 404, id: ownAccount },
   "GET /operator/accounts/:id/transfers": { of: "operator", status: 200, id: ownAccount },
   "POST /operator/accounts/:id/adjustments": {
     of: "operator",
@@ -356,6 +378,7 @@ const rows: Readonly<Record<string, Row>> = {
     body: { reason: "a test" },
     id: async () => (await gateway.person()).accountId,
   },
+  "POST /operator/accounts/:id/see-as": { of: "operator", status: 200, body: { reason: "a test" }, id: ownAccount },
   "POST /operator/accounts/:id/unfreeze": { of: "operator", status: 200, body: { reason: "a test" }, id: ownAccount },
   "POST /operator/accounts/:id/role": {
     of: "operator",
@@ -418,6 +441,29 @@ const ofMember = (role: MemberRole): Identity => ({
   code: "auth.role_required",
 })
 
+/** Sees the owner's account as the owner does: reads everything of the owner's, and changes nothing. */
+const seer: Identity = {
+  headers: async () => {
+    const token = await session(others.get("support") ?? operator)
+    const headers = { Authorization: `Bearer ${token}` }
+    const path = `${gateway.url}/operator/accounts/${owner.accountId}/see-as`
+    const begun = await fetch(path, { method: "POST", headers, body: JSON.stringify({ reason: "a test" }) })
+    if (!begun.ok) throw new Error(await begun.text())
+    return headers
+  },
+  expected: (row, method, route) => {
+    if (row.of === "operator") {
+      const needed = declared(route)
+      return changes(method) || needed === undefined || !mayAct("support", needed) ? 403 : row.status
+    }
+    if (row.of !== "signed-in" && row.of !== "owner") return asOwner(row)
+    const ofTheirOwn = ["POST /auth/sign-out", "POST /auth/see-as/end"].includes(route)
+    if (ofTheirOwn) return row.status
+    return changes(method) || route.endsWith(".pdf") ? 403 : row.status
+  },
+  code: "auth.read_only",
+}
+
 const identities: Readonly<Record<string, Identity>> = {
   nobody: { headers: async () => ({}), expected: refuses([], () => 401) },
   "another account": {
@@ -431,6 +477,7 @@ const identities: Readonly<Record<string, Identity>> = {
   },
   ...Object.fromEntries(operatorRoles.map((role) => [`an operator of the role ${role}`, ofRole(role)])),
   ...Object.fromEntries(memberRoles.map((role) => [`a member of the role ${role}`, ofMember(role)])),
+  "an operator who sees as the owner does": seer,
   "an API key": {
     headers: async () => ({ Authorization: `Bearer ${key}` }),
     expected: refuses(["key"], () => 401),
@@ -478,7 +525,7 @@ test("every route has a row, and every row a route", () => {
   expect([...new Set(known())].sort()).toEqual(Object.keys(rows).sort())
 })
 
-test("each operator's route says for whom it is: support reads all and only freezes, finance moves money and prices", () => {
+test("each operator's route says for whom it is: support reads all, freezes and sees as customers do, finance moves money and prices", () => {
   const byRole = Map.groupBy(
     Object.keys(rows).filter((route) => rows[route]?.of === "operator"),
     declared,
@@ -488,7 +535,11 @@ test("each operator's route says for whom it is: support reads all and only free
   expect(Object.keys(rows).filter((route) => rows[route]?.of !== "operator" && declared(route) !== undefined)).toEqual(
     [],
   )
-  expect(changing("support")).toEqual(["POST /operator/accounts/:id/freeze", "POST /operator/accounts/:id/unfreeze"])
+  expect(changing("support")).toEqual([
+    "POST /operator/accounts/:id/freeze",
+    "POST /operator/accounts/:id/see-as",
+    "POST /operator/accounts/:id/unfreeze",
+  ])
   expect(changing("owner")).toEqual([
     "PATCH /operator/members/:member",
     "POST /operator/members/:member/retry",
@@ -602,7 +653,9 @@ describe.each(Object.entries(identities))("%s", (_, { headers, expected, code = 
     const response = await ask(route, await headers())
     const status = expected(row, route.split(" ")[0] ?? "", route)
     expect(response.status).toBe(status)
-    const refusedBy = row.of === "operator" ? "auth.forbidden" : code
+    const needed = declared(route)
+    const mayOtherwise = code === "auth.read_only" && needed !== undefined && mayAct("support", needed)
+    const refusedBy = row.of === "operator" && !mayOtherwise ? "auth.forbidden" : code
     if (status === 403) expect(response.headers.get("x-error-code")).toBe(refusedBy)
     expect(response.headers.get("x-content-type-options")).toBe("nosniff")
     if (!row.page && response.headers.get("content-type")?.startsWith("application/json")) {
@@ -610,7 +663,7 @@ describe.each(Object.entries(identities))("%s", (_, { headers, expected, code = 
       const answer = { method, path: new URL(response.url).pathname, status, json: await response.json() }
       expect(problemsOf(document, answer)).toEqual([])
     }
-    if (!row.page) expect(response.headers.get("cache-control")).toContain("no-store")
+    if (!row.page && !row.kept) expect(response.headers.get("cache-control")).toContain("no-store")
     expect([...response.headers.keys()].filter((name) => name.startsWith("access-control-"))).toEqual([])
     if (!response.bodyUsed) await response.body?.cancel()
   })

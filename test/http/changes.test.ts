@@ -132,6 +132,7 @@ async function startProcess() {
     store: apiKeyStore(world.db),
     keysChanged: async () => true,
     accountChanged() {},
+    originsChanged: async () => {},
     mostKeys: 200,
     isModel: () => true,
     live: async () => undefined,

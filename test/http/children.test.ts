@@ -82,6 +82,7 @@ describe("a child", () => {
       models: null,
       endpoints: null,
       networks: null,
+      origins: null,
       max_rate_micro: null,
       created_at: expect.any(String),
       revoked_at: null,

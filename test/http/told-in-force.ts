@@ -12,6 +12,9 @@ const ROUNDS = Number(process.env["LOKET_TOLD_ROUNDS"] ?? 60)
 /** For a gateway on which these are tried. */
 export const env = { MAX_KEYS_PER_ACCOUNT: "1000" }
 
+const PAGE = "https://told.example"
+const OTHER_PAGE = "https://other.example"
+
 export interface Told {
   readonly what: string
   readonly refusal: string
@@ -120,6 +123,14 @@ export const changes: readonly Told[] = [
     key: limited({ networks: ["127.0.0.0/8", "::1"] }),
     call: look,
     change: patched({ networks: ["203.0.113.0/24"] }),
+  },
+  {
+    what: "a page that was taken off its key's list",
+    refusal: "auth.key_not_allowed",
+    key: limited({ origins: [PAGE, OTHER_PAGE] }),
+    call: async ({ gateway }, key) =>
+      await told(await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key, Origin: PAGE } })),
+    change: patched({ origins: [OTHER_PAGE] }),
   },
   {
     what: "a key that was bound to a rate",

@@ -1,12 +1,36 @@
 /** An account as its own person sees it. */
 import { type Static, Type } from "@sinclair/typebox"
 import { microToJson } from "../../../actors/money/micro.ts"
+import {
+  AgreedVersion,
+  BuyerAddress,
+  BuyerName,
+  Email,
+  NewPassword,
+  Npwp,
+  SomeEmail,
+  TimeZone,
+} from "../../accounts/fields.ts"
 import { permissions } from "../../accounts/permissions.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Account } from "../../store/accounts.ts"
 import { memberRoles } from "../../store/member-roles.ts"
 import { operatorRoles } from "../../store/operator/role.ts"
 import { described, flag, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
+
+/** What people type is described where it is checked, in English, for refusals. */
+for (const [{ description = "" }, indonesian] of [
+  [Email, "alamat e-mail paling banyak 254 karakter"],
+  [SomeEmail, "teks paling banyak 254 karakter dalam satu baris"],
+  [NewPassword, "teks 10 sampai 256 karakter"],
+  [AgreedVersion, "versi ketentuan yang berlaku, seperti disebut `GET /about`"],
+  [BuyerName, "nama 1 sampai 200 karakter dalam satu baris"],
+  [BuyerAddress, "alamat paling banyak 500 karakter dan 6 baris"],
+  [Npwp, "NPWP 15 atau 16 angka, seperti 01.234.567.8-901.000"],
+  [TimeZone, "zona waktu IANA seperti Asia/Jakarta"],
+] as const)
+  field(description, indonesian)
 
 export const accountShape = Type.Object(
   {
@@ -14,43 +38,110 @@ export const accountShape = Type.Object(
     email: text,
     email_proved: described(
       flag,
-      "False where a mail has asked for a proof that it reaches the owner, and has none yet.",
+      field(
+        "False where a mail has asked for a proof that it reaches the owner, and has none yet.",
+        "False jika e-mail sudah meminta bukti bahwa alamatnya sampai ke pemilik, dan buktinya belum ada.",
+      ),
     ),
-    role: oneOf(["customer", "operator"], "Of whoever is signed in: operators also have the routes of `/operator`."),
-    operator_role: orNull(oneOf(operatorRoles), "What an operator may do; each may do what those before it may."),
-    member_role: oneOf(memberRoles, "What whoever is signed in may do with this account; its own person is its owner."),
-    may: described(Type.Array(oneOf(permissions)), "What that role allows, as the routes' documentation has it."),
+    role: oneOf(
+      ["customer", "operator"],
+      field(
+        "Of whoever is signed in: operators also have the routes of `/operator`.",
+        "Milik yang masuk: operator juga mempunyai alamat di bawah `/operator`.",
+      ),
+    ),
+    operator_role: orNull(
+      oneOf(operatorRoles),
+      field(
+        "What an operator may do; each may do what those before it may.",
+        "Apa yang boleh dilakukan operator; masing-masing boleh melakukan yang boleh dilakukan peran sebelumnya.",
+      ),
+    ),
+    member_role: oneOf(
+      memberRoles,
+      field(
+        "What whoever is signed in may do with this account; its own person is its owner.",
+        "Apa yang boleh dilakukan yang masuk dengan akun ini; pemilik akun adalah `owner`.",
+      ),
+    ),
+    may: described(
+      Type.Array(oneOf(permissions)),
+      field(
+        "What that role allows, as the routes' documentation has it.",
+        "Yang diizinkan peran itu, seperti dalam dokumentasi alamatnya.",
+      ),
+    ),
     signed_in: described(
       Type.Object({ id: text, email: text, language: oneOf(["id", "en"]) }),
-      "The account of whoever is signed in: this one, or that of a member of it.",
+      field(
+        "The account of whoever is signed in: this one, or that of a member of it.",
+        "Akun milik yang masuk: akun ini, atau akun seorang anggotanya.",
+      ),
+    ),
+    seen: described(
+      orNull(Type.Object({ until: time })),
+      field(
+        "Where an operator sees the account as its customer does: until when. Null for everybody else.",
+        "Jika operator melihat akun seperti pelanggannya: sampai kapan. Null untuk yang lain.",
+      ),
     ),
     balance_micro: microShape,
-    held_micro: described(microShape, "Held for calls under way; what can be spent is the difference."),
+    held_micro: described(
+      microShape,
+      field(
+        "Held for calls under way; what can be spent is the difference.",
+        "Ditahan untuk panggilan yang sedang berjalan; yang dapat dipakai adalah selisihnya.",
+      ),
+    ),
     claim_micro: described(
       microShape,
-      "Owed for payments that were taken back and were spent already. It is settled first from whatever comes next.",
+      field(
+        "Owed for payments that were taken back and were spent already. It is settled first from whatever comes next.",
+        "Utang untuk pembayaran yang ditarik kembali padahal sudah terpakai. Dilunasi lebih dulu dari apa pun yang masuk.",
+      ),
     ),
     time_zone: text,
     language: oneOf(["id", "en"]),
     low_balance_email: orNull(text),
     low_balance_threshold_micro: orNull(
       microShape,
-      "A mail is sent, and an event posted to the webhook, when the balance falls below it.",
+      field(
+        "A mail is sent, and an event posted to the webhook, when the balance falls below it.",
+        "E-mail dan peristiwa webhook dikirim jika saldo turun di bawahnya.",
+      ),
     ),
     budget_mails: described(
       flag,
-      "Mails go to the same address when a key has spent 50, 80 and 100 percent of its budget.",
+      field(
+        "Mails go to the same address when a key has spent 50, 80 and 100 percent of its budget.",
+        "E-mail dikirim ke alamat yang sama jika kunci memakai 50, 80, dan 100 persen anggarannya.",
+      ),
     ),
     buyer_name: orNull(
       text,
-      "To whom its receipts and statements are made out; the e-mail address where there is none. Not shown to developers.",
+      field(
+        "To whom its receipts and statements are made out; the e-mail address where there is none. Not shown to developers.",
+        "Atas nama siapa kuitansi dan mutasi dibuat; alamat e-mail jika tidak ada. Tidak ditampilkan kepada developer.",
+      ),
     ),
     buyer_address: orNull(text),
-    buyer_npwp: orNull(text, "The tax office's number: 15 or 16 digits."),
-    frozen: described(flag, "Its keys are refused until an operator has looked at it."),
+    buyer_npwp: orNull(
+      text,
+      field("The tax office's number: 15 or 16 digits.", "Nomor dari kantor pajak: 15 atau 16 angka."),
+    ),
+    frozen: described(
+      flag,
+      field(
+        "Its keys are refused until an operator has looked at it.",
+        "Kuncinya ditolak sampai operator memeriksanya.",
+      ),
+    ),
     agreed_version: orNull(
       text,
-      "Of the terms, privacy and refund texts that its owner agreed to; the one in force is `legal_version` of `GET /about`.",
+      field(
+        "Of the terms, privacy and refund texts that its owner agreed to; the one in force is `legal_version` of `GET /about`.",
+        "Dari ketentuan, kebijakan privasi, dan ketentuan pengembalian dana yang disetujui pemiliknya; yang berlaku adalah `legal_version` di `GET /about`.",
+      ),
     ),
     agreed_at: orNull(time),
     created_at: time,
@@ -69,6 +160,7 @@ export const accountJson = (account: Account): Static<typeof accountShape> => ({
   member_role: "owner",
   may: [...permissions],
   signed_in: { id: account.id, email: account.email, language: account.language },
+  seen: null,
   balance_micro: microToJson(account.balanceMicro),
   held_micro: microToJson(account.heldMicro),
   claim_micro: microToJson(account.claimMicro),

@@ -23,6 +23,7 @@ import { refused } from "../route.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
 import { type Authenticate, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { field, fieldAnd } from "../said.ts"
 
 export interface AccountDeps {
   readonly accounts: Accounts
@@ -45,19 +46,20 @@ const mayChange: Readonly<Record<keyof Static<typeof Change>, Permission>> = {
 }
 
 /** Null leaves a time zone, a language and `budget_mails` as they are, and takes the rest away. */
-const changeable = <T extends TSchema>(schema: T) => Type.Optional(orNull(schema, `${schema.description}, or null`))
+const changeable = <T extends TSchema>(schema: T) =>
+  Type.Optional(orNull(schema, fieldAnd(schema.description, { en: ", or null", id: ", atau null" })))
 const Change = Type.Object({
   time_zone: changeable(TimeZone),
-  language: changeable(oneOf(["id", "en"], "'id' or 'en'")),
+  language: changeable(oneOf(["id", "en"], field("'id' or 'en'", "'id' atau 'en'"))),
   low_balance_email: changeable(Email),
   low_balance_threshold_micro: changeable(
     Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: "an integer of micro-rupiah, 0 or more",
+      description: field("an integer of micro-rupiah, 0 or more", "bilangan bulat mikro-rupiah, 0 atau lebih"),
     }),
   ),
-  budget_mails: changeable(Type.Boolean({ description: "true or false" })),
+  budget_mails: changeable(Type.Boolean({ description: field("true or false", "true atau false") })),
   buyer_name: changeable(BuyerName),
   buyer_address: changeable(BuyerAddress),
   buyer_npwp: changeable(Npwp),
@@ -67,10 +69,19 @@ const Summary = Type.Object(
   {
     balance_micro: microShape,
     held_micro: microShape,
-    spent_today_micro: described(microShape, "Since midnight of the account's time zone."),
+    spent_today_micro: described(
+      microShape,
+      field("Since midnight of the account's time zone.", "Sejak tengah malam zona waktu akun."),
+    ),
     spent_month_micro: microShape,
     calls_today: integer,
-    days_left: orNull(Type.Number(), "At the pace of the last seven days; null when nothing was spent."),
+    days_left: orNull(
+      Type.Number(),
+      field(
+        "At the pace of the last seven days; null when nothing was spent.",
+        "Menurut laju tujuh hari terakhir; null jika tidak ada yang dipakai.",
+      ),
+    ),
     first_steps: Type.Object({ topped_up: flag, key_made: flag, call_made: flag }),
   },
   { $id: "Summary" },
@@ -86,7 +97,12 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
     .get(
       ...signedIn(
         "/account",
-        { may: "read", tag: "Account", summary: "The account and its balance", answer: accountShape },
+        {
+          may: "read",
+          tag: "Account",
+          summary: { en: "The account and its balance", id: "Akun dan saldonya" },
+          answer: accountShape,
+        },
         ({ session }) => accountOf(session, accounts),
       ),
     )
@@ -96,8 +112,10 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
         {
           may: "read",
           tag: "Account",
-          summary:
-            "Change the time zone, in which budgets and days begin, the language, the mail of a low balance, and to whom receipts are made out",
+          summary: {
+            en: "Change the time zone, in which budgets and days begin, the language, the mail of a low balance, and to whom receipts are made out",
+            id: "Ubah zona waktu (awal hari dan awal anggaran), bahasa, e-mail saldo rendah, dan nama penerima kuitansi",
+          },
           body: Change,
           answer: accountShape,
         },
@@ -126,7 +144,10 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
         {
           may: "self",
           tag: "Account",
-          summary: "Agree to the terms, privacy and refund texts that are in force",
+          summary: {
+            en: "Agree to the terms, privacy and refund texts that are in force",
+            id: "Setujui ketentuan, kebijakan privasi, dan ketentuan pengembalian dana yang berlaku",
+          },
           body: Type.Object({ version: AgreedVersion }),
           answer: accountShape,
         },
@@ -142,7 +163,10 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
         {
           may: "self",
           tag: "Account",
-          summary: "Delete the account; its keys answer 403 from then on",
+          summary: {
+            en: "Delete the account; its keys answer 403 from then on",
+            id: "Hapus akun; sejak itu kuncinya dijawab 403",
+          },
           body: Type.Object({ password: SomePassword }),
           status: 204,
         },
@@ -160,7 +184,10 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
         {
           may: "read",
           tag: "Account",
-          summary: "The balance, what was spent of it, and for how long it lasts",
+          summary: {
+            en: "The balance, what was spent of it, and for how long it lasts",
+            id: "Saldo, berapa yang sudah dipakai, dan cukup untuk berapa lama",
+          },
           answer: Summary,
         },
         ({ session }) => summaryOf(session, { accounts, sums }, now()),
@@ -223,6 +250,10 @@ async function accountOf(session: Session, accounts: Accounts): Promise<Static<t
   const person = await accounts.account({ accountId: session.personId })
   if (person instanceof Failure) return person
   const { id, email, language } = person
+  const seenUntil = session.looksAt?.seenUntil
+  // What the customer sees; who it is that looks, and until when, is said beside it.
+  if (seenUntil !== undefined)
+    return { ...accountJson(account), signed_in: { id, email, language }, seen: { until: seenUntil.toISOString() } }
   return {
     ...accountJson(account),
     role: person.role,

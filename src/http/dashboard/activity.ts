@@ -1,43 +1,59 @@
 /** `/account/activity`: what was done to the account, for its owner: sign-ins, keys, settings, and what operators did. */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountEvent, AccountEventStore } from "../../store/account-events.ts"
 import { csvLine } from "../csv.ts"
-import { described, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { ID, pageJson, pageQuery, readPage } from "./page.ts"
-import { type Authenticate, signedInBy } from "./session.ts"
+import { type Authenticate, isSeen, signedInBy, withoutPath } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface ActivityDeps {
   readonly events: AccountEventStore
   readonly authenticate: Authenticate
 }
 
-const Anything = Type.Unknown({ description: "JSON of the action's own; null where there was or is nothing." })
 const Activity = Type.Object(
   {
     id: integer,
     at: time,
     action: described(
       text,
-      "A word such as `session.started`, `key.created`, `key.paused` or `account.adjusted`; more may come.",
+      field(
+        "A word such as `session.started`, `key.created`, `key.paused` or `account.adjusted`; more may come.",
+        "Kata seperti `session.started`, `key.created`, `key.paused`, atau `account.adjusted`; dapat bertambah.",
+      ),
     ),
     actor: oneOf(
       ["owner", "member", "operator", "gateway", "token"],
-      "Who did it: the account's own person, a member, an operator, nobody, or whoever had a management token.",
+      field(
+        "Who did it: the account's own person, a member, an operator, nobody, or whoever had a management token.",
+        "Siapa yang melakukannya: pemilik akun, anggota, operator, bukan siapa-siapa, atau pemegang token pengelola.",
+      ),
     ),
-    member: orNull(Type.Object({ id: text, email: text }), "Which member it was."),
-    token: orNull(text, "The id of the management token that it was."),
+    member: orNull(Type.Object({ id: text, email: text }), field("Which member it was.", "Anggota yang mana.")),
+    token: orNull(text, field("The id of the management token that it was.", "Id token pengelola yang melakukannya.")),
     subject: orNull(
       text,
-      "The id of the key, session, passkey, run, refund, invitation, member or management token that it was done to.",
+      field(
+        "The id of the key, session, passkey, run, refund, invitation, member or management token that it was done to.",
+        "Id kunci, sesi, passkey, run, pengembalian dana, undangan, anggota, atau token pengelola yang dikenai tindakan itu.",
+      ),
     ),
-    name: orNull(text, "What that was called then."),
-    address: orNull(text, "Of a sign-in."),
-    user_agent: orNull(text, "Of a sign-in."),
-    before: Anything,
-    after: Anything,
-    more: described(integer, "More of the same within the day: 300 of a kind have rows of their own."),
+    name: orNull(text, field("What that was called then.", "Namanya saat itu.")),
+    address: orNull(text, field("Of a sign-in.", "Untuk masuk.")),
+    user_agent: orNull(text, field("Of a sign-in.", "Untuk masuk.")),
+    before: ofAct,
+    after: ofAct,
+    more: described(
+      integer,
+      field(
+        "More of the same within the day: 300 of a kind have rows of their own.",
+        "Jumlah yang sama dalam sehari: 300 per jenis punya baris sendiri.",
+      ),
+    ),
   },
   { $id: "Activity" },
 )
@@ -53,7 +69,10 @@ export const activityController = ({ events, authenticate }: ActivityDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "What was done to the account, the newest first, for a year",
+          summary: {
+            en: "What was done to the account, the newest first, for a year",
+            id: "Apa yang dilakukan pada akun ini selama setahun, dari yang terbaru",
+          },
           query: Type.Object(pageQuery),
           answer: pageOf(Activity),
         },
@@ -65,18 +84,23 @@ export const activityController = ({ events, authenticate }: ActivityDeps) => {
             before: before === undefined ? undefined : BigInt(before),
             limit: page.limit + 1,
           })
-          return pageJson(rows, page, { item: activityJson, placeOf: ({ id }) => [String(id)] })
+          return pageJson(rows, page, { item: shownTo(session), placeOf: ({ id }) => [String(id)] })
         },
       ),
     )
     .get(
       ...signedIn(
         "/account/activity/export.csv",
-        { may: "manage", tag: "Account", summary: "What was done to the account, as CSV", media: "text/csv" },
+        {
+          may: "manage",
+          tag: "Account",
+          summary: { en: "What was done to the account, as CSV", id: "Apa yang dilakukan pada akun ini, sebagai CSV" },
+          media: "text/csv",
+        },
         async ({ session }) => {
           const rows = await events.list(session.accountId, { before: undefined, limit: MOST_IN_A_FILE })
           const lines = rows.map((row) => {
-            const { before, after, member, ...shown } = activityJson(row)
+            const { before, after, member, ...shown } = shownTo(session)(row)
             const cells = { ...shown, member: member?.email ?? "", before: jsonCell(before), after: jsonCell(after) }
             return csvLine(columns.map((column) => String(cells[column] ?? "")))
           })
@@ -90,6 +114,13 @@ export const activityController = ({ events, authenticate }: ActivityDeps) => {
         },
       ),
     )
+}
+
+/** The name of a webhook is its address. */
+const shownTo = (session: Session) => (row: AccountEvent) => {
+  const activity = activityJson(row)
+  const isSecret = isSeen(session) && activity.name !== null && row.action.startsWith("webhook.")
+  return isSecret ? { ...activity, name: withoutPath(activity.name ?? "") } : activity
 }
 
 const columns = [

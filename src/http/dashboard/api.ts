@@ -19,7 +19,6 @@ import { personalExport } from "../../store/personal-export.ts"
 import type { RunStore } from "../../store/runs.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
-import type { UsageStore } from "../../store/usage.ts"
 import { outbox } from "../../store/outbox.ts"
 import { accountEventStore } from "../../store/account-events.ts"
 import { priceChangeStore } from "../../store/price-changes.ts"
@@ -59,7 +58,6 @@ export interface DashboardApiDeps extends OperatorDeps {
   readonly breakers: Breakers
   readonly topUps: TopUps
   readonly topUpStore: TopUpStore
-  readonly usage: UsageStore
   readonly runs: RunStore
   readonly sums: UsageSumStore
   readonly movements: MovementStore
@@ -131,7 +129,7 @@ export const dashboardApi = ({
         seller,
       }),
     )
-    .use(operatorControllers(shared))
+    .use(operatorControllers({ ...shared, usage }))
 }
 
 /** What the edge makes of what handlers return: a Failure leaves with a status of its own, and the error body. */

@@ -9,6 +9,7 @@ import { open, refused } from "../route.ts"
 import { flag, text, time } from "../shapes.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
 import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface AuthDeps {
   readonly accounts: Accounts
@@ -32,10 +33,14 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         "/auth/sign-up",
         {
           tag: "Account",
-          summary:
-            "Make an account; one network makes so many in an hour and a day, and is 429 `rate_limit.sign_up` beyond",
-          description:
-            "`agreed_version` says which version of the texts at `/terms`, `/privacy` and `/refunds` the person was shown and agrees to; without it, the dashboard asks at the next visit.",
+          summary: {
+            en: "Make an account; one network makes so many in an hour and a day, and is 429 `rate_limit.sign_up` beyond",
+            id: "Buat akun; dari satu jaringan hanya boleh sekian akun per jam dan per hari, selebihnya 429 `rate_limit.sign_up`",
+          },
+          description: {
+            en: "`agreed_version` says which version of the texts at `/terms`, `/privacy` and `/refunds` the person was shown and agrees to; without it, the dashboard asks at the next visit.",
+            id: "`agreed_version` adalah versi `/terms`, `/privacy`, dan `/refunds` yang ditampilkan kepada orangnya dan disetujuinya; tanpa itu, dasbor menanyakannya pada kunjungan berikutnya.",
+          },
           body: Type.Object({ email: Email, password: NewPassword, agreed_version: Type.Optional(AgreedVersion) }),
           answer: SignedInAnswer,
           status: 201,
@@ -55,7 +60,10 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         "/auth/sign-in",
         {
           tag: "Account",
-          summary: "Sign in; an account with a second factor is asked for it then",
+          summary: {
+            en: "Sign in; an account with a second factor is asked for it then",
+            id: "Masuk; akun dengan langkah kedua lalu ditanya kodenya",
+          },
           body: Type.Object({ email: SomeEmail, password: SomePassword }),
           answer: Type.Union([SignedInAnswer, HalfSignedIn]),
         },
@@ -79,7 +87,13 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
     .post(
       ...signedIn(
         "/auth/sign-out",
-        { may: "self", tag: "Account", summary: "End this session", status: 204 },
+        {
+          may: "self",
+          whenSeen: "own",
+          tag: "Account",
+          summary: { en: "End this session", id: "Akhiri sesi ini" },
+          status: 204,
+        },
         async ({ request, session, set }) => {
           await accounts.signOut(session)
           set.headers["set-cookie"] = sessionCookie(request, "")
@@ -93,7 +107,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         {
           may: "self",
           tag: "Account",
-          summary: "Change the password, which ends every session",
+          summary: { en: "Change the password, which ends every session", id: "Ganti kata sandi; semua sesi berakhir" },
           body: Type.Object({ current: SomePassword, new: NewPassword }),
           status: 204,
         },
@@ -111,9 +125,14 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         "/auth/password/forgotten",
         {
           tag: "Account",
-          summary: "Send a link for a new password to whoever has the address",
-          description:
-            "The answer is the same whether or not there is an account. The link is good for 30 minutes and for one use. Too many of them are 429 `rate_limit.mail`. Where no mail is sent it is 400 `request.unsupported_feature`.",
+          summary: {
+            en: "Send a link for a new password to whoever has the address",
+            id: "Kirim tautan untuk membuat kata sandi baru kepada pemilik alamat ini",
+          },
+          description: {
+            en: "The answer is the same whether or not there is an account. The link is good for 30 minutes and for one use. Too many of them are 429 `rate_limit.mail`. Where no mail is sent it is 400 `request.unsupported_feature`.",
+            id: "Jawabannya sama, entah akunnya ada atau tidak. Tautan berlaku 30 menit dan untuk satu kali pakai. Terlalu banyak tautan: 429 `rate_limit.mail`. Di gateway yang tidak mengirim e-mail: 400 `request.unsupported_feature`.",
+          },
           body: Type.Object({ email: SomeEmail }),
           status: 204,
         },
@@ -125,7 +144,10 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         "/auth/password/reset",
         {
           tag: "Account",
-          summary: "Set a new password by a link's token, which ends every session; a second factor is still asked for",
+          summary: {
+            en: "Set a new password by a link's token, which ends every session; a second factor is still asked for",
+            id: "Buat kata sandi baru dengan token dari tautan; semua sesi berakhir, dan langkah kedua tetap ditanyakan",
+          },
           body: Type.Object({ token: LinkToken, new: NewPassword }),
           status: 204,
         },
@@ -139,9 +161,11 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         {
           may: "self",
           tag: "Account",
-          summary: "Change the account's e-mail address",
-          description:
-            "A link is sent to the new address, which takes over when it is opened; the old one is told. Where no mail is sent, it takes over at once.",
+          summary: { en: "Change the account's e-mail address", id: "Ganti alamat e-mail akun" },
+          description: {
+            en: "A link is sent to the new address, which takes over when it is opened; the old one is told. Where no mail is sent, it takes over at once.",
+            id: "Tautan dikirim ke alamat baru, yang berlaku setelah tautan itu dibuka; alamat lama diberi tahu. Di gateway yang tidak mengirim e-mail, alamat baru langsung berlaku.",
+          },
           body: Type.Object({ email: Email, password: SomePassword }),
           answer: accountShape,
         },
@@ -151,7 +175,15 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
     .post(
       ...signedIn(
         "/auth/email/send-again",
-        { may: "self", tag: "Account", summary: "Send the proof of the account's address again", status: 204 },
+        {
+          may: "self",
+          tag: "Account",
+          summary: {
+            en: "Send the proof of the account's address again",
+            id: "Kirim lagi e-mail pembuktian alamat akun",
+          },
+          status: 204,
+        },
         async ({ request, session }) => (await links.sendAgain(session, whereabouts(request))) ?? undefined,
       ),
     )
@@ -161,16 +193,22 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         {
           may: "self",
           tag: "Account",
-          summary: "Prove an address by a link's token, signed in to the account that it is of",
+          summary: {
+            en: "Prove an address by a link's token, signed in to the account that it is of",
+            id: "Buktikan alamat dengan token dari tautan, setelah masuk ke akun pemiliknya",
+          },
           body: Type.Object({ token: LinkToken }),
           answer: accountShape,
         },
-        async ({ session, body }) => shown(await links.prove(session, body.token)),
+        async ({ session, body, request }) => shown(await links.prove(session, body.token, whereabouts(request))),
       ),
     )
 }
 
-const LinkToken = Type.String({ maxLength: 200, description: "the token of a link that was sent by mail" })
+const LinkToken = Type.String({
+  maxLength: 200,
+  description: field("the token of a link that was sent by mail", "token dari tautan yang dikirim lewat e-mail"),
+})
 
 /** A foreign page must not be able to sign its visitor in as somebody else. */
 export function mayKeepCookie(request: Request): boolean {

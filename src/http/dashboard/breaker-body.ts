@@ -3,26 +3,42 @@ import { type Static, Type } from "@sinclair/typebox"
 import { micro } from "../../../actors/money/micro.ts"
 import type { Breaker } from "../../store/breakers.ts"
 import { oneOf, orNull } from "../shapes.ts"
+import { field, fieldAnd } from "../said.ts"
 
 export const Ceiling = Type.Integer({
   minimum: 1,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: "an integer of micro-rupiah, 1 or more",
+  description: field("an integer of micro-rupiah, 1 or more", "bilangan bulat mikro-rupiah, 1 atau lebih"),
 })
 export const PauseMinutes = Type.Integer({
   minimum: 1,
   maximum: 10_080,
-  description: "an integer of minutes from 1 to 10,080",
+  description: field("an integer of minutes from 1 to 10,080", "bilangan bulat menit dari 1 sampai 10.080"),
 })
 export const breakerAction = oneOf(
   ["warn", "stop"],
-  "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
+  field(
+    "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
+    "'warn' atau 'stop': peringatan, atau 403 `quota.key_paused` sejak batasnya, sebelum terlampaui",
+  ),
 )
 export const breakerFields = {
-  ceiling_micro: orNull(Ceiling, `${Ceiling.description}, or null for none: within any ten minutes`),
+  ceiling_micro: orNull(
+    Ceiling,
+    fieldAnd(Ceiling.description, {
+      en: ", or null for none: within any ten minutes",
+      id: ", atau null untuk tidak ada: dalam sepuluh menit mana pun",
+    }),
+  ),
   action: Type.Optional(breakerAction),
   pause_minutes: Type.Optional(
-    orNull(PauseMinutes, `${PauseMinutes.description}, or null: after how long a stop is over by itself`),
+    orNull(
+      PauseMinutes,
+      fieldAnd(PauseMinutes.description, {
+        en: ", or null: after how long a stop is over by itself",
+        id: ", atau null: setelah berapa lama penghentian berakhir sendiri",
+      }),
+    ),
   ),
 }
 export const KeyBreaker = Type.Object(breakerFields)

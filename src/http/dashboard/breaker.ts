@@ -10,34 +10,51 @@ import { described, micro as microShape, oneOf, orNull, text, time } from "../sh
 import { breakerFields, KeyBreaker, PauseMinutes, toBreaker } from "./breaker-body.ts"
 import { KEY_ID } from "./keys.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
+import { field, fieldAnd } from "../said.ts"
 
 export interface BreakerDeps {
   readonly breakers: Breakers
   readonly authenticate: Authenticate
 }
 
-const Factor = Type.Integer({ minimum: 2, maximum: 1_000, description: "an integer from 2 to 1,000" })
+const Factor = Type.Integer({
+  minimum: 2,
+  maximum: 1_000,
+  description: field("an integer from 2 to 1,000", "bilangan bulat dari 2 sampai 1.000"),
+})
 const pausedShape = orNull(
-  Type.Object({ since: time, until: orNull(time, "Null until it is resumed.") }),
-  "It has come to its ceiling, and its calls are refused.",
+  Type.Object({ since: time, until: orNull(time, field("Null until it is resumed.", "Null sampai dilanjutkan.")) }),
+  field("It has come to its ceiling, and its calls are refused.", "Batasnya tercapai, dan panggilannya ditolak."),
 )
 const OwnBreaker = Type.Object({
   ...breakerFields,
   factor: orNull(
     Factor,
-    `${Factor.description}, or null for no warning: how many times the usual of this hour of the week`,
+    fieldAnd(Factor.description, {
+      en: ", or null for no warning: how many times the usual of this hour of the week",
+      id: ", atau null untuk tanpa peringatan: berapa kali lipat dari biasanya pada jam ini dalam seminggu",
+    }),
   ),
 })
 const alertShape = Type.Object({
-  key_id: orNull(text, "Null for the account: all its keys together."),
+  key_id: orNull(
+    text,
+    field("Null for the account: all its keys together.", "Null untuk akun: semua kuncinya bersama-sama."),
+  ),
   key_name: orNull(text),
   why: described(
     oneOf(["ceiling", "usual"]),
-    "What was passed: the owner's own ceiling, or `factor` times what is usual.",
+    field(
+      "What was passed: the owner's own ceiling, or `factor` times what is usual.",
+      "Yang terlampaui: batas dari pemiliknya, atau `factor` kali lipat dari biasanya.",
+    ),
   ),
   since: time,
-  spent_micro: described(microShape, "The most within ten minutes so far."),
-  threshold_micro: described(microShape, "What it was measured by."),
+  spent_micro: described(
+    microShape,
+    field("The most within ten minutes so far.", "Yang tertinggi dalam sepuluh menit sejauh ini."),
+  ),
+  threshold_micro: described(microShape, field("What it was measured by.", "Ukuran pembandingnya.")),
 })
 const Shown = Type.Intersect(
   [
@@ -61,7 +78,10 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "read",
           tag: "Account",
-          summary: "What the account may spend within ten minutes before its owner is warned, and what is unusual now",
+          summary: {
+            en: "What the account may spend within ten minutes before its owner is warned, and what is unusual now",
+            id: "Berapa yang boleh dibelanjakan akun dalam sepuluh menit sebelum pemiliknya diperingatkan, dan apa yang tidak biasa saat ini",
+          },
           answer: Shown,
         },
         async ({ session }) => shown(await breakers.view(session)),
@@ -73,7 +93,10 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "guard",
           tag: "Account",
-          summary: "Set the account's ceiling for ten minutes, and how much more than usual is worth a warning",
+          summary: {
+            en: "Set the account's ceiling for ten minutes, and how much more than usual is worth a warning",
+            id: "Atur batas sepuluh menit akun, dan berapa kali lipat dari biasanya yang perlu diperingatkan",
+          },
           body: OwnBreaker,
           answer: Shown,
         },
@@ -87,7 +110,10 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "guard",
           tag: "Account",
-          summary: "Show the warnings of now no more; what is unusual later is told again",
+          summary: {
+            en: "Show the warnings of now no more; what is unusual later is told again",
+            id: "Jangan tampilkan lagi peringatan saat ini; yang tidak biasa sesudahnya tetap diberitahukan",
+          },
           status: 204,
         },
         async ({ session }) => {
@@ -102,7 +128,10 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "guard",
           tag: "Account",
-          summary: "Take calls of a paused account again; what was spent until now counts for its ceiling no more",
+          summary: {
+            en: "Take calls of a paused account again; what was spent until now counts for its ceiling no more",
+            id: "Terima lagi panggilan akun yang dijeda; yang terpakai sampai saat ini tidak lagi dihitung terhadap batasnya",
+          },
           status: 204,
         },
         async ({ session }) => {
@@ -117,7 +146,10 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "build",
           tag: "Keys",
-          summary: "Take calls of a paused key again; what it has spent until now counts for its ceiling no more",
+          summary: {
+            en: "Take calls of a paused key again; what it has spent until now counts for its ceiling no more",
+            id: "Terima lagi panggilan kunci yang dijeda; yang terpakai sampai saat ini tidak lagi dihitung terhadap batasnya",
+          },
           status: 204,
         },
         async ({ session, params }) => {
@@ -133,7 +165,7 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
         {
           may: "build",
           tag: "Keys",
-          summary: "Set a key's ceiling for ten minutes",
+          summary: { en: "Set a key's ceiling for ten minutes", id: "Atur batas sepuluh menit sebuah kunci" },
           body: KeyBreaker,
           answer: KeyBreaker,
         },

@@ -113,8 +113,13 @@ export const documentsController = (deps: DocumentsDeps) => {
         "/top-ups/:id/receipt.pdf",
         {
           may: "books",
+          // It would be numbered, and counted, as if the customer had asked for it.
+          whenSeen: "refused",
           tag: "Top-ups",
-          summary: "The receipt of a paid top-up as PDF, numbered and unchanging from its first request on",
+          summary: {
+            en: "The receipt of a paid top-up as PDF, numbered and unchanging from its first request on",
+            id: "Kuitansi isi saldo yang sudah dibayar, sebagai PDF; bernomor dan tidak berubah sejak pertama diminta",
+          },
           media: "application/pdf",
         },
         async ({ session, params: { id } }) =>
@@ -130,9 +135,13 @@ export const documentsController = (deps: DocumentsDeps) => {
         "/refunds/:id/receipt.pdf",
         {
           may: "books",
+          // It would be numbered, and counted, as if the customer had asked for it.
+          whenSeen: "refused",
           tag: "Top-ups",
-          summary:
-            "The receipt of a refund that was paid out as PDF, numbered and unchanging from its first request on",
+          summary: {
+            en: "The receipt of a refund that was paid out as PDF, numbered and unchanging from its first request on",
+            id: "Kuitansi pengembalian dana yang sudah dibayarkan, sebagai PDF; bernomor dan tidak berubah sejak pertama diminta",
+          },
           media: "application/pdf",
         },
         async ({ session, params: { id } }) =>
@@ -148,10 +157,14 @@ export const documentsController = (deps: DocumentsDeps) => {
         "/account/statement.pdf",
         {
           may: "books",
+          // It would be numbered, and counted, as if the customer had asked for it.
+          whenSeen: "refused",
           tag: "Account",
-          summary: "The statement of a month as PDF",
-          description:
-            "A day after the month's end it is numbered and unchanging from its first request on; before, it is a draft.",
+          summary: { en: "The statement of a month as PDF", id: "Mutasi satu bulan sebagai PDF" },
+          description: {
+            en: "A day after the month's end it is numbered and unchanging from its first request on; before, it is a draft.",
+            id: "Sehari setelah bulannya berakhir, mutasi diberi nomor dan tidak berubah sejak pertama diminta; sebelum itu masih rancangan.",
+          },
           query: statementQuery,
           media: "application/pdf",
         },

@@ -25,8 +25,14 @@ export const exportController = ({ accounts, allowances, personalExport, authent
       {
         may: "self",
         tag: "Account",
-        summary: "All that is known of the account, as one JSON file",
-        description: `The account and its settings, sessions, networks, mails, keys without their secrets, top-ups, refunds, movements of the balance, and calls. At most ${EXPORTS_A_DAY} a day.`,
+        summary: {
+          en: "All that is known of the account, as one JSON file",
+          id: "Semua yang diketahui tentang akun ini, dalam satu berkas JSON",
+        },
+        description: {
+          en: `The account and its settings, sessions, networks, mails, keys without their secrets, top-ups, refunds, movements of the balance, and calls. At most ${EXPORTS_A_DAY} a day.`,
+          id: `Akun dan pengaturannya, sesi, jaringan, e-mail, kunci tanpa rahasianya, isi saldo, pengembalian dana, perubahan saldo, dan panggilan. Paling banyak ${EXPORTS_A_DAY} kali sehari.`,
+        },
         body: Type.Object({ password: SomePassword }),
         media: "application/json",
       },

@@ -2,55 +2,80 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { micro } from "../../../actors/money/micro.ts"
 import { readNetwork, writeNetwork } from "../../../actors/network.ts"
+import { MOST_ORIGINS, readOrigin } from "../../accounts/page-origins.ts"
 import type { KeyWishes } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../language/json.ts"
+import { ENDPOINTS } from "../../language/request.ts"
 import type { KeyChange as Change } from "../../store/api-keys.ts"
 import { refused } from "../route.ts"
-import { described, endpoints, flag, oneOf, orNull } from "../shapes.ts"
+import { described, flag, oneOf, orNull } from "../shapes.ts"
+import { field, fieldAnd } from "../said.ts"
 
 /** A longer list says less than no list. */
 const MOST_MODELS = 64
 const MOST_NETWORKS = 32
 
 export const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
-  description: "a string of 1 to 100 characters on one line",
+  description: field("a string of 1 to 100 characters on one line", "teks 1 sampai 100 karakter dalam satu baris"),
 })
 const PerMinute = Type.Integer({
   minimum: 1,
   maximum: 2_147_483_647,
-  description: "an integer from 1 to 2,147,483,647",
+  description: field("an integer from 1 to 2,147,483,647", "bilangan bulat dari 1 sampai 2.147.483.647"),
 })
 const microOf = (description: string) => Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
 export const periods = ["daily", "monthly", "total"] as const
-const Period = oneOf(periods, "'daily', 'monthly' or 'total'")
+const Period = oneOf(periods, field("'daily', 'monthly' or 'total'", "'daily', 'monthly', atau 'total'"))
 /** Also what the header `X-Fallback` may say. */
-export const fallbackChoice = oneOf(["any", "never_dearer", "off"], "'any', 'never_dearer' or 'off'")
-const yesOrNo = described(flag, "true or false")
+export const fallbackChoice = oneOf(
+  ["any", "never_dearer", "off"],
+  field("'any', 'never_dearer' or 'off'", "'any', 'never_dearer', atau 'off'"),
+)
+const yesOrNo = described(flag, field("true or false", "true atau false"))
 
 const limits = {
   requests_per_minute: PerMinute,
   tokens_per_minute: PerMinute,
-  spending_limit_micro: microOf("an integer of micro-rupiah, 0 or more"),
+  spending_limit_micro: microOf(
+    field("an integer of micro-rupiah, 0 or more", "bilangan bulat mikro-rupiah, 0 atau lebih"),
+  ),
   spending_period: Period,
 }
-const TIME = "a time such as 2027-01-31T17:00:00Z"
-const FUTURE = `${TIME} that is to come`
-const NETWORKS = `a list of 1 to ${MOST_NETWORKS} networks or addresses such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32`
+const TIME = field("a time such as 2027-01-31T17:00:00Z", "waktu seperti 2027-01-31T17:00:00Z")
+const FUTURE = fieldAnd(TIME, { en: " that is to come", id: " yang akan datang" })
+const NETWORKS = field(
+  `a list of 1 to ${MOST_NETWORKS} networks or addresses such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32`,
+  `daftar 1 sampai ${MOST_NETWORKS} jaringan atau alamat seperti 203.0.113.0/24, 203.0.113.7, atau 2001:db8::/32`,
+)
+const ORIGINS = field(
+  `a list of 1 to ${MOST_ORIGINS} origins: https, or http on one's own machine, and a host, without a path`,
+  `daftar 1 sampai ${MOST_ORIGINS} origin: https, atau http di mesin sendiri, dan sebuah host, tanpa jalur`,
+)
+const AN_ORIGIN = "https://app.example.com or http://localhost:5173"
 const bounds = {
   expires_at: Type.String({ maxLength: 40, description: TIME }),
   models: Type.Array(Type.RegExp(/^[^\p{Cc}]{1,200}$/u), {
     minItems: 1,
     maxItems: MOST_MODELS,
-    description: `a list of 1 to ${MOST_MODELS} models' ids`,
+    description: field(`a list of 1 to ${MOST_MODELS} models' ids`, `daftar 1 sampai ${MOST_MODELS} id model`),
   }),
-  endpoints: Type.Array(oneOf(endpoints), {
+  endpoints: Type.Array(oneOf(ENDPOINTS), {
     minItems: 1,
-    maxItems: endpoints.length,
-    description: `a list of ${endpoints.join(", ")}: one or more of them`,
+    maxItems: ENDPOINTS.length,
+    description: field(
+      `a list of ${ENDPOINTS.join(", ")}: one or more of them`,
+      `daftar dari ${ENDPOINTS.join(", ")}: satu atau lebih`,
+    ),
   }),
   networks: Type.Array(Type.String({ maxLength: 50 }), { minItems: 1, maxItems: MOST_NETWORKS, description: NETWORKS }),
-  max_rate_micro: microOf("an integer of micro-rupiah for a token, 0 or more"),
+  origins: Type.Array(Type.String({ maxLength: 300 }), { minItems: 1, maxItems: MOST_ORIGINS, description: ORIGINS }),
+  max_rate_micro: microOf(
+    field(
+      "an integer of micro-rupiah for a token, 0 or more",
+      "bilangan bulat mikro-rupiah untuk satu token, 0 atau lebih",
+    ),
+  ),
 }
 
 export const NewKey = Type.Object({
@@ -63,7 +88,9 @@ export const NewKey = Type.Object({
 
 /** In a change null is a value: it removes. */
 const removable = <T extends TSchema>(schema: T) =>
-  Type.Optional(orNull(schema, `${schema.description}, or null for none`))
+  Type.Optional(
+    orNull(schema, fieldAnd(schema.description, { en: ", or null for none", id: ", atau null untuk tidak ada" })),
+  )
 export const KeyChange = Type.Object({
   name: Type.Optional(Name),
   requests_per_minute: removable(limits.requests_per_minute),
@@ -74,6 +101,7 @@ export const KeyChange = Type.Object({
   models: removable(bounds.models),
   endpoints: removable(bounds.endpoints),
   networks: removable(bounds.networks),
+  origins: removable(bounds.origins),
   max_rate_micro: removable(bounds.max_rate_micro),
   fallback: Type.Optional(fallbackChoice),
   shows_balance: Type.Optional(yesOrNo),
@@ -84,7 +112,14 @@ export const KeyChange = Type.Object({
 export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeyWishes | Failure {
   const change = toChange(body)
   if (change instanceof Failure) return change
-  const { expiresAt = null, models = null, endpoints = null, networks = null, maxRateMicro = null } = change
+  const {
+    expiresAt = null,
+    models = null,
+    endpoints = null,
+    networks = null,
+    origins = null,
+    maxRateMicro = null,
+  } = change
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) return refused("expires_at", FUTURE)
   return {
     name: body.name,
@@ -99,6 +134,7 @@ export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeyWishes 
     models,
     endpoints,
     networks,
+    origins,
     maxRateMicro,
   }
 }
@@ -108,6 +144,8 @@ export function toChange(body: Static<typeof KeyChange>): Change | Failure {
   if (expiresAt instanceof Failure) return expiresAt
   const networks = present(body.networks) ? networksOf(body.networks) : body.networks
   if (networks instanceof Failure) return networks
+  const origins = present(body.origins) ? originsOf(body.origins) : body.origins
+  if (origins instanceof Failure) return origins
   return {
     name: body.name,
     requestsPerMinute: body.requests_per_minute,
@@ -119,8 +157,9 @@ export function toChange(body: Static<typeof KeyChange>): Change | Failure {
     replaysRetries: body.replays_retries,
     expiresAt,
     models: present(body.models) ? [...new Set(body.models)] : body.models,
-    endpoints: present(body.endpoints) ? endpoints.filter((known) => body.endpoints?.includes(known)) : body.endpoints,
+    endpoints: present(body.endpoints) ? ENDPOINTS.filter((known) => body.endpoints?.includes(known)) : body.endpoints,
     networks,
+    origins,
     maxRateMicro: microFrom(body.max_rate_micro),
   }
 }
@@ -138,6 +177,18 @@ function timeOf(text: string): Date | Failure {
     // Refused below.
   }
   return refused("expires_at", TIME)
+}
+
+/** As browsers write them, each once. */
+function originsOf(texts: readonly string[]): readonly string[] | Failure {
+  const written = new Set<string>()
+  for (const text of texts) {
+    const origin = readOrigin(text.trim())
+    if (origin === undefined)
+      return refused("origins", `${ORIGINS}, such as ${AN_ORIGIN}; ${JSON.stringify(text)} is none`)
+    written.add(origin)
+  }
+  return [...written]
 }
 
 /** Each written in one way, and once. */

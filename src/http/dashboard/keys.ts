@@ -7,24 +7,15 @@ import type { WindowView } from "../../../actors/window.ts"
 import type { Session } from "../../accounts/accounts.ts"
 import type { Keys } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { KeyRecord } from "../../store/key-rows.ts"
+import { ENDPOINTS } from "../../language/request.ts"
+import { type KeyRecord, MOST_SPENT_DAYS } from "../../store/key-rows.ts"
 import type { KeyName } from "../../store/key-secrets.ts"
-import {
-  described,
-  endpoints,
-  flag,
-  micro as microShape,
-  integer,
-  oneOf,
-  orNull,
-  pageOf,
-  text,
-  time,
-} from "../shapes.ts"
+import { described, flag, micro as microShape, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { newBreaker, NewOwnKey } from "./new-key.ts"
 import { fallbackChoice, KeyChange, periods, toChange, toWishes } from "./key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface KeysDeps {
   readonly keys: Keys
@@ -34,13 +25,17 @@ export interface KeysDeps {
 export const STATUS = /^(?:active|revoked)$/
 export const KEY_ID = /^key_[A-Za-z0-9_-]{1,40}$/
 
-const Parent = Type.RegExp(KEY_ID, { description: "a key's id" })
+const Parent = Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah kunci") })
 const nameOf = ({ accountId }: Session, keyId: string): KeyName => ({ accountId, keyId })
 
 const DAY_S = 24 * 60 * 60
 const Rotation = Type.Object({
   overlap_s: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 7 * DAY_S, description: "an integer of seconds from 0 to 604,800" }),
+    Type.Integer({
+      minimum: 0,
+      maximum: 7 * DAY_S,
+      description: field("an integer of seconds from 0 to 604,800", "bilangan bulat detik dari 0 sampai 604.800"),
+    }),
   ),
 })
 
@@ -57,38 +52,102 @@ export const keyShape = Type.Object(
     spending_period: orNull(oneOf(periods)),
     fallback: described(
       fallbackChoice,
-      "Which models of a chain may answer for the one that was asked for: `any`, only those none of whose four rates is above its (`never_dearer`, the default), or none (`off`).",
+      field(
+        "Which models of a chain may answer for the one that was asked for: `any`, only those none of whose four rates is above its (`never_dearer`, the default), or none (`off`).",
+        "Model mana dalam rantai yang boleh menjawab menggantikan model yang diminta: semua (`any`), hanya yang tidak satu pun dari keempat tarifnya lebih tinggi (`never_dearer`, bawaan), atau tidak ada (`off`).",
+      ),
     ),
-    shows_balance: described(flag, "Whether `GET /v1/balance` answers whoever holds the key; never of a child."),
+    shows_balance: described(
+      flag,
+      field(
+        "Whether `GET /v1/balance` answers whoever holds the key; never of a child.",
+        "Apakah `GET /v1/balance` menjawab siapa pun yang memegang kunci ini; tidak pernah untuk kunci anak.",
+      ),
+    ),
     replays_retries: described(
       flag,
-      "Whether a call that an SDK sends again by itself (`x-stainless-retry-count` of 1 or more, with the very same body) gets the answer of a call that is under way, or that ended within two minutes and whose answer did not come through. It costs nothing then.",
+      field(
+        "Whether a call that an SDK sends again by itself (`x-stainless-retry-count` of 1 or more, with the very same body) gets the answer of a call that is under way, or that ended within two minutes and whose answer did not come through. It costs nothing then.",
+        "Apakah panggilan yang dikirim ulang sendiri oleh SDK (`x-stainless-retry-count` 1 atau lebih, dengan badan yang persis sama) mendapat jawaban panggilan yang sedang berjalan, atau yang berakhir dalam dua menit dan jawabannya tidak sampai. Jika ya, gratis.",
+      ),
     ),
-    parent_id: orNull(text, "The key whose child it is."),
-    children: described(integer, "Of a key: its children that were not revoked."),
-    breaker_ceiling_micro: orNull(microShape, "The most within ten minutes: `PUT /keys/{id}/breaker`."),
+    parent_id: orNull(text, field("The key whose child it is.", "Kunci induknya.")),
+    children: described(
+      integer,
+      field("Of a key: its children that were not revoked.", "Untuk kunci: anaknya yang belum dicabut."),
+    ),
+    breaker_ceiling_micro: orNull(
+      microShape,
+      field(
+        "The most within ten minutes: `PUT /keys/{id}/breaker`.",
+        "Paling banyak dalam sepuluh menit: `PUT /keys/{id}/breaker`.",
+      ),
+    ),
     breaker_action: oneOf(["warn", "stop"]),
     breaker_pause_minutes: orNull(integer),
     paused: orNull(
-      Type.Object({ since: time, until: orNull(time, "Null until it is resumed.") }),
-      "It has come to its ceiling of ten minutes, and its calls are refused: `POST /keys/{id}/resume`.",
+      Type.Object({ since: time, until: orNull(time, field("Null until it is resumed.", "Null sampai dilanjutkan.")) }),
+      field(
+        "It has come to its ceiling of ten minutes, and its calls are refused: `POST /keys/{id}/resume`.",
+        "Kunci mencapai batas sepuluh menitnya, dan panggilannya ditolak: `POST /keys/{id}/resume`.",
+      ),
     ),
-    spent_micro: orNull(microShape, "Settled in the current period; null for a key without a spending limit."),
+    spent_micro: orNull(
+      microShape,
+      field(
+        "Settled in the current period; null for a key without a spending limit.",
+        "Dibukukan dalam periode berjalan; null untuk kunci tanpa batas pengeluaran.",
+      ),
+    ),
     created_at: time,
     revoked_at: orNull(time),
-    last_used_at: orNull(time, "When the last call came that was forwarded."),
-    expires_at: orNull(time, "From when on it makes no calls; null for a key that does not expire."),
+    last_used_at: orNull(
+      time,
+      field("When the last call came that was forwarded.", "Kapan panggilan terakhir yang diteruskan datang."),
+    ),
+    expires_at: orNull(
+      time,
+      field(
+        "From when on it makes no calls; null for a key that does not expire.",
+        "Sejak kapan kunci tidak dapat memanggil; null untuk kunci tanpa batas waktu.",
+      ),
+    ),
     models: orNull(
       Type.Array(text),
-      "The models that it may use, by whichever way a call comes to them; null for all.",
+      field(
+        "The models that it may use, by whichever way a call comes to them; null for all.",
+        "Model yang boleh dipakainya, lewat jalan mana pun panggilan sampai ke sana; null untuk semua.",
+      ),
     ),
-    endpoints: orNull(Type.Array(oneOf(endpoints)), "The wire formats that it may use; null for all."),
-    networks: orNull(Type.Array(text), "From where it may be used (CIDR); null for everywhere."),
+    endpoints: orNull(
+      Type.Array(oneOf(ENDPOINTS)),
+      field("The wire formats that it may use; null for all.", "Format yang boleh dipakainya; null untuk semua."),
+    ),
+    networks: orNull(
+      Type.Array(text),
+      field(
+        "From where it may be used (CIDR); null for everywhere.",
+        "Dari mana kunci boleh dipakai (CIDR); null dari mana pun.",
+      ),
+    ),
+    origins: orNull(
+      Type.Array(text),
+      field(
+        "Of pages that may call with it from a browser; null for none. A call that comes from another page is refused.",
+        "Dari halaman yang boleh memanggil dengannya dari peramban; null untuk tidak ada. Panggilan dari halaman lain ditolak.",
+      ),
+    ),
     max_rate_micro: orNull(
       microShape,
-      "For one token: no rate of a model that it uses is above it, of the four in force when a call comes; null for any.",
+      field(
+        "For one token: no rate of a model that it uses is above it, of the four in force when a call comes; null for any.",
+        "Untuk satu token: tidak satu pun dari keempat tarif model yang dipakainya, yang berlaku saat panggilan datang, di atasnya; null untuk berapa pun.",
+      ),
     ),
-    previous_expires_at: orNull(time, "Until when the secret before a rotation works."),
+    previous_expires_at: orNull(
+      time,
+      field("Until when the secret before a rotation works.", "Sampai kapan rahasia sebelum rotasi berlaku."),
+    ),
   },
   { $id: "Key" },
 )
@@ -101,14 +160,39 @@ export const keyUsage = Type.Object(
     budget: orNull(
       Type.Object({
         limit_micro: integer,
-        used_micro: described(microShape, "With what calls under way hold of it."),
+        used_micro: described(
+          microShape,
+          field("With what calls under way hold of it.", "Termasuk yang ditahan panggilan yang sedang berjalan."),
+        ),
         resets_at: orNull(text),
       }),
     ),
   },
-  { description: "What is used of each limit now; of windows, what the process that answers has counted." },
+  {
+    description: field(
+      "What is used of each limit now; of windows, what the process that answers has counted.",
+      "Pemakaian setiap batas saat ini; untuk jendela, menurut hitungan proses yang menjawab.",
+    ),
+  },
 )
 const KeyWithUsage = Type.Intersect([keyShape, Type.Object({ usage: keyUsage })])
+const keySpending = Type.Object(
+  {
+    today_micro: microShape,
+    month_micro: microShape,
+    days_micro: described(
+      Type.Array(integer),
+      field("Of each of the days, today the last.", "Untuk setiap hari, yang terakhir hari ini."),
+    ),
+  },
+  {
+    description: field(
+      "What was settled of the key and its children, by the account's calendar: where `days` is asked for.",
+      "Yang dibukukan untuk kunci dan anaknya, menurut kalender akun: jika `days` diminta.",
+    ),
+  },
+)
+const ListedKey = Type.Intersect([KeyWithUsage, Type.Object({ spending: Type.Optional(keySpending) })])
 const KeyWithSecret = Type.Intersect([KeyWithUsage, Type.Object({ key: text })])
 
 export const keysController = ({ keys, authenticate }: KeysDeps) => {
@@ -124,19 +208,39 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
         {
           may: "read",
           tag: "Keys",
-          summary: "The account's API keys: those that work, the newest first, then those that were revoked",
-          description: "Without the children of keys; `parent` lists those of one.",
-          query: Type.Object({ ...pageQuery, parent: Type.Optional(Parent) }),
-          answer: pageOf(KeyWithUsage),
+          summary: {
+            en: "The account's API keys: those that work, the newest first, then those that were revoked",
+            id: "Kunci API akun: yang berlaku dulu, dari yang terbaru, lalu yang sudah dicabut",
+          },
+          description: {
+            en: "Without the children of keys; `parent` lists those of one.",
+            id: "Tanpa kunci anak; `parent` menampilkan anak dari satu kunci.",
+          },
+          query: Type.Object({
+            ...pageQuery,
+            parent: Type.Optional(Parent),
+            days: Type.Optional(
+              Type.Integer({
+                minimum: 1,
+                maximum: MOST_SPENT_DAYS,
+                description: field(
+                  `an integer from 1 to ${MOST_SPENT_DAYS}: with what each has spent on so many days`,
+                  `bilangan bulat dari 1 sampai ${MOST_SPENT_DAYS}: dengan pengeluaran masing-masing selama sekian hari`,
+                ),
+              }),
+            ),
+          }),
+          answer: pageOf(ListedKey),
         },
         async ({ session, query }) => {
           const page = readPage(query, [STATUS, KEY_ID])
           if (page instanceof Failure) return page
           const [status, id] = page.after ?? []
           const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
-          const records = await keys.list(session, { after, limit: page.limit + 1, childrenOf: query.parent })
+          const { parent: childrenOf, days: spentDays } = query
+          const records = await keys.list(session, { after, limit: page.limit + 1, childrenOf, spentDays })
           const { data, next_cursor } = pageJson(records, page, {
-            item: shown,
+            item: async (record) => ({ ...(await shown(record)), ...spendingJson(record) }),
             placeOf: keyPlace,
           })
           return { data: await Promise.all(data), next_cursor }
@@ -149,8 +253,10 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
         {
           may: "build",
           tag: "Keys",
-          summary:
-            "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
+          summary: {
+            en: "Make a key; it is shown whole this once. An account has a bounded number of keys that work, 200 unless the operator says otherwise",
+            id: "Buat kunci; kunci utuhnya hanya ditampilkan sekali ini. Jumlah kunci yang berlaku di satu akun terbatas, 200 jika operator tidak menetapkan lain",
+          },
           body: NewOwnKey,
           answer: KeyWithSecret,
           status: 201,
@@ -171,7 +277,10 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
         {
           may: "build",
           tag: "Keys",
-          summary: "Change a key; null takes a limit or a binding away",
+          summary: {
+            en: "Change a key; null takes a limit or a binding away",
+            id: "Ubah kunci; null menghapus sebuah batas atau ikatan",
+          },
           body: KeyChange,
           answer: KeyWithUsage,
         },
@@ -187,7 +296,12 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
     .post(
       ...signedIn(
         "/keys/:id/revoke",
-        { may: "build", tag: "Keys", summary: "Revoke a key, for good", answer: KeyWithUsage },
+        {
+          may: "build",
+          tag: "Keys",
+          summary: { en: "Revoke a key, for good", id: "Cabut kunci untuk selamanya" },
+          answer: KeyWithUsage,
+        },
         async ({ session, params }) => {
           if (!KEY_ID.test(params.id)) return new Failure("resource.not_found")
           const record = await keys.revoke(nameOf(session, params.id))
@@ -201,9 +315,14 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
         {
           may: "build",
           tag: "Keys",
-          summary: "Give a key another secret, shown whole this once; the one before works on for a while",
-          description:
-            "Limits, windows and spending stay the key's. Without `overlap_s` the secret before works for a day.",
+          summary: {
+            en: "Give a key another secret, shown whole this once; the one before works on for a while",
+            id: "Beri kunci rahasia baru, yang utuhnya hanya ditampilkan sekali ini; yang lama masih berlaku sementara",
+          },
+          description: {
+            en: "Limits, windows and spending stay the key's. Without `overlap_s` the secret before works for a day.",
+            id: "Batas, jendela, dan pengeluaran tetap milik kunci. Tanpa `overlap_s`, rahasia lama berlaku sehari lagi.",
+          },
           body: Rotation,
           answer: KeyWithSecret,
           status: 201,
@@ -232,6 +351,17 @@ export function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRec
           },
   }
 }
+
+const spendingJson = ({ spending }: KeyRecord) =>
+  spending === undefined
+    ? {}
+    : {
+        spending: {
+          today_micro: microToJson(spending.todayMicro),
+          month_micro: microToJson(spending.monthMicro),
+          days_micro: spending.daysMicro.map(microToJson),
+        },
+      }
 
 const windowJson = (limit: number | undefined, now: WindowView | undefined) =>
   limit === undefined
@@ -277,6 +407,7 @@ export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
   models: key.models && [...key.models],
   endpoints: key.endpoints && [...key.endpoints],
   networks: key.networks && [...key.networks],
+  origins: key.origins && [...key.origins],
   max_rate_micro: key.maxRateMicro === null ? null : microToJson(key.maxRateMicro),
   previous_expires_at: key.previousExpiresAt?.toISOString() ?? null,
   revoked_at: key.revokedAt?.toISOString() ?? null,

@@ -8,6 +8,7 @@ import { described, listOf, text, time } from "../shapes.ts"
 import { KEY_ID } from "./keys.ts"
 import { Name } from "./key-settings.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface ManagementTokensDeps {
   readonly children: Children
@@ -20,7 +21,10 @@ const Token = Type.Object(
   { id: text, name: text, prefix: text, last4: text, created_at: time },
   { $id: "ManagementToken" },
 )
-const TokenWithSecret = Type.Intersect([Token, Type.Object({ token: described(text, "Shown this once.") })])
+const TokenWithSecret = Type.Intersect([
+  Token,
+  Type.Object({ token: described(text, field("Shown this once.", "Hanya ditampilkan sekali ini.")) }),
+])
 
 export const managementTokensController = ({ children, authenticate }: ManagementTokensDeps) => {
   const signedIn = signedInBy(authenticate)
@@ -31,7 +35,10 @@ export const managementTokensController = ({ children, authenticate }: Managemen
         {
           may: "read",
           tag: "Keys",
-          summary: "The management tokens of a key, the newest first",
+          summary: {
+            en: "The management tokens of a key, the newest first",
+            id: "Token pengelola sebuah kunci, dari yang terbaru",
+          },
           answer: listOf(Token),
         },
         async ({ session: { accountId }, params: { id: keyId } }) => {
@@ -48,9 +55,14 @@ export const managementTokensController = ({ children, authenticate }: Managemen
           // Whoever has one goes on making keys when a membership has ended.
           may: "manage",
           tag: "Keys",
-          summary:
-            "Make a management token of a key, with which children of it are made at /v1/keys; at most 5 of a key",
-          description: "It is shown whole this once, makes no calls, and opens nothing else of the account.",
+          summary: {
+            en: "Make a management token of a key, with which children of it are made at /v1/keys; at most 5 of a key",
+            id: "Buat token pengelola sebuah kunci, untuk membuat anaknya di /v1/keys; paling banyak 5 per kunci",
+          },
+          description: {
+            en: "It is shown whole this once, makes no calls, and opens nothing else of the account.",
+            id: "Token utuhnya hanya ditampilkan sekali ini, tidak dapat memanggil model, dan tidak membuka apa pun yang lain di akun.",
+          },
           body: Type.Object({ name: Name }),
           answer: TokenWithSecret,
           status: 201,
@@ -68,7 +80,10 @@ export const managementTokensController = ({ children, authenticate }: Managemen
         {
           may: "build",
           tag: "Keys",
-          summary: "Revoke a management token, for good; the keys that were made with it work on",
+          summary: {
+            en: "Revoke a management token, for good; the keys that were made with it work on",
+            id: "Cabut token pengelola untuk selamanya; kunci yang dibuat dengannya tetap berlaku",
+          },
           status: 204,
         },
         async ({ session: { accountId }, params: { id: keyId, token } }) => {

@@ -9,6 +9,7 @@ import { INVITATION_DAYS, type Invitation, type Member, type Membership, MOST_ME
 import { open } from "../route.ts"
 import { described, listOf, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy, whereabouts } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface MembersDeps {
   readonly members: Members
@@ -18,11 +19,14 @@ export interface MembersDeps {
 const Role = oneOf(memberRoles)
 export const memberShape = Type.Object(
   {
-    id: described(text, "The account that the person signs in to."),
+    id: described(text, field("The account that the person signs in to.", "Akun tempat orang itu masuk.")),
     email: text,
     role: Role,
     since: time,
-    invited_by: orNull(text, "An e-mail address; null when that account is deleted."),
+    invited_by: orNull(
+      text,
+      field("An e-mail address; null when that account is deleted.", "Alamat e-mail; null jika akunnya sudah dihapus."),
+    ),
   },
   { $id: "Member" },
 )
@@ -34,14 +38,22 @@ const InvitedShape = Type.Object({
   invitation: InvitationShape,
   path: orNull(
     text,
-    "Of the link, below `/dashboard/`, to hand over, this once: where the gateway sends no mail. Null where a mail takes it.",
+    field(
+      "Of the link, below `/dashboard/`, to hand over, this once: where the gateway sends no mail. Null where a mail takes it.",
+      "Jalur tautannya di bawah `/dashboard/`, untuk diserahkan sendiri, sekali ini: jika gateway tidak mengirim e-mail. Null jika tautannya dikirim lewat e-mail.",
+    ),
   ),
 })
 const MembershipShape = Type.Object(
-  { account_id: text, email: described(text, "The account's address."), role: Role, since: time },
+  {
+    account_id: text,
+    email: described(text, field("The account's address.", "Alamat akun.")),
+    role: Role,
+    since: time,
+  },
   { $id: "Membership" },
 )
-const Token = Type.String({ description: "a string" })
+const Token = Type.String({ description: field("a string", "teks") })
 const ACCOUNT_ID = /^acc_[A-Za-z0-9_-]{1,40}$/
 const INVITATION_ID = /^inv_[A-Za-z0-9_-]{1,40}$/
 const none = (): Failure => new Failure("resource.not_found")
@@ -55,7 +67,10 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "Who has a role in the account, and who is invited",
+          summary: {
+            en: "Who has a role in the account, and who is invited",
+            id: "Siapa yang punya peran di akun ini, dan siapa yang diundang",
+          },
           answer: Type.Object({ members: Type.Array(memberShape), invitations: Type.Array(InvitationShape) }),
         },
         async ({ session }) => {
@@ -70,7 +85,10 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "Change a member's role; it holds from the next request on",
+          summary: {
+            en: "Change a member's role; it holds from the next request on",
+            id: "Ubah peran anggota; berlaku mulai permintaan berikutnya",
+          },
           body: Type.Object({ role: Role }),
           answer: memberShape,
         },
@@ -86,8 +104,14 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "Remove a member, with the invitations that they made",
-          description: "API keys stay as they are: rotate those whose secret the member knew.",
+          summary: {
+            en: "Remove a member, with the invitations that they made",
+            id: "Keluarkan anggota, beserta undangan yang dibuatnya",
+          },
+          description: {
+            en: "API keys stay as they are: rotate those whose secret the member knew.",
+            id: "Kunci API tetap apa adanya: rotasi kunci yang rahasianya diketahui anggota itu.",
+          },
           status: 204,
         },
         async ({ session, params: { id } }) =>
@@ -100,8 +124,14 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "Invite somebody by e-mail address; an address that was invited before gets another link",
-          description: `The link is good for ${INVITATION_DAYS} days and for one use, by an account of that address. An account has at most ${MOST_MEMBERS} members, open invitations included, and sends ${INVITATIONS_A_DAY} invitations a day; beyond, 429 \`rate_limit.mail\`.`,
+          summary: {
+            en: "Invite somebody by e-mail address; an address that was invited before gets another link",
+            id: "Undang seseorang lewat alamat e-mail; alamat yang sudah diundang mendapat tautan baru",
+          },
+          description: {
+            en: `The link is good for ${INVITATION_DAYS} days and for one use, by an account of that address. An account has at most ${MOST_MEMBERS} members, open invitations included, and sends ${INVITATIONS_A_DAY} invitations a day; beyond, 429 \`rate_limit.mail\`.`,
+            id: `Tautan berlaku ${INVITATION_DAYS} hari dan satu kali pakai, oleh akun dengan alamat itu. Satu akun punya paling banyak ${MOST_MEMBERS} anggota, termasuk undangan yang masih terbuka, dan mengirim ${INVITATIONS_A_DAY} undangan sehari; selebihnya 429 \`rate_limit.mail\`.`,
+          },
           body: Type.Object({ email: Email, role: Role }),
           answer: InvitedShape,
           status: 201,
@@ -115,7 +145,10 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "manage",
           tag: "Account",
-          summary: "Send another link for the same role; the one before is dead",
+          summary: {
+            en: "Send another link for the same role; the one before is dead",
+            id: "Kirim tautan lagi untuk peran yang sama; tautan sebelumnya tidak berlaku lagi",
+          },
           answer: InvitedShape,
         },
         async ({ request, session, params: { id } }) =>
@@ -125,7 +158,12 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
     .delete(
       ...signedIn(
         "/account/invitations/:id",
-        { may: "manage", tag: "Account", summary: "Take an invitation back", status: 204 },
+        {
+          may: "manage",
+          tag: "Account",
+          summary: { en: "Take an invitation back", id: "Batalkan undangan" },
+          status: 204,
+        },
         async ({ session, params: { id } }) =>
           INVITATION_ID.test(id) ? ((await members.revoke(session, id)) ?? undefined) : none(),
       ),
@@ -136,7 +174,10 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "self",
           tag: "Account",
-          summary: "The accounts of others in which whoever is signed in has a role",
+          summary: {
+            en: "The accounts of others in which whoever is signed in has a role",
+            id: "Akun orang lain tempat Anda punya peran",
+          },
           answer: listOf(MembershipShape),
         },
         async ({ session }) => ({ data: (await members.memberships(session)).map(membershipJson) }),
@@ -148,9 +189,14 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "self",
           tag: "Account",
-          summary: "Accept an invitation by its link's token",
-          description:
-            "For the account whose address is the invited one. The link that was mailed to it proves it, too.",
+          summary: {
+            en: "Accept an invitation by its link's token",
+            id: "Terima undangan dengan token dari tautannya",
+          },
+          description: {
+            en: "For the account whose address is the invited one. The link that was mailed to it proves it, too.",
+            id: "Untuk akun dengan alamat yang diundang. Tautan yang dikirim ke alamat itu sekaligus membuktikannya.",
+          },
           body: Type.Object({ token: Token }),
           answer: Type.Object({ account_id: text }),
           status: 201,
@@ -164,7 +210,12 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
     .delete(
       ...signedIn(
         "/account/memberships/:id",
-        { may: "self", tag: "Account", summary: "Leave another's account", status: 204 },
+        {
+          may: "self",
+          tag: "Account",
+          summary: { en: "Leave another's account", id: "Keluar dari akun orang lain" },
+          status: 204,
+        },
         async ({ session, params: { id } }) =>
           ACCOUNT_ID.test(id) ? ((await members.leave(session, id)) ?? undefined) : none(),
       ),
@@ -175,10 +226,20 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         {
           may: "self",
           tag: "Account",
-          summary: "Choose the account that this session is about: one's own, or one of a membership",
-          description:
-            "Everything but what is a person's own is about that account from then on, for as long as the membership lasts: lists, files and `/events` too. Send `X-Account-Id` to be refused with 409 `auth.other_account` where another one was chosen meanwhile.",
-          body: Type.Object({ account_id: orNull(Token, "an account's id, or null for one's own") }),
+          summary: {
+            en: "Choose the account that this session is about: one's own, or one of a membership",
+            id: "Pilih akun yang dilihat sesi ini: akun sendiri, atau akun tempat Anda menjadi anggota",
+          },
+          description: {
+            en: "Everything but what is a person's own is about that account from then on, for as long as the membership lasts: lists, files and `/events` too. Send `X-Account-Id` to be refused with 409 `auth.other_account` where another one was chosen meanwhile.",
+            id: "Sejak itu semuanya menyangkut akun tersebut, kecuali yang milik pribadi, selama keanggotaannya berlaku: daftar, berkas, dan `/events` juga. Kirim `X-Account-Id` agar ditolak dengan 409 `auth.other_account` jika sementara itu akun lain yang dipilih.",
+          },
+          body: Type.Object({
+            account_id: orNull(
+              Token,
+              field("an account's id, or null for one's own", "id sebuah akun, atau null untuk akun sendiri"),
+            ),
+          }),
           status: 204,
         },
         async ({ session, body: { account_id: id } }) =>
@@ -192,9 +253,17 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
         "/invitations/open",
         {
           tag: "Account",
-          summary: "What an invitation's link is for: who invites whom, to which role",
+          summary: {
+            en: "What an invitation's link is for: who invites whom, to which role",
+            id: "Untuk apa tautan undangan ini: siapa mengundang siapa, dengan peran apa",
+          },
           body: Type.Object({ token: Token }),
-          answer: Type.Object({ email: described(text, "Who is invited."), from: text, role: Role, expires_at: time }),
+          answer: Type.Object({
+            email: described(text, field("Who is invited.", "Siapa yang diundang.")),
+            from: text,
+            role: Role,
+            expires_at: time,
+          }),
         },
         async ({ body: { token } }) => {
           const found = await members.open(token)

@@ -5,14 +5,26 @@ import type { Breaker } from "../../store/breakers.ts"
 import { described } from "../shapes.ts"
 import { breakerAction, Ceiling, PauseMinutes, toBreaker } from "./breaker-body.ts"
 import { NewKey } from "./key-settings.ts"
+import { fieldAnd } from "../said.ts"
 
 export const NewOwnKey = Type.Composite([
   NewKey,
   Type.Object({
-    breaker_ceiling_micro: Type.Optional(described(Ceiling, `${Ceiling.description}: within any ten minutes`)),
+    breaker_ceiling_micro: Type.Optional(
+      described(
+        Ceiling,
+        fieldAnd(Ceiling.description, { en: ": within any ten minutes", id: ": dalam sepuluh menit mana pun" }),
+      ),
+    ),
     breaker_action: Type.Optional(breakerAction),
     breaker_pause_minutes: Type.Optional(
-      described(PauseMinutes, `${PauseMinutes.description}: after how long a stop is over by itself`),
+      described(
+        PauseMinutes,
+        fieldAnd(PauseMinutes.description, {
+          en: ": after how long a stop is over by itself",
+          id: ": setelah berapa lama penghentian berakhir sendiri",
+        }),
+      ),
     ),
   }),
 ])

@@ -2,19 +2,22 @@
 import { Type } from "@sinclair/typebox"
 import type { Failure } from "../../failure/failure.ts"
 import { refused } from "../route.ts"
+import { field } from "../said.ts"
 
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100
 
 /** The parameters of a page. */
 export const pageQuery = {
-  cursor: Type.Optional(Type.String({ description: "a `next_cursor`, as it was given" })),
+  cursor: Type.Optional(
+    Type.String({ description: field("a `next_cursor`, as it was given", "`next_cursor`, seperti yang diberikan") }),
+  ),
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: LARGEST_LIMIT,
       default: DEFAULT_LIMIT,
-      description: `an integer from 1 to ${LARGEST_LIMIT}`,
+      description: field(`an integer from 1 to ${LARGEST_LIMIT}`, `bilangan bulat dari 1 sampai ${LARGEST_LIMIT}`),
     }),
   ),
 }
@@ -37,7 +40,7 @@ export function readPage({ cursor, limit = DEFAULT_LIMIT }: PageQuery, words: re
   if (cursor === undefined) return { limit, after: undefined }
   const after = Buffer.from(cursor, "base64url").toString("utf8").split(" ")
   const fits = after.length === words.length && words.every((word, index) => word.test(after[index] ?? ""))
-  return fits ? { limit, after } : refused("cursor", "a `next_cursor`, as it was given")
+  return fits ? { limit, after } : refused("cursor", pageQuery.cursor.description ?? "a cursor")
 }
 
 /**
@@ -62,5 +65,5 @@ export const ID = /^\d{1,18}$/
 
 /** What an operator gives as a reason, for whoever reads the log later. */
 export const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,500}$/u, {
-  description: "a string of 1 to 500 characters on one line",
+  description: field("a string of 1 to 500 characters on one line", "teks 1 sampai 500 karakter dalam satu baris"),
 })

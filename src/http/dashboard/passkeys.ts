@@ -8,8 +8,9 @@ import { type Passkey, PASSKEYS } from "../../store/passkeys.ts"
 import { open } from "../route.ts"
 import { anyObject, described, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
-import { Assertion, base64url, Proof, Token } from "./second-factor.ts"
+import { Assertion, base64url, Proof, publicKey, Token } from "./second-factor.ts"
 import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface PasskeyDeps {
   readonly factors: SecondFactors
@@ -28,17 +29,24 @@ const passkeyJson = ({ id, name, createdAt, lastUsedAt }: Passkey) => ({
   last_used_at: lastUsedAt?.toISOString() ?? null,
 })
 
-const asked = "as `navigator.credentials` takes it from its JSON form; good for five minutes and for one answer"
-const CreationShape = Type.Unsafe<CreationOptions>(described(anyObject, `PublicKeyCredentialCreationOptions, ${asked}`))
-const RequestShape = Type.Unsafe<RequestOptions>(described(anyObject, `PublicKeyCredentialRequestOptions, ${asked}`))
+const asked = (options: string) =>
+  described(
+    anyObject,
+    field(
+      `${options}, as \`navigator.credentials\` takes it from its JSON form; good for five minutes and for one answer`,
+      `${options}, seperti yang diterima \`navigator.credentials\` dari bentuk JSON-nya; berlaku lima menit dan untuk satu jawaban`,
+    ),
+  )
+const CreationShape = Type.Unsafe<CreationOptions>(asked("PublicKeyCredentialCreationOptions"))
+const RequestShape = Type.Unsafe<RequestOptions>(asked("PublicKeyCredentialRequestOptions"))
 
 /** As `PublicKeyCredential.toJSON()` writes it; what else is in it is not read. */
 const Attestation = Type.Object(
   {
     id: base64url(1_400),
     rawId: base64url(1_400),
-    type: Type.Literal("public-key", { description: "'public-key'" }),
-    clientExtensionResults: Type.Object({}, { description: "an object" }),
+    type: publicKey,
+    clientExtensionResults: Type.Object({}, { description: field("an object", "sebuah objek") }),
     response: Type.Object(
       {
         clientDataJSON: base64url(8_000),
@@ -46,16 +54,23 @@ const Attestation = Type.Object(
         transports: Type.Optional(
           Type.Array(Type.String({ pattern: "^[!-~]{1,30}$" }), {
             maxItems: 10,
-            description: "a list of at most ten transports",
+            description: field("a list of at most ten transports", "daftar paling banyak sepuluh transport"),
           }),
         ),
       },
-      { description: "an authenticator's attestation response in its JSON form" },
+      {
+        description: field(
+          "an authenticator's attestation response in its JSON form",
+          "jawaban attestation dari autentikator dalam bentuk JSON",
+        ),
+      },
     ),
   },
-  { description: "a new credential in its JSON form" },
+  { description: field("a new credential in its JSON form", "kredensial baru dalam bentuk JSON") },
 )
-const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,60}$/u, { description: "a name of 1 to 60 characters on one line" })
+const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,60}$/u, {
+  description: field("a name of 1 to 60 characters on one line", "nama 1 sampai 60 karakter dalam satu baris"),
+})
 
 export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyDeps) => {
   const signedIn = signedInBy(authenticate)
@@ -65,9 +80,11 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         "/auth/sign-in/passkey/options",
         {
           tag: "Account",
-          summary: "Begin a sign-in by passkey alone",
-          description:
-            "One network begins 300 in five minutes; further ones are 401 with a `Retry-After`. Where passkeys cannot be used it is 400 `request.unsupported_feature`.",
+          summary: { en: "Begin a sign-in by passkey alone", id: "Mulai masuk hanya dengan passkey" },
+          description: {
+            en: "One network begins 300 in five minutes; further ones are 401 with a `Retry-After`. Where passkeys cannot be used it is 400 `request.unsupported_feature`.",
+            id: "Satu jaringan boleh memulai 300 kali dalam lima menit; selebihnya 401 dengan `Retry-After`. Di gateway tanpa passkey: 400 `request.unsupported_feature`.",
+          },
           answer: RequestShape,
         },
         async ({ request }) => await factors.requestForSignIn(whereabouts(request)),
@@ -78,7 +95,10 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         "/auth/sign-in/passkey",
         {
           tag: "Account",
-          summary: "Sign in by passkey alone: its device has verified its owner, so no code is asked for",
+          summary: {
+            en: "Sign in by passkey alone: its device has verified its owner, so no code is asked for",
+            id: "Masuk hanya dengan passkey: perangkatnya sudah memastikan pemiliknya, jadi kode tidak ditanyakan",
+          },
           body: Type.Object({ passkey: Assertion }),
           answer: SignedInAnswer,
         },
@@ -96,7 +116,10 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         "/auth/sign-in/second-factor/options",
         {
           tag: "Account",
-          summary: "What a passkey is to sign for the second step of a sign-in",
+          summary: {
+            en: "What a passkey is to sign for the second step of a sign-in",
+            id: "Yang harus ditandatangani passkey untuk langkah kedua saat masuk",
+          },
           body: Type.Object({ token: Token }),
           answer: RequestShape,
         },
@@ -109,11 +132,17 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: "The account's passkeys, the oldest first",
+          summary: { en: "The account's passkeys, the oldest first", id: "Passkey akun, dari yang terlama" },
           answer: Type.Object({
             data: Type.Array(PasskeyShape),
-            origin: orNull(text, "The address whose pages can use passkeys; null where none can."),
-            unavailable: orNull(text, "Why passkeys cannot be used."),
+            origin: orNull(
+              text,
+              field(
+                "The address whose pages can use passkeys; null where none can.",
+                "Alamat yang halamannya dapat memakai passkey; null jika tidak ada.",
+              ),
+            ),
+            unavailable: orNull(text, field("Why passkeys cannot be used.", "Mengapa passkey tidak dapat dipakai.")),
           }),
         },
         async ({ session }) => {
@@ -133,7 +162,10 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: "Begin to add a passkey; who has a second factor shows it",
+          summary: {
+            en: "Begin to add a passkey; who has a second factor shows it",
+            id: "Mulai menambah passkey; yang punya langkah kedua menunjukkannya",
+          },
           body: Proof,
           answer: CreationShape,
         },
@@ -146,7 +178,10 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: "What a passkey is to sign in the place of a code, to change something of the second factors",
+          summary: {
+            en: "What a passkey is to sign in the place of a code, to change something of the second factors",
+            id: "Yang harus ditandatangani passkey sebagai pengganti kode, untuk mengubah langkah kedua",
+          },
           answer: RequestShape,
         },
         async ({ session }) => await factors.requestForProof(session),
@@ -158,13 +193,24 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: `Add the passkey that the browser has made, ${PASSKEYS} at most`,
-          description:
-            "It is a second factor from now on. Where it is the first one, all other sessions end. Recovery codes come with it where the account has none.",
+          summary: {
+            en: `Add the passkey that the browser has made, ${PASSKEYS} at most`,
+            id: `Tambahkan passkey yang dibuat peramban, paling banyak ${PASSKEYS}`,
+          },
+          description: {
+            en: "It is a second factor from now on. Where it is the first one, all other sessions end. Recovery codes come with it where the account has none.",
+            id: "Sejak itu passkey menjadi langkah kedua. Jika ini yang pertama, semua sesi lain berakhir. Kode pemulihan ikut diberikan jika akun belum punya.",
+          },
           body: Type.Object({ name: Name, passkey: Attestation }),
           answer: Type.Object({
             passkey: PasskeyShape,
-            recovery_codes: orNull(Type.Array(text), "Shown this once; each works once."),
+            recovery_codes: orNull(
+              Type.Array(text),
+              field(
+                "Shown this once; each works once.",
+                "Hanya ditampilkan sekali ini; masing-masing berlaku satu kali.",
+              ),
+            ),
           }),
           status: 201,
         },
@@ -181,7 +227,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: "Rename a passkey",
+          summary: { en: "Rename a passkey", id: "Ganti nama passkey" },
           body: Type.Object({ name: Name }),
           answer: PasskeyShape,
         },
@@ -197,7 +243,10 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
         {
           may: "self",
           tag: "Account",
-          summary: "Remove a passkey; with the last second factor all other sessions end",
+          summary: {
+            en: "Remove a passkey; with the last second factor all other sessions end",
+            id: "Hapus passkey; bersama langkah kedua yang terakhir, semua sesi lain berakhir",
+          },
           body: Proof,
           status: 204,
         },

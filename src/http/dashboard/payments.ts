@@ -37,7 +37,10 @@ export const webhooksController = ({ topUps, providers }: WebhooksDeps) =>
     },
     documented("none", {
       tag: "Top-ups",
-      summary: "A payment provider's notification, proved by its signature",
+      summary: {
+        en: "A payment provider's notification, proved by its signature",
+        id: "Pemberitahuan dari penyedia pembayaran, dibuktikan dengan tanda tangannya",
+      },
       body: anyObject,
       answer: Type.Object({ received: Type.Literal(true) }),
     }),
@@ -71,7 +74,11 @@ export const simulatedPayController = ({ topUps, store, secret, charges }: Simul
     .get(
       ...open(
         "/simulated-pay/:id",
-        { tag: "Top-ups", summary: "A page that pays a simulated top-up", media: "text/html" },
+        {
+          tag: "Top-ups",
+          summary: { en: "A page that pays a simulated top-up", id: "Halaman untuk membayar isi saldo simulasi" },
+          media: "text/html",
+        },
         ({ params }) => shown(params.id),
       ),
     )
@@ -80,7 +87,10 @@ export const simulatedPayController = ({ topUps, store, secret, charges }: Simul
         "/simulated-pay/:id",
         {
           tag: "Top-ups",
-          summary: "Pay a simulated top-up, or take it back",
+          summary: {
+            en: "Pay a simulated top-up, or take it back",
+            id: "Bayar isi saldo simulasi, atau tarik kembali pembayarannya",
+          },
           query: Type.Object({ play: Type.Optional(oneOf(["refund", "chargeback"])) }),
           media: "text/html",
         },

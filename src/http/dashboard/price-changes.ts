@@ -5,6 +5,7 @@ import { microToJson } from "../../../actors/money/micro.ts"
 import type { PriceChangeStore } from "../../store/price-changes.ts"
 import { described, integer, listOf, micro, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface PriceChangesDeps {
   readonly priceChanges: PriceChangeStore
@@ -18,16 +19,31 @@ const HOUR_MS = 60 * 60 * 1_000
 
 const PriceChanges = Type.Object({
   days: integer,
-  since: described(time, "The hour that the calls are counted from."),
+  since: described(time, field("The hour that the calls are counted from.", "Jam mulai panggilannya dihitung.")),
   ...listOf(
     Type.Object({
       model: text,
       display_name: text,
-      effective_at: described(time, "When the model's next price begins; its rates are in `GET /models`."),
-      calls: described(integer, "The account's charged calls of the model since then."),
+      effective_at: described(
+        time,
+        field(
+          "When the model's next price begins; its rates are in `GET /models`.",
+          "Kapan harga baru model ini mulai berlaku; tarifnya ada di `GET /models`.",
+        ),
+      ),
+      calls: described(
+        integer,
+        field(
+          "The account's charged calls of the model since then.",
+          "Panggilan akun ke model ini yang ditagih sejak itu.",
+        ),
+      ),
       difference_micro: described(
         micro,
-        "What the tokens of these calls cost more at the coming price than at the present one; negative where they cost less.",
+        field(
+          "What the tokens of these calls cost more at the coming price than at the present one; negative where they cost less.",
+          "Tambahan biaya token panggilan itu dengan harga yang akan datang dibanding harga sekarang; negatif jika lebih murah.",
+        ),
       ),
     }),
   ).properties,
@@ -41,8 +57,10 @@ export const priceChangesController = ({ priceChanges, authenticate, now = Date.
       {
         may: "read",
         tag: "Account",
-        summary:
-          "Coming prices of the models that the account used in the last 30 days, and their effect on those days",
+        summary: {
+          en: "Coming prices of the models that the account used in the last 30 days, and their effect on those days",
+          id: "Perubahan harga mendatang dari model yang dipakai akun dalam 30 hari terakhir, dan pengaruhnya jika sudah berlaku pada hari-hari itu",
+        },
         answer: PriceChanges,
       },
       async ({ session }) => {

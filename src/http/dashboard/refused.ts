@@ -9,6 +9,7 @@ import { described, flag, integer, orNull, pageOf, text, time } from "../shapes.
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { refusedFilter, refusedQuery } from "./usage-query.ts"
+import { field } from "../said.ts"
 
 export interface RefusedDeps {
   readonly refused: RefusedCallStore
@@ -25,12 +26,27 @@ const RefusedShape = Type.Object(
     refused_at: time,
     key_id: text,
     endpoint: text,
-    model: orNull(text, "As it was asked for; null where the body named none."),
-    status: described(integer, "The HTTP status of the answer."),
+    model: orNull(
+      text,
+      field(
+        "As it was asked for; null where the body named none.",
+        "Seperti yang diminta; null jika badan tidak menyebutnya.",
+      ),
+    ),
+    status: described(integer, field("The HTTP status of the answer.", "Status HTTP jawabannya.")),
     code: text,
-    error: described(text, "The catalogue's message of this code; the answer may have said more."),
-    hint: orNull(text, "What to do."),
-    retryable: described(flag, "Whether the same request may succeed later."),
+    error: described(
+      text,
+      field(
+        "The catalogue's message of this code; the answer may have said more.",
+        "Pesan umum untuk kode ini; jawabannya mungkin menyebut lebih banyak.",
+      ),
+    ),
+    hint: orNull(text, field("What to do.", "Apa yang perlu dilakukan.")),
+    retryable: described(
+      flag,
+      field("Whether the same request may succeed later.", "Apakah permintaan yang sama mungkin berhasil nanti."),
+    ),
   },
   { $id: "RefusedCall" },
 )
@@ -38,8 +54,10 @@ const Listed = Type.Intersect([
   pageOf(RefusedShape),
   Type.Object({
     counts: Type.Array(Type.Object({ code: text, calls: integer, last_hour: time }), {
-      description:
+      description: field(
         "How many of the account's calls were refused in the hours that the range touches, whatever else is asked for: the list is a sample, of a code ten in a minute and process and of all a thousand a day.",
+        "Berapa panggilan akun yang ditolak dalam jam-jam yang tersentuh rentangnya, apa pun saringan lainnya: daftarnya hanya contoh, paling banyak sepuluh per kode dalam satu menit dan proses, dan seribu sehari untuk semuanya.",
+      ),
     }),
   }),
 ])
@@ -53,9 +71,14 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
         {
           may: "read",
           tag: "Usage",
-          summary: "Calls that were refused before they were forwarded, the newest first; kept for seven days",
-          description:
-            "Of keys that are known: 400, 401 of a revoked key, 402, 403, 413, 429 and 503. A call appears here within a few seconds.",
+          summary: {
+            en: "Calls that were refused before they were forwarded, the newest first; kept for seven days",
+            id: "Panggilan yang ditolak sebelum diteruskan, dari yang terbaru; disimpan tujuh hari",
+          },
+          description: {
+            en: "Of keys that are known: 400, 401 of a revoked key, 402, 403, 413, 429 and 503. A call appears here within a few seconds.",
+            id: "Dari kunci yang dikenal: 400, 401 untuk kunci yang dicabut, 402, 403, 413, 429, dan 503. Panggilan muncul di sini dalam beberapa detik.",
+          },
           query: Type.Object({ ...refusedQuery.properties, ...pageQuery }),
           answer: Listed,
         },
@@ -78,7 +101,13 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
     .get(
       ...signedIn(
         "/usage/refused/export.csv",
-        { may: "read", tag: "Usage", summary: "Refused calls as CSV", query: refusedQuery, media: "text/csv" },
+        {
+          may: "read",
+          tag: "Usage",
+          summary: { en: "Refused calls as CSV", id: "Panggilan yang ditolak, sebagai CSV" },
+          query: refusedQuery,
+          media: "text/csv",
+        },
         async ({ session, query }) => {
           const asked = refusedFilter(session, query)
           if (asked instanceof Failure) return asked
@@ -97,7 +126,12 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
     .get(
       ...signedIn(
         "/usage/refused/:request_id",
-        { may: "read", tag: "Usage", summary: "One refused call, where it was kept", answer: RefusedShape },
+        {
+          may: "read",
+          tag: "Usage",
+          summary: { en: "One refused call, where it was kept", id: "Satu panggilan yang ditolak, jika disimpan" },
+          answer: RefusedShape,
+        },
         async ({ session, params }) => {
           const id = params.request_id
           const found = REQUEST_ID.test(id) ? await refused.find(session.accountId, id) : undefined

@@ -9,6 +9,7 @@ import type { GatewayPorts } from "../../gateway/ports.ts"
 import { makeRun, MOST_RUN_BUDGET, newRunName, RUN_NAME } from "../../gateway/runs.ts"
 import type { KeptRun, RunOfModel, RunStore } from "../../store/runs.ts"
 import { refused } from "../route.ts"
+import { type Said, field, together } from "../said.ts"
 import { described, integer, micro as microShape, oneOf, pageOf, text, time } from "../shapes.ts"
 import { KEY_ID } from "./keys.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
@@ -29,21 +30,45 @@ const DAY_MS = 24 * 60 * 60 * 1_000
 export const runShape = Type.Object(
   {
     id: text,
-    name: described(text, "What calls send as `X-Run-Id`; one run of its key."),
+    name: described(
+      text,
+      field(
+        "What calls send as `X-Run-Id`; one run of its key.",
+        "Yang dikirim panggilan sebagai `X-Run-Id`; satu run dari kuncinya.",
+      ),
+    ),
     key_id: text,
     status: oneOf(["open", "ended"]),
     budget_micro: microShape,
     spent_micro: microShape,
-    held_micro: described(microShape, "By calls under way in the process that answers."),
-    remaining_micro: described(microShape, "What is neither spent nor held."),
+    held_micro: described(
+      microShape,
+      field(
+        "By calls under way in the process that answers.",
+        "Oleh panggilan yang sedang berjalan di proses yang menjawab.",
+      ),
+    ),
+    remaining_micro: described(
+      microShape,
+      field("What is neither spent nor held.", "Yang belum terpakai dan tidak ditahan."),
+    ),
     created_at: time,
-    ends_at: described(time, "From then on its calls are answered 402 `quota.run_limit_exceeded`."),
+    ends_at: described(
+      time,
+      field(
+        "From then on its calls are answered 402 `quota.run_limit_exceeded`.",
+        "Sejak itu panggilannya dijawab 402 `quota.run_limit_exceeded`.",
+      ),
+    ),
   },
   { $id: "Run" },
 )
 const counts = {
-  calls: described(integer, "Calls that were forwarded and have ended."),
-  ok_calls: described(integer, "Those that were answered."),
+  calls: described(
+    integer,
+    field("Calls that were forwarded and have ended.", "Panggilan yang diteruskan dan sudah berakhir."),
+  ),
+  ok_calls: described(integer, field("Those that were answered.", "Yang dijawab.")),
   ...tokenCounts,
   charge_micro: microShape,
 }
@@ -51,23 +76,37 @@ const ofModel = Type.Object({ model: text, ...counts })
 /** Its calls and tokens, whole and by the model that answered. */
 export const runReceipt = Type.Intersect([
   runShape,
-  Type.Object({ ...counts, models: Type.Array(ofModel, { description: "The dearest first." }) }),
+  Type.Object({
+    ...counts,
+    models: Type.Array(ofModel, { description: field("The dearest first.", "Yang termahal dulu.") }),
+  }),
 ])
 
 const NewRun = Type.Object({
-  key_id: Type.RegExp(KEY_ID, { description: "a key's id" }),
+  key_id: Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah kunci") }),
   budget_micro: Type.Integer({
     minimum: 1,
     maximum: Number(MOST_RUN_BUDGET),
-    description: `an integer of micro-rupiah from 1 to ${MOST_RUN_BUDGET}`,
+    description: field(
+      `an integer of micro-rupiah from 1 to ${MOST_RUN_BUDGET}`,
+      `bilangan bulat mikro-rupiah dari 1 sampai ${MOST_RUN_BUDGET}`,
+    ),
   }),
   name: Type.Optional(
     Type.RegExp(RUN_NAME, {
-      description: "1 to 64 letters, digits, '.', '_', ':' and '-', of which the first is a letter or a digit",
+      description: field(
+        "1 to 64 letters, digits, '.', '_', ':' and '-', of which the first is a letter or a digit",
+        "1 sampai 64 huruf, angka, '.', '_', ':', dan '-', yang pertama huruf atau angka",
+      ),
     }),
   ),
   ends_at: Type.Optional(
-    Type.String({ description: `a time such as 2026-11-20T09:00:00Z, in the future and within ${LONGEST_DAYS} days` }),
+    Type.String({
+      description: field(
+        `a time such as 2026-11-20T09:00:00Z, in the future and within ${LONGEST_DAYS} days`,
+        `waktu seperti 2026-11-20T09:00:00Z, yang akan datang dan paling lama ${LONGEST_DAYS} hari lagi`,
+      ),
+    }),
   ),
 })
 
@@ -81,10 +120,13 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
         {
           may: "read",
           tag: "Usage",
-          summary: "Runs, the newest first",
-          description: "A run is kept for 30 days after its end; the records of its calls stay.",
+          summary: { en: "Runs, the newest first", id: "Run, dari yang terbaru" },
+          description: {
+            en: "A run is kept for 30 days after its end; the records of its calls stay.",
+            id: "Run disimpan 30 hari setelah berakhir; catatan panggilannya tetap ada.",
+          },
           query: Type.Object({
-            key_id: Type.Optional(Type.RegExp(KEY_ID, { description: "a key's id" })),
+            key_id: Type.Optional(Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah kunci") })),
             ...pageQuery,
           }),
           answer: pageOf(runShape),
@@ -112,9 +154,11 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
         {
           may: "build",
           tag: "Usage",
-          summary: "Make a run before its first call",
-          description:
-            "Without `name` it has one made up. Where the key has a run of that name with the same budget, that one is answered. Without `ends_at` it ends 7 days from now.",
+          summary: { en: "Make a run before its first call", id: "Buat run sebelum panggilan pertamanya" },
+          description: {
+            en: "Without `name` it has one made up. Where the key has a run of that name with the same budget, that one is answered. Without `ends_at` it ends 7 days from now.",
+            id: "Tanpa `name`, namanya dibuatkan. Jika kunci sudah punya run dengan nama dan anggaran yang sama, run itulah jawabannya. Tanpa `ends_at`, run berakhir 7 hari lagi.",
+          },
           body: NewRun,
           answer: runShape,
           status: 201,
@@ -141,7 +185,12 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
     .get(
       ...signedIn(
         "/runs/:id",
-        { may: "read", tag: "Usage", summary: "A run's receipt, as it is now", answer: runReceipt },
+        {
+          may: "read",
+          tag: "Usage",
+          summary: { en: "A run's receipt, as it is now", id: "Rincian run saat ini" },
+          answer: runReceipt,
+        },
         async ({ session: { accountId }, params: { id } }) => {
           const run = RUN_ID.test(id) ? await runs.find(accountId, id) : undefined
           return run === undefined ? new Failure("resource.not_found") : await receiptOf(run, { runs, ports })
@@ -154,8 +203,8 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
         {
           may: "build",
           tag: "Usage",
-          summary: "End a run before its time",
-          description: `${ENDING} Its receipt is answered.`,
+          summary: { en: "End a run before its time", id: "Akhiri run sebelum waktunya" },
+          description: together(ENDING, { en: "Its receipt is answered.", id: "Jawabannya adalah rinciannya." }),
           answer: runReceipt,
         },
         async ({ session: { accountId }, params: { id } }) => {
@@ -166,8 +215,10 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
     )
 }
 
-export const ENDING =
-  "Its next call is 402 `quota.run_limit_exceeded`; calls under way end within what they hold. A run that has ended stays as it is."
+export const ENDING: Said = {
+  en: "Its next call is 402 `quota.run_limit_exceeded`; calls under way end within what they hold. A run that has ended stays as it is.",
+  id: "Panggilan berikutnya dijawab 402 `quota.run_limit_exceeded`; yang sedang berjalan berakhir dalam batas yang sudah ditahan. Run yang sudah berakhir tidak berubah.",
+}
 
 /** In force here when it resolves, and in the other processes once they have heard of it. Undefined where there is no such run. */
 export async function endRun(

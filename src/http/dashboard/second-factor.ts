@@ -9,22 +9,34 @@ import { open } from "../route.ts"
 import { described, flag, integer, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
 import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface SecondFactorDeps {
   readonly factors: SecondFactors
   readonly authenticate: Authenticate
 }
 
-const Code = Type.String({ maxLength: 100, description: "a code of the authenticator app, or a recovery code" })
+const Code = Type.String({
+  maxLength: 100,
+  description: field(
+    "a code of the authenticator app, or a recovery code",
+    "kode dari aplikasi autentikator, atau kode pemulihan",
+  ),
+})
 export const base64url = (most: number) =>
-  Type.String({ pattern: "^[A-Za-z0-9_-]+$", maxLength: most, description: `base64url of at most ${most} characters` })
+  Type.String({
+    pattern: "^[A-Za-z0-9_-]+$",
+    maxLength: most,
+    description: field(`base64url of at most ${most} characters`, `base64url paling banyak ${most} karakter`),
+  })
+export const publicKey = Type.Literal("public-key", { description: field("'public-key'", "selalu 'public-key'") })
 /** As `PublicKeyCredential.toJSON()` writes it; what else is in it is not read. */
 export const Assertion = Type.Object(
   {
     id: base64url(1_400),
     rawId: base64url(1_400),
-    type: Type.Literal("public-key", { description: "'public-key'" }),
-    clientExtensionResults: Type.Object({}, { description: "an object" }),
+    type: publicKey,
+    clientExtensionResults: Type.Object({}, { description: field("an object", "sebuah objek") }),
     response: Type.Object(
       {
         clientDataJSON: base64url(8_000),
@@ -32,16 +44,30 @@ export const Assertion = Type.Object(
         signature: base64url(8_000),
         userHandle: Type.Optional(base64url(100)),
       },
-      { description: "an authenticator's assertion response in its JSON form" },
+      {
+        description: field(
+          "an authenticator's assertion response in its JSON form",
+          "jawaban assertion dari autentikator dalam bentuk JSON",
+        ),
+      },
     ),
   },
-  { description: "what a passkey has signed, in its JSON form" },
+  {
+    description: field("what a passkey has signed, in its JSON form", "yang ditandatangani passkey, dalam bentuk JSON"),
+  },
 )
 /** One of the two. */
 const shown = { code: Type.Optional(Code), passkey: Type.Optional(Assertion) }
 export const Proof = Type.Object({ password: SomePassword, ...shown })
-export const Token = Type.String({ maxLength: 200, description: "a string" })
-const Codes = Type.Object({ recovery_codes: Type.Array(text, { description: "Shown this once; each works once." }) })
+export const Token = Type.String({ maxLength: 200, description: field("a string", "teks") })
+const Codes = Type.Object({
+  recovery_codes: Type.Array(text, {
+    description: field(
+      "Shown this once; each works once.",
+      "Hanya ditampilkan sekali ini; masing-masing berlaku satu kali.",
+    ),
+  }),
+})
 
 export const secondFactorController = ({ factors, authenticate }: SecondFactorDeps) => {
   const signedIn = signedInBy(authenticate)
@@ -51,9 +77,14 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         "/auth/sign-in/second-factor",
         {
           tag: "Account",
-          summary: "The second step of a sign-in: a code of the authenticator app, a recovery code, or a passkey",
-          description:
-            "`token` is what the first step answered; it is good for ten minutes and for nothing else. Ten wrong codes of an account in an hour, and further ones are 401 with a `Retry-After`.",
+          summary: {
+            en: "The second step of a sign-in: a code of the authenticator app, a recovery code, or a passkey",
+            id: "Langkah kedua saat masuk: kode dari aplikasi autentikator, kode pemulihan, atau passkey",
+          },
+          description: {
+            en: "`token` is what the first step answered; it is good for ten minutes and for nothing else. Ten wrong codes of an account in an hour, and further ones are 401 with a `Retry-After`.",
+            id: "`token` adalah jawaban langkah pertama; berlaku sepuluh menit dan hanya untuk ini. Setelah sepuluh kode salah dari satu akun dalam satu jam, selebihnya 401 dengan `Retry-After`.",
+          },
           body: Type.Object({ token: Token, ...shown }),
           answer: SignedInAnswer,
         },
@@ -72,11 +103,26 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         {
           may: "self",
           tag: "Account",
-          summary: "Whether a second factor is asked for at the sign-in",
+          summary: {
+            en: "Whether a second factor is asked for at the sign-in",
+            id: "Apakah langkah kedua ditanyakan saat masuk",
+          },
           answer: Type.Object({
-            since: orNull(time, "Since when an authenticator app is asked for; null when none is."),
+            since: orNull(
+              time,
+              field(
+                "Since when an authenticator app is asked for; null when none is.",
+                "Sejak kapan aplikasi autentikator ditanyakan; null jika tidak.",
+              ),
+            ),
             recovery_codes_left: integer,
-            needed: described(flag, "Whether this session must show one before it has the operator's routes."),
+            needed: described(
+              flag,
+              field(
+                "Whether this session must show one before it has the operator's routes.",
+                "Apakah sesi ini harus menunjukkannya sebelum dapat memakai alamat operator.",
+              ),
+            ),
           }),
         },
         async ({ session }) => {
@@ -91,8 +137,14 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         {
           may: "self",
           tag: "Account",
-          summary: "Begin to set up an authenticator app, which counts once a code of it was shown",
-          description: "Who has a passkey shows it, or a recovery code.",
+          summary: {
+            en: "Begin to set up an authenticator app, which counts once a code of it was shown",
+            id: "Mulai menyiapkan aplikasi autentikator, yang berlaku setelah satu kodenya ditunjukkan",
+          },
+          description: {
+            en: "Who has a passkey shows it, or a recovery code.",
+            id: "Yang punya passkey menunjukkannya, atau kode pemulihan.",
+          },
           body: Proof,
           answer: Type.Object({ secret: text, uri: text, qr_svg: text }),
           status: 201,
@@ -110,7 +162,10 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         {
           may: "self",
           tag: "Account",
-          summary: "Show a first code: from now on one is asked for at the sign-in, and all other sessions end",
+          summary: {
+            en: "Show a first code: from now on one is asked for at the sign-in, and all other sessions end",
+            id: "Tunjukkan kode pertama: sejak itu kode ditanyakan saat masuk, dan semua sesi lain berakhir",
+          },
           body: Type.Object({ code: Code }),
           answer: Codes,
         },
@@ -123,7 +178,10 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         {
           may: "self",
           tag: "Account",
-          summary: "New recovery codes in the place of all old ones",
+          summary: {
+            en: "New recovery codes in the place of all old ones",
+            id: "Kode pemulihan baru sebagai pengganti semua yang lama",
+          },
           body: Proof,
           answer: Codes,
         },
@@ -137,7 +195,10 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
         {
           may: "self",
           tag: "Account",
-          summary: "Remove the authenticator app; all other sessions end, and passkeys stay",
+          summary: {
+            en: "Remove the authenticator app; all other sessions end, and passkeys stay",
+            id: "Hapus aplikasi autentikator; semua sesi lain berakhir, passkey tetap ada",
+          },
           body: Proof,
           status: 204,
         },

@@ -32,6 +32,9 @@ export function authenticator(accounts: Pick<Accounts, "session">, changes: Auth
 /** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */
 export type May = Permission | "self"
 
+/** What a route is where an operator sees an account as its customer does: of the operator's own session, or not for them at all. */
+type WhenSeen = "own" | "refused"
+
 /** Which account a caller means. Whoever sends it is refused where the session shows another one meanwhile. */
 const ACCOUNT_HEADER = "X-Account-Id"
 
@@ -40,11 +43,11 @@ const ACCOUNT_HEADER = "X-Account-Id"
  * then membership and role are those of this moment.
  */
 export const signedInBy = (authenticate: Authenticate) =>
-  routesFor<{ readonly session: Session }, { readonly may: May }>(
+  routesFor<{ readonly session: Session }, { readonly may: May; readonly whenSeen?: WhenSeen }>(
     "session",
-    async (request, { may }) => {
+    async (request, { may, whenSeen }) => {
       const session = await authenticate(request)
-      const whose = session instanceof Failure ? session : whoseAccount(session, request, may)
+      const whose = session instanceof Failure ? session : whoseAccount(session, request, may, whenSeen)
       return whose instanceof Failure ? whose : { session: whose }
     },
     ({ session: { accountId, personId } }, sent, work) =>
@@ -54,10 +57,24 @@ export const signedInBy = (authenticate: Authenticate) =>
   )
 
 /** The session, about the account that a route is for. */
-export function whoseAccount(session: Session, { headers }: Pick<Request, "headers">, may: May): Session | Failure {
-  if (may === "self") return session
+export function whoseAccount(
+  session: Session,
+  request: Pick<Request, "headers" | "method">,
+  may: May,
+  whenSeen?: WhenSeen,
+): Session | Failure {
   const { looksAt } = session
-  const meant = headers.get(ACCOUNT_HEADER)
+  const meant = request.headers.get(ACCOUNT_HEADER)
+  if (looksAt?.seenUntil !== undefined && whenSeen !== "own") {
+    if (changesSomething(request) || whenSeen === "refused") return new Failure("auth.read_only")
+    // What is the person's own is the customer's own here.
+    if (may === "self") return { ...session, personId: looksAt.accountId, accountId: looksAt.accountId }
+  }
+  if (may === "self") {
+    // A page that still shows an account that is no longer seen must not end the operator's own sessions.
+    const isStale = meant !== null && meant !== session.personId && meant !== looksAt?.accountId
+    return isStale && changesSomething(request) ? new Failure("auth.other_account") : session
+  }
   if (meant !== null && meant !== (looksAt?.accountId ?? session.personId)) return new Failure("auth.other_account")
   if (looksAt === undefined) return session
   if (looksAt.role === undefined) return new Failure("auth.membership_ended")
@@ -65,6 +82,12 @@ export function whoseAccount(session: Session, { headers }: Pick<Request, "heade
   if (refusal !== undefined) return refusal
   return { ...session, accountId: looksAt.accountId, timeZone: looksAt.timeZone, memberRole: looksAt.role }
 }
+
+/** Whether an operator sees the account as its customer does: without what may be a secret. */
+export const isSeen = ({ looksAt }: Session): boolean => looksAt?.seenUntil !== undefined
+
+/** Of an address that may have a secret in its path. */
+export const withoutPath = (url: string): string => `${URL.parse(url)?.origin ?? ""}/…`
 
 export interface Operator {
   readonly accountId: string
@@ -80,7 +103,7 @@ export interface Operator {
  * the route, so that nothing shows of what there is.
  */
 export const operatorBy = (authenticate: Authenticate) =>
-  routesFor<{ readonly operator: Operator }, { readonly role: OperatorRole }>(
+  routesFor<{ readonly operator: Operator; readonly session: Session }, { readonly role: OperatorRole }>(
     "session",
     async (request, needed) => {
       const session = await authenticate(request)
@@ -92,8 +115,9 @@ export const operatorBy = (authenticate: Authenticate) =>
         const message = `This is for operators of the role '${needed.role}'${needed.role === "owner" ? "" : " or above"}; yours is '${role}'.`
         return new Failure("auth.forbidden", { message })
       }
+      if (session.looksAt?.seenUntil !== undefined && changesSomething(request)) return new Failure("auth.read_only")
       const { requestId, address } = contextOf(request)
-      return { operator: { accountId, role, timeZone, act: { requestId, operatorId: accountId, address } } }
+      return { session, operator: { accountId, role, timeZone, act: { requestId, operatorId: accountId, address } } }
     },
     ({ operator: { accountId } }, sent, work) => authenticate.changes.once({ accountId, ...sent }, work),
   )

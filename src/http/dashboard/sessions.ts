@@ -6,6 +6,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { SessionRecord } from "../../store/sessions.ts"
 import { described, flag, listOf, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface SessionsDeps {
   readonly accounts: Accounts
@@ -16,11 +17,11 @@ const SessionShape = Type.Object(
   {
     id: text,
     created_at: time,
-    last_seen_at: described(time, "Right to a minute."),
+    last_seen_at: described(time, field("Right to a minute.", "Tepat sampai semenit.")),
     expires_at: time,
     user_agent: text,
     address: text,
-    current: described(flag, "Whether it is the one that asks."),
+    current: described(flag, field("Whether it is the one that asks.", "Apakah ini sesi yang bertanya.")),
   },
   { $id: "Session" },
 )
@@ -33,7 +34,12 @@ export const sessionsController = ({ accounts, authenticate }: SessionsDeps) => 
     .get(
       ...signedIn(
         "/account/sessions",
-        { may: "self", tag: "Account", summary: "Where the account is signed in", answer: listOf(SessionShape) },
+        {
+          may: "self",
+          tag: "Account",
+          summary: { en: "Where the account is signed in", id: "Di mana saja akun ini sedang masuk" },
+          answer: listOf(SessionShape),
+        },
         async ({ session }) => ({
           data: (await accounts.sessions(session)).map((each) => sessionJson(each, session.id)),
         }),
@@ -42,7 +48,12 @@ export const sessionsController = ({ accounts, authenticate }: SessionsDeps) => 
     .delete(
       ...signedIn(
         "/account/sessions",
-        { may: "self", tag: "Account", summary: "End all other sessions", status: 204 },
+        {
+          may: "self",
+          tag: "Account",
+          summary: { en: "End all other sessions", id: "Akhiri semua sesi lain" },
+          status: 204,
+        },
         async ({ session }) => {
           await accounts.endOtherSessions(session)
           return undefined
@@ -52,7 +63,7 @@ export const sessionsController = ({ accounts, authenticate }: SessionsDeps) => 
     .delete(
       ...signedIn(
         "/account/sessions/:id",
-        { may: "self", tag: "Account", summary: "End one session", status: 204 },
+        { may: "self", tag: "Account", summary: { en: "End one session", id: "Akhiri satu sesi" }, status: 204 },
         async ({ session, params }) => {
           if (!SESSION_ID.test(params.id)) return new Failure("resource.not_found")
           const ended = await accounts.endSession(session, params.id)

@@ -14,6 +14,7 @@ import { refused } from "../route.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { summaryQuestion } from "./usage-query.ts"
+import { field } from "../said.ts"
 
 export interface StatementDeps {
   readonly accounts: Pick<Accounts, "account">
@@ -23,13 +24,14 @@ export interface StatementDeps {
   readonly now?: () => number
 }
 
-const MONTH = "a month such as 2026-11"
+const MONTH = field("a month such as 2026-11", "bulan seperti 2026-11")
 export const statementQuery = Type.Object({ month: Type.Optional(Type.String({ description: MONTH })) })
 
 const kinds = [
   "top_up",
   "calls",
   "adjustment",
+  "trial_credit",
   "refund",
   "refund_cancelled",
   "provider_refund",
@@ -43,18 +45,30 @@ export const MOST_ROWS = 2_000
 const Entry = Type.Object(
   {
     kind: oneOf(kinds),
-    day: described(text, "The day of the account's time zone."),
-    at: orNull(time, "Null of calls, which are of the whole day."),
-    amount_micro: described(microShape, "Positive for what came."),
-    balance_micro: described(microShape, "After it."),
+    day: described(text, field("The day of the account's time zone.", "Hari menurut zona waktu akun.")),
+    at: orNull(
+      time,
+      field("Null of calls, which are of the whole day.", "Null untuk panggilan, yang dijumlahkan sehari penuh."),
+    ),
+    amount_micro: described(microShape, field("Positive for what came.", "Positif untuk yang masuk.")),
+    balance_micro: described(microShape, field("After it.", "Sesudahnya.")),
     claim_micro: described(
       microShape,
-      "What it adds to the claim on the account; negative where `claim` settles some of it.",
+      field(
+        "What it adds to the claim on the account; negative where `claim` settles some of it.",
+        "Yang ditambahkannya pada tagihan kepada akun; negatif jika `claim` melunasi sebagian.",
+      ),
     ),
     calls: orNull(integer),
     key_id: orNull(text),
     top_up_id: orNull(text),
-    note: orNull(text, "Of an adjustment or a refund, what was written to it."),
+    note: orNull(
+      text,
+      field(
+        "Of an adjustment or a refund, what was written to it.",
+        "Untuk penyesuaian atau pengembalian dana: catatannya.",
+      ),
+    ),
   },
   { $id: "StatementEntry" },
 )
@@ -67,14 +81,29 @@ const Statement = Type.Object(
     time_zone: text,
     from: time,
     to: time,
-    first_month: described(text, "That of the account's first day."),
+    first_month: described(text, field("That of the account's first day.", "Bulan dari hari pertama akun.")),
     opening_micro: microShape,
-    in_micro: described(microShape, "All that came."),
-    out_micro: described(microShape, "All that went, as a positive number."),
-    closing_micro: described(microShape, "At the month's end, or now."),
-    claim_micro: described(microShape, "What is claimed of the account at the month's end, or now."),
-    by_key: described(flag, "False where calls are summed by the day alone, because there would be too many rows."),
-    entries: Type.Array(Entry, { description: "The newest first." }),
+    in_micro: described(microShape, field("All that came.", "Semua yang masuk.")),
+    out_micro: described(
+      microShape,
+      field("All that went, as a positive number.", "Semua yang keluar, sebagai bilangan positif."),
+    ),
+    closing_micro: described(microShape, field("At the month's end, or now.", "Pada akhir bulan, atau sekarang.")),
+    claim_micro: described(
+      microShape,
+      field(
+        "What is claimed of the account at the month's end, or now.",
+        "Tagihan kepada akun pada akhir bulan, atau sekarang.",
+      ),
+    ),
+    by_key: described(
+      flag,
+      field(
+        "False where calls are summed by the day alone, because there would be too many rows.",
+        "False jika panggilan hanya dijumlahkan per hari, karena barisnya akan terlalu banyak.",
+      ),
+    ),
+    entries: Type.Array(Entry, { description: field("The newest first.", "Yang terbaru dulu.") }),
   },
   { $id: "Statement" },
 )
@@ -88,8 +117,14 @@ export const statementController = (deps: StatementDeps) => {
         {
           may: "books",
           tag: "Account",
-          summary: "Every change of the balance in one month, the current one by default",
-          description: "Calls count in the day in which they began, as everywhere in `/usage`.",
+          summary: {
+            en: "Every change of the balance in one month, the current one by default",
+            id: "Setiap perubahan saldo dalam satu bulan, bulan berjalan jika tidak disebut",
+          },
+          description: {
+            en: "Calls count in the day in which they began, as everywhere in `/usage`.",
+            id: "Panggilan dihitung pada hari mulainya, seperti di seluruh `/usage`.",
+          },
           query: statementQuery,
           answer: Statement,
         },
@@ -99,7 +134,13 @@ export const statementController = (deps: StatementDeps) => {
     .get(
       ...signedIn(
         "/account/statement.csv",
-        { may: "books", tag: "Account", summary: "The same as CSV", query: statementQuery, media: "text/csv" },
+        {
+          may: "books",
+          tag: "Account",
+          summary: { en: "The same as CSV", id: "Yang sama sebagai CSV" },
+          query: statementQuery,
+          media: "text/csv",
+        },
         async ({ session, query }) => {
           const month = await statement(deps, session, query.month)
           if (month instanceof Failure) return month

@@ -9,6 +9,7 @@ import { isTopUpId, type TopUps } from "../../payments/top-ups.ts"
 import { type Refund, refundKinds, refundStatuses, type RefundStore } from "../../store/refunds.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { described, integer, listOf, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
 export interface TopUpsDeps {
@@ -21,16 +22,22 @@ export interface TopUpsDeps {
 const AmountRp = Type.Integer({
   minimum: 10_000,
   maximum: 100_000_000,
-  description: "an integer of rupiah from 10,000 to 100,000,000",
+  description: field(
+    "an integer of rupiah from 10,000 to 100,000,000",
+    "bilangan bulat rupiah dari 10.000 sampai 100.000.000",
+  ),
 })
 
 const BreakdownShape = Type.Object(
   {
-    balance_purchased_micro: described(microShape, "Credited in full."),
+    balance_purchased_micro: described(microShape, field("Credited in full.", "Dikreditkan seluruhnya.")),
     service_fee_micro: microShape,
     payment_fee_micro: microShape,
     network_fee_micro: microShape,
-    total_micro: described(microShape, "What is paid; always whole rupiah."),
+    total_micro: described(
+      microShape,
+      field("What is paid; always whole rupiah.", "Yang dibayar; selalu rupiah bulat."),
+    ),
   },
   { $id: "Breakdown" },
 )
@@ -42,15 +49,27 @@ export const topUpShape = Type.Object(
     id: text,
     status: oneOf(topUpStatuses),
     provider: text,
-    reference: orNull(text, "The provider's name for the payment, once there is one."),
+    reference: orNull(
+      text,
+      field(
+        "The provider's name for the payment, once there is one.",
+        "Nama pembayaran menurut penyedia, jika sudah ada.",
+      ),
+    ),
     breakdown: BreakdownShape,
     created_at: time,
     expires_at: time,
     paid_at: orNull(time),
-    refunded_micro: described(microShape, "What of it went back, fees included."),
+    refunded_micro: described(
+      microShape,
+      field("What of it went back, fees included.", "Yang dikembalikan darinya, termasuk biaya."),
+    ),
     refund_status: orNull(
       oneOf(["partly_refunded", "refunded", "disputed"]),
-      "Null while nothing went back; `disputed`: the payer's bank took it, or a part of it, back.",
+      field(
+        "Null while nothing went back; `disputed`: the payer's bank took it, or a part of it, back.",
+        "Null selama tidak ada yang dikembalikan; `disputed`: bank pembayar menariknya kembali, seluruhnya atau sebagian.",
+      ),
     ),
   },
   { $id: "TopUp" },
@@ -60,18 +79,33 @@ export const topUpShape = Type.Object(
 export const refundShape = Type.Object(
   {
     id: text,
-    kind: described(oneOf(refundKinds), "`refund` is an operator's; the others the payment provider made."),
-    status: described(oneOf(refundStatuses), "`booked`: taken of the balance, and not yet paid out."),
-    top_up_id: orNull(text, "Null for what was left of a closed account."),
-    amount_micro: described(microShape, "All that goes back."),
-    balance_micro: described(microShape, "The part of the balance."),
-    fees_micro: described(microShape, "The part of the fees."),
+    kind: described(
+      oneOf(refundKinds),
+      field(
+        "`refund` is an operator's; the others the payment provider made.",
+        "`refund` dibuat operator; yang lain oleh penyedia pembayaran.",
+      ),
+    ),
+    status: described(
+      oneOf(refundStatuses),
+      field(
+        "`booked`: taken of the balance, and not yet paid out.",
+        "`booked`: sudah diambil dari saldo, dan belum dibayarkan.",
+      ),
+    ),
+    top_up_id: orNull(text, field("Null for what was left of a closed account.", "Null untuk sisa akun yang ditutup.")),
+    amount_micro: described(microShape, field("All that goes back.", "Semua yang dikembalikan.")),
+    balance_micro: described(microShape, field("The part of the balance.", "Bagian dari saldo.")),
+    fees_micro: described(microShape, field("The part of the fees.", "Bagian dari biaya.")),
     claimed_micro: described(
       microShape,
-      "What of the balance was spent already, and is settled first from what comes next.",
+      field(
+        "What of the balance was spent already, and is settled first from what comes next.",
+        "Bagian saldo yang sudah terpakai, dan dilunasi lebih dulu dari yang masuk berikutnya.",
+      ),
     ),
     reason: text,
-    reference: orNull(text, "Of the payout."),
+    reference: orNull(text, field("Of the payout.", "Dari pembayarannya.")),
     created_at: time,
     paid_out_at: orNull(time),
   },
@@ -82,10 +116,22 @@ export const refundShape = Type.Object(
 const PayableTopUp = Type.Intersect([
   topUpShape,
   Type.Object({
-    qr: orNull(Type.Object({ payload: text, svg: text }), "Null where the code could not be made."),
-    expires_in_s: described(integer, "Seconds until it expires, 0 from then on."),
-    refunds: Type.Array(refundShape, { description: "The newest first." }),
-    pay_url: orNull(text, "Where it can be paid by pressing a button, while payments are simulated."),
+    qr: orNull(
+      Type.Object({ payload: text, svg: text }),
+      field("Null where the code could not be made.", "Null jika kodenya tidak dapat dibuat."),
+    ),
+    expires_in_s: described(
+      integer,
+      field("Seconds until it expires, 0 from then on.", "Detik sampai berakhir, 0 sejak saat itu."),
+    ),
+    refunds: Type.Array(refundShape, { description: field("The newest first.", "Yang terbaru dulu.") }),
+    pay_url: orNull(
+      text,
+      field(
+        "Where it can be paid by pressing a button, while payments are simulated.",
+        "Tempat membayarnya dengan menekan tombol, selama pembayaran disimulasikan.",
+      ),
+    ),
   }),
 ])
 
@@ -107,7 +153,7 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
         {
           may: "pay",
           tag: "Top-ups",
-          summary: "Begin a top-up by QR payment",
+          summary: { en: "Begin a top-up by QR payment", id: "Mulai isi saldo dengan pembayaran QR" },
           body: Type.Object({ amount_rp: AmountRp }),
           answer: PayableTopUp,
           status: 201,
@@ -118,7 +164,12 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
     .get(
       ...signedIn(
         "/top-ups",
-        { may: "books", tag: "Top-ups", summary: "The account's top-ups", answer: listOf(topUpShape) },
+        {
+          may: "books",
+          tag: "Top-ups",
+          summary: { en: "The account's top-ups", id: "Isi saldo akun" },
+          answer: listOf(topUpShape),
+        },
         async ({ session }) => ({ data: (await store.list(session.accountId)).map(topUpSummary) }),
       ),
     )
@@ -128,7 +179,7 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
         {
           may: "books",
           tag: "Top-ups",
-          summary: "What a top-up would cost",
+          summary: { en: "What a top-up would cost", id: "Biaya sebuah isi saldo" },
           query: Type.Object({ amount_rp: AmountRp }),
           answer: Type.Object({ amount_rp: integer, breakdown: BreakdownShape }),
         },
@@ -141,7 +192,7 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
     .get(
       ...signedIn(
         "/top-ups/:id",
-        { may: "books", tag: "Top-ups", summary: "One top-up", answer: PayableTopUp },
+        { may: "books", tag: "Top-ups", summary: { en: "One top-up", id: "Satu isi saldo" }, answer: PayableTopUp },
         async ({ session, params }) => await shown(await ownTopUp(params.id, session.accountId)),
       ),
     )
@@ -151,7 +202,10 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
         {
           may: "pay",
           tag: "Top-ups",
-          summary: "Ask the payment provider now whether a top-up was paid",
+          summary: {
+            en: "Ask the payment provider now whether a top-up was paid",
+            id: "Tanyakan sekarang kepada penyedia pembayaran apakah isi saldo sudah dibayar",
+          },
           answer: PayableTopUp,
         },
         async ({ session, params }) => {

@@ -11,9 +11,11 @@ import type { RefusedFilter } from "../../store/refused-calls.ts"
 import type { CallPeriod } from "../../store/operator/call-hours.ts"
 import { firstRequestId } from "../request-id.ts"
 import { refused } from "../route.ts"
-import { endpoints, oneOf } from "../shapes.ts"
+import { ENDPOINTS } from "../../language/request.ts"
+import { oneOf } from "../shapes.ts"
 import { pageQuery } from "./page.ts"
 import { usageStatuses } from "./usage-rows.ts"
+import { field } from "../said.ts"
 
 /** How far a summary looks back when nobody says. */
 const SUMMARY_DAYS = 30
@@ -23,7 +25,10 @@ const DAY_MS = 24 * 60 * 60 * 1000
 const name = (description: string) => Type.Optional(Type.RegExp(/^[^\p{Cc}]{1,200}$/u, { description }))
 const word = <T extends TSchema>(schema: T) => Type.Optional(schema)
 
-const TIME = "a day such as 2026-11-20 or a time such as 2026-11-20T09:00:00Z"
+const TIME = field(
+  "a day such as 2026-11-20 or a time such as 2026-11-20T09:00:00Z",
+  "hari seperti 2026-11-20, atau waktu seperti 2026-11-20T09:00:00Z",
+)
 /** Days are the account's; one that is named by `to` is meant whole. */
 export const period = {
   from: Type.Optional(Type.String({ description: TIME })),
@@ -31,18 +36,30 @@ export const period = {
 }
 const range = {
   ...period,
-  model: name("a model's id"),
-  key_id: name("a key's id"),
+  model: name(field("a model's id", "id sebuah model")),
+  key_id: name(field("a key's id", "id sebuah kunci")),
   status: word(oneOf(usageStatuses)),
-  format: word(oneOf(endpoints)),
+  format: word(oneOf(ENDPOINTS)),
 }
 export const rangeQuery = Type.Object(range)
-export const exportQuery = Type.Object({ ...range, error_code: name("an error's code"), run_id: name("a run's id") })
+export const exportQuery = Type.Object({
+  ...range,
+  error_code: name(field("an error's code", "sebuah kode kesalahan")),
+  run_id: name(field("a run's id", "id sebuah run")),
+})
 export const recordsQuery = Type.Object({ ...exportQuery.properties, ...pageQuery })
 export const summaryQuery = Type.Object({
   ...range,
   group_by: word(oneOf(usageGroups)),
-  split_by: word(oneOf(usageSplits, `one of ${usageSplits.join(", ")}, and not 'group_by' again`)),
+  split_by: word(
+    oneOf(
+      usageSplits,
+      field(
+        `one of ${usageSplits.join(", ")}, and not 'group_by' again`,
+        `salah satu dari ${usageSplits.join(", ")}, dan bukan 'group_by' lagi`,
+      ),
+    ),
+  ),
 })
 type RangeQuery = Static<typeof rangeQuery>
 
@@ -66,7 +83,10 @@ export function refusedFilter(
   return { filter: { accountId, ids: ids ?? NO_IDS, keyId, model, endpoint, code }, from, to }
 }
 
-export function usageFilter(session: Session, query: Static<typeof exportQuery>): UsageFilter | Failure {
+/** Whose calls, and in which zone days are meant. */
+export type Whose = Pick<Session, "accountId" | "timeZone">
+
+export function usageFilter(session: Whose, query: Static<typeof exportQuery>): UsageFilter | Failure {
   const from = time(query, "from", session.timeZone)
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)
@@ -93,12 +113,6 @@ const narrowing = ({ model, key_id, format, status }: RangeQuery): UsageNarrowin
   status,
 })
 
-/** Which ids the calls of a range can have. */
-const idsOf = (from: Date, to: Date) => ({
-  from: firstRequestId(from.getTime() - LONGEST_ARRIVAL_MS),
-  to: firstRequestId(to.getTime()),
-})
-
 /** Without `from` the range is thirty days long; without `to` it ends now. */
 export function usageRange(session: Session, query: RangeQuery, now: number): UsageRange | Failure {
   const from = time(query, "from", session.timeZone)
@@ -123,7 +137,7 @@ export function summaryQuestion(
   if (range instanceof Failure) return range
   const { group_by: groupBy = "day", split_by: splitBy } = query
   if (splitBy === groupBy) return refused("split_by", summaryQuery.properties.split_by.description ?? "another")
-  return { ...range, ids: idsOf(range.from, range.to), groupBy, splitBy, timeZone: session.timeZone }
+  return { ...range, groupBy, splitBy, timeZone: session.timeZone }
 }
 
 /** A period over all accounts, by default the last day; at most `longestDays`. */

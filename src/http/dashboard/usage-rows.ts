@@ -9,8 +9,9 @@ import type { Rates } from "../../../actors/money/price.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
-import { csvLine } from "../csv.ts"
+import { csvFile } from "../csv.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
+import { field } from "../said.ts"
 
 export const usageStatuses = [
   "ok",
@@ -37,10 +38,24 @@ export const usageRecord = Type.Object(
     ...tokenCounts,
     charge_micro: microShape,
     status: oneOf(usageStatuses),
-    turns: described(integer, "Charged turns at the backend; above 1 for a server-side tool loop."),
+    turns: described(
+      integer,
+      field(
+        "Charged turns at the backend; above 1 for a server-side tool loop.",
+        "Giliran berbayar di backend; lebih dari 1 jika alat dijalankan di server.",
+      ),
+    ),
     request_id: text,
     key_id: text,
-    run_id: Type.Optional(described(text, "The run that the call is one of; not there without one.")),
+    run_id: Type.Optional(
+      described(
+        text,
+        field(
+          "The run that the call is one of; not there without one.",
+          "Run tempat panggilan ini termasuk; tidak ada tanpa run.",
+        ),
+      ),
+    ),
     created_at: time,
     endpoint: text,
     streamed: flag,
@@ -49,7 +64,7 @@ export const usageRecord = Type.Object(
     first_token_ms: orNull(integer),
     error_code: orNull(text),
     price_id: integer,
-    price_effective_at: orNull(time, "Since when that price is in force."),
+    price_effective_at: orNull(time, field("Since when that price is in force.", "Sejak kapan harga itu berlaku.")),
     rates: Type.Object(rates),
     amounts: Type.Object({
       input_micro: microShape,
@@ -59,7 +74,10 @@ export const usageRecord = Type.Object(
     }),
     absorbed_micro: described(
       microShape,
-      "What the amounts add up to over the charge: the balance did not cover it, and the house bore it.",
+      field(
+        "What the amounts add up to over the charge: the balance did not cover it, and the house bore it.",
+        "Selisih jumlah di atas yang dibayar: saldo tidak cukup, dan Loket menanggungnya.",
+      ),
     ),
   },
   { $id: "UsageRecord" },
@@ -129,8 +147,6 @@ function amountsOf({ status, absorbedMicro, tokens, rates }: UsageRow): Rates {
   }
 }
 
-const PAGE = 1_000
-
 const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigint>> = {
   request_id: (row) => row.requestId,
   created_at: (row) => row.createdAt.toISOString(),
@@ -162,26 +178,11 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
   absorbed_micro: (row) => row.absorbedMicro,
 }
 
-/**
- * The export: CSV (RFC 4180), sent page by page as it is read, so that a year of calls needs no more memory than an hour's.
- * Resolves when the first page is read, so that a database that is away is still answered with a 503. One that goes away later
- * breaks the transfer off: half a file must not look like a whole one.
- */
-export async function usageCsv(usage: UsageStore, filter: UsageFilter): Promise<ReadableStream<Uint8Array>> {
-  const encoder = new TextEncoder()
-  let page = await usage.list(filter, { limit: PAGE })
-  let text = csvLine(Object.keys(columns)) + lines(page)
-  return new ReadableStream({
-    async pull(controller) {
-      controller.enqueue(encoder.encode(text))
-      const last = page.at(-1)
-      if (page.length < PAGE || last === undefined) return controller.close()
-      page = await usage.list(filter, { limit: PAGE, after: last })
-      text = lines(page)
-      if (page.length === 0) controller.close()
-    },
+/** All that a filter lets through. */
+export const usageCsv = (usage: UsageStore, filter: UsageFilter): Promise<Response> =>
+  csvFile<UsageRow>({
+    name: "loket-usage",
+    columns: Object.keys(columns),
+    cells: (row) => Object.values(columns).map((column) => column(row)),
+    read: ({ limit, after }) => usage.list(filter, { limit, ...(after && { after }) }),
   })
-}
-
-const lines = (rows: readonly UsageRow[]): string =>
-  rows.map((row) => csvLine(Object.values(columns).map((column) => column(row)))).join("")

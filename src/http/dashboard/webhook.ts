@@ -7,7 +7,8 @@ import { OVERLAP_HOURS, TEST_GAP, type Webhook, type WebhookStore } from "../../
 import { urlProblem } from "../../webhooks/post.ts"
 import { refused } from "../route.ts"
 import { described, integer, listOf, oneOf, orNull, text, time } from "../shapes.ts"
-import { type Authenticate, signedInBy } from "./session.ts"
+import { type Authenticate, isSeen, signedInBy, withoutPath } from "./session.ts"
+import { field } from "../said.ts"
 
 export interface WebhookDeps {
   readonly webhooks: WebhookStore
@@ -18,27 +19,55 @@ export interface WebhookDeps {
 const DELIVERIES_SHOWN = 20
 const SECRET_BYTES = 32
 
-const Url = Type.String({ minLength: 1, maxLength: 2_000, description: "an address by https, with the name of a host" })
+const Url = Type.String({
+  minLength: 1,
+  maxLength: 2_000,
+  description: field("an address by https, with the name of a host", "alamat https, dengan nama host"),
+})
 const webhookShape = Type.Object(
   {
     url: text,
     created_at: time,
-    former_secret_until: orNull(time, "Until when deliveries carry a signature by the secret before, too."),
-    failing_since: orNull(time, "Since when no delivery was taken."),
-    disabled_at: orNull(time, "Nothing is sent until its address is saved again."),
+    former_secret_until: orNull(
+      time,
+      field(
+        "Until when deliveries carry a signature by the secret before, too.",
+        "Sampai kapan kiriman juga ditandatangani dengan rahasia yang lama.",
+      ),
+    ),
+    failing_since: orNull(
+      time,
+      field("Since when no delivery was taken.", "Sejak kapan tidak ada kiriman yang diterima."),
+    ),
+    disabled_at: orNull(
+      time,
+      field(
+        "Nothing is sent until its address is saved again.",
+        "Tidak ada yang dikirim sampai alamatnya disimpan lagi.",
+      ),
+    ),
   },
   { $id: "Webhook" },
 )
-const secret = described(text, "`whsec_…`, this once.")
+const secret = described(text, field("`whsec_…`, this once.", "`whsec_…`, sekali ini."))
 const deliveryShape = Type.Object({
-  id: described(text, "The `webhook-id` of all its attempts."),
+  id: described(text, field("The `webhook-id` of all its attempts.", "`webhook-id` dari semua percobaannya.")),
   type: text,
   created_at: time,
   tried_at: orNull(time),
   attempts: integer,
   state: oneOf(["waiting", "taken", "failed"]),
-  status: orNull(integer, "What the receiver answered to the last attempt."),
-  problem: orNull(text, "Why it did not: address, dns, timeout, tls, connection, disabled, late."),
+  status: orNull(
+    integer,
+    field("What the receiver answered to the last attempt.", "Jawaban penerima pada percobaan terakhir."),
+  ),
+  problem: orNull(
+    text,
+    field(
+      "Why it did not: address, dns, timeout, tls, connection, disabled, late.",
+      "Mengapa tidak: address, dns, timeout, tls, connection, disabled, late.",
+    ),
+  ),
   next_at: orNull(time),
 })
 
@@ -51,12 +80,15 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
         {
           may: "build",
           tag: "Account",
-          summary: "The webhook",
+          summary: { en: "The webhook", id: "Webhook akun" },
           answer: Type.Object({ webhook: orNull(webhookShape) }),
         },
         async ({ session }) => {
           const webhook = await webhooks.read(session.accountId)
-          return { webhook: webhook === undefined ? null : webhookJson(webhook) }
+          if (webhook === undefined) return { webhook: null }
+          const { url, ...rest } = webhookJson(webhook)
+          // The path may be a secret, which is for whoever builds on the account.
+          return { webhook: { ...rest, url: isSeen(session) ? withoutPath(url) : url } }
         },
       ),
     )
@@ -66,9 +98,14 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
         {
           may: "build",
           tag: "Account",
-          summary: "Have events posted to an address, or to another one",
-          description:
-            "A new webhook has a secret, which is shown this once. Saving an address turns on what was turned off.",
+          summary: {
+            en: "Have events posted to an address, or to another one",
+            id: "Kirim peristiwa ke sebuah alamat, atau ke alamat lain",
+          },
+          description: {
+            en: "A new webhook has a secret, which is shown this once. Saving an address turns on what was turned off.",
+            id: "Webhook baru mendapat rahasia, yang hanya ditampilkan sekali ini. Menyimpan alamat mengaktifkan lagi yang sudah dimatikan.",
+          },
           body: Type.Object({ url: Url }),
           answer: Type.Object({ webhook: webhookShape, secret: orNull(secret) }),
         },
@@ -86,7 +123,12 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
     .delete(
       ...signedIn(
         "/account/webhook",
-        { may: "build", tag: "Account", summary: "Have events posted nowhere", status: 204 },
+        {
+          may: "build",
+          tag: "Account",
+          summary: { en: "Have events posted nowhere", id: "Jangan kirim peristiwa ke mana pun" },
+          status: 204,
+        },
         async ({ session }) => {
           await webhooks.remove(session.accountId)
           return undefined
@@ -99,8 +141,11 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
         {
           may: "build",
           tag: "Account",
-          summary: "Another secret",
-          description: `For ${OVERLAP_HOURS} hours deliveries carry a signature by the secret before, too.`,
+          summary: { en: "Another secret", id: "Rahasia baru untuk webhook" },
+          description: {
+            en: `For ${OVERLAP_HOURS} hours deliveries carry a signature by the secret before, too.`,
+            id: `Selama ${OVERLAP_HOURS} jam, kiriman juga ditandatangani dengan rahasia yang lama.`,
+          },
           answer: Type.Object({ webhook: webhookShape, secret }),
         },
         async ({ session }) => {
@@ -115,7 +160,12 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
     .post(
       ...signedIn(
         "/account/webhook/test",
-        { may: "build", tag: "Account", summary: "Send a `webhook.test` event", status: 204 },
+        {
+          may: "build",
+          tag: "Account",
+          summary: { en: "Send a `webhook.test` event", id: "Kirim peristiwa `webhook.test`" },
+          status: 204,
+        },
         async ({ session }) => {
           if (await webhooks.test(session.accountId)) return undefined
           return new Failure("request.invalid", {
@@ -130,7 +180,10 @@ export const webhookController = ({ webhooks, outbox, authenticate }: WebhookDep
         {
           may: "build",
           tag: "Account",
-          summary: `The last ${DELIVERIES_SHOWN} deliveries, the newest first; answers' bodies are not read`,
+          summary: {
+            en: `The last ${DELIVERIES_SHOWN} deliveries, the newest first; answers' bodies are not read`,
+            id: `${DELIVERIES_SHOWN} kiriman terakhir, dari yang terbaru; isi jawabannya tidak dibaca`,
+          },
           answer: listOf(deliveryShape),
         },
         async ({ session }) => ({

@@ -35,6 +35,7 @@ describe("sign-up", () => {
       frozen: false,
       agreed_version: null,
       agreed_at: null,
+      seen: null,
       created_at: expect.any(String),
     })
     const account = await world.call("GET", "/account", { token: json.session_token })

@@ -41,6 +41,7 @@ describe("a new key", () => {
       models: null,
       endpoints: null,
       networks: null,
+      origins: null,
       max_rate_micro: null,
       previous_expires_at: null,
       revoked_at: null,
@@ -124,7 +125,7 @@ describe("a new key", () => {
     ["a model with a NUL", { models: ["model-\u0000"] }],
     ["no endpoint", { endpoints: [] }],
     ["an endpoint that is none", { endpoints: ["chat", "images"] }],
-    ["four endpoints", { endpoints: ["chat", "chat", "chat", "chat"] }],
+    ["six endpoints", { endpoints: Array.from({ length: 6 }, () => "chat") }],
     ["a rate below nothing", { max_rate_micro: -1 }],
     ["a fraction of a rate", { max_rate_micro: 0.5 }],
     ["a rate past 2^53", { max_rate_micro: 9_007_199_254_740_992 }],
@@ -627,4 +628,57 @@ test("a secret that ended a week ago is forgotten at the next rotation, the firs
   await world.sql`update key_secrets set expires_at = expires_at - interval '8 days' where key_id = ${key.id}`
   await world.call("POST", `/keys/${key.id}/rotate`, { token, body: { overlap_s: 0 } })
   expect(await secrets()).toEqual({ secrets: 3, first: 1 })
+})
+
+const spent = (keyId: string, period: string, start: string, amount: number) => world.sql`
+  insert into key_spend (key_id, period, period_start, spent_micro) values (${keyId}, ${period}, ${start}, ${amount})`
+const startsOf = async (token: string) => {
+  const { time_zone: zone } = (await world.call("GET", "/account", { token })).json as { time_zone: string }
+  return Temporal.Now.zonedDateTimeISO(zone).startOfDay()
+}
+const iso = (at: Temporal.ZonedDateTime) => at.toInstant().toString()
+
+describe("what keys have spent", () => {
+  test("is told of today, of the month and of each day, where it is asked for", async () => {
+    const { token } = await world.signUp()
+    const { json: key } = await create(token)
+    const { json: other } = await create(token)
+    const today = await startsOf(token)
+    await spent(key.id, "daily", iso(today), 5)
+    await spent(key.id, "daily", iso(today.subtract({ days: 1 })), 7)
+    await spent(key.id, "daily", iso(today.subtract({ days: 2 })), 11)
+    await spent(key.id, "daily", iso(today.subtract({ days: 3 })), 13)
+    await spent(key.id, "monthly", iso(today.with({ day: 1 })), 50)
+    await spent(key.id, "monthly", iso(today.with({ day: 1 }).subtract({ months: 1 })), 500)
+    await spent(key.id, "total", "1970-01-01T00:00:00Z", 5000)
+    const list = async (days: string) => (await world.call("GET", `/keys${days}`, { token })).json.data
+    expect(await list("?days=3")).toMatchObject([
+      { id: other.id, spending: { today_micro: 0, month_micro: 0, days_micro: [0, 0, 0] } },
+      { id: key.id, spending: { today_micro: 5, month_micro: 50, days_micro: [11, 7, 5] } },
+    ])
+    expect((await list("?days=31"))[1].spending.days_micro).toEqual([...Array(27).fill(0), 13, 11, 7, 5])
+    for (const each of await list("")) expect(each).not.toHaveProperty("spending")
+  })
+
+  test.each(["0", "32", "1.5", "x"])("is not told of %s days", async (days) => {
+    const { token } = await world.signUp()
+    expect((await world.call("GET", `/keys?days=${days}`, { token })).json).toMatchObject({
+      code: "request.invalid",
+      error: expect.stringContaining("days"),
+    })
+  })
+
+  test("stays what it was when the time zone changes", async () => {
+    const { token } = await world.signUp()
+    const { json: key } = await create(token)
+    const today = await startsOf(token)
+    await spent(key.id, "daily", iso(today), 5)
+    await spent(key.id, "monthly", iso(today.with({ day: 1 })), 50)
+    for (const zone of ["Pacific/Kiritimati", "Etc/GMT+12", "Asia/Jakarta"]) {
+      await world.call("PATCH", "/account", { token, body: { time_zone: zone } })
+      const [{ spending }] = (await world.call("GET", "/keys?days=31", { token })).json.data
+      expect(spending).toMatchObject({ today_micro: 5, month_micro: 50 })
+      expect(spending.days_micro.reduce((sum: number, day: number) => sum + day, 0)).toBe(5)
+    }
+  })
 })

@@ -1,6 +1,6 @@
 /** The dashboard's API with calls to ask about, written as the ledger writes them. */
 import { newRequestId } from "../../../src/http/request-id.ts"
-import { openWorld } from "./world.ts"
+import { openWorld, type WorldOptions } from "./world.ts"
 
 /** As they were counted and charged, at the rates of `model-a`. */
 export interface Call {
@@ -16,8 +16,8 @@ export interface Call {
   readonly absorbed?: number
 }
 
-export async function openUsageWorld() {
-  const world = await openWorld()
+export async function openUsageWorld(options: WorldOptions = {}) {
+  const world = await openWorld(options)
   await world.sql`
     insert into models values ('model-a', 1, 'A', 't', 'first', 'text', true, true, 1000, 100, '{chat}', 'first', 'chat', 'a',
       1, '{}', '{}', '{}', '{}')`

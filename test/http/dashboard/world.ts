@@ -15,6 +15,7 @@ import { Passwords } from "../../../src/accounts/password.ts"
 import { Passkeys, relyingParty } from "../../../src/accounts/passkeys.ts"
 import { SecondFactors } from "../../../src/accounts/second-factor.ts"
 import { SlowDown, slowDownTerms } from "../../../src/accounts/slow-down.ts"
+import { TrialCredits, type TrialTerms } from "../../../src/accounts/trial-credit.ts"
 import { SignUps } from "../../../src/accounts/sign-ups.ts"
 import { Changes } from "../../../src/http/changes.ts"
 import { firstRequestId } from "../../../src/http/request-id.ts"
@@ -48,6 +49,8 @@ import { simulatedProvider } from "../../../src/payments/simulated.ts"
 import { Refunds } from "../../../src/payments/refunds.ts"
 import { TopUps } from "../../../src/payments/top-ups.ts"
 import { accountMailStore } from "../../../src/store/account-mails.ts"
+import { trialCreditStore } from "../../../src/store/trial-credits.ts"
+import { installationSecret } from "../../../src/store/installation.ts"
 import { memberStore } from "../../../src/store/members.ts"
 import { allowanceStore } from "../../../src/store/allowances.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
@@ -84,12 +87,15 @@ export interface WorldOptions {
   readonly mostKeys?: number
   /** Whether addresses are proved by mail. */
   readonly sendsLinks?: boolean
+  readonly trial?: TrialTerms
   readonly signUps?: SignUpLimits
   /** The client's address, as it is told in this header. */
   readonly addressHeader?: string
   /** Read at each start of the world, and changed by tests. */
   readonly seller?: Seller
   readonly publicUrl?: string
+  /** Where files of old months are. */
+  readonly archives?: string
 }
 
 export async function openWorld(options: WorldOptions = {}) {
@@ -165,6 +171,14 @@ export async function openWorld(options: WorldOptions = {}) {
     sessions,
     passwords,
     mail,
+    trial: new TrialCredits({
+      terms: options.trial,
+      store: trialCreditStore(db),
+      allowances,
+      secret: () => installationSecret(db, "trial-credits"),
+      credited: (accountId) => void credited.push(accountId),
+      failed: (error) => void bugs.push(error),
+    }),
     keysChanged,
     accountChanged() {},
     failed: (error) => void bugs.push(error),
@@ -222,6 +236,7 @@ export async function openWorld(options: WorldOptions = {}) {
           store: apiKeyStore(db),
           keysChanged,
           accountChanged() {},
+          originsChanged: async () => {},
           mostKeys: options.mostKeys ?? 200,
           isModel: (id) => id.startsWith("model-"),
           live: async () => undefined,
@@ -251,7 +266,7 @@ export async function openWorld(options: WorldOptions = {}) {
         charges: provider.id === "simulated",
       }),
     )
-    .use(usageController({ usage: usageStore(db), sums, authenticate }))
+    .use(usageController({ usage: usageStore(db, options.archives ?? "/nowhere"), sums, authenticate }))
     .use(priceChangesController({ priceChanges: priceChangeStore(db), authenticate }))
     .use(statementController({ accounts, movements: movementStore(db), sums, authenticate, now }))
     .use(
