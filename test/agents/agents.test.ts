@@ -5,14 +5,14 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type Agent, agents, Desk, run, type Step } from "./agents.ts"
 
 const prompt = "Read ticket.txt, then write its number to copy.txt."
 const contextWindow = 400_000
 const timeoutMs = 60_000
-const backends: readonly Endpoint[] = ["chat", "messages", "responses"]
+const backends: readonly Translated[] = ["chat", "messages", "responses"]
 
 let gateway: TestGateway
 
@@ -37,7 +37,7 @@ const usagePage = async (person: Person): Promise<readonly Row[]> => {
 }
 
 /** Does the task on a model of that backend, and holds the receipts against the balance. */
-async function works(agent: Agent, format: Endpoint, backend: Endpoint, modelId?: string): Promise<void> {
+async function works(agent: Agent, format: Translated, backend: Translated, modelId?: string): Promise<void> {
   await using desk = await Desk.clear()
   const person = await gateway.person(100_000)
   const { key } = await gateway.key(person)

@@ -6,7 +6,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 
 /** Where a run goes, and as whom. */
 export interface Target {
@@ -15,7 +15,7 @@ export interface Target {
   readonly key: string
   readonly model: string
   /** The format that the agent speaks. */
-  readonly format: Endpoint
+  readonly format: Translated
   /** What the model's catalogue item says, for agents that must be told. */
   readonly contextWindow: number
   /** Agents that can say it say what run they are, and what it may spend. */
@@ -24,7 +24,7 @@ export interface Target {
 
 export interface Agent {
   readonly name: string
-  readonly formats: readonly Endpoint[]
+  readonly formats: readonly Translated[]
   /** A tool call that makes a file, and one that reads it. */
   readonly write: (path: string, content: string) => Step
   readonly read: (path: string) => Step
@@ -118,7 +118,7 @@ env_http_headers = { "X-Run-Id" = "LOKET_RUN_ID" }
   }),
 }
 
-const npmPackage: Record<Endpoint, string> = {
+const npmPackage: Record<Translated, string> = {
   chat: "@ai-sdk/openai-compatible",
   messages: "@ai-sdk/anthropic",
   responses: "@ai-sdk/openai",

@@ -4,7 +4,7 @@
  * ten minutes, because some agents try again for as long as they are let. A call is counted where it enters the gateway.
  */
 import { join } from "node:path"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { type ModelWish, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type Agent, agents, Desk, run } from "./agents.ts"
 
@@ -74,7 +74,7 @@ function lastWords(stdout: string, stderr: string): string {
   return (lines.at(-1) ?? "").replaceAll("|", "\\|").slice(0, 400)
 }
 
-async function row(gateway: TestGateway, one: Case, agent: Agent, format: Endpoint): Promise<string> {
+async function row(gateway: TestGateway, one: Case, agent: Agent, format: Translated): Promise<string> {
   await using desk = await Desk.clear()
   const ticket = join(desk.work, "ticket.txt")
   await Bun.write(ticket, "no. 1178")

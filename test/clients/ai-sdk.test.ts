@@ -8,7 +8,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { APICallError, generateText, isStepCount, type LanguageModel, Output, streamText, tool } from "ai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { z } from "zod"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, countingFetch, script, thrownBy } from "./buyer.ts"
 
@@ -30,7 +30,7 @@ interface Settings {
 
 interface Way {
   readonly name: string
-  readonly format: Endpoint
+  readonly format: Translated
   readonly model: (settings: Settings, id: string) => LanguageModel
 }
 
@@ -50,12 +50,12 @@ const ways: readonly Way[] = [
       })(id),
   },
 ]
-const backends: readonly Endpoint[] = ["chat", "messages", "responses"]
+const backends: readonly Translated[] = ["chat", "messages", "responses"]
 const pairs = ways.flatMap((way) => backends.map((backend) => ({ ...way, backend })))
 
 const prompt = "Where is my train?"
 const settings = (apiKey = buyer.key): Settings => ({ baseURL: `${gateway.url}/v1`, apiKey })
-const modelOf = (format: Endpoint, backend: Endpoint, itsScript: string) =>
+const modelOf = (format: Translated, backend: Translated, itsScript: string) =>
   gateway.model({ format: backend, endpoints: [format], script: itsScript, features: ["structured_outputs"] })
 const idOf = ({ response }: { readonly response: { readonly headers?: Record<string, string> } }) =>
   response.headers?.["x-request-id"]

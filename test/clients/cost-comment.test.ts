@@ -9,7 +9,7 @@ import { streamText } from "ai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import { costIn } from "../contract/calling.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, script } from "./buyer.ts"
 
@@ -43,7 +43,7 @@ const cutting = (size: number) => async (input: string | URL | Request, init?: R
 
 interface Way {
   readonly name: string
-  readonly format: Endpoint
+  readonly format: Translated
   /** The text of a stream. */
   readonly read: (model: string, fetch: typeof globalThis.fetch) => Promise<string>
 }

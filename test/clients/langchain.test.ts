@@ -8,7 +8,7 @@ import { tool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { z } from "zod"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, countingFetch, script, thrownBy } from "./buyer.ts"
 
@@ -30,7 +30,7 @@ interface Settings {
 
 interface Way {
   readonly name: string
-  readonly format: Endpoint
+  readonly format: Translated
   readonly model: (settings: Settings, model: string) => ChatOpenAI | ChatAnthropic
 }
 
@@ -53,7 +53,7 @@ const ways: readonly Way[] = [
       new ChatAnthropic({ model, apiKey, anthropicApiUrl: url, clientOptions: { fetch }, maxTokens: 1_024 }),
   },
 ]
-const backends: readonly Endpoint[] = ["chat", "messages", "responses"]
+const backends: readonly Translated[] = ["chat", "messages", "responses"]
 const pairs = ways.flatMap((way) => backends.map((backend) => ({ ...way, backend })))
 
 /** The network as it is, with the ids of the requests that went over it. */
@@ -73,7 +73,7 @@ const settings = (network: typeof fetch, apiKey = buyer.key): Settings => ({
   apiKey,
   fetch: network,
 })
-const modelOf = (format: Endpoint, backend: Endpoint, itsScript: string) =>
+const modelOf = (format: Translated, backend: Translated, itsScript: string) =>
   gateway.model({ format: backend, endpoints: [format], script: itsScript, features: ["structured_outputs"] })
 const sum = (chunks: readonly AIMessageChunk[]): AIMessageChunk =>
   chunks.reduce((all, chunk) => all.concat(chunk), new AIMessageChunk(""))
@@ -83,7 +83,7 @@ const usage = { input_tokens: 160, output_tokens: 7, total_tokens: 167, input_to
  * ChatAnthropic takes the prompt's counts from `message_start`, where a translated stream can have an estimate only, and
  * adds up the output of all events.
  */
-const streamedUsage = (format: Endpoint, backend: Endpoint): object => {
+const streamedUsage = (format: Translated, backend: Translated): object => {
   if (format !== "messages") return usage
   return backend === "messages" ? { input_tokens: 160, output_tokens: 8 } : { output_tokens: 7 }
 }

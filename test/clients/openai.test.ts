@@ -110,6 +110,15 @@ describe("chat completions", () => {
 })
 
 describe("responses", () => {
+  test("a request's input tokens are counted without an answer, and cost nothing", async () => {
+    const model = await gateway.model({ format: "responses" })
+    const before = await gateway.balance(buyer.person)
+    const count = await openai.responses.inputTokens.count({ model, input: question, instructions: "Be brief." })
+    expect(count).toEqual({ object: "response.input_tokens", input_tokens: expect.any(Number) })
+    expect(count.input_tokens).toBeWithin(5, 60)
+    expect(await gateway.balance(buyer.person)).toEqual(before)
+  })
+
   const tools = [{ type: "function" as const, name: "find_train", parameters, strict: false }]
 
   test("an answer in one piece: text, usage, status and price", async () => {

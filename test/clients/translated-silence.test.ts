@@ -2,7 +2,7 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer } from "./buyer.ts"
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 /** Silent before its first word and between any two of them. */
-const slow = (backend: Endpoint) =>
+const slow = (backend: Translated) =>
   gateway.model({
     format: backend,
     endpoints: ["chat", "messages", "responses"],

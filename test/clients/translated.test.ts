@@ -8,7 +8,7 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI, { APIError as OpenAIError, BadRequestError } from "openai"
 import type { RunnableToolFunctionWithParse } from "openai/lib/RunnableFunction"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { answer, Buyer, script, thrownBy } from "./buyer.ts"
 
@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 /** A model of a backend's format that is served in all of them. */
-const model = (backend: Endpoint, script: string) =>
+const model = (backend: Translated, script: string) =>
   gateway.model({
     format: backend,
     endpoints: ["chat", "messages", "responses"],

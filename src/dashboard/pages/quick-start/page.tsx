@@ -1,18 +1,25 @@
-/** From nothing to the first call: the set-up of each well-known client, to be copied. */
+/** From nothing to the first call: the set-up of each client, with the key inside, and a tick when the call has come. */
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
-import { type CatalogueModel, keysQuery, modelsQuery } from "../../api/queries.ts"
-import { ButtonLink, CopyButton } from "../../components/button.tsx"
+import { useSearchParams } from "wouter"
+import { useFreshKey } from "../../api/fresh-key.ts"
+import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
+import { CopyButton } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { Card, CodeBlock, Page } from "../../components/layout.tsx"
 import { Tabs } from "../../components/tabs.tsx"
-import { type Client, clients, firstModel } from "./clients.ts"
+import { Tag } from "../../components/values.tsx"
+import { useLanguage } from "../../i18n/language.tsx"
+import { type Client, filledIn, firstModel } from "./client.ts"
+import { clients } from "./clients.ts"
+import { FirstCall, OwnKey } from "./steps.tsx"
 import { useQuickStartText } from "./text.ts"
 
 export default function QuickStartPage() {
   const text = useQuickStartText()
   const models = useQuery(modelsQuery)
+  const [query] = useSearchParams()
   const base = location.origin
   return (
     <Page title={text.title} intro={text.intro}>
@@ -27,11 +34,16 @@ export default function QuickStartPage() {
         <Card title={text.key}>
           <OwnKey />
         </Card>
+        <Card title={text.firstCall}>
+          <FirstCall />
+        </Card>
       </div>
       <Card>
         {models.data !== undefined ? (
           <Tabs
             label={text.client}
+            first={query.get("client") ?? undefined}
+            upright
             tabs={clients.map((client) => ({
               id: client.id,
               label: client.name,
@@ -41,46 +53,10 @@ export default function QuickStartPage() {
         ) : models.error ? (
           <ErrorState error={models.error} retry={models.refetch} />
         ) : (
-          <Skeleton lines={8} />
+          <Skeleton lines={24} />
         )}
       </Card>
-      <Card title={text.afterwards}>
-        <p>{text.afterwardsText}</p>
-      </Card>
     </Page>
-  )
-}
-
-function OwnKey() {
-  const text = useQuickStartText()
-  const keys = useQuery(keysQuery)
-  if (keys.error) return <ErrorState error={keys.error} retry={keys.refetch} />
-  if (keys.data === undefined) return <Skeleton lines={2} />
-  const active = keys.data.keys.filter(({ status }) => status === "active")
-  if (active.length === 0) {
-    return (
-      <div className="quick-start-no-key">
-        <p>{text.noKey}</p>
-        <ButtonLink to="/keys" kind="primary" size="small">
-          {text.makeKey}
-        </ButtonLink>
-      </div>
-    )
-  }
-  return (
-    <>
-      <ul className="quick-start-keys">
-        {active.slice(0, 3).map(({ id, name, prefix, last4 }) => (
-          <li key={id}>
-            <span>{name}</span>
-            <code>
-              {prefix}…{last4}
-            </code>
-          </li>
-        ))}
-      </ul>
-      <p className="quick-start-hint">{text.keyHint}</p>
-    </>
   )
 }
 
@@ -93,13 +69,20 @@ interface ClientSetupProps {
 /** One client's set-up, for a model of the person's choice among those that are served in its format. */
 function ClientSetup({ client, base, models }: ClientSetupProps) {
   const text = useQuickStartText()
-  const served = models.filter(({ endpoints }) => endpoints.includes(client.format))
+  const { language } = useLanguage()
+  const key = useFreshKey()
+  const [format] = client.formats
+  const served = models.filter(({ endpoints }) => format !== undefined && endpoints.includes(format))
   const [chosen, setChosen] = useState<string>()
-  const model = served.find((candidate) => candidate.model === chosen) ?? firstModel(served, client.likes)
+  const model = served.find((candidate) => candidate.model === chosen) ?? firstModel(served, client.example)
   if (model === undefined) return <EmptyState title={text.noModel} />
-  const note = text.notes[client.id]
+  const setting = { base, model, key: key?.secret }
   return (
     <>
+      <div className="quick-start-client">
+        <h2>{client.name}</h2>
+        <Seen seen={client.seen} />
+      </div>
       <div className="quick-start-model">
         <SelectField
           label={text.model}
@@ -108,10 +91,47 @@ function ClientSetup({ client, base, models }: ClientSetupProps) {
           onChange={({ target }) => setChosen(target.value)}
         />
       </div>
-      {client.snippets({ base, model }).map(({ file, code }) => (
-        <CodeBlock key={code} title={file ?? text.terminal} code={code} />
+      {client.snippets.map(({ title = text.terminal, code }) => (
+        <CodeBlock key={code} title={title} code={filledIn(code, setting)} />
       ))}
-      {note !== "" && <p className="quick-start-hint">{note}</p>}
+      {client.notes !== undefined && (
+        <ul className="quick-start-notes">
+          {client.notes[language].map((note) => (
+            <li key={note}>
+              <Note>{filledIn(note, setting)}</Note>
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   )
 }
+
+/** Whether the set-up was tried here, and with what. */
+function Seen({ seen }: Pick<Client, "seen">) {
+  const text = useQuickStartText()
+  if ("tried" in seen) {
+    return (
+      <>
+        <Tag tone="good">{text.tried}</Tag>
+        <span className="quick-start-hint">
+          <Note>{seen.tried}</Note>
+        </span>
+      </>
+    )
+  }
+  return (
+    <>
+      <Tag>{text.untried}</Tag>
+      <a className="quick-start-hint" href={seen.page} target="_blank" rel="noreferrer">
+        {text.documentation}
+      </a>
+    </>
+  )
+}
+
+/** A sentence in which what stands between backticks is code. */
+const Note = ({ children }: { readonly children: string }) =>
+  // Its pieces never change places.
+  // oxlint-disable-next-line react/no-array-index-key
+  children.split("`").map((piece, index) => (index % 2 === 0 ? piece : <code key={index}>{piece}</code>))
