@@ -24,6 +24,7 @@ test("empty fields are no limits: of a new key they are left out, of one that is
     models: null,
     endpoints: null,
     networks: null,
+    origins: null,
     max_rate_micro: null,
   })
   expect("name" in settings && creationBody(settings)).toEqual({
@@ -47,6 +48,7 @@ test("limits are read exactly, in the language that they were written in", () =>
     models: ["plain"],
     endpoints: ["messages"],
     networks: " 203.0.113.0/24\n\n2001:db8::1, 10.0.0.1 ",
+    origins: " https://a.example\nhttp://localhost:5173 ",
     maxRate: "75.000",
   }
   expect(readDraft(draft(limits), "id")).toEqual({
@@ -62,6 +64,7 @@ test("limits are read exactly, in the language that they were written in", () =>
     models: ["plain"],
     endpoints: ["messages"],
     networks: ["203.0.113.0/24", "2001:db8::1", "10.0.0.1"],
+    origins: ["https://a.example", "http://localhost:5173"],
     max_rate_micro: 75_000,
   })
 })
@@ -77,6 +80,7 @@ test.each([
   [{ models: Array.from({ length: 65 }, (_, index) => `m${index}`) }, ["models"]],
   [{ endpoints: [] }, ["endpoints"]],
   [{ networks: "10.0.0.1\n".repeat(33) }, ["networks"]],
+  [{ origins: "https://a.example\n".repeat(17) }, ["origins"]],
   [{ maxRate: "murah" }, ["rate"]],
 ])("%j is wrong in %j", (change, fields) => {
   expect(readDraft(draft(change), "id")).toEqual(new Set<WrongField>(fields as WrongField[]))

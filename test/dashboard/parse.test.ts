@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, constantFrom, property } from "fast-check"
-import { formatRupiah } from "../../src/dashboard/i18n/format.ts"
-import { parseRupiah, parseWhole } from "../../src/dashboard/i18n/parse.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/rupiah.ts"
+import { momentText, parseMoment, parseRupiah, parseWhole } from "../../src/dashboard/i18n/parse.ts"
 
 test.each([
   ["50000", 50_000_000_000n, 50_000_000_000n],
@@ -39,4 +39,45 @@ test.each([
   ["", undefined],
 ])("%p is the whole number %p in Indonesian", (text, number) => {
   expect(parseWhole(text, "id")).toBe(number)
+})
+
+test.each([
+  ["21/11/2026", "2026-11-21"],
+  ["1/2/2026", "2026-02-01"],
+  [" 21-11-2026 ", "2026-11-21"],
+  ["21.11.2026", "2026-11-21"],
+  ["2026-11-21", "2026-11-21"],
+  ["29/02/2028", "2028-02-29"],
+  ["29/02/2026", undefined],
+  ["31/11/2026", undefined],
+  ["11/21/2026", undefined],
+  ["21/11/26", undefined],
+  ["21/11/2026 14.30", undefined],
+  ["besok", undefined],
+  ["", undefined],
+])("%p is the day %p", (text, day) => {
+  expect(parseMoment(text, false)).toBe(day)
+})
+
+test.each([
+  ["21/11/2026 14.30", "2026-11-21T14:30:00"],
+  ["21/11/2026, 9:05", "2026-11-21T09:05:00"],
+  ["21/11/2026 23.59.30", "2026-11-21T23:59:30"],
+  ["2026-11-21T10:15:30", "2026-11-21T10:15:30"],
+  ["21/11/2026 24.00", undefined],
+  ["21/11/2026 14.60", undefined],
+  ["31/11/2026 14.30", undefined],
+  ["21/11/2026", undefined],
+])("%p is the time %p", (text, time) => {
+  expect(parseMoment(text, true)).toBe(time)
+})
+
+test("a day and a time that are shown read back as themselves", () => {
+  for (const language of ["id", "en"] as const) {
+    for (const moment of ["2026-11-21", "2026-01-02T00:00:00", "2028-02-29T23:59:30"]) {
+      expect(parseMoment(momentText(moment, language), moment.includes("T"))).toBe(moment)
+    }
+  }
+  expect(momentText("2026-11-21T14:30:00", "id")).toBe("21/11/2026 14.30")
+  expect(momentText("2026-11-21T14:30:00", "en")).toBe("21/11/2026 14:30")
 })

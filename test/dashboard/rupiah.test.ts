@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, property } from "fast-check"
-import { formatRupiah } from "../../src/dashboard/i18n/format.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/rupiah.ts"
 
 const NBSP = "\u00A0"
 

@@ -152,10 +152,10 @@ describe("the chart", () => {
   })
 
   test("adds the smallest groups up, the largest standing first", () => {
-    const groups = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+    const groups = "abcdefghijklmn".split("")
     const sums = groups.map((group, size) => sum("day", group, size + 1))
     const series = splitSeries(sums, ["day"], "spend", names)
-    expect(series.map(({ name }) => name)).toEqual(["i", "h", "g", "f", "e", "d", "c", "2 others"])
+    expect(series.map(({ name }) => name)).toEqual("n m l k j i h g f e d c".split(" ").concat("2 others"))
     expect(series.at(-1)?.values).toEqual([1 + 2])
     expect(splitSeries(sums.slice(1), ["day"], "spend", names).at(-1)?.name).toBe("b")
   })

@@ -38,18 +38,22 @@ export const breakerQuery = queryOptions({
 })
 export type Breaker = Awaited<ReturnType<NonNullable<typeof breakerQuery.queryFn>>>
 
-/** A page of keys. Active keys come first. */
-export const keysPage = (cursor: string | undefined) =>
-  unwrap(api.keys.get({ query: { limit: 100, ...(cursor !== undefined && { cursor }) } }))
+/** A page of keys. Active keys come first. `days`: with what each has spent on so many. */
+export const keysPage = (cursor: string | undefined, days?: number) =>
+  unwrap(
+    api.keys.get({
+      query: { limit: 100, ...(cursor !== undefined && { cursor }), ...(days !== undefined && { days }) },
+    }),
+  )
 type KeysPage = Awaited<ReturnType<typeof keysPage>>
 export type ApiKey = KeysPage["data"][number]
 
 /** Pages of keys from the first one, until `enough` is true; `next` is the cursor of the rest. */
-async function keysUntil(enough: (page: KeysPage, count: number) => boolean) {
+async function keysUntil(enough: (page: KeysPage, count: number) => boolean, days?: number) {
   const keys: ApiKey[] = []
   let next: string | null = null
   do {
-    const page = await keysPage(next ?? undefined)
+    const page = await keysPage(next ?? undefined, days)
     keys.push(...page.data)
     next = page.next_cursor
     if (enough(page, keys.length)) break
@@ -57,10 +61,13 @@ async function keysUntil(enough: (page: KeysPage, count: number) => boolean) {
   return { keys, next }
 }
 
-/** All active keys, and the latest revoked ones. */
+/** Days of which a key's spending is shown. */
+const SPENT_DAYS = 30
+
+/** All active keys with what they have spent, and the latest revoked ones. */
 export const keysQuery = queryOptions({
   queryKey: ["keys"],
-  queryFn: () => keysUntil(({ data }) => data.at(-1)?.status === "revoked"),
+  queryFn: () => keysUntil(({ data }) => data.at(-1)?.status === "revoked", SPENT_DAYS),
 })
 
 /** A page of a key's children. Those that work come first. */

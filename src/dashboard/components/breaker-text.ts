@@ -4,7 +4,7 @@ import { texts } from "../i18n/language.tsx"
 export const useBreakerText = texts({
   id: {
     ceiling: "Paling banyak dalam 10 menit",
-    ceilingHint: "Kosongkan bila tidak perlu.",
+    ceilingHint: "Kosongkan jika tidak perlu.",
     action: "Pada batas itu",
     actions: { warn: "Peringatkan saya", stop: "Hentikan" },
     actionHints: {

@@ -1,6 +1,6 @@
 /** Things to press. One `primary` a view; `danger` for what cannot be undone. */
 import { Check, Copy, LoaderCircle, X } from "lucide-react"
-import { type ButtonHTMLAttributes, type ReactNode, useEffect, useId, useRef, useState } from "react"
+import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from "react"
 import { Link } from "wouter"
 import { useComponentText } from "./text.ts"
 
@@ -15,7 +15,7 @@ interface Look {
 const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
   `button button-${kind} button-${size} ${extra}`.trimEnd()
 
-type ButtonProps = Look & { readonly busy?: boolean } & ButtonHTMLAttributes<HTMLButtonElement>
+type ButtonProps = Look & { readonly busy?: boolean } & ComponentProps<"button">
 
 /** `busy`: the button was pressed and its work is not done yet. It keeps the focus and ignores further presses. */
 export function Button({ kind, size, icon, busy = false, children, onClick, className, ...rest }: ButtonProps) {

@@ -1,5 +1,6 @@
-/** The options of uPlot: colours and font of the style sheet, quiet axes, no legend of its own. */
+/** The options of uPlot: colours, patterns and font of the style sheet, quiet axes, no legend of its own. */
 import UPlot from "uplot"
+import type { Look } from "./looks.ts"
 
 export interface Pointed {
   readonly index: number
@@ -9,36 +10,40 @@ export interface Pointed {
 
 interface ChartSettings {
   readonly kind: "bars" | "lines"
-  readonly names: readonly string[]
+  /** The looks of the series, in their order. */
+  readonly looks: readonly Look[]
+  /** Whether a line of the period before is the last series. */
+  readonly before: boolean
   readonly labels: readonly string[]
   readonly format: (value: number) => string
   readonly parent: HTMLElement
   readonly onPoint: (pointed: Pointed | undefined) => void
+  /** Steps that were dragged over, both ends included. */
+  readonly onSelect: ((from: number, to: number) => void) | undefined
 }
 
-const COLOURS = 8
 const FONT_PX = 12
 /** The width of a label of a step, with room on both sides. */
 const LABEL_PX = 88
+/** A shorter drag is a press. */
+const LEAST_DRAG_PX = 8
+const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 3], [10, 3, 2, 3]]
 
-export function chartOptions({
-  kind,
-  names,
-  labels,
-  format,
-  parent,
-  onPoint,
-}: ChartSettings): Omit<UPlot.Options, "width" | "height"> {
+export function chartOptions(settings: ChartSettings): Omit<UPlot.Options, "width" | "height"> {
+  const { kind, looks, before, labels, format, parent, onPoint, onSelect } = settings
   const style = getComputedStyle(parent)
   const variable = (name: string) => style.getPropertyValue(name).trim()
-  const colour = (index: number) => variable(`--chart-${index % COLOURS}`)
+  const colour = (look: Look) => variable(`--chart-${look.colour}`)
   const axis = { stroke: variable("--muted"), font: `${FONT_PX}px ${style.fontFamily}`, ticks: { show: false } }
-  const order = names.map((_, index) => index)
-  if (kind === "bars") order.reverse()
+  const drawn = kind === "bars" ? looks.toReversed() : looks
   return {
     legend: { show: false },
     padding: [8, 8, 0, 0],
-    cursor: { y: false, drag: { x: false, y: false }, points: { show: kind === "lines" } },
+    cursor: {
+      y: false,
+      drag: { x: onSelect !== undefined, y: false, setScale: false, dist: LEAST_DRAG_PX },
+      points: { show: kind === "lines" },
+    },
     scales: {
       x: { time: false, range: (_, min, max) => (kind === "bars" ? [min - 0.5, max + 0.5] : [min, max]) },
       y: { range: (_, __, max) => [0, max === 0 ? 1 : max * 1.08] },
@@ -62,11 +67,25 @@ export function chartOptions({
     ],
     series: [
       {},
-      ...order.map((index) =>
+      ...drawn.map((look) =>
         kind === "bars"
-          ? { fill: colour(index), width: 0, points: { show: false }, ...bars }
-          : { stroke: colour(index), width: 2, points: { show: false }, spanGaps: true },
+          ? {
+              fill: (plot: UPlot) => filled(plot.ctx, colour(look), look.pattern),
+              width: 0,
+              points: { show: false },
+              ...bars,
+            }
+          : {
+              stroke: colour(look),
+              width: 2,
+              dash: [...(DASHES[look.pattern] ?? [])],
+              points: { show: false },
+              spanGaps: true,
+            },
       ),
+      ...(before
+        ? [{ stroke: variable("--text"), width: 1.5, dash: [3, 4], points: { show: false }, spanGaps: true }]
+        : []),
     ],
     hooks: {
       setCursor: [
@@ -75,12 +94,54 @@ export function chartOptions({
           onPoint(outside ? undefined : { index: idx, leftPx: left + over.offsetLeft, widthPx: parent.clientWidth })
         },
       ],
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select
+          if (width < LEAST_DRAG_PX) return
+          const [from, to] = [plot.posToIdx(left), plot.posToIdx(left + width)]
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
+          onSelect?.(from, to)
+        },
+      ],
     },
   }
 }
 
 const paths = UPlot.paths.bars?.({ size: [0.7, 40], radius: 0.15 })
 const bars = paths === undefined ? {} : { paths }
+
+/** Pixels of the screen: a tile that is repeated. */
+const TILE = 6
+
+/** The patterns are those of `.chart-pattern-…` in chart.css. */
+function filled(ctx: CanvasRenderingContext2D, colour: string, pattern: number): string | CanvasPattern {
+  if (pattern === 0) return colour
+  const tile = document.createElement("canvas")
+  const size = TILE * devicePixelRatio
+  tile.width = size
+  tile.height = size
+  const pen = tile.getContext("2d")
+  if (pen === null) return colour
+  pen.globalAlpha = 0.3
+  pen.fillStyle = colour
+  pen.fillRect(0, 0, size, size)
+  pen.globalAlpha = 1
+  pen.strokeStyle = colour
+  pen.lineWidth = size / 3
+  pen.beginPath()
+  if (pattern === 2) {
+    pen.arc(size / 2, size / 2, size / 3, 0, 2 * Math.PI)
+    pen.fill()
+  } else {
+    // Also what the neighbouring tiles have of it, so that the stripes meet.
+    for (const shift of [-size, 0, size]) {
+      pen.moveTo(shift - 1, pattern === 1 ? size + 1 : -1)
+      pen.lineTo(shift + size + 1, pattern === 1 ? -1 : size + 1)
+    }
+    pen.stroke()
+  }
+  return ctx.createPattern(tile, "repeat") ?? colour
+}
 
 function widest(plot: UPlot, values: readonly string[] | null): number {
   plot.ctx.font = `${FONT_PX * devicePixelRatio}px ${getComputedStyle(plot.root).fontFamily}`

@@ -2,8 +2,8 @@
  * Tables of records. On a phone each row becomes a card with its columns' names in it; to a screen reader it stays a table.
  * Further pages are added below the rows that are there.
  */
-import { ArrowDown, ArrowUp } from "lucide-react"
-import type { ReactNode } from "react"
+import { ArrowDown, ArrowUp, ChevronRight } from "lucide-react"
+import { type ButtonHTMLAttributes, type ReactNode, useId } from "react"
 import { Button } from "./button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
@@ -20,6 +20,8 @@ export interface Column<Row> {
   readonly sortable?: boolean
   /** Left out on a phone. */
   readonly wide?: boolean
+  /** Of the column that names the row: what stands below the name, and is no part of the button that opens it. */
+  readonly below?: (row: Row) => ReactNode
 }
 
 export interface Sorting {
@@ -43,6 +45,8 @@ interface DataTableProps<Row> {
   readonly onSort?: (sorting: Sorting) => void
   /** Opens a row, by a press on its name. */
   readonly onOpen?: (row: Row) => void
+  /** What is shown below a row that was opened; undefined for one that is closed. Then `onOpen` closes it too. */
+  readonly opened?: (row: Row) => ReactNode | undefined
 }
 
 export function DataTable<Row>(props: DataTableProps<Row>) {
@@ -65,11 +69,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
         </thead>
         <tbody role="rowgroup">
           {rows.map((row) => (
-            <tr key={rowKey(row)} role="row" className={props.onOpen && "is-openable"}>
-              {columns.map((column) => (
-                <BodyCell key={column.id} column={column} row={row} {...(props.onOpen && { onOpen: props.onOpen })} />
-              ))}
-            </tr>
+            <BodyRow key={rowKey(row)} row={row} {...props} />
           ))}
         </tbody>
       </table>
@@ -114,29 +114,56 @@ function HeadCell<Row>({ column, sorting, onSort }: DataTableProps<Row> & { read
   )
 }
 
+function BodyRow<Row>({ columns, row, onOpen, opened }: DataTableProps<Row> & { readonly row: Row }) {
+  const id = useId()
+  const more = opened?.(row)
+  const button = onOpen && {
+    onClick: () => onOpen(row),
+    ...(opened && { "aria-expanded": more !== undefined, "aria-controls": more === undefined ? undefined : id }),
+  }
+  return (
+    <>
+      <tr role="row" className={onOpen && "is-openable"}>
+        {columns.map((column) => (
+          <BodyCell key={column.id} column={column} row={row} button={button} />
+        ))}
+      </tr>
+      {more !== undefined && (
+        <tr role="row" className="data-table-more-of" id={id}>
+          <td role="cell" colSpan={columns.length}>
+            {more}
+          </td>
+        </tr>
+      )}
+    </>
+  )
+}
+
 interface BodyCellProps<Row> {
   readonly column: Column<Row>
   readonly row: Row
-  readonly onOpen?: (row: Row) => void
+  readonly button: ButtonHTMLAttributes<HTMLButtonElement> | undefined
 }
 
-function BodyCell<Row>({ column, row, onOpen }: BodyCellProps<Row>) {
+function BodyCell<Row>({ column, row, button }: BodyCellProps<Row>) {
   const content = column.cell(row)
   if (column.names) {
     return (
       <th scope="row" role="rowheader" className={cellClass(column)}>
-        {onOpen === undefined ? (
+        {button === undefined ? (
           content
         ) : (
-          <button type="button" className="row-button" onClick={() => onOpen(row)}>
+          <button type="button" className="row-button" {...button}>
+            {button["aria-expanded"] !== undefined && <ChevronRight aria-hidden="true" />}
             {content}
           </button>
         )}
+        {column.below?.(row)}
       </th>
     )
   }
   return (
-    <td role="cell" className={cellClass(column)} data-head={column.head}>
+    <td role="cell" className={cellClass(column)} data-column={column.id} data-head={column.head}>
       {content}
     </td>
   )

@@ -2,10 +2,10 @@
  * A range of days, both ends included: a usual span up to today, or two dates. Days are those of the account's time zone,
  * such as 2026-11-21.
  */
-import { useId } from "react"
 import { useFormat, useTimeZone } from "../i18n/format.ts"
 import { dayIn, type Days, lastDays } from "../i18n/time.ts"
 import { Choice } from "./choice.tsx"
+import { DateField } from "./date-field.tsx"
 import { useComponentText } from "./text.ts"
 
 interface DateRangeProps {
@@ -31,9 +31,16 @@ export function DateRange({ value, today, onChange }: DateRangeProps) {
         onChoose={(count) => onChange(lastDays(today, Number(count)))}
       />
       <div className="date-range-days">
-        <Day label={text.from} value={value.from} max={value.to} onChange={(from) => onChange({ ...value, from })} />
-        <Day
+        <DateField
+          label={text.from}
+          required
+          value={value.from}
+          max={value.to}
+          onChange={(from) => onChange({ ...value, from })}
+        />
+        <DateField
           label={text.to}
+          required
           value={value.to}
           min={value.from}
           max={today}
@@ -59,29 +66,4 @@ export function useRangeName(): (days: Days) => string {
       ? format.shortDay(days.from)
       : `${format.shortDay(days.from)} – ${format.shortDay(days.to)}`
   }
-}
-
-interface DayProps {
-  readonly label: string
-  readonly value: string
-  readonly min?: string
-  readonly max: string
-  readonly onChange: (day: string) => void
-}
-
-function Day({ label, onChange, ...input }: DayProps) {
-  const id = useId()
-  return (
-    <>
-      <label htmlFor={id}>{label}</label>
-      <span className="input">
-        <input
-          id={id}
-          type="date"
-          {...input}
-          onChange={({ target }) => target.value !== "" && onChange(target.value)}
-        />
-      </span>
-    </>
-  )
 }

@@ -41,7 +41,7 @@ interface FormDialogProps extends Omit<DialogProps, "footer"> {
   readonly onSubmit: (form: FormData) => void
 }
 
-/** A dialog around one form, which checks its fields itself: an error above them, "Cancel" and the submitting button below. */
+/** A dialog around one form: an error above them, "Cancel" and the submitting button below. */
 export function FormDialog(props: FormDialogProps) {
   const { submit, danger = false, disabled = false, busy, error, back, onSubmit, children, ...dialog } = props
   const text = useComponentText()
@@ -61,7 +61,6 @@ export function FormDialog(props: FormDialogProps) {
       <form
         id={id}
         className="dialog-form"
-        noValidate
         onSubmit={(event) => {
           event.preventDefault()
           if (!busy) onSubmit(new FormData(event.currentTarget))

@@ -32,6 +32,7 @@ const indonesian: Readonly<Record<FailureCode | StreamCode, string>> = {
   "auth.role_required": "Peran Anda di akun ini tidak mengizinkannya.",
   "auth.membership_ended": "Anda bukan lagi anggota akun ini.",
   "auth.other_account": "Sesi ini sekarang menampilkan akun lain. Muat ulang halaman.",
+  "auth.read_only": "Anda sedang melihat akun ini sebagai pelanggannya, jadi tidak ada yang dapat diubah.",
   "auth.second_factor_required": "Operator memerlukan verifikasi dua langkah.",
   "billing.insufficient_balance": "Saldo tidak cukup untuk permintaan ini. Tidak ada yang dipotong.",
   "billing.reconcile_failed": "Panggilan tidak dapat dibukukan, jadi saldo tidak dipotong.",

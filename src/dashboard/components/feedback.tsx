@@ -110,15 +110,19 @@ function ErrorWords({ error }: { readonly error: unknown }) {
       <p className="error-state-message" lang={translated === undefined ? "en" : undefined}>
         {translated ?? message}
       </p>
-      {translated !== undefined && (
-        <p className="error-state-hint" lang="en">
-          {message}
-        </p>
-      )}
-      {hint !== undefined && (
-        <p className="error-state-hint" lang="en">
-          {hint}
-        </p>
+      {translated === undefined ? (
+        hint !== undefined && (
+          <p className="error-state-hint" lang="en">
+            {hint}
+          </p>
+        )
+      ) : (
+        <details className="error-state-hint">
+          <summary>{text.original}</summary>
+          <p lang="en">
+            {message} {hint}
+          </p>
+        </details>
       )}
       {error.retryAfterS !== undefined && (
         <p className="error-state-hint">{text.waitSeconds(format.number(error.retryAfterS))}</p>

@@ -1,10 +1,10 @@
 /** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. */
 import { CircleAlert, Eye, EyeOff } from "lucide-react"
-import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
+import { type ComponentProps, type FormEvent, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
 import { IconButton } from "./button.tsx"
 import { useComponentText } from "./text.ts"
 
-interface FieldLook {
+export interface FieldLook {
   readonly label: string
   readonly hint?: ReactNode
   readonly error?: string | undefined
@@ -44,9 +44,22 @@ export function Field({ label, hint, error, optional = false, children }: FieldP
   )
 }
 
-type InputProps = Omit<InputHTMLAttributes<HTMLInputElement>, "id">
+type InputProps = Omit<ComponentProps<"input">, "id">
 
-/** `before` and `after` stand inside the frame: "Rp", a unit, a button. */
+/** Why the browser takes a value for wrong, in the page's language: its own words are in the browser's. */
+function useFault(): (input: HTMLInputElement) => string {
+  const text = useComponentText()
+  return ({ validity, type, validationMessage }) => {
+    if (validity.valueMissing) return text.missing
+    if (validity.typeMismatch) return type === "email" ? text.emailWrong : text.addressWrong
+    return validity.customError ? validationMessage : text.valueWrong
+  }
+}
+
+/**
+ * `before` and `after` stand inside the frame: "Rp", a unit, a button. A form without `noValidate` is not sent while a field that is
+ * `required`, or of a type, is wrong; the field says why.
+ */
 export function TextField({
   label,
   hint,
@@ -54,14 +67,31 @@ export function TextField({
   optional,
   before,
   after,
+  onInput,
   ...input
 }: FieldLook & InputProps & { readonly before?: ReactNode; readonly after?: ReactNode }) {
+  const faultOf = useFault()
+  const [fault, setFault] = useState<string>()
+  const refused = (event: FormEvent<HTMLInputElement>) => {
+    const { currentTarget: field } = event
+    event.preventDefault()
+    setFault(faultOf(field))
+    if (field.form?.querySelector("input:invalid") === field) field.focus()
+  }
   return (
-    <Field label={label} hint={hint} error={error} {...(optional && { optional })}>
+    <Field label={label} hint={hint} error={fault ?? error} {...(optional && { optional })}>
       {(attributes) => (
         <span className="input">
           {before !== undefined && <span className="input-affix">{before}</span>}
-          <input {...input} {...attributes} />
+          <input
+            {...input}
+            {...attributes}
+            onInvalid={refused}
+            onInput={(event) => {
+              setFault(undefined)
+              onInput?.(event)
+            }}
+          />
           {after !== undefined && <span className="input-affix">{after}</span>}
         </span>
       )}

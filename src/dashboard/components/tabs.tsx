@@ -8,8 +8,21 @@ interface Tab {
   readonly content: ReactNode
 }
 
-export const Tabs = ({ label, tabs }: { readonly label: string; readonly tabs: readonly Tab[] }) => (
-  <BaseTabs.Root defaultValue={tabs[0]?.id ?? ""} className="tabs">
+interface TabsProps {
+  readonly label: string
+  readonly tabs: readonly Tab[]
+  /** The id of the one to begin with. */
+  readonly first?: string | undefined
+  /** For many: below each other at the side, where there is room. */
+  readonly upright?: boolean
+}
+
+export const Tabs = ({ label, tabs, first, upright = false }: TabsProps) => (
+  <BaseTabs.Root
+    defaultValue={(tabs.find(({ id }) => id === first) ?? tabs[0])?.id ?? ""}
+    orientation={upright ? "vertical" : "horizontal"}
+    className={upright ? "tabs tabs-upright" : "tabs"}
+  >
     <BaseTabs.List className="tabs-list" aria-label={label}>
       {tabs.map(({ id, label: name }) => (
         <BaseTabs.Tab key={id} value={id} className="tabs-tab">

@@ -3,6 +3,8 @@ import { useComponentText } from "./text.ts"
 
 interface UsageBarProps {
   readonly label: string
+  /** Whether the label is shown; a screen reader reads it anyhow. */
+  readonly labelled?: boolean
   /** In the same unit as `limit`, such as micro-rupiah or calls. */
   readonly used: number
   readonly limit: number
@@ -11,14 +13,14 @@ interface UsageBarProps {
   readonly note?: string
 }
 
-export function UsageBar({ label, used, limit, format, note }: UsageBarProps) {
+export function UsageBar({ label, labelled = true, used, limit, format, note }: UsageBarProps) {
   const text = useComponentText()
   const share = limit === 0 ? 1 : Math.min(used / limit, 1)
   const tone = share >= 1 ? "bad" : share >= 0.8 ? "warn" : "good"
   return (
     <div className="usage-bar">
       <div className="usage-bar-words">
-        <span>{label}</span>
+        {labelled && <span>{label}</span>}
         <span>{text.used(format(used), format(limit))}</span>
       </div>
       <div

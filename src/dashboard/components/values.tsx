@@ -1,6 +1,6 @@
 /** Single values: money, and a state as a tag. */
 import type { ReactNode } from "react"
-import type { RupiahForm } from "../i18n/format.ts"
+import type { RupiahForm } from "../i18n/rupiah.ts"
 import { useFormat } from "../i18n/format.ts"
 
 interface MoneyProps {

@@ -1,8 +1,8 @@
 /**
- * Amounts and whole numbers as people type them into fields, with the digit groups of the page's language: `12.345,67` in
- * Indonesian, `12,345.67` in English.
+ * Amounts, whole numbers and dates as people type them into fields. Numbers have the digit groups of the page's language:
+ * `12.345,67` in Indonesian, `12,345.67` in English. Dates are day/month/year in both.
  */
-import { formatRupiah } from "./format.ts"
+import { formatRupiah } from "./rupiah.ts"
 import type { Language } from "./language.tsx"
 
 const MICRO_DIGITS = 6
@@ -34,3 +34,30 @@ export function parseWhole(text: string, language: Language): number | undefined
 /** Micro-rupiah as a field has them: every digit, without the currency. */
 export const amountText = (micro: number | bigint, language: Language): string =>
   formatRupiah(micro, language, "exact").replace(/^Rp\s/, "")
+
+const MOMENT =
+  /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})-(\d{2})-(\d{2}))(?:[\s,T]+(\d{1,2})[.:](\d{2})(?:[.:](\d{2}))?)?$/
+
+/**
+ * A typed day, `21/11/2026`, or with `timed` a day and a clock time, `21/11/2026 14.30`; as ISO 8601 has it too. The answer is
+ * `2026-11-21` or `2026-11-21T14:30:00`; undefined when it is none, or there is no such day.
+ */
+export function parseMoment(text: string, timed: boolean): string | undefined {
+  const match = MOMENT.exec(text.trim())
+  if (match === null) return undefined
+  const [day = "", month = "", year = ""] = match[1] === undefined ? [match[6], match[5], match[4]] : match.slice(1, 4)
+  const [hour, minute, second = "00"] = match.slice(7)
+  if (timed !== (hour !== undefined)) return undefined
+  const date = `${year}-${month.padStart(2, "0")}-${day.padStart(2, "0")}`
+  const moment = timed ? `${date}T${hour?.padStart(2, "0")}:${minute}:${second}` : date
+  const ms = Date.parse(timed ? `${moment}Z` : moment)
+  // The 31st of a shorter month would be a day of the next one.
+  return Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== date ? undefined : moment
+}
+
+/** A day, or a day and a clock time, as a field has it: `21/11/2026 14.30`, in English `21/11/2026 14:30`. */
+export function momentText(moment: string, language: Language): string {
+  const [date = "", time = ""] = moment.split("T")
+  const clock = time.replace(/^(\d\d:\d\d):00$/, "$1").replaceAll(":", language === "id" ? "." : ":")
+  return [date.split("-").toReversed().join("/"), clock].filter((part) => part !== "").join(" ")
+}

@@ -16,11 +16,15 @@ export const dayIn = (timeZone: string, now: number): string =>
   // Swedish dates have the format of ISO 8601.
   new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short" }).format(now)
 
-const later = (day: string, count: number): string =>
+/** The day so many days later. */
+export const later = (day: string, count: number): string =>
   new Date(Date.parse(day) + count * DAY_MS).toISOString().slice(0, 10)
 
 /** The last `count` days up to today. */
 export const lastDays = (today: string, count: number): Days => ({ from: later(today, 1 - count), to: today })
+
+/** As many days as these, up to the day before them. */
+export const daysBefore = (days: Days): Days => ({ from: later(days.from, -dayCount(days)), to: later(days.from, -1) })
 
 /** `count` days from `from` on. */
 export const daysOf = (from: string, count: number): readonly string[] =>
@@ -40,7 +44,7 @@ export function daysIn(query: URLSearchParams, today: string): Days {
   return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
 }
 
-/** The time that a clock shows in a time zone, as a `datetime-local` field has it: 2026-11-21T10:15:30. */
+/** The time that a clock shows in a time zone, as ISO 8601 has it without a zone: 2026-11-21T10:15:30. */
 export const wallTimeIn = (timeZone: string, ms: number): string =>
   // Swedish dates have the format of ISO 8601.
   new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }).format(ms).replace(" ", "T")

@@ -2,22 +2,24 @@
 import type { ReactNode } from "react"
 import { Link } from "wouter"
 import { Logo } from "../appearance.tsx"
+import { useLanguage } from "../i18n/language.tsx"
 import { LegalLinks } from "./legal.tsx"
 import { LanguageSwitch } from "./preferences.tsx"
 import { useShellText } from "./text.ts"
 
 export function BareFrame({ children }: { readonly children: ReactNode }) {
   const text = useShellText()
+  const { language } = useLanguage()
   return (
     <div className="bare">
       <header className="bare-head">
-        <Link href="/" className="brand">
+        <a href={`/?lang=${language}`} className="brand">
           <Logo />
           {text.product}
-        </Link>
+        </a>
         <nav className="bare-links" aria-label={text.mainNavigation}>
           <Link href="/models">{text.navigation.models}</Link>
-          <a href="/docs">{text.apiReference}</a>
+          <a href={`/docs?lang=${language}`}>{text.apiReference}</a>
         </nav>
       </header>
       <main>{children}</main>

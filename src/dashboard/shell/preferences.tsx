@@ -40,11 +40,18 @@ export function ThemeSwitch() {
 
 const STORED = "loket.language"
 
+/** A page of the server that leads here says which language it was read in. */
+function visitorsLanguage(): Language {
+  const read = languages.find((language) => language === new URLSearchParams(location.search).get("lang"))
+  if (read !== undefined) localStorage.setItem(STORED, read)
+  return preferredLanguage(localStorage.getItem(STORED), navigator.languages)
+}
+
 /** The language of the page: that of whoever is signed in, else a visitor's own choice, else the browser's. */
 export function PreferredLanguage({ children }: { readonly children: ReactNode }) {
   const client = useQueryClient()
   const { data, error } = useQuery(accountQuery)
-  const [visitors, setVisitors] = useState(() => preferredLanguage(localStorage.getItem(STORED), navigator.languages))
+  const [visitors, setVisitors] = useState(visitorsLanguage)
   const account = isSignedOut(error) ? undefined : data
   const signedIn = account !== undefined
   const choose = useCallback(

@@ -11,6 +11,9 @@ export const useRoleText = texts({
       viewer: "Melihat saja.",
     },
     looking: (email: string, role: string) => `Anda melihat akun ${email} sebagai ${role}.`,
+    seeing: (email: string, operator: string, until: string) =>
+      `Operator ${operator} melihat akun ${email} sebagai pelanggannya, hanya baca, sampai ${until}.`,
+    endSeeing: "Akhiri",
     back: "Kembali ke akun sendiri",
     accounts: "Ganti akun",
     own: "Akun sendiri",
@@ -26,6 +29,9 @@ export const useRoleText = texts({
       viewer: "Looking only.",
     },
     looking: (email: string, role: string) => `You are looking at the account ${email} as ${role}.`,
+    seeing: (email: string, operator: string, until: string) =>
+      `Operator ${operator} sees the account ${email} as its customer does, read only, until ${until}.`,
+    endSeeing: "End",
     back: "Back to your own account",
     accounts: "Switch account",
     own: "Your own account",

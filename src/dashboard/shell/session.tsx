@@ -2,6 +2,7 @@
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
 import { api, isSignedOut, unwrap } from "../api/client.ts"
+import { deleteConversations } from "../api/kept-conversations.ts"
 import { pageIsAbout } from "../api/looking-at.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
@@ -38,10 +39,10 @@ export function useMay(): (permission: Account["may"][number]) => boolean {
   return (permission) => account?.may.includes(permission) ?? false
 }
 
-/** Whether the account is the person's own, and not one in which they are a member. */
+/** Whether the account is the person's own, or shown as if it were, and not one in which they are a member. */
 export function useIsOwn(): boolean {
   const { account } = useSession()
-  return account !== undefined && account.id === account.signed_in.id
+  return account !== undefined && (account.id === account.signed_in.id || account.seen !== null)
 }
 
 /** Removes all data of the last person, so that the next one does not see it. */
@@ -71,6 +72,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const signedIn = useCallback(
     (account: Account) => {
       forget(client)
+      void deleteConversations(({ owner }) => !owner.startsWith(`${account.signed_in.id}/`))
       client.setQueryData(accountQuery.queryKey, account)
     },
     [client],
@@ -78,6 +80,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const ended = useCallback(async () => {
     remember(false)
     forget(client)
+    await deleteConversations(() => true)
     await client.refetchQueries(accountQuery)
   }, [client])
   const signOut = useCallback(async () => {

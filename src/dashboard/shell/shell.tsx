@@ -8,6 +8,7 @@ import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
 import { ConnectionSign, Notices } from "./notices.tsx"
 import { LanguageSwitch, ThemeSwitch } from "./preferences.tsx"
+import { useLanguage } from "../i18n/language.tsx"
 import { useSession } from "./session.tsx"
 import { AccountSwitcher } from "./switcher.tsx"
 import { useShellText } from "./text.ts"
@@ -199,6 +200,7 @@ function AccountMenu() {
 
 function AccountPanel() {
   const text = useShellText()
+  const { language } = useLanguage()
   const { account, signOut } = useSession()
   const [, navigate] = useLocation()
   const leave = async () => {
@@ -212,7 +214,7 @@ function AccountPanel() {
       <LanguageSwitch />
       <ThemeSwitch />
       <hr />
-      <a className="navigation-link" href="/docs">
+      <a className="navigation-link" href={`/docs?lang=${language}`}>
         <FileCode aria-hidden="true" />
         {text.apiReference}
       </a>

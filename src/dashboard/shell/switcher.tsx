@@ -1,8 +1,11 @@
 /** Which account is looked at: one's own, or one in which one has a role. Only people with such a role see anything of it. */
-import { useQuery } from "@tanstack/react-query"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Check, Users } from "lucide-react"
+import { useEffect } from "react"
 import { useChange } from "../api/change.ts"
-import { lookAt, membershipsQuery } from "../api/queries.ts"
+import { api, unwrap } from "../api/client.ts"
+import { type Account, accountQuery, lookAt, membershipsQuery } from "../api/queries.ts"
+import { useFormat } from "../i18n/format.ts"
 import { Notice } from "./notice.tsx"
 import { useRoleText } from "./role-text.ts"
 import { useSession } from "./session.tsx"
@@ -51,6 +54,7 @@ export function LookedAt() {
   const { account } = useSession()
   const change = useSwitch()
   if (account === undefined || account.id === account.signed_in.id) return null
+  if (account.seen !== null) return <Seen account={account} until={account.seen.until} />
   return (
     <Notice tone="warn">
       {text.looking(account.email, text.roles[account.member_role])}{" "}
@@ -61,6 +65,34 @@ export function LookedAt() {
         onClick={() => change.mutate(account.signed_in.id)}
       >
         {text.back}
+      </button>
+    </Notice>
+  )
+}
+
+interface SeenProps {
+  readonly account: Account
+  readonly until: string
+}
+
+/** On every page that an operator sees as the account's customer does. It ends by itself. */
+function Seen({ account, until }: SeenProps) {
+  const text = useRoleText()
+  const format = useFormat()
+  const client = useQueryClient()
+  const end = useChange({
+    mutationFn: () => unwrap(api.auth["see-as"].end.post()),
+    onSuccess: () => location.assign(`/dashboard/operator/accounts/${account.id}`),
+  })
+  useEffect(() => {
+    const over = setTimeout(() => void client.invalidateQueries(accountQuery), Date.parse(until) - Date.now() + 500)
+    return () => clearTimeout(over)
+  }, [client, until])
+  return (
+    <Notice tone="bad">
+      {text.seeing(account.email, account.signed_in.email, format.time(until))}{" "}
+      <button type="button" className="notice-button" disabled={end.isPending} onClick={() => end.mutate()}>
+        {text.endSeeing}
       </button>
     </Notice>
   )

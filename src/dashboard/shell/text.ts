@@ -39,7 +39,7 @@ export const useShellText = texts({
     reload: "Muat ulang",
     notLoaded: "Halaman ini belum termuat",
     notLoadedHint: "Sambungannya terputus. Begitu tersambung lagi, halaman ini dimuat dengan sendirinya.",
-    connections: { live: "Langsung", connecting: "Menyambung…", offline: "Luring" },
+    connections: { live: "Terhubung", connecting: "Menyambung…", offline: "Luring" },
     offline: "Anda sedang luring.",
     disconnected: "Sambungan ke Loket terputus, dan sedang disambung lagi.",
     asOf: (time: string) => `Angka di halaman ini mungkin tidak berubah sejak pukul ${time}.`,
@@ -47,7 +47,7 @@ export const useShellText = texts({
     frozen: (account: string) =>
       `Akun ini dibekukan: panggilan ditolak sampai dibuka kembali. Saldo Anda tidak hilang. Sebutkan ${account}.`,
     contactOperator: "Hubungi operator",
-    askOperator: "Hubungi pengelola layanan ini.",
+    askOperator: "Hubungi operator layanan ini.",
     low: (threshold: string) => `Saldo Anda di bawah ${threshold}.`,
     topUp: "Isi saldo",
     unproved: (email: string) => `Buka tautan yang kami kirim ke ${email} untuk mengonfirmasi alamat itu.`,

@@ -67,7 +67,7 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
           <strong>{roles[role]}</strong>: {roleHints[role]}
         </p>
         {accept.error !== null &&
-          (isDead(accept.error) ? <Refusal>{accept.error.message}</Refusal> : <ErrorState error={accept.error} />)}
+          (isDead(accept.error) ? <Refusal>{text.dead}</Refusal> : <ErrorState error={accept.error} />)}
         {signedIn === undefined ? (
           <>
             <p>{text.signInAs(email)}</p>

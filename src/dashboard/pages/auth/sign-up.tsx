@@ -20,7 +20,8 @@ export default function SignUpPage() {
   const { language } = useLanguage()
   const [tooShort, setTooShort] = useState(false)
   const client = useQueryClient()
-  const version = useQuery(aboutQuery).data?.legal_version
+  const about = useQuery(aboutQuery)
+  const version = about.data?.legal_version
   const signUp = useChange({
     mutationFn: async ({ shown, ...credentials }: Credentials & { readonly shown: string | undefined }) => {
       const agreement = shown === undefined ? {} : { agreed_version: shown }
@@ -54,8 +55,8 @@ export default function SignUpPage() {
         </>
       }
     >
-      {version !== undefined && (
-        <p className="auth-note">
+      {(version !== undefined || about.isPending) && (
+        <p className={about.isPending ? "auth-note is-waiting" : "auth-note"}>
           {text.agreeing} <LegalList />.
         </p>
       )}
@@ -64,12 +65,14 @@ export default function SignUpPage() {
 }
 
 /** A refused value can be corrected by the person, so no request id is shown. */
-const SignUpError = ({ error }: { readonly error: Error }) =>
-  error instanceof ApiFailure && error.code === "request.invalid" ? (
-    <Refusal>{error.message}</Refusal>
+function SignUpError({ error }: { readonly error: Error }) {
+  const text = useSignUpText()
+  return error instanceof ApiFailure && error.code === "request.invalid" ? (
+    <Refusal>{text.refused(error.message)}</Refusal>
   ) : (
     <ErrorState error={error} />
   )
+}
 
 const useSignUpText = texts({
   id: {
@@ -82,6 +85,8 @@ const useSignUpText = texts({
     passwordShort: "Kata sandi harus 10 sampai 256 karakter.",
     submit: "Daftar",
     agreeing: "Dengan mendaftar Anda menyetujui",
+    refused: (_message: string) =>
+      "Alamat ini tidak dapat dipakai. Mungkin sudah ada akunnya: masuk saja, atau periksa penulisannya.",
     outdated: "Ketentuan kami baru saja berubah. Mohon baca lagi, lalu tekan Daftar.",
     haveAccount: "Sudah punya akun?",
     signIn: "Masuk",
@@ -95,6 +100,7 @@ const useSignUpText = texts({
     passwordShort: "The password must have 10 to 256 characters.",
     submit: "Sign up",
     agreeing: "By signing up you agree to our",
+    refused: (message: string) => message,
     outdated: "Our terms have just changed. Please read them again, then press Sign up.",
     haveAccount: "Already have an account?",
     signIn: "Sign in",

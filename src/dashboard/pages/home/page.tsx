@@ -4,6 +4,7 @@ import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
 import { lazy, Suspense } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
+import { priceChangesQuery } from "../../api/queries.ts"
 import { ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
@@ -23,6 +24,18 @@ export default function HomePage() {
   const account = useAccount()
   const may = useMay()
   const days = useQuery(daysQuery(dayIn(account.time_zone, Date.now())))
+  const summary = useQuery(summaryQuery)
+  const changes = useQuery(priceChangesQuery)
+  // Asked for at once; shown below.
+  useQuery(recentCallsQuery)
+  // What stands at the top, or does not, would move all the rest.
+  if (summary.isPending || changes.isPending) {
+    return (
+      <Page title={text.title}>
+        <Skeleton lines={20} />
+      </Page>
+    )
+  }
   return (
     <Page
       title={text.title}
@@ -38,13 +51,15 @@ export default function HomePage() {
       {may("pay") && may("build") && <FirstSteps />}
       <Numbers />
       <Card title={text.spend}>
-        {days.data !== undefined ? (
-          <SpendChart days={days.data} />
-        ) : days.error ? (
-          <ErrorState error={days.error} retry={days.refetch} />
-        ) : (
-          <Skeleton lines={5} />
-        )}
+        <div className="home-chart">
+          {days.data !== undefined ? (
+            <SpendChart days={days.data} />
+          ) : days.error ? (
+            <ErrorState error={days.error} retry={days.refetch} />
+          ) : (
+            <Skeleton lines={5} />
+          )}
+        </div>
       </Card>
       <RecentCalls />
     </Page>

@@ -4,11 +4,13 @@ import { useId } from "react"
 import { modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
+import { DateField } from "../../components/date-field.tsx"
 import { Field, TextField } from "../../components/form.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
 import { instantOf, wallTimeIn } from "../../i18n/time.ts"
 import { useBindingText } from "./binding-text.ts"
-import { type Endpoint, endpoints, type KeyDraft, type WrongField } from "./draft.ts"
+import { callFormats, formatName } from "../../api/call-formats.ts"
+import { type KeyDraft, type WrongField } from "./draft.ts"
 
 const DAYS = [7, 30, 90] as const
 const DAY_MS = 86_400_000
@@ -27,10 +29,12 @@ export function BindingFields({ draft, wrong, refusal, onChange }: BindingFields
   const isBound =
     draft.expiresAt !== null ||
     draft.models !== null ||
-    draft.endpoints.length < endpoints.length ||
+    draft.endpoints.length < callFormats.length ||
     draft.networks !== "" ||
+    draft.origins !== "" ||
     draft.maxRate !== ""
   const bad = /"(.*)" is none/.exec(refusal)?.[1]
+  const isOrigins = wrong.has("origins") || refusal.startsWith("'origins'")
   const isNetworks = wrong.has("networks") || refusal.startsWith("'networks'")
   return (
     <details className="key-bindings" open={isBound || wrong.size > 0 || undefined}>
@@ -48,31 +52,26 @@ export function BindingFields({ draft, wrong, refusal, onChange }: BindingFields
         />
         <Checks
           label={text.endpoints}
-          values={endpoints}
+          values={callFormats}
           chosen={draft.endpoints}
-          nameOf={(endpoint: Endpoint) => text.endpointNames[endpoint]}
+          nameOf={formatName}
           error={wrong.has("endpoints") ? text.endpointsWrong : undefined}
           onChange={(chosen) => onChange({ endpoints: chosen })}
         />
-        <Field
+        <Lines
           label={text.networks}
-          optional
           hint={text.networksHint}
           error={isNetworks ? text.networksWrong(bad ?? "") : undefined}
-        >
-          {(attributes) => (
-            <span className="input">
-              <textarea
-                {...attributes}
-                rows={2}
-                autoComplete="off"
-                spellCheck={false}
-                value={draft.networks}
-                onChange={({ target }) => onChange({ networks: target.value })}
-              />
-            </span>
-          )}
-        </Field>
+          value={draft.networks}
+          onChange={(networks) => onChange({ networks })}
+        />
+        <Lines
+          label={text.origins}
+          hint={text.originsHint}
+          error={isOrigins ? text.originsWrong(bad ?? "") : undefined}
+          value={draft.origins}
+          onChange={(origins) => onChange({ origins })}
+        />
         <TextField
           label={text.rate}
           optional
@@ -89,6 +88,32 @@ export function BindingFields({ draft, wrong, refusal, onChange }: BindingFields
     </details>
   )
 }
+
+interface LinesProps {
+  readonly label: string
+  readonly hint: string
+  readonly error: string | undefined
+  readonly value: string
+  readonly onChange: (value: string) => void
+}
+
+/** Several values, one a line. */
+const Lines = ({ label, hint, error, value, onChange }: LinesProps) => (
+  <Field label={label} optional hint={hint} error={error}>
+    {(attributes) => (
+      <span className="input">
+        <textarea
+          {...attributes}
+          rows={2}
+          autoComplete="off"
+          spellCheck={false}
+          value={value}
+          onChange={({ target }) => onChange(target.value)}
+        />
+      </span>
+    )}
+  </Field>
+)
 
 interface ExpiryProps {
   /** ISO 8601; null for none. */
@@ -107,15 +132,14 @@ function Expiry({ at, error, onChange }: ExpiryProps) {
   }
   return (
     <div className="key-limit">
-      <TextField
+      <DateField
         label={text.expiry}
         optional
+        timed
         hint={text.expiryHint(timeZone)}
         error={error}
-        type="datetime-local"
-        step={1}
         value={at === null ? "" : wallTimeIn(timeZone, Date.parse(at))}
-        onChange={({ target }) => typed(target.value)}
+        onChange={typed}
       />
       <div className="key-presets" role="group" aria-label={text.expiryOf}>
         {DAYS.map((count) => (

@@ -16,7 +16,6 @@ export const useBindingText = texts({
     modelsWrong: "Pilih satu sampai 64 model.",
     gone: (model: string) => `${model} (tidak ada lagi di katalog)`,
     endpoints: "Format panggilan",
-    endpointNames: { chat: "Chat completions", messages: "Messages", responses: "Responses" },
     endpointsWrong: "Pilih sedikitnya satu format.",
     networks: "Jaringan",
     networksHint: "Satu alamat atau jaringan (CIDR) per baris, paling banyak 32. Kosong: dari mana saja.",
@@ -24,6 +23,13 @@ export const useBindingText = texts({
       bad === ""
         ? "Paling banyak 32 baris."
         : `${bad} bukan alamat atau jaringan. Contoh: 203.0.113.0/24 atau 2001:db8::/32.`,
+    origins: "Halaman web",
+    originsHint:
+      "Asal halaman yang boleh memanggil dari peramban, satu per baris, paling banyak 16, misalnya https://app.example.com. Kosong: tidak ada. Kunci di halaman terlihat oleh pengunjungnya.",
+    originsWrong: (bad: string) =>
+      bad === ""
+        ? "Paling banyak 16 baris."
+        : `${bad} bukan asal halaman. Contoh: https://app.example.com atau http://localhost:5173, tanpa path.`,
     rate: "Tarif tertinggi",
     rateHint: "Model yang salah satu dari empat tarifnya lebih tinggi ditolak.",
     rateUnit: "/ 1 juta token",
@@ -35,6 +41,7 @@ export const useBindingText = texts({
     onlyModels: "Hanya model",
     onlyEndpoints: "Hanya format",
     onlyNetworks: "Hanya dari",
+    fromPages: "Halaman web",
     most: "Tarif paling tinggi",
     mostOf: (price: string) => `${price} per 1 juta token`,
   },
@@ -52,12 +59,18 @@ export const useBindingText = texts({
     modelsWrong: "Choose from 1 to 64 models.",
     gone: (model: string) => `${model} (no longer in the catalogue)`,
     endpoints: "Call formats",
-    endpointNames: { chat: "Chat completions", messages: "Messages", responses: "Responses" },
     endpointsWrong: "Choose at least one format.",
     networks: "Networks",
     networksHint: "One address or network (CIDR) a line, 32 at most. Empty: from anywhere.",
     networksWrong: (bad: string) =>
       bad === "" ? "32 lines at most." : `${bad} is no address or network. Try 203.0.113.0/24 or 2001:db8::/32.`,
+    origins: "Web pages",
+    originsHint:
+      "Origins of pages that may call from a browser, one a line, 16 at most, such as https://app.example.com. Empty: none. A page's visitors can see the key in it.",
+    originsWrong: (bad: string) =>
+      bad === ""
+        ? "16 lines at most."
+        : `${bad} is no origin of a page. Try https://app.example.com or http://localhost:5173, without a path.`,
     rate: "Highest rate",
     rateHint: "Models any of whose four rates is higher are refused.",
     rateUnit: "/ 1 million tokens",
@@ -69,6 +82,7 @@ export const useBindingText = texts({
     onlyModels: "Only models",
     onlyEndpoints: "Only formats",
     onlyNetworks: "Only from",
+    fromPages: "Web pages",
     most: "Highest rate",
     mostOf: (price: string) => `${price} per 1 million tokens`,
   },

@@ -59,7 +59,7 @@ const settingsOf = (key: ApiKey): BreakerSettings => ({
   pause_minutes: key.breaker_pause_minutes,
 })
 
-/** On the key's card, where it has one. */
+/** Of a key that has one. */
 export function BreakerFact({ apiKey }: { readonly apiKey: ApiKey }) {
   const text = useBreakerText()
   const format = useFormat()
@@ -67,10 +67,21 @@ export function BreakerFact({ apiKey }: { readonly apiKey: ApiKey }) {
   return ceiling === null ? null : <span>{text.keyCeilings[action](format.rupiah(ceiling))}</span>
 }
 
-/** On the card of a key that has come to its ceiling. */
-export function Paused({ apiKey: { id, paused } }: { readonly apiKey: ApiKey }) {
+/** Of a key that has come to its ceiling: since when, and whether it goes on by itself. */
+export function Paused({ apiKey: { paused } }: { readonly apiKey: ApiKey }) {
   const text = useBreakerText()
   const format = useFormat()
+  if (paused === null) return null
+  return (
+    <p className="key-paused">
+      {text.paused(format.dateTime(paused.since))} {paused.until !== null && text.until(format.dateTime(paused.until))}
+    </p>
+  )
+}
+
+/** Lets a paused key go on, from its row. */
+export function ResumeButton({ apiKey: { id, name, paused } }: { readonly apiKey: ApiKey }) {
+  const text = useBreakerText()
   const toasts = useToasts()
   const client = useQueryClient()
   const resume = useChange({
@@ -81,19 +92,18 @@ export function Paused({ apiKey: { id, paused } }: { readonly apiKey: ApiKey }) 
     },
   })
   const mayBuild = useMay()("build")
-  if (paused === null) return null
+  if (paused === null || !mayBuild) return null
   return (
-    <div className="key-paused">
+    <>
+      <Button
+        size="small"
+        busy={resume.isPending}
+        aria-label={`${text.resume} ${name}`}
+        onClick={() => resume.mutate()}
+      >
+        {text.resume}
+      </Button>
       {resume.error !== null && <ErrorState error={resume.error} />}
-      <p>
-        {text.paused(format.dateTime(paused.since))}{" "}
-        {paused.until !== null && text.until(format.dateTime(paused.until))}
-      </p>
-      {mayBuild && (
-        <Button size="small" busy={resume.isPending} onClick={() => resume.mutate()}>
-          {text.resume}
-        </Button>
-      )}
-    </div>
+    </>
   )
 }

@@ -26,7 +26,7 @@ export const useChildrenText = texts({
     close: "Tutup",
     children: "Kunci anak",
     noChildren: "Belum ada kunci anak.",
-    columns: { name: "Nama", key: "Kunci", status: "Keadaan", spent: "Terpakai", act: "Tindakan" },
+    columns: { name: "Nama", key: "Kunci", status: "Status", spent: "Terpakai", act: "Tindakan" },
     states: { active: "Aktif", expired: "Kedaluwarsa", revoked: "Dicabut" },
     spent: (spent: string, limit: string) => `${spent} dari ${limit}`,
     noLimit: "Batas kunci induk",

@@ -15,7 +15,7 @@ import { useFormat } from "../../i18n/format.ts"
 import { useMay } from "../../shell/session.tsx"
 import { useChildrenText } from "./children-text.ts"
 import { RevokeDialog } from "./dialogs.tsx"
-import { hintOf } from "./key-card.tsx"
+import { hintOf } from "./key-detail.tsx"
 
 interface ChildrenDialogProps {
   readonly apiKey: ApiKey

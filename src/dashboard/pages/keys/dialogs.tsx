@@ -1,9 +1,10 @@
 /** What is done with a key that exists: trying it, rotating it, revoking it; and the one look at a new key's secret. */
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { ShieldAlert } from "lucide-react"
-import { useState } from "react"
+import { useEffect, useState } from "react"
 import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
+import { keepFreshKey } from "../../api/fresh-key.ts"
 import { type ApiKey, keysQuery, modelsQuery } from "../../api/queries.ts"
 import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
 import { Choice } from "../../components/choice.tsx"
@@ -12,8 +13,9 @@ import { Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { CodeBlock, Facts } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { clients, firstModel } from "../quick-start/clients.ts"
-import { hintOf } from "./key-card.tsx"
+import { filledIn, firstModel } from "../quick-start/client.ts"
+import { curl } from "../quick-start/sdks.ts"
+import { hintOf } from "./key-detail.tsx"
 import { useKeysText } from "./text.ts"
 
 export interface Secret {
@@ -23,11 +25,13 @@ export interface Secret {
   readonly previousUntil?: string | null
 }
 
-/** A key's secret, shown once. It is only in this dialog, and gone when the dialog closes. */
+/** A key's secret, shown once: here, and for a while inside the code of the quick start. */
 export function SecretDialog({ secret, onClose }: { readonly secret: Secret; readonly onClose: () => void }) {
   const text = useKeysText()
   const format = useFormat()
   const until = secret.previousUntil
+  const client = useQueryClient()
+  useEffect(() => keepFreshKey(client, secret.key), [client, secret.key])
   return (
     <Dialog
       title={text.secretTitle}
@@ -86,14 +90,13 @@ export function TryDialog({ apiKey, onClose }: TryDialogProps) {
 function Snippet() {
   const text = useKeysText()
   const models = useQuery(modelsQuery)
-  const client = clients.find(({ id }) => id === "curl")
   if (models.error) return <ErrorState error={models.error} retry={models.refetch} />
   if (models.data === undefined) return <Skeleton lines={4} />
   const model = firstModel(models.data.filter(({ endpoints }) => endpoints.includes("chat")))
-  if (model === undefined || client === undefined) return <p>{text.noModel}</p>
-  return client
-    .snippets({ base: location.origin, model })
-    .map(({ code }) => <CodeBlock key={code} title={text.terminal} code={code} />)
+  if (model === undefined) return <p>{text.noModel}</p>
+  return curl.snippets.map(({ code }) => (
+    <CodeBlock key={code} title={text.terminal} code={filledIn(code, { base: location.origin, model })} />
+  ))
 }
 
 /** Seconds. */

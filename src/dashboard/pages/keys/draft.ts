@@ -2,6 +2,7 @@
 import type { BreakerSettings } from "../../components/breaker-fields.tsx"
 import type { ApiKey } from "../../api/queries.ts"
 import { amountText, parseRupiah, parseWhole } from "../../i18n/parse.ts"
+import { type CallFormat, callFormats } from "../../api/call-formats.ts"
 import type { Language } from "../../i18n/language.tsx"
 
 export const periods = ["daily", "monthly", "total"] as const
@@ -9,9 +10,6 @@ type Period = (typeof periods)[number]
 
 export const fallbacks = ["never_dearer", "any", "off"] as const
 type Fallback = (typeof fallbacks)[number]
-
-export const endpoints = ["chat", "messages", "responses"] as const
-export type Endpoint = (typeof endpoints)[number]
 
 /** What the form's fields contain, as text. */
 export interface KeyDraft {
@@ -27,9 +25,11 @@ export interface KeyDraft {
   readonly expiresAt: string | null
   /** Null for all. */
   readonly models: readonly string[] | null
-  readonly endpoints: readonly Endpoint[]
+  readonly endpoints: readonly CallFormat[]
   /** One in each line. */
   readonly networks: string
+  /** One a line. */
+  readonly origins: string
   /** Rupiah for a million tokens. */
   readonly maxRate: string
 }
@@ -45,8 +45,9 @@ export interface KeySettings {
   readonly replays_retries: boolean
   readonly expires_at: string | null
   readonly models: string[] | null
-  readonly endpoints: Endpoint[] | null
+  readonly endpoints: CallFormat[] | null
   readonly networks: string[] | null
+  readonly origins: string[] | null
   readonly max_rate_micro: number | null
 }
 
@@ -59,6 +60,7 @@ export type WrongField =
   | "models"
   | "endpoints"
   | "networks"
+  | "origins"
   | "rate"
 
 /** As the API checks it. */
@@ -68,6 +70,7 @@ const MOST_MICRO = 9_000_000_000n * 1_000_000n
 const MOST_PER_MINUTE = 2_147_483_647
 const MOST_MODELS = 64
 const MOST_NETWORKS = 32
+const MOST_ORIGINS = 16
 
 export const emptyDraft: KeyDraft = {
   name: "",
@@ -80,8 +83,9 @@ export const emptyDraft: KeyDraft = {
   replaysRetries: true,
   expiresAt: null,
   models: null,
-  endpoints,
+  endpoints: callFormats,
   networks: "",
+  origins: "",
   maxRate: "",
 }
 
@@ -99,14 +103,21 @@ export function draftOf(key: ApiKey, language: Language): KeyDraft {
     replaysRetries: key.replays_retries,
     expiresAt: key.expires_at,
     models: key.models,
-    endpoints: key.endpoints ?? endpoints,
+    endpoints: key.endpoints ?? callFormats,
     networks: key.networks?.join("\n") ?? "",
+    origins: key.origins?.join("\n") ?? "",
     maxRate: writtenWhole(key.max_rate_micro, language),
   }
 }
 
 export const writtenWhole = (value: number | null, language: Language): string =>
   value === null ? "" : amountText(BigInt(value) * 1_000_000n, language)
+
+const linesOf = (text: string): string[] =>
+  text
+    .split(/[\n,]/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
 
 /** The body to send, or which fields are wrong. */
 export function readDraft(draft: KeyDraft, language: Language): KeySettings | ReadonlySet<WrongField> {
@@ -115,10 +126,8 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
   const requests = perMinute(draft.requestsPerMinute, language)
   const tokens = perMinute(draft.tokensPerMinute, language)
   const rate = draft.maxRate.trim() === "" ? null : parseWhole(draft.maxRate, language)
-  const networks = draft.networks
-    .split(/[\n,]/)
-    .map((line) => line.trim())
-    .filter((line) => line !== "")
+  const networks = linesOf(draft.networks)
+  const origins = linesOf(draft.origins)
   const { models } = draft
   const wrong = new Set<WrongField>()
   if (!NAME.test(name)) wrong.add("name")
@@ -129,6 +138,7 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
   if (models !== null && (models.length === 0 || models.length > MOST_MODELS)) wrong.add("models")
   if (draft.endpoints.length === 0) wrong.add("endpoints")
   if (networks.length > MOST_NETWORKS) wrong.add("networks")
+  if (origins.length > MOST_ORIGINS) wrong.add("origins")
   if (rate === undefined) wrong.add("rate")
   if (wrong.size > 0 || limit === undefined || requests === undefined || tokens === undefined || rate === undefined)
     return wrong
@@ -143,8 +153,9 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
     replays_retries: draft.replaysRetries,
     expires_at: draft.expiresAt,
     models: models && [...models],
-    endpoints: draft.endpoints.length === endpoints.length ? null : [...draft.endpoints],
+    endpoints: draft.endpoints.length === callFormats.length ? null : [...draft.endpoints],
     networks: networks.length === 0 ? null : networks,
+    origins: origins.length === 0 ? null : origins,
     max_rate_micro: rate,
   }
 }

@@ -12,8 +12,9 @@ import { useMay } from "../../shell/session.tsx"
 import { BreakerDialog } from "./breaker.tsx"
 import { ChildrenDialog } from "./children.tsx"
 import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
-import { hintOf, type KeyAction, KeyCard } from "./key-card.tsx"
+import { hintOf, type KeyAction } from "./key-detail.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
+import { KeyTable } from "./key-table.tsx"
 import { RunsDialog } from "./runs.tsx"
 import { useKeysText } from "./text.ts"
 
@@ -46,28 +47,26 @@ export default function KeysPage() {
     </Button>
   )
   return (
-    <Page title={text.title} intro={text.intro} actions={active.length > 0 && create}>
+    <Page title={text.title} intro={text.intro} actions={create}>
       {keys.data === undefined ? (
         keys.error ? (
           <ErrorState error={keys.error} retry={keys.refetch} />
         ) : (
-          <Skeleton lines={6} />
+          <Card>
+            <Skeleton lines={10} />
+          </Card>
         )
       ) : (
         <>
           {keys.error && <ErrorState error={keys.error} retry={keys.refetch} />}
           {active.length === 0 ? (
             <Card flush>
-              <EmptyState icon={<KeyRound />} title={text.none} action={create}>
+              <EmptyState icon={<KeyRound />} title={text.none}>
                 {text.noneHint}
               </EmptyState>
             </Card>
           ) : (
-            <ul className="key-list" aria-label={text.list}>
-              {active.map((key) => (
-                <KeyCard key={key.id} apiKey={key} onAct={(action) => setOpen({ action, keyId: key.id })} />
-              ))}
-            </ul>
+            <KeyTable keys={active} onAct={({ id: keyId }, action) => setOpen({ action, keyId })} />
           )}
           <Revoked latest={keys.data.keys.filter(({ status }) => status === "revoked")} next={keys.data.next} />
         </>

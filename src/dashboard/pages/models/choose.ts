@@ -1,24 +1,15 @@
 /** Which models are shown, and in which order. */
+import type { CallFormat } from "../../api/call-formats.ts"
 import type { CatalogueModel } from "../../api/queries.ts"
 
 export const sortings = ["name", "input", "output", "context"] as const
 type ModelSorting = (typeof sortings)[number]
-type ModelFormat = CatalogueModel["endpoints"][number]
-
-/** The names that their makers use. */
-const FORMATS: Readonly<Record<ModelFormat, string>> = {
-  chat: "Chat completions",
-  messages: "Messages",
-  responses: "Responses",
-}
-export const formats = Object.keys(FORMATS) as ModelFormat[]
-export const formatName = (format: ModelFormat): string => FORMATS[format]
 
 export interface ModelFilter {
   readonly words: string
   readonly vision: boolean
   readonly tools: boolean
-  readonly format: ModelFormat | undefined
+  readonly format: CallFormat | undefined
   readonly sorting: ModelSorting
 }
 
@@ -55,6 +46,9 @@ export type RateName = (typeof rateNames)[number]
 /** The price of a million tokens, from the price of one, in micro-rupiah. */
 export const perMillion = (micro: number): bigint => BigInt(micro) * 1_000_000n
 
+/** A month is taken to have so many. */
+export const MONTH_DAYS = 30n
+
 interface Estimate {
   /** Cached tokens included. */
   readonly inputTokens: number
@@ -63,7 +57,10 @@ interface Estimate {
 }
 
 /** The cost of a call in micro-rupiah: tokens × rates, as calls are charged. */
-export const costOf = (model: CatalogueModel, { inputTokens, cachedTokens, outputTokens }: Estimate): bigint =>
+export const costOf = (
+  model: Pick<CatalogueModel, RateName>,
+  { inputTokens, cachedTokens, outputTokens }: Estimate,
+): bigint =>
   BigInt(inputTokens - cachedTokens) * BigInt(model.input_micro) +
   BigInt(cachedTokens) * BigInt(model.cache_read_micro) +
   BigInt(outputTokens) * BigInt(model.output_micro)

@@ -9,7 +9,8 @@ import { Facts } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/price-changes.tsx"
-import { costOf, formatName, perMillion, type RateName, rateNames } from "./choose.ts"
+import { formatName } from "../../api/call-formats.ts"
+import { costOf, MONTH_DAYS, perMillion, type RateName, rateNames } from "./choose.ts"
 import { useModelsText } from "./text.ts"
 
 interface ModelDrawerProps {
@@ -44,7 +45,7 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
           { name: text.columns.context, value: size(model.context_window) },
           { name: text.maxOutput, value: size(model.max_output_tokens) },
           { name: text.provider, value: model.provider },
-          { name: text.tier, value: model.tier },
+          { name: text.tier, value: text.tierName(model.tier) },
           { name: text.formats, value: model.endpoints.map(formatName).join(", ") },
           {
             name: text.fallback,
@@ -76,7 +77,7 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
 }
 
 /** As the catalogue names them. */
-const FEATURES = ["structured_outputs", "web_search"] as const
+const FEATURES = ["structured_outputs", "web_search", "reasoning"] as const
 
 type RateTexts = Readonly<Record<RateName, string>>
 
@@ -98,8 +99,6 @@ function NextPrice({ model, names }: { readonly model: CatalogueModel; readonly 
     />
   )
 }
-
-const MONTH_DAYS = 30n
 
 /** A whole number of at most nine digits, else undefined. */
 const whole = (text: string): number | undefined => (/^\d{1,9}$/.test(text.trim()) ? Number(text) : undefined)

@@ -10,16 +10,8 @@ import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import {
-  noFilter,
-  chosen,
-  formatName,
-  formats,
-  perMillion,
-  type RateName,
-  sortings,
-  type ModelFilter,
-} from "./choose.ts"
+import { callFormat, callFormats, formatName } from "../../api/call-formats.ts"
+import { noFilter, chosen, perMillion, type RateName, sortings, type ModelFilter } from "./choose.ts"
 import { ModelDrawer } from "./model-drawer.tsx"
 import { useModelsText } from "./text.ts"
 
@@ -33,7 +25,7 @@ export default function ModelsPage() {
   const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
   return (
     <Page title={text.title} intro={text.intro}>
-      <Filters filter={filter} onChange={setFilter} />
+      <Filters models={models.data ?? []} filter={filter} onChange={setFilter} />
       <Card flush>
         <DataTable
           caption={text.title}
@@ -130,13 +122,15 @@ function Price({ model, rate }: { readonly model: CatalogueModel; readonly rate:
 }
 
 interface FiltersProps {
+  readonly models: readonly CatalogueModel[]
   readonly filter: ModelFilter
   readonly onChange: (filter: ModelFilter) => void
 }
 
 /** Search, filters and order. */
-function Filters({ filter, onChange }: FiltersProps) {
+function Filters({ models, filter, onChange }: FiltersProps) {
   const text = useModelsText()
+  const served = callFormats.filter((format) => models.some(({ endpoints }) => endpoints.includes(format)))
   return (
     <search className="models-filters">
       <TextField
@@ -152,9 +146,9 @@ function Filters({ filter, onChange }: FiltersProps) {
         value={filter.format ?? ""}
         options={[
           { value: "", label: text.anyFormat },
-          ...formats.map((format) => ({ value: format, label: formatName(format) })),
+          ...served.map((format) => ({ value: format, label: formatName(format) })),
         ]}
-        onChange={({ target }) => onChange({ ...filter, format: formats.find((format) => format === target.value) })}
+        onChange={({ target }) => onChange({ ...filter, format: callFormat(target.value) })}
       />
       <SelectField
         label={text.sort}

@@ -1,5 +1,11 @@
 import { texts } from "../../i18n/language.tsx"
 
+const tiers = new Map([
+  ["flagship", "unggulan"],
+  ["standard", "standar"],
+  ["economy", "hemat"],
+])
+
 export const useModelsText = texts({
   id: {
     title: "Model",
@@ -12,6 +18,7 @@ export const useModelsText = texts({
     features: {
       structured_outputs: (formats: string) => `Keluaran terstruktur: ${formats}`,
       web_search: (formats: string) => `Pencarian web: ${formats}`,
+      reasoning: () => "Berpikir dulu",
     },
     format: "Format",
     anyFormat: "Semua format",
@@ -40,6 +47,7 @@ export const useModelsText = texts({
     modelId: "ID model",
     details: "Rincian",
     tier: "Kelas",
+    tierName: (tier: string) => tiers.get(tier) ?? tier,
     provider: "Penyedia",
     maxOutput: "Keluaran terbanyak",
     formats: "Format yang dilayani",
@@ -72,6 +80,7 @@ export const useModelsText = texts({
     features: {
       structured_outputs: (formats: string) => `Structured outputs: ${formats}`,
       web_search: (formats: string) => `Web search: ${formats}`,
+      reasoning: () => "Reasoning",
     },
     format: "Format",
     anyFormat: "All formats",
@@ -100,6 +109,7 @@ export const useModelsText = texts({
     modelId: "Model ID",
     details: "Details",
     tier: "Tier",
+    tierName: (tier: string) => tier,
     provider: "Provider",
     maxOutput: "Largest output",
     formats: "Served in",

@@ -179,6 +179,28 @@ export function UnfreezeDialog({ account: { id, email }, ...dialog }: FreezingPr
   )
 }
 
+/** The page is loaded anew, so that nothing of the operator's own is left on it. */
+export function SeeAsDialog({ account: { id, email }, ...dialog }: FreezingProps) {
+  const text = useAccountText()
+  return (
+    <ActDialog
+      {...dialog}
+      title={text.seeAsTitle(email)}
+      act={text.seeAsAct}
+      done={text.seeAsDone}
+      reason={text.reason}
+      run={async (reason) => {
+        await unwrap(api.operator.accounts({ id })["see-as"].post({ reason }))
+        location.assign("/dashboard/")
+        // The dialog stays until the other page is there.
+        return await new Promise<never>(() => {})
+      }}
+    >
+      <p>{text.seeAsText}</p>
+    </ActDialog>
+  )
+}
+
 const givenRoles = ["customer", "support", "finance", "owner"] as const
 
 /** Makes an account an operator's, or a customer's again. Of the last owner the server says that it stays one. */

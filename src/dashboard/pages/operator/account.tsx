@@ -1,6 +1,6 @@
 /** One account: its balance, transfers, keys and top-ups, and what an operator can do about it. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
-import { Scale, Snowflake, Sun, Undo2, UserCog } from "lucide-react"
+import { Eye, Scale, Snowflake, Sun, Undo2, UserCog } from "lucide-react"
 import { useState } from "react"
 import { Link, useParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
@@ -10,10 +10,10 @@ import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { AdjustDialog, FreezeDialog, RoleDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } from "./account-dialogs.tsx"
 import { useAccountText } from "./account-text.ts"
 import { AccountTags } from "./accounts.tsx"
-import { OperatorPage, RoleButton } from "./frame.tsx"
+import { CsvLink, OperatorPage, RoleButton } from "./frame.tsx"
 import { at, useList } from "./list.ts"
 import { RefundDialog, Refunds } from "./refunds.tsx"
 import { useRefundsText } from "./refunds-text.ts"
@@ -22,19 +22,16 @@ import { useTopUpColumns } from "./top-ups.tsx"
 export default function AccountPage() {
   const text = useAccountText()
   const { id = "" } = useParams()
-  const { data: account, error, refetch } = useQuery(accountQuery(id))
-  if (account !== undefined) return <Account account={account} />
-  return (
-    <OperatorPage title={text.title}>
-      {error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />}
-    </OperatorPage>
-  )
+  const { data, error, refetch } = useQuery(accountQuery(id))
+  if (data !== undefined) return <Account account={data} />
+  const waiting = error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />
+  return <OperatorPage title={text.title}>{waiting}</OperatorPage>
 }
 
 function Account({ account }: { readonly account: AccountDetail }) {
   const text = useAccountText()
   const { refund } = useRefundsText()
-  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze" | "role" | "refund">()
+  const [act, setAct] = useState<"adjust" | "freeze" | "unfreeze" | "role" | "refund" | "see-as">()
   const close = () => setAct(undefined)
   return (
     <OperatorPage
@@ -47,6 +44,11 @@ function Account({ account }: { readonly account: AccountDetail }) {
           </RoleButton>
           {account.deleted_at === null && (
             <>
+              {account.role === "customer" && (
+                <Button icon={<Eye />} onClick={() => setAct("see-as")}>
+                  {text.seeAs}
+                </Button>
+              )}
               <RoleButton role="owner" icon={<UserCog />} onClick={() => setAct("role")}>
                 {text.changeRole}
               </RoleButton>
@@ -72,6 +74,7 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <AccountTopUps topUps={account.top_ups} />
       {act === "refund" && <RefundDialog account={account} onClose={close} />}
       {act === "adjust" && <AdjustDialog account={account} onClose={close} />}
+      {act === "see-as" && <SeeAsDialog account={account} onClose={close} />}
       {act === "role" && <RoleDialog account={account} onClose={close} />}
       {act === "freeze" && <FreezeDialog account={account} keys={account.key_count} onClose={close} />}
       {act === "unfreeze" && <UnfreezeDialog account={account} onClose={close} />}
@@ -88,7 +91,10 @@ function Identity({ account }: { readonly account: AccountDetail }) {
         <code>{account.id}</code>
         <CopyButton text={account.id} what={text.accountId} />
       </span>
-      <Link href={`/operator/audit?subject=${account.id}`}>{text.audit}</Link>
+      <span className="operator-identity-links">
+        <Link href={`/operator/accounts/${account.id}/calls`}>{text.calls}</Link>
+        <Link href={`/operator/audit?subject=${account.id}`}>{text.audit}</Link>
+      </span>
     </span>
   )
 }
@@ -138,7 +144,11 @@ export function Ledger({ accountId }: { readonly accountId: string }) {
   const text = useAccountText()
   const { table } = useList(["transfers", accountId], (cursor) => transfersPage(accountId, cursor))
   return (
-    <Card title={text.ledger} flush>
+    <Card
+      title={text.ledger}
+      flush
+      action={<CsvLink path={`/operator/accounts/${encodeURIComponent(accountId)}/transfers`} size="small" />}
+    >
       <DataTable
         caption={text.ledger}
         columns={useTransferColumns()}
@@ -218,12 +228,13 @@ function useKeyColumns(): readonly Column<Key>[] {
     most === null || period === null
       ? text.unlimited
       : `${format.rupiah(spent ?? 0)} / ${format.rupiah(most)} ${text.periods[period]}`
-  const bound = ({ expires_at: until, models, endpoints, networks, max_rate_micro: rate }: Key) =>
+  const bound = ({ expires_at: until, models, endpoints, networks, origins, max_rate_micro: rate }: Key) =>
     [
       until === null ? [] : text.keyUntil(format.dateTime(until)),
       models ?? [],
       endpoints ?? [],
       networks ?? [],
+      origins ?? [],
       rate === null ? [] : text.keyRate(format.rupiah(BigInt(rate) * 1_000_000n)),
     ]
       .flat()

@@ -8,7 +8,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
-import { OperatorPage, type OperatorRole, SearchForm } from "./frame.tsx"
+import { CsvLink, OperatorPage, type OperatorRole, SearchForm } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 import { useOperatorText } from "./text.ts"
 
@@ -22,7 +22,11 @@ export default function AccountsPage() {
   const [query, setQuery] = useParameter("query")
   const { table } = useList(["accounts", query], (cursor) => accountsPage(query, cursor))
   return (
-    <OperatorPage title={text.title} intro={text.intro}>
+    <OperatorPage
+      title={text.title}
+      intro={text.intro}
+      actions={<CsvLink path="/operator/accounts" query={{ query }} />}
+    >
       <SearchForm label={text.search} hint={text.searchHint} value={query} onSearch={setQuery} />
       <Card flush>
         <DataTable
@@ -107,7 +111,7 @@ export const useAccountsText = texts({
       balance: "Saldo",
       held: "Ditahan",
       keys: "Kunci",
-      state: "Keadaan",
+      state: "Status",
       created: "Dibuat",
     },
     active: "Aktif",

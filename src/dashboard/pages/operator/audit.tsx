@@ -9,7 +9,7 @@ import { Card, Facts } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { Changes } from "./changes.tsx"
-import { OperatorPage, SearchForm } from "./frame.tsx"
+import { CsvLink, OperatorPage, SearchForm } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
 const auditPage = (subject: string, cursor: string | undefined) =>
@@ -22,7 +22,11 @@ export default function AuditPage() {
   const [opened, setOpened] = useState<Entry>()
   const { table } = useList(["audit", subject], (cursor) => auditPage(subject, cursor))
   return (
-    <OperatorPage title={text.title} intro={text.intro}>
+    <OperatorPage
+      title={text.title}
+      intro={text.intro}
+      actions={<CsvLink path="/operator/audit" query={{ subject }} />}
+    >
       <SearchForm label={text.subject} hint={text.subjectHint} value={subject} onSearch={setSubject} />
       <Card flush>
         <DataTable
@@ -115,6 +119,9 @@ export const useAuditText = texts({
       "key.revoked": "Kunci dicabut",
       "account.unfrozen": "Akun dibuka kembali",
       "account.role": "Peran diubah",
+      "account.see_as": "Dilihat sebagai pelanggan",
+      "account.see_as_ended": "Selesai dilihat sebagai pelanggan",
+      "list.exported": "Daftar diunduh sebagai CSV",
       "model.changed": "Model diubah",
       "model.price_scheduled": "Harga dijadwalkan",
       "model.price_deleted": "Harga dihapus",
@@ -146,6 +153,9 @@ export const useAuditText = texts({
       "key.revoked": "Key revoked",
       "account.unfrozen": "Account unfrozen",
       "account.role": "Role changed",
+      "account.see_as": "Seen as the customer",
+      "account.see_as_ended": "No longer seen as the customer",
+      "list.exported": "List downloaded as CSV",
       "model.changed": "Model changed",
       "model.price_scheduled": "Price scheduled",
       "model.price_deleted": "Price deleted",

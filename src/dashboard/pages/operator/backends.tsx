@@ -12,6 +12,7 @@ import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { parseWhole } from "../../i18n/parse.ts"
 import { ActDialog, useDraft } from "./act-dialog.tsx"
+import { BackendsHistory } from "./backends-history.tsx"
 import { useBackendsText } from "./backends-text.ts"
 import { ChangeDialog } from "./change-dialog.tsx"
 import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
@@ -42,7 +43,11 @@ export default function BackendsPage() {
   const [acting, setActing] = useState<Acting>()
   const close = () => setActing(undefined)
   return (
-    <OperatorPage title={text.title} intro={backends && text.intro(format.number(backends.minutes))}>
+    <OperatorPage
+      key={backends && "known"}
+      title={text.title}
+      intro={backends && text.intro(format.number(backends.minutes))}
+    >
       {backends === undefined ? (
         error ? (
           <ErrorState error={error} retry={refetch} />
@@ -53,6 +58,7 @@ export default function BackendsPage() {
         <>
           <PoolCards pools={backends.data} onAct={setActing} />
           <p className="operator-count">{text.process(backends.process_id)}</p>
+          <BackendsHistory members={backends.data.flatMap(({ members }) => members.map(({ member }) => member))} />
         </>
       )}
       {acting?.act === "change" && <MemberDialog row={acting.row} onClose={close} />}

@@ -58,7 +58,7 @@ export const useBillingText = texts({
     differing: (count: string) => `Selisih: ${count}`,
     differences: "Selisih terbaru",
     noDifferences: "Tidak ada selisih",
-    differenceColumns: { claim: "Yang seharusnya berlaku", account: "Akun", figures: "Angka", state: "Keadaan" },
+    differenceColumns: { claim: "Yang seharusnya berlaku", account: "Akun", figures: "Angka", state: "Status" },
     mended: "Diperbaiki",
     open: "Perlu dilihat",
     house: "seluruh buku",

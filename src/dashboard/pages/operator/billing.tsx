@@ -3,7 +3,7 @@ import { ShieldCheck } from "lucide-react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState } from "../../components/feedback.tsx"
+import { EmptyState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
@@ -20,6 +20,14 @@ type Flagged = BillingHealth["data"][number]
 export default function BillingPage() {
   const text = useBillingText()
   const { table, first } = useList<Flagged, BillingHealth>(["billing"], billingPage)
+  const columns = useColumns()
+  if (first === undefined && table.error === null) {
+    return (
+      <OperatorPage title={text.title} intro={text.intro}>
+        <Skeleton lines={16} />
+      </OperatorPage>
+    )
+  }
   return (
     <OperatorPage title={text.title} intro={text.intro}>
       {first !== undefined && <Sums sums={first.sums} />}
@@ -27,7 +35,7 @@ export default function BillingPage() {
       <Card title={text.flagged} flush>
         <DataTable
           caption={text.flagged}
-          columns={useColumns()}
+          columns={columns}
           {...table}
           rowKey={({ request_id: id, kind }) => `${id} ${kind}`}
           empty={

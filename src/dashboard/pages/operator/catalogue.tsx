@@ -54,7 +54,7 @@ export const useModelsText = texts({
     intro: "Semua model, juga yang ditarik. Harga dalam rupiah per satu juta token.",
     search: "Saring model",
     searchHint: "Nama, ID, kelas, atau penyedia",
-    state: "Keadaan",
+    state: "Status",
     any: "Semua",
     states: { on_sale: "Dijual", retiring: "Akan ditarik", retired: "Ditarik" },
     unconfigured: "Penyedia tanpa kunci",
@@ -64,7 +64,7 @@ export const useModelsText = texts({
     shown: (count: string, all: string) => `${count} dari ${all} model`,
     columns: {
       model: "Model",
-      state: "Keadaan",
+      state: "Status",
       tier: "Kelas",
       upstream: "Backend",
       input: "Masukan",

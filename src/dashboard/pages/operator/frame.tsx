@@ -1,8 +1,8 @@
 /** The frame of the operator's pages: the navigation among them, above the page itself. */
-import { Search, X } from "lucide-react"
+import { Download, Search, X } from "lucide-react"
 import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
 import { Link, useLocation } from "wouter"
-import { Button, IconButton } from "../../components/button.tsx"
+import { Button, IconButton, DownloadLink } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useAccount } from "../../shell/session.tsx"
@@ -130,3 +130,18 @@ function Form({ label, hint, placeholder, value, onSearch }: SearchFormProps) {
     </search>
   )
 }
+
+interface CsvLinkProps {
+  /** Of the list that the file is of. */
+  readonly path: string
+  /** The list's filters. */
+  readonly query?: Readonly<Record<string, string>>
+  readonly size?: "small"
+}
+
+/** A list as a file for a spreadsheet. */
+export const CsvLink = ({ path, query = {}, size }: CsvLinkProps) => (
+  <DownloadLink href={`${path}/export.csv?${new URLSearchParams(query)}`} icon={<Download />} {...(size && { size })}>
+    CSV
+  </DownloadLink>
+)

@@ -13,14 +13,16 @@ interface ListPage<Row> {
 /** A query string with a cursor where there is one. */
 export const at = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
 
-/** A list as the props of a `DataTable`. Its query key begins with `operator`. */
+/** A list as the props of a `DataTable`. Its query key begins with `operator`. It is read again every so many milliseconds, where that is said. */
 export function useList<Row, Page extends ListPage<Row>>(
   key: readonly unknown[],
   ask: (cursor: string | undefined) => Promise<Page & ListPage<Row>>,
+  everyMs?: number,
 ) {
   const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
     queryKey: ["operator", ...key],
     queryFn: ({ pageParam }) => ask(pageParam),
+    ...(everyMs !== undefined && { refetchInterval: everyMs }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last: ListPage<Row>) => last.next_cursor ?? undefined,
   })

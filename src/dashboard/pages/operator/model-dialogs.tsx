@@ -2,6 +2,7 @@
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/choice.tsx"
+import { DateField } from "../../components/date-field.tsx"
 import { TextField } from "../../components/form.tsx"
 import { useFormat, useTimeZone } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
@@ -19,7 +20,7 @@ const rates = rateNames
 type Rate = (typeof rates)[number]
 const whens = ["now", "later"] as const
 
-/** Rates as typed, and the time as a `datetime-local` field has it. */
+/** Rates as typed, and the time as a `DateField` has it. */
 type PriceDraft = Readonly<Record<Rate | "time", string>> & { readonly when: (typeof whens)[number] }
 
 const HOUR_MS = 3_600_000
@@ -107,14 +108,13 @@ export function PriceDialog({ model, onClose }: PriceDialogProps) {
       {values.when === "now" ? (
         <p className="operator-hint">{text.nowHint}</p>
       ) : (
-        <TextField
+        <DateField
           label={text.time}
-          type="datetime-local"
-          step={1}
+          timed
           hint={text.timeHint(timeZone)}
           error={sent && isLate ? text.timeWrong : undefined}
           value={values.time}
-          onChange={({ target }) => set({ time: target.value })}
+          onChange={(time) => set({ time })}
         />
       )}
       <PriceCustomers model={model.model} when={values.when} beginsAt={startMs} />

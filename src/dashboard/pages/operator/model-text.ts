@@ -14,7 +14,7 @@ export const useModelText = texts({
     prices: "Harga",
     pricesHint: "Rupiah per satu juta token. Panggilan memakai harga yang berlaku ketika diterima.",
     schedule: "Jadwalkan harga",
-    priceColumns: { from: "Berlaku sejak", state: "Keadaan", action: "Tindakan" },
+    priceColumns: { from: "Berlaku sejak", state: "Status", action: "Tindakan" },
     priceStates: { past: "Lewat", current: "Berlaku", coming: "Menunggu" },
     delete: "Hapus",
     deleteTitle: (time: string) => `Hapus harga yang berlaku sejak ${time}?`,

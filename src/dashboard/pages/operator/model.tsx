@@ -34,7 +34,7 @@ export default function ModelPage() {
     )
   }
   return (
-    <OperatorPage title={text.title}>
+    <OperatorPage key="unknown" title={text.title}>
       {all !== undefined ? (
         <EmptyState
           icon={<SearchX />}

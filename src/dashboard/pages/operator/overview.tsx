@@ -1,6 +1,6 @@
 /** The state of the business: figures of a period, and of the current moment. Refetched by itself. */
-import { queryOptions, useQuery } from "@tanstack/react-query"
-import type { ReactNode } from "react"
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
+import { lazy, type ReactNode, Suspense } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { DataTable } from "../../components/data-table.tsx"
 import { DateRange } from "../../components/date-range.tsx"
@@ -10,9 +10,11 @@ import { type CallStatus, StatusTag } from "../../components/status-tag.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
-import type { Days } from "../../i18n/time.ts"
+import { dayCount, type Days, daysOf } from "../../i18n/time.ts"
 import { OperatorPage } from "./frame.tsx"
 import { useDays } from "./list.ts"
+
+const Chart = lazy(() => import("../../components/chart.tsx"))
 
 export default function OverviewPage() {
   const text = useOverviewText()
@@ -21,6 +23,7 @@ export default function OverviewPage() {
   return (
     <OperatorPage title={text.title} intro={text.intro}>
       <DateRange value={days} today={today} onChange={choose} />
+      <OverTime days={days} />
       {overview !== undefined ? (
         <Figures overview={overview} />
       ) : error ? (
@@ -31,6 +34,68 @@ export default function OverviewPage() {
     </OperatorPage>
   )
 }
+
+/** Revenue, calls and customers by day, with empty days. */
+function OverTime({ days }: { readonly days: Days }) {
+  const text = useOverviewText()
+  const format = useFormat()
+  const { data, error, refetch } = useQuery(daysQuery(days))
+  if (data === undefined) {
+    return (
+      <Card title={text.overTime}>
+        <div className="operator-over-time">
+          {error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={9} />}
+        </div>
+      </Card>
+    )
+  }
+  const all = daysOf(days.from, dayCount(days)).map((day) => data.find((one) => one.day === day) ?? { ...nothing, day })
+  // The axis may have steps between whole numbers.
+  const count = (value: number) => (Number.isInteger(value) ? format.number(value) : "")
+  const charts = [
+    {
+      title: text.revenue,
+      kind: "bars" as const,
+      series: [{ name: text.revenue, values: all.map(({ revenue_micro: micro }) => micro) }],
+      format: (micro: number) => format.rupiah(Math.round(micro)),
+    },
+    {
+      title: text.calls,
+      kind: "bars" as const,
+      series: [{ name: text.calls, values: all.map(({ calls }) => calls) }],
+      format: count,
+    },
+    {
+      title: text.customers,
+      kind: "lines" as const,
+      series: [
+        { name: text.active, values: all.map(({ active_accounts: active }) => active) },
+        { name: text.newAccounts, values: all.map(({ new_accounts: made }) => made) },
+      ],
+      format: count,
+    },
+  ]
+  return (
+    <Card title={text.overTime}>
+      <div className="operator-over-time">
+        <Suspense fallback={<Skeleton lines={9} />}>
+          {charts.map(({ title, ...chart }) => (
+            <section key={title} aria-label={title}>
+              <h3>{title}</h3>
+              <Chart
+                {...chart}
+                caption={`${title}, ${text.overTime}`}
+                labels={all.map(({ day }) => format.day(`${day}T12:00:00Z`))}
+              />
+            </section>
+          ))}
+        </Suspense>
+      </div>
+    </Card>
+  )
+}
+
+const nothing = { revenue_micro: 0, calls: 0, new_accounts: 0, active_accounts: 0 }
 
 function Figures({ overview }: { readonly overview: Overview }) {
   const text = useOverviewText()
@@ -138,6 +203,11 @@ function PeriodNumbers({ overview }: NumbersProps) {
         <Stat label={text.adjusted} note={text.adjustedNote}>
           <Money micro={overview.adjusted_micro} />
         </Stat>
+        {overview.trial_micro > 0 && (
+          <Stat label={text.trial} note={text.trialNote}>
+            <Money micro={overview.trial_micro} />
+          </Stat>
+        )}
         <Stat label={text.newAccounts} note={text.newAccountsNote(format.number(overview.now.accounts))}>
           {format.number(overview.new_accounts)}
         </Stat>
@@ -181,6 +251,7 @@ function NowNumbers({ overview }: NumbersProps) {
 }
 
 const FOLLOW_MS = 10_000
+const FOLLOW_DAYS_MS = 60_000
 
 const overviewQuery = (days: Days) =>
   queryOptions({
@@ -188,12 +259,23 @@ const overviewQuery = (days: Days) =>
     queryFn: () => unwrap(api.operator.overview.get({ query: { ...days } })),
     refetchInterval: FOLLOW_MS,
   })
+
+const daysQuery = (days: Days) =>
+  queryOptions({
+    queryKey: ["operator", "overview-days", days],
+    queryFn: async () => (await unwrap(api.operator.overview.days.get({ query: { ...days } }))).data,
+    refetchInterval: FOLLOW_DAYS_MS,
+    placeholderData: keepPreviousData,
+  })
 type Overview = Awaited<ReturnType<NonNullable<ReturnType<typeof overviewQuery>["queryFn"]>>>
 
 const useOverviewText = texts({
   id: {
     title: "Ringkasan",
     intro: "Bagaimana usaha ini berjalan. Angka periode menghitung semua proses.",
+    overTime: "Per hari",
+    customers: "Pelanggan",
+    active: "Akun aktif",
     period: "Dalam periode ini",
     revenue: "Pendapatan",
     revenueNote: (charged: string, fees: string) => `${charged} dari panggilan, ${fees} biaya layanan`,
@@ -206,6 +288,8 @@ const useOverviewText = texts({
     absorbedNote: "Biaya panggilan yang melebihi dana tertahan; pelanggan tidak ditagih",
     adjusted: "Penyesuaian",
     adjustedNote: "Yang diberikan operator dikurangi yang ditarik",
+    trial: "Kredit percobaan",
+    trialNote: "Diberikan kepada akun baru",
     newAccounts: "Akun baru",
     newAccountsNote: (all: string) => `${all} akun seluruhnya`,
     now: "Saat ini",
@@ -217,7 +301,7 @@ const useOverviewText = texts({
     balancesNote: "Yang masih menjadi hak pelanggan, termasuk yang ditahan",
     lag: "Keterlambatan buku besar",
     lagNote: (backlog: string) =>
-      `${backlog} catatan proses ini menunggu ditulis. Bila penulisan gagal lebih dari 2 detik, panggilan baru ditolak`,
+      `${backlog} catatan proses ini menunggu ditulis. Jika penulisan gagal lebih dari 2 detik, panggilan baru ditolak`,
     lagUnknown: "Buku besar proses ini tidak menjawab",
     frozen: "Akun dibekukan",
     frozenNote: "Kuncinya ditolak sampai dibuka lagi",
@@ -232,6 +316,9 @@ const useOverviewText = texts({
   en: {
     title: "Overview",
     intro: "How the business is doing. Figures of the period count every process.",
+    overTime: "Day by day",
+    customers: "Customers",
+    active: "Active accounts",
     period: "In this period",
     revenue: "Revenue",
     revenueNote: (charged: string, fees: string) => `${charged} from calls, ${fees} service fees`,
@@ -244,6 +331,8 @@ const useOverviewText = texts({
     absorbedNote: "What calls cost beyond what was held; customers are not charged for it",
     adjusted: "Adjustments",
     adjustedNote: "Given by operators, less what they took",
+    trial: "Trial credit",
+    trialNote: "Given to new accounts",
     newAccounts: "New accounts",
     newAccountsNote: (all: string) => `${all} in all`,
     now: "Right now",

@@ -154,7 +154,7 @@ export const useProblemsText = texts({
     resolve: "Selesaikan",
     resolveTitle: (reference: string) => `Selesaikan ${reference}?`,
     resolveText:
-      "Masalah ini dikeluarkan dari daftar dan catatan Anda tersimpan di log audit. Ini tidak mengkreditkan apa pun: sesuaikan saldo akunnya lebih dulu bila perlu.",
+      "Masalah ini dikeluarkan dari daftar dan catatan Anda tersimpan di log audit. Ini tidak mengkreditkan apa pun: sesuaikan saldo akunnya lebih dulu jika perlu.",
     note: "Apa yang sudah dilakukan",
     resolveAct: "Tandai selesai",
     resolveDone: "Masalah ditandai selesai.",

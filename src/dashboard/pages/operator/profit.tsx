@@ -64,7 +64,7 @@ export default function ProfitPage() {
       ) : (
         <Skeleton lines={8} />
       )}
-      <ExchangeRates />
+      {(profit !== undefined || error !== null) && <ExchangeRates />}
     </OperatorPage>
   )
 }

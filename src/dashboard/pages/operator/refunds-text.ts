@@ -44,7 +44,7 @@ export const useRefundsText = texts({
     actTexts: {
       "paid-out": "Catat setelah dana benar-benar ditransfer. Catatan ini tidak dapat diubah.",
       send: "Penyedia pembayaran diminta mengembalikannya kepada pembayar, satu kali saja.",
-      cancel: "Dana masuk lagi ke saldo pelanggan. Batalkan hanya bila belum ditransfer.",
+      cancel: "Dana masuk lagi ke saldo pelanggan. Batalkan hanya jika belum ditransfer.",
     },
     actsDone: {
       "paid-out": "Transfer dicatat.",

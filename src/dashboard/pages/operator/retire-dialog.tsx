@@ -1,6 +1,7 @@
 /** Retires a model: it is served as another one, at that one's price, until a certain time. */
 import { api, unwrap } from "../../api/client.ts"
-import { SelectField, TextField } from "../../components/form.tsx"
+import { DateField } from "../../components/date-field.tsx"
+import { SelectField } from "../../components/form.tsx"
 import { useTimeZone } from "../../i18n/format.ts"
 import { instantOf, wallTimeIn } from "../../i18n/time.ts"
 import { useDraft } from "./act-dialog.tsx"
@@ -75,14 +76,13 @@ export function RetireDialog({ model, all, onClose }: RetireDialogProps) {
         <Changes caption={text.retirePrices} before={ratesOf(current)} after={ratesOf(currentPrice(target))} />
       )}
       <PriceCustomers model={model.model} when="retiring" />
-      <TextField
+      <DateField
         label={text.until}
-        type="datetime-local"
-        step={1}
+        timed
         hint={timeZone}
         error={sent && isLate ? text.timeWrong : undefined}
         value={values.time}
-        onChange={({ target: { value } }) => set({ time: value })}
+        onChange={(time) => set({ time })}
       />
     </ChangeDialog>
   )

@@ -41,7 +41,7 @@ export const useOperatorText = texts({
       transfer: "Transfer",
       role: "Peran",
       resolved: "Selesai",
-      state: "Keadaan",
+      state: "Status",
       weight: "Bobot",
       retried_at: "Dicoba lagi",
     },

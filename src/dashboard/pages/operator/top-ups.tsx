@@ -9,7 +9,7 @@ import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { TopUpStatus } from "../wallet/top-up.tsx"
-import { OperatorPage } from "./frame.tsx"
+import { CsvLink, OperatorPage } from "./frame.tsx"
 import { at, useList, useParameter } from "./list.ts"
 
 const topUpsPage = (status: (typeof topUpStatuses)[number] | undefined, cursor: string | undefined) =>
@@ -29,7 +29,11 @@ export default function TopUpsPage() {
   }
   const columns: Column<OwnedTopUp>[] = name === undefined ? [] : [name, account, ...rest]
   return (
-    <OperatorPage title={text.title} intro={text.intro}>
+    <OperatorPage
+      title={text.title}
+      intro={text.intro}
+      actions={<CsvLink path="/operator/top-ups" query={{ status: status ?? "" }} />}
+    >
       <Choice
         label={text.status}
         values={["", ...topUpStatuses]}

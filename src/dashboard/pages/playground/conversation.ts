@@ -1,12 +1,11 @@
-/** A conversation: each question, its answer, and how the answer ended. It is only in this page's memory. */
+/** A conversation: each question, its answer, and how the answer ended. `history.ts` keeps what has an answer. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useCallback, useEffect, useReducer, useRef } from "react"
 import { api, ApiFailure, mayRetry, unwrap } from "../../api/client.ts"
-import { answerTo, type Piece, type Question } from "./stream.ts"
+import { answerTo, type Manner, type Message, messageOf, type Piece, type Question, type Words } from "./stream.ts"
 
-export interface Exchange {
+export interface Exchange extends Words {
   readonly id: number
-  readonly question: string
   readonly model: string
   readonly thinking: string
   readonly answer: string
@@ -19,20 +18,20 @@ export interface Exchange {
 }
 
 type Change =
-  | { readonly type: "asked"; readonly id: number; readonly question: string; readonly model: string }
+  | ({ readonly type: "asked"; readonly id: number; readonly model: string } & Words)
   | { readonly type: "piece"; readonly id: number; readonly piece: Piece }
   | { readonly type: "ended"; readonly id: number; readonly state: "answered" | "stopped" }
   | { readonly type: "failed"; readonly id: number; readonly failure: Error }
   | { readonly type: "dropped"; readonly id: number }
-  | { readonly type: "cleared" }
+  | { readonly type: "begun"; readonly exchanges: readonly Exchange[] }
 
 function changed(exchanges: readonly Exchange[], change: Change): readonly Exchange[] {
-  if (change.type === "cleared") return []
+  if (change.type === "begun") return change.exchanges
   if (change.type === "dropped") return exchanges.filter(({ id }) => id !== change.id)
   if (change.type === "asked") {
-    const { id, question, model } = change
+    const { id, question, images, model } = change
     const begun = { thinking: "", answer: "", requestId: undefined, state: "asking", cutOff: false, failure: undefined }
-    return [...exchanges, { id, question, model, ...begun } as Exchange]
+    return [...exchanges, { id, question, images, model, ...begun } as Exchange]
   }
   return exchanges.map((exchange) =>
     exchange.id === change.id ? { ...exchange, ...after(exchange, change) } : exchange,
@@ -41,7 +40,7 @@ function changed(exchanges: readonly Exchange[], change: Change): readonly Excha
 
 function after(
   exchange: Exchange,
-  change: Exclude<Change, { type: "asked" | "dropped" | "cleared" }>,
+  change: Exclude<Change, { type: "asked" | "dropped" | "begun" }>,
 ): Partial<Exchange> {
   if (change.type === "ended") return { state: change.state }
   if (change.type === "failed") return { state: "failed", failure: change.failure }
@@ -53,21 +52,17 @@ function after(
 }
 
 /** The messages for the model: the system prompt, and all exchanges with at least part of an answer. */
-function messagesOf(system: string, before: readonly Exchange[], question: string): Question["messages"] {
+function messagesOf(system: string, before: readonly Exchange[], words: Words): readonly Message[] {
   const answered = before.filter(({ answer }) => answer !== "")
   return [
     ...(system.trim() === "" ? [] : [{ role: "system" as const, content: system }]),
-    ...answered.flatMap((exchange) => [
-      { role: "user" as const, content: exchange.question },
-      { role: "assistant" as const, content: exchange.answer },
-    ]),
-    { role: "user", content: question },
+    ...answered.flatMap((exchange) => [messageOf(exchange), { role: "assistant" as const, content: exchange.answer }]),
+    messageOf(words),
   ]
 }
 
-interface Asking extends Pick<Question, "key" | "model" | "limit"> {
+interface Asking extends Manner, Words, Pick<Question, "key" | "model"> {
   readonly system: string
-  readonly question: string
   /** The id of the exchange that this one replaces. */
   readonly instead?: number
 }
@@ -75,11 +70,12 @@ interface Asking extends Pick<Question, "key" | "model" | "limit"> {
 export interface Conversation {
   readonly exchanges: readonly Exchange[]
   readonly busy: boolean
-  /** What would be sent with another question. */
-  readonly messages: (system: string, question: string) => Question["messages"]
+  /** What would be sent with another question, or with one in the place of that exchange. */
+  readonly messages: (system: string, words: Words, instead?: number) => readonly Message[]
   readonly ask: (asking: Asking) => void
   readonly stop: () => void
-  readonly clear: () => void
+  /** Ends the answer that is under way, and goes on from these exchanges: none for a new conversation. */
+  readonly begin: (exchanges: readonly Exchange[]) => void
 }
 
 export function useConversation(): Conversation {
@@ -88,27 +84,33 @@ export function useConversation(): Conversation {
   const lastId = useRef(0)
   const stop = useCallback(() => underWay.current?.abort(), [])
   useEffect(() => stop, [stop])
-  const ask = ({ key, model, limit, system, question, instead }: Asking) => {
+  const ask = ({ system, question, images, instead, ...asking }: Asking) => {
     const id = ++lastId.current
     const controller = new AbortController()
     underWay.current = controller
     const before = exchanges.filter((exchange) => exchange.id !== instead)
     if (instead !== undefined) dispatch({ type: "dropped", id: instead })
-    dispatch({ type: "asked", id, question, model })
-    const messages = messagesOf(system, before, question)
-    void listen({ key, model, limit, messages, signal: controller.signal }, (piece) =>
+    dispatch({ type: "asked", id, question, images, model: asking.model })
+    const messages = messagesOf(system, before, { question, images })
+    void listen({ ...asking, messages, signal: controller.signal }, (piece) =>
       dispatch({ type: "piece", id, piece }),
     ).then(
       (state) => dispatch({ type: "ended", id, state }),
       (failure: Error) => dispatch({ type: "failed", id, failure }),
     )
   }
-  const clear = () => {
+  const begin = (from: readonly Exchange[]) => {
     stop()
-    dispatch({ type: "cleared" })
+    lastId.current = Math.max(lastId.current, ...from.map(({ id }) => id))
+    dispatch({ type: "begun", exchanges: from })
   }
-  const messages = (system: string, question: string) => messagesOf(system, exchanges, question)
-  return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), messages, ask, stop, clear }
+  const messages = (system: string, words: Words, instead?: number) =>
+    messagesOf(
+      system,
+      exchanges.filter(({ id }) => id !== instead),
+      words,
+    )
+  return { exchanges, busy: exchanges.some(({ state }) => state === "asking"), messages, ask, stop, begin }
 }
 
 /** Follows an answer to its end. Throws its failure. */

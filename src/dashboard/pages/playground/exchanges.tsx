@@ -1,5 +1,5 @@
 /** The exchanges of a conversation, each with its cost. */
-import { RotateCw, Trash2 } from "lucide-react"
+import { RotateCw, SquarePen } from "lucide-react"
 import { useEffect, useRef } from "react"
 import { Link } from "wouter"
 import { ApiFailure } from "../../api/client.ts"
@@ -10,16 +10,18 @@ import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { type Conversation, type Exchange, type Receipt, type Receipts, useReceipts } from "./conversation.ts"
 import { codeIn, piecesIn } from "./fences.ts"
+import type { Words } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
 interface ExchangesProps {
   readonly conversation: Conversation
   /** Asks again; the new exchange replaces the one with this id. */
-  readonly retry: (question: string, instead: number) => void
+  readonly retry: (words: Words, instead: number) => void
+  readonly onNew: () => void
 }
 
 /** All exchanges, and their cost together. */
-export function Exchanges({ conversation: { exchanges, busy, clear }, retry }: ExchangesProps) {
+export function Exchanges({ conversation: { exchanges, busy }, retry, onNew }: ExchangesProps) {
   const text = usePlaygroundText()
   const format = useFormat()
   const receipts = useReceipts(exchanges)
@@ -32,7 +34,7 @@ export function Exchanges({ conversation: { exchanges, busy, clear }, retry }: E
             key={exchange.id}
             exchange={exchange}
             receipts={receipts}
-            retry={busy ? undefined : () => retry(exchange.question, exchange.id)}
+            retry={busy ? undefined : () => retry(exchange, exchange.id)}
           />
         ))}
       </ol>
@@ -47,7 +49,7 @@ export function Exchanges({ conversation: { exchanges, busy, clear }, retry }: E
           </dd>
           <dd>{text.calls(format.number(receipts.calls), receipts.calls === 1)}</dd>
         </dl>
-        <Button kind="quiet" size="small" icon={<Trash2 />} onClick={clear}>
+        <Button kind="quiet" size="small" icon={<SquarePen />} onClick={onNew}>
           {text.clear}
         </Button>
       </div>
@@ -65,12 +67,22 @@ interface AnswerProps {
 /** One exchange: the question, the answer, how it ended, and what it cost. */
 function Answer({ exchange, receipts, retry }: AnswerProps) {
   const text = usePlaygroundText()
-  const { question, model, thinking, answer, state, requestId } = exchange
+  const { question, images, model, thinking, answer, state, requestId } = exchange
   return (
     <li className="exchange">
       <div className="exchange-question">
         <h3 className="visually-hidden">{text.you}</h3>
-        <p className="prose-text">{question}</p>
+        {images.length > 0 && (
+          <ul className="playground-images">
+            {images.map((url, index) => (
+              // oxlint-disable-next-line react/no-array-index-key -- what was sent is not changed any more
+              <li key={index}>
+                <img src={url} alt={text.image(index + 1)} />
+              </li>
+            ))}
+          </ul>
+        )}
+        {question !== "" && <p className="prose-text">{question}</p>}
       </div>
       <div className="exchange-answer">
         <h3>

@@ -1,23 +1,23 @@
-/** A conversation with a model through the gateway's public API, with the cost of each answer. Text only. */
+/** A conversation with a model through the gateway's public API, with the cost of each answer: text, and images. */
 import { useQuery } from "@tanstack/react-query"
-import { ArrowUp, Boxes, MessageSquare, Settings2, Square } from "lucide-react"
-import { type FormEvent, type KeyboardEvent, useId, useRef, useState } from "react"
+import { Boxes, Code, History, MessageSquare, Settings2 } from "lucide-react"
+import { useState } from "react"
 import { useSearchParams } from "wouter"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { indonesianFor } from "../../components/failure-words.ts"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
-import { Field, SelectField, TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { type Language, useLanguage } from "../../i18n/language.tsx"
-import { parseWhole } from "../../i18n/parse.ts"
-import { perMillion } from "../models/choose.ts"
-import { firstModel } from "../quick-start/clients.ts"
+import { firstModel } from "../quick-start/client.ts"
+import { CodeDialog } from "./code.tsx"
+import { Composer } from "./composer.tsx"
 import { useConversation } from "./conversation.ts"
 import { Exchanges } from "./exchanges.tsx"
-import { type Forecast, useForecast } from "./forecast.ts"
+import { useForecast } from "./forecast.ts"
+import { HistoryDrawer, type KeptConversation, useHistory } from "./history.tsx"
+import { MOST_IMAGES, MOST_IN_CONVERSATION } from "./images.ts"
 import { KeyChoice, KeyInUse, usePlaygroundKey } from "./key.tsx"
+import { Settings, unwritten, useManner, type WrittenSettings } from "./settings.tsx"
+import type { Words } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
 export default function PlaygroundPage() {
@@ -40,8 +40,6 @@ export default function PlaygroundPage() {
   )
 }
 
-const LIMIT = "1024"
-
 interface ChatProps {
   readonly models: readonly [CatalogueModel, ...CatalogueModel[]]
   /** The model that the address asks for. */
@@ -51,29 +49,54 @@ interface ChatProps {
 /** The conversation with its settings, its key, and the field for the next message. */
 function Chat({ models, asked }: ChatProps) {
   const text = usePlaygroundText()
-  const format = useFormat()
-  const [written, setWritten] = useState<WrittenSettings>({ model: asked, system: "", limit: LIMIT })
+  const [written, setWritten] = useState<WrittenSettings>({ ...unwritten, model: asked })
   const [message, setMessage] = useState("")
+  const [images, setImages] = useState<readonly string[]>([])
+  const [shown, setShown] = useState<"history" | "code">()
   // The settings are open where there is room beside the conversation, and closed on a phone.
   const [roomy] = useState(() => matchMedia("(width >= 64rem)").matches)
   const { key, make, paste, end } = usePlaygroundKey()
   const conversation = useConversation()
   const { exchanges, busy, ask, stop } = conversation
   const model = models.find((candidate) => candidate.model === written.model) ?? firstModel(models) ?? models[0]
-  const limit = useLimit(written, model)
-  const send = (question: string, instead?: number) => {
-    if (key === undefined || limit === undefined) return
-    ask({ key: key.secret, model: model.model, limit, system: written.system, question, ...(instead && { instead }) })
+  const { system } = written
+  const history = useHistory(exchanges, { model: model.model, system })
+  const { manner, problem } = useManner(written, model)
+  const words = { question: message.trim(), images }
+  const sent = exchanges.flatMap((exchange) => exchange.images).length
+  const blind = !model.supports_vision && images.length + sent > 0
+  const ready = key !== undefined && manner !== undefined && !blind
+  const send = (said: Words, instead?: number) => {
+    if (ready) ask({ key: key.secret, model: model.model, system, ...manner, ...said, ...(instead && { instead }) })
   }
-  const question = message.trim()
-  const mayAsk = key !== undefined && limit !== undefined && question !== "" && !busy
+  const begin = (from?: KeptConversation) => {
+    history.begin(from)
+    conversation.begin(from?.exchanges ?? [])
+    if (from !== undefined) setWritten({ ...written, model: from.model, system: from.system })
+    setShown(undefined)
+  }
+  const last = exchanges.at(-1)
+  const saysSomething = words.question !== "" || images.length > 0
   const forecast = useForecast(
-    mayAsk
-      ? { key: key.secret, model: model.model, limit, messages: conversation.messages(written.system, question) }
+    ready && saysSomething && !busy
+      ? { key: key.secret, model: model.model, ...manner, messages: conversation.messages(system, words) }
       : undefined,
   )
   return (
-    <Page title={text.title} intro={text.intro}>
+    <Page
+      title={text.title}
+      intro={text.intro}
+      actions={
+        <>
+          <Button icon={<History />} onClick={() => setShown("history")}>
+            {text.history}
+          </Button>
+          <Button icon={<Code />} disabled={manner === undefined} onClick={() => setShown("code")}>
+            {text.getCode}
+          </Button>
+        </>
+      }
+    >
       <div className="playground">
         <details className="card playground-settings" open={roomy}>
           <summary>
@@ -96,32 +119,45 @@ function Chat({ models, asked }: ChatProps) {
         </details>
         <section className="card playground-talk" aria-label={text.conversation}>
           {exchanges.length > 0 ? (
-            <Exchanges conversation={conversation} retry={send} />
+            <Exchanges conversation={conversation} retry={send} onNew={() => begin()} />
           ) : key === undefined ? null : (
-            <Beginning ready={limit !== undefined} onChoose={send} />
+            <Beginning ready={ready} onChoose={(question) => send({ question, images: [] })} />
           )}
           {key === undefined ? (
             <KeyChoice making={{ busy: make.isPending, error: make.error }} onMake={make.mutate} onPaste={paste} />
           ) : (
             <Composer
               value={message}
+              images={images}
+              room={model.supports_vision ? Math.min(MOST_IMAGES, MOST_IN_CONVERSATION - sent) : undefined}
               busy={busy}
               forecast={forecast}
-              problem={
-                limit === undefined
-                  ? `${text.limit}: ${text.limitWrong(format.number(model.max_output_tokens))}`
-                  : undefined
-              }
+              problem={problem ?? (blind ? text.blind : undefined)}
               onChange={setMessage}
+              onImages={setImages}
               onSend={() => {
-                send(question)
+                send(words)
                 setMessage("")
+                setImages([])
               }}
               onStop={stop}
             />
           )}
         </section>
       </div>
+      {shown === "history" && <HistoryDrawer onOpen={begin} onClose={() => setShown(undefined)} />}
+      {shown === "code" && manner !== undefined && (
+        <CodeDialog
+          asked={{
+            model: model.model,
+            ...manner,
+            messages: saysSomething
+              ? conversation.messages(system, words)
+              : conversation.messages(system, last ?? { question: text.samples[0] ?? "", images: [] }, last?.id),
+          }}
+          onClose={() => setShown(undefined)}
+        />
+      )}
     </Page>
   )
 }
@@ -149,142 +185,5 @@ function Beginning({ ready, onChoose }: BeginningProps) {
     >
       {text.emptyHint}
     </EmptyState>
-  )
-}
-
-interface WrittenSettings {
-  /** Undefined for the first model. */
-  readonly model: string | undefined
-  readonly system: string
-  readonly limit: string
-}
-
-/** The typed answer limit, or undefined when this model does not allow it. */
-function useLimit({ limit }: WrittenSettings, model: CatalogueModel): number | undefined {
-  const { language } = useLanguage()
-  const tokens = parseWhole(limit, language)
-  return tokens === undefined || tokens < 1 || tokens > model.max_output_tokens ? undefined : tokens
-}
-
-interface SettingsProps {
-  readonly models: readonly CatalogueModel[]
-  readonly model: CatalogueModel
-  readonly written: WrittenSettings
-  readonly onChange: (written: WrittenSettings) => void
-}
-
-function Settings({ models, model, written, onChange }: SettingsProps) {
-  const text = usePlaygroundText()
-  const format = useFormat()
-  const limit = useLimit(written, model)
-  const set = (change: Partial<WrittenSettings>) => onChange({ ...written, ...change })
-  return (
-    <>
-      <SelectField
-        label={text.model}
-        hint={text.price(format.rupiah(perMillion(model.input_micro)), format.rupiah(perMillion(model.output_micro)))}
-        value={model.model}
-        options={models.map((candidate) => ({ value: candidate.model, label: candidate.display_name }))}
-        onChange={({ target }) => set({ model: target.value })}
-      />
-      <Field label={text.system} optional>
-        {(attributes) => (
-          <span className="input">
-            <textarea
-              rows={3}
-              placeholder={text.systemPlaceholder}
-              value={written.system}
-              onChange={({ target }) => set({ system: target.value })}
-              {...attributes}
-            />
-          </span>
-        )}
-      </Field>
-      <TextField
-        label={text.limit}
-        inputMode="numeric"
-        autoComplete="off"
-        after={text.limitUnit}
-        error={limit === undefined ? text.limitWrong(format.number(model.max_output_tokens)) : undefined}
-        value={written.limit}
-        onChange={({ target }) => set({ limit: target.value })}
-      />
-    </>
-  )
-}
-
-interface ComposerProps {
-  readonly value: string
-  readonly busy: boolean
-  /** Of the message as it is typed. */
-  readonly forecast: Forecast | undefined
-  /** Why nothing can be sent now. */
-  readonly problem: string | undefined
-  readonly onChange: (value: string) => void
-  readonly onSend: () => void
-  readonly onStop: () => void
-}
-
-/** Why the message would be refused, in the person's language. */
-function refusedFor(forecast: Forecast | undefined, language: Language): string | undefined {
-  if (forecast?.type !== "refused") return undefined
-  return (language === "id" ? indonesianFor(forecast.code) : undefined) ?? forecast.message
-}
-
-/** The field for the next message, with the button that sends it or stops the answer. */
-function Composer({ value, busy, forecast, problem, onChange, onSend, onStop }: ComposerProps) {
-  const text = usePlaygroundText()
-  const format = useFormat()
-  const { language } = useLanguage()
-  const id = useId()
-  // On a touch screen Enter starts a new line, and the button sends.
-  const [keyboard] = useState(() => !matchMedia("(pointer: coarse)").matches)
-  const field = useRef<HTMLTextAreaElement>(null)
-  const trouble = problem ?? refusedFor(forecast, language)
-  const send = (event: FormEvent | KeyboardEvent) => {
-    event.preventDefault()
-    if (busy || problem !== undefined || value.trim() === "") return field.current?.focus()
-    onSend()
-  }
-  return (
-    <form className="composer" onSubmit={send}>
-      <label className="visually-hidden" htmlFor={id}>
-        {text.message}
-      </label>
-      <textarea
-        ref={field}
-        id={id}
-        rows={2}
-        autoFocus
-        placeholder={text.messagePlaceholder}
-        aria-describedby={`${id}-hint`}
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
-        onKeyDown={(event) => {
-          // Enter may also confirm a word in an input method.
-          const isSending = event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing
-          if (keyboard && isSending) send(event)
-        }}
-      />
-      <div className="composer-foot">
-        <p id={`${id}-hint`} className={trouble === undefined ? undefined : "is-bad"} role="status">
-          {trouble ??
-            (forecast?.type === "cost"
-              ? text.atMost(format.rupiah(forecast.mostMicro))
-              : keyboard
-                ? text.messageHint
-                : "")}
-        </p>
-        {busy ? (
-          <Button icon={<Square />} onClick={onStop}>
-            {text.stop}
-          </Button>
-        ) : (
-          <Button type="submit" kind="primary" icon={<ArrowUp />}>
-            {text.send}
-          </Button>
-        )}
-      </div>
-    </form>
   )
 }

@@ -8,24 +8,66 @@ import { ApiFailure, failureOf } from "../../api/client.ts"
 /** An event of the gateway is far smaller, in UTF-16 units. */
 const MAX_EVENT_SIZE = 8 * 1024 * 1024
 
-export interface Asked {
-  readonly key: string
-  readonly model: string
-  readonly messages: readonly { readonly role: "system" | "user" | "assistant"; readonly content: string }[]
+type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image_url"; readonly image_url: { readonly url: string } }
+
+export interface Message {
+  readonly role: "system" | "user" | "assistant"
+  readonly content: string | readonly Part[]
+}
+
+/** What a person sends: words, and images as `data:` addresses. */
+export interface Words {
+  readonly question: string
+  readonly images: readonly string[]
+}
+
+export const messageOf = ({ question, images }: Words): Message => ({
+  role: "user",
+  content:
+    images.length === 0
+      ? question
+      : [
+          ...(question === "" ? [] : [{ type: "text" as const, text: question }]),
+          ...images.map((url) => ({ type: "image_url" as const, image_url: { url } })),
+        ],
+})
+
+/** How a model is to answer. What is undefined is left to the model. */
+export interface Manner {
   /** Tokens. */
   readonly limit: number
+  readonly temperature: number | undefined
+  readonly topP: number | undefined
+}
+
+export interface Asked extends Manner {
+  readonly key: string
+  readonly model: string
+  readonly messages: readonly Message[]
 }
 
 export interface Question extends Asked {
   readonly signal: AbortSignal
 }
 
-export const requestOf = ({ key, model, messages, limit }: Asked) =>
+/** The body of the request, which the code to copy has as well. */
+export const bodyOf = ({ model, messages, limit, temperature, topP }: Omit<Asked, "key">) => ({
+  model,
+  messages,
+  max_completion_tokens: limit,
+  ...(temperature !== undefined && { temperature }),
+  ...(topP !== undefined && { top_p: topP }),
+  stream: true,
+})
+
+export const requestOf = ({ key, ...asked }: Asked) =>
   ({
     method: "POST",
     credentials: "omit",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-    body: JSON.stringify({ model, messages, max_completion_tokens: limit, stream: true }),
+    body: JSON.stringify(bodyOf(asked)),
   }) as const
 
 export type Piece =

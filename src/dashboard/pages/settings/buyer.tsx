@@ -102,7 +102,7 @@ const useText = texts({
     title: "Data pembeli",
     intro: "Dicantumkan pada kuitansi dan mutasi PDF yang diterbitkan sesudahnya. Yang sudah terbit tidak berubah.",
     name: "Nama atau perusahaan",
-    nameHint: "Bila kosong, alamat e-mail Anda yang dicantumkan.",
+    nameHint: "Jika kosong, alamat e-mail Anda yang dicantumkan.",
     address: "Alamat",
     addressWrong: "Paling banyak 6 baris.",
     npwp: "NPWP",

@@ -48,7 +48,7 @@ export const useSecondFactorText = texts({
     setUp: "Aktifkan verifikasi dua langkah",
     next: "Lanjut",
     password: "Kata sandi akun",
-    scan: "Pindai kode QR ini dengan aplikasi autentikator, atau ketik kuncinya di sana. Lalu tulis enam angka yang ditampilkan aplikasi.",
+    scan: "Pindai kode QR ini dengan aplikasi autentikator, atau tulis kuncinya di sana. Lalu tulis enam angka yang ditampilkan aplikasi.",
     qr: "Kode QR untuk aplikasi autentikator",
     secret: "Kunci untuk aplikasi autentikator",
     code: "Enam angka dari aplikasi",

@@ -23,7 +23,7 @@ export const useSettingsText = texts({
     budgetMails: "Juga saat kunci memakai 50, 80, dan 100 persen batas pengeluarannya",
     lowBalanceEmail: "Kirim ke",
     threshold: "Batas saldo",
-    thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini. Kosongkan bila tidak perlu.",
+    thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini. Kosongkan jika tidak perlu.",
     thresholdWrong: "Tulis jumlah rupiah, seperti 20.000.",
     emailWrong: "Tulis alamat e-mail, seperti nama@contoh.id.",
     noMail:
@@ -69,9 +69,9 @@ export const useSettingsText = texts({
     deleteNoBalance: "Tidak ada saldo yang tersisa.",
     deleteSessions: "Anda keluar di semua perangkat dan tidak dapat masuk lagi.",
     deleteData:
-      "Unduh data Anda dulu bila masih perlu (“Data Anda”, di atas): sesudah ini tidak bisa lagi. Catatan uang tetap kami simpan, karena diwajibkan hukum.",
+      "Unduh data Anda dulu jika masih perlu (“Data Anda”, di atas): sesudah ini tidak bisa lagi. Catatan uang tetap kami simpan, karena diwajibkan hukum.",
     deleteFinal: "Ini tidak dapat dibatalkan.",
-    confirm: (email: string) => `Ketik ${email} untuk memastikan`,
+    confirm: (email: string) => `Tulis ${email} untuk memastikan`,
     confirmWrong: "Tidak sama dengan alamat e-mail akun ini.",
     deletePassword: "Kata sandi",
     deleteNow: "Hapus untuk selamanya",

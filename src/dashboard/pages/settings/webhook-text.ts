@@ -32,7 +32,7 @@ export const useWebhookText = texts({
     noDeliveries: "Belum ada kiriman.",
     columns: {
       event: "Kejadian",
-      state: "Keadaan",
+      state: "Status",
       answer: "Jawaban",
       tried: "Dicoba",
       attempts: "Percobaan",

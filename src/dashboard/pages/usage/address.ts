@@ -4,6 +4,7 @@
  */
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
+import { type CallFormat, callFormats } from "../../api/call-formats.ts"
 import { type CallStatus, callStatuses } from "../../components/status-tag.tsx"
 import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/time.ts"
 import { useTimeZone } from "../../i18n/format.ts"
@@ -12,11 +13,9 @@ export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
 export type Show = (typeof shows)[number]
 export const splits = ["model", "key", "format"] as const
 export type Split = (typeof splits)[number]
-export const formats = ["chat", "messages", "responses"] as const
 /** Of a record, or of a call that was refused and has none. */
 export const statuses = [...callStatuses, "refused"] as const
 type Status = CallStatus | "refused"
-type CallFormat = (typeof formats)[number]
 type Step = "hour" | "day"
 
 export interface View {
@@ -65,7 +64,7 @@ export function readView(query: URLSearchParams, today: string): View {
     days,
     model: given("model"),
     key: given("key"),
-    format: among("format", formats),
+    format: among("format", callFormats),
     status: among("status", statuses),
     error: given("error"),
     run: given("run"),
@@ -76,8 +75,11 @@ export function readView(query: URLSearchParams, today: string): View {
   }
 }
 
+/** Undefined is what it is where the address says nothing. */
+type ViewChange = { readonly [Name in keyof View]?: View[Name] | undefined }
+
 /** A range up to today is written as a number of days, so that it moves with the calendar. */
-export function writeView(query: URLSearchParams, change: Partial<View>, today: string): URLSearchParams {
+export function writeView(query: URLSearchParams, change: ViewChange, today: string): URLSearchParams {
   const written = new URLSearchParams(query)
   const { days, ...rest } = change
   if (days !== undefined) {
@@ -98,6 +100,8 @@ export interface AddressedView {
   readonly view: View
   readonly today: string
   readonly change: (change: Partial<View>) => void
+  /** Shows these days alone, until the back button is pressed. */
+  readonly zoom: (days: Days) => void
   readonly open: (request: string) => void
   readonly close: () => void
 }
@@ -110,6 +114,10 @@ export function useView(): AddressedView {
     (changed: Partial<View>) => setQuery((now) => writeView(now, changed, today), { replace: true }),
     [setQuery, today],
   )
+  const zoom = useCallback(
+    (days: Days) => setQuery((now) => writeView(now, { days, step: undefined }, today)),
+    [setQuery, today],
+  )
   // A receipt is an entry in the browser's history, so that the back button closes it.
   const open = useCallback(
     (request: string) => setQuery((now) => writeView(now, { request }, today), { state: { opened: true } }),
@@ -119,7 +127,7 @@ export function useView(): AddressedView {
     if (wasOpenedHere(history.state)) history.back()
     else change({ request: undefined })
   }, [change])
-  return { view, today, change, open, close }
+  return { view, today, change, zoom, open, close }
 }
 
 const wasOpenedHere = (state: unknown): boolean => typeof state === "object" && state !== null && "opened" in state

@@ -8,7 +8,8 @@ import { Card } from "../../components/layout.tsx"
 import { Tabs } from "../../components/tabs.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { type AddressedView, formats, type Split } from "./address.ts"
+import { callFormat } from "../../api/call-formats.ts"
+import { type AddressedView, type Split } from "./address.ts"
 import { breakdownQuery, errorsQuery, type Sum, useGroupName, useViewName } from "./data.ts"
 import { cacheShare, inputOf } from "./series.ts"
 import { useUsageText } from "./text.ts"
@@ -45,7 +46,7 @@ function Groups({ view, change, by }: BreakdownProps & { readonly by: Split }) {
   const rows = useMemo(() => data && sorted(data.data, sorting), [data, sorting])
   const columns = useColumns(by, data?.total.charge_micro ?? 0)
   const narrowTo = ({ group }: Sum) => {
-    if (by === "format") change({ format: formats.find((format) => format === group) })
+    if (by === "format") change({ format: callFormat(group) })
     else change({ [by]: group })
   }
   return (

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { CornerDownRight, Info, SearchX } from "lucide-react"
 import type { ReactNode } from "react"
+import { formatName } from "../../api/call-formats.ts"
 import { ApiFailure } from "../../api/client.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
@@ -11,7 +12,7 @@ import { StatusTag } from "../../components/status-tag.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useCallText } from "./call-text.ts"
-import { type CallDetail, callQuery, useFormatName, useKeyName } from "./data.ts"
+import { type CallDetail, callQuery, useKeyName } from "./data.ts"
 import { RefusedRecord } from "./refused.tsx"
 import { RunOfCall } from "./run.tsx"
 
@@ -63,7 +64,13 @@ function LoadedCall({ requestId }: { readonly requestId: string }) {
   )
 }
 
-function CallRecord({ call }: { readonly call: CallDetail }) {
+interface CallRecordProps {
+  readonly call: CallDetail
+  /** For who sees another's call: how its keys are called. Their runs are not to be had. */
+  readonly keyName?: (id: string) => string
+}
+
+export function CallRecord({ call, keyName }: CallRecordProps) {
   const text = useCallText()
   return (
     <>
@@ -77,17 +84,17 @@ function CallRecord({ call }: { readonly call: CallDetail }) {
       <Outcome call={call} />
       <Receipt call={call} />
       <Route call={call} />
-      {call.run_id !== undefined && <RunOfCall id={call.run_id} />}
-      <Details call={call} />
+      {call.run_id !== undefined && keyName === undefined && <RunOfCall id={call.run_id} />}
+      <Details call={call} {...(keyName && { keyName })} />
     </>
   )
 }
 
-function Details({ call }: { readonly call: CallDetail }) {
+function Details({ call, keyName: given }: CallRecordProps) {
   const text = useCallText()
   const format = useFormat()
-  const keyName = useKeyName()
-  const formatName = useFormatName()
+  const own = useKeyName()
+  const keyName = given ?? own
   const noted = (count: number, note: string) =>
     count > 1 ? `${format.number(count)} (${note})` : format.number(count)
   const priceId = format.number(call.price_id)

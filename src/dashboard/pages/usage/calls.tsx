@@ -23,7 +23,7 @@ export function Calls({ view, change, open }: AddressedView) {
     placeholderData: keepPreviousData,
   })
   const { older, toNewest } = useCallPages(view)
-  const columns = useColumns(data?.arrived)
+  const columns = useCallColumns(useKeyName(), data?.arrived)
   const cursor = data?.nextCursor
   const isLong = data !== undefined && data.calls.length >= LONGEST
   return (
@@ -81,10 +81,12 @@ export function Newest({ unseen, toNewest }: { readonly unseen: number | undefin
   )
 }
 
-function useColumns(arrived: ReadonlySet<string> | undefined): readonly Column<Call>[] {
+export function useCallColumns(
+  keyName: (id: string) => string,
+  arrived?: ReadonlySet<string>,
+): readonly Column<Call>[] {
   const { columns } = useUsageText()
   const format = useFormat()
-  const keyName = useKeyName()
   return [
     {
       id: "model",

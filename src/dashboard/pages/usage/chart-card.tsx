@@ -1,4 +1,5 @@
 /** One of the figures over time, in total or by group. */
+import { useQuery } from "@tanstack/react-query"
 import { Activity } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
 import { Choice } from "../../components/choice.tsx"
@@ -7,20 +8,22 @@ import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { type Format, useFormat } from "../../i18n/format.ts"
 import { type AddressedView, mayShowHours, type Show, shows, type Split, splits } from "./address.ts"
-import { type Series, useGroupName } from "./data.ts"
-import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "./series.ts"
+import { type Series, seriesBeforeQuery, useGroupName } from "./data.ts"
+import { beforeSeries, type SeriesNames, splitSeries, stepsOf, wholeSeries } from "./series.ts"
 import { useUsageText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
 
-type ChartCardProps = Pick<AddressedView, "view" | "change"> & {
+type ChartCardProps = Pick<AddressedView, "view" | "change" | "zoom"> & {
   readonly series: Series | undefined
   /** What the series is of, while another one is loading. */
   readonly staleOf: string | undefined
 }
 
-export function ChartCard({ view, change, series, staleOf }: ChartCardProps) {
+export function ChartCard({ view, change, zoom, series, staleOf }: ChartCardProps) {
   const text = useUsageText()
+  // What is drawn is told by the answer that is there, which may still be that of the view before.
+  const before = useQuery({ ...seriesBeforeQuery(series?.of ?? view), enabled: series !== undefined }).data
   return (
     <Card>
       <div className="usage-chart-controls">
@@ -51,7 +54,13 @@ export function ChartCard({ view, change, series, staleOf }: ChartCardProps) {
         )}
       </div>
       <Stale of={staleOf}>
-        {series === undefined ? <Skeleton lines={6} /> : <Drawn show={view.show} series={series} />}
+        <div className="usage-chart">
+          {series === undefined ? (
+            <Skeleton lines={6} />
+          ) : (
+            <Drawn show={view.show} series={series} before={before} zoom={zoom} />
+          )}
+        </div>
       </Stale>
     </Card>
   )
@@ -59,19 +68,36 @@ export function ChartCard({ view, change, series, staleOf }: ChartCardProps) {
 
 const BARS: readonly Show[] = ["spend", "tokens", "calls"]
 
+interface DrawnProps {
+  readonly show: Show
+  readonly series: Series
+  readonly before: Series | undefined
+  readonly zoom: AddressedView["zoom"]
+}
+
 /** The axis is that of the data, which may still be of the view before. */
-function Drawn({ show, series }: { readonly show: Show; readonly series: Series }) {
+function Drawn({ show, series, before, zoom }: DrawnProps) {
   const text = useUsageText()
   const format = useFormat()
   const { data, of, split_by: split } = series
   const names = useSeriesNames(show, of.split)
-  const { labels, drawn } = useMemo(() => {
-    const steps = stepsOf(of)
+  const { steps, labels, drawn } = useMemo(() => {
+    const axis = stepsOf(of)
     return {
-      labels: steps.map((step) => stepLabel(step, format)),
-      drawn: (split === null ? wholeSeries : splitSeries)(data, steps, show, names),
+      steps: axis,
+      labels: axis.map((step) => stepLabel(step, format)),
+      drawn: (split === null ? wholeSeries : splitSeries)(data, axis, show, names),
     }
   }, [of, data, split, show, names, format])
+  const past = useMemo(
+    () => before && beforeSeries(before.data, stepsOf(before.of), show, text.before),
+    [before, show, text],
+  )
+  const choose = (from: number, to: number) => {
+    const [first, last] = [steps[from]?.slice(0, 10), steps[to]?.slice(0, 10)]
+    if (first === undefined || last === undefined || (first === of.days.from && last === of.days.to)) return
+    zoom({ from: first, to: last })
+  }
   const unit = useMemo(() => unitOf(show, format), [show, format])
   if (drawn.every(({ values }) => values.every((value) => value === null || value === 0))) {
     return <EmptyState icon={<Activity />} title={show === "latency" ? text.noTimes : text.nothing} />
@@ -83,7 +109,10 @@ function Drawn({ show, series }: { readonly show: Show; readonly series: Series 
         kind={BARS.includes(show) ? "bars" : "lines"}
         labels={labels}
         series={drawn}
+        total={text.total}
+        before={past}
         format={unit}
+        onZoom={choose}
       />
     </Suspense>
   )

@@ -4,8 +4,10 @@ import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { namedKeysQuery, runsPage } from "../../api/queries.ts"
 import { useRangeName } from "../../components/date-range.tsx"
+import { daysBefore } from "../../i18n/time.ts"
 import { useStatusText } from "../../components/status-tag.tsx"
-import { formats, type Split, type View } from "./address.ts"
+import { formatName } from "../../api/call-formats.ts"
+import { type Split, type View } from "./address.ts"
 import { type CallList, joined, longer, toTheNewest } from "./call-list.ts"
 import { useUsageText } from "./text.ts"
 
@@ -48,6 +50,8 @@ export const seriesQuery = (view: View) => {
     queryFn: () => of(view, unwrap(api.usage.summary.get({ query }))),
   })
 }
+/** The same of as many days before, of all groups together. */
+export const seriesBeforeQuery = (view: View) => seriesQuery({ ...view, days: daysBefore(view.days), split: undefined })
 export type Series = Awaited<ReturnType<NonNullable<ReturnType<typeof seriesQuery>["queryFn"]>>>
 export type Sum = Series["data"][number]
 
@@ -160,7 +164,6 @@ export function useViewName(): (view: View) => string {
   const rangeName = useRangeName()
   const statusText = useStatusText()
   const keyName = useKeyName()
-  const formatName = useFormatName()
   const { refused } = useUsageText()
   return ({ days, model, key, format, status, error, run }) =>
     [
@@ -183,23 +186,11 @@ export function useKeyName(): (id: string) => string {
   return useCallback((id) => names.get(id) ?? id, [names])
 }
 
-export function useFormatName(): (format: string) => string {
-  const text = useUsageText()
-  return useCallback(
-    (format) => {
-      const known = formats.find((one) => one === format)
-      return known === undefined ? format : text.formats[known]
-    },
-    [text],
-  )
-}
-
 /** The name of a group: of a model, a key or a format. */
 export function useGroupName(split: Split | undefined): (group: string) => string {
   const keyName = useKeyName()
-  const formatName = useFormatName()
   return useCallback(
     (group) => (split === "key" ? keyName(group) : split === "format" ? formatName(group) : group),
-    [split, keyName, formatName],
+    [split, keyName],
   )
 }

@@ -13,7 +13,8 @@ import { Money } from "../../components/values.tsx"
 import { useStatusText } from "../../components/status-tag.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { PriceChanges } from "../../shell/price-changes.tsx"
-import { type AddressedView, canBeSummed, formats, isFiltered, nothingFiltered, statuses, useView } from "./address.ts"
+import { callFormat, callFormats, formatName } from "../../api/call-formats.ts"
+import { type AddressedView, canBeSummed, isFiltered, nothingFiltered, statuses, useView } from "./address.ts"
 import { Breakdown } from "./breakdown.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
 import { Calls } from "./calls.tsx"
@@ -58,7 +59,7 @@ export default function UsagePage() {
   )
 }
 
-function Sums({ view, change }: ReturnType<typeof useView>) {
+function Sums({ view, change, zoom }: ReturnType<typeof useView>) {
   const viewName = useViewName()
   const { data, error, refetch, isPlaceholderData } = useQuery({
     ...seriesQuery(view),
@@ -69,7 +70,7 @@ function Sums({ view, change }: ReturnType<typeof useView>) {
   return (
     <>
       <Numbers series={data} staleOf={staleOf} />
-      <ChartCard view={view} change={change} series={data} staleOf={staleOf} />
+      <ChartCard view={view} change={change} zoom={zoom} series={data} staleOf={staleOf} />
       <Breakdown view={view} change={change} />
     </>
   )
@@ -150,10 +151,10 @@ function Filters({ view, today, change }: AddressedView) {
           value={view.format ?? ""}
           options={choice(
             text.anyFormat,
-            formats.map((format) => ({ value: format, label: text.formats[format] })),
+            callFormats.map((format) => ({ value: format, label: formatName(format) })),
             view.format,
           )}
-          onChange={({ target }) => change({ format: formats.find((format) => format === target.value) })}
+          onChange={({ target }) => change({ format: callFormat(target.value) })}
         />
         <SelectField
           label={text.status}

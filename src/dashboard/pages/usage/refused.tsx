@@ -2,6 +2,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { CircleCheck, Info } from "lucide-react"
 import type { ReactNode } from "react"
+import { formatName } from "../../api/call-formats.ts"
 import { ApiFailure } from "../../api/client.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -14,15 +15,7 @@ import { texts, useLanguage } from "../../i18n/language.tsx"
 import { type AddressedView, nothingFiltered } from "./address.ts"
 import { LONGEST } from "./call-list.ts"
 import { Newest } from "./calls.tsx"
-import {
-  type RefusedCall,
-  refusedCallQuery,
-  refusedQuery,
-  useFormatName,
-  useKeyName,
-  useRefusedPages,
-  useViewName,
-} from "./data.ts"
+import { type RefusedCall, refusedCallQuery, refusedQuery, useKeyName, useRefusedPages, useViewName } from "./data.ts"
 
 /** The message of an error code, in the page's language. */
 function useWords(): (call: Pick<RefusedCall, "code" | "error">) => string {
@@ -139,7 +132,6 @@ function Known({ call }: { readonly call: RefusedCall }) {
   const text = useRefusedText()
   const format = useFormat()
   const keyName = useKeyName()
-  const formatName = useFormatName()
   const words = useWords()
   const advice = useAdvice()
   return (
@@ -173,7 +165,7 @@ function Known({ call }: { readonly call: RefusedCall }) {
 const useRefusedText = texts({
   id: {
     title: "Panggilan yang ditolak",
-    hint: "Disimpan 7 hari; bila banyak, hanya sebagian yang ditampilkan.",
+    hint: "Disimpan 7 hari; jika banyak, hanya sebagian yang ditampilkan.",
     someRefused: (count: string, _one: boolean) => `${count} panggilan ditolak sebelum sampai ke model.`,
     why: "Lihat sebabnya",
     none: "Tidak ada panggilan yang ditolak",
@@ -191,7 +183,7 @@ const useRefusedText = texts({
     whatToDo: "Yang bisa Anda lakukan",
     free: "Panggilan ini tidak diteruskan ke model dan tidak ditagih.",
     again: "Coba lagi sebentar lagi.",
-    ask: "Cari ID permintaan ini di log aplikasi Anda. Bila tetap gagal, kirim ID ini ke operator.",
+    ask: "Cari ID permintaan ini di log aplikasi Anda. Jika tetap gagal, kirim ID ini ke operator.",
     advice: {
       "auth.api_key_revoked":
         "Kunci ini sudah dicabut atau diganti. Buat kunci di halaman Kunci API, lalu pasang di aplikasi Anda.",
@@ -207,7 +199,7 @@ const useRefusedText = texts({
       "rate_limit.tpm_exceeded":
         "Tunggu selama yang disebut header Retry-After, perkecil prompt atau max_tokens, atau naikkan batas token kunci ini di halaman Kunci API.",
       "gateway.capacity":
-        "Coba lagi sesudah satu detik. Bila sering terjadi, kirim lebih sedikit permintaan sekaligus.",
+        "Coba lagi sesudah satu detik. Jika sering terjadi, kirim lebih sedikit permintaan sekaligus.",
       "model.unknown": "Salin ID model dari halaman Model. Huruf besar dan kecil dibedakan.",
       "request.invalid":
         "Pesan yang diterima aplikasi menyebut bagian yang salah. Cari ID permintaan ini di log aplikasi Anda.",

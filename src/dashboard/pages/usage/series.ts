@@ -1,11 +1,9 @@
 /** Sums over time as series of a chart: a value for each step, steps without calls included, and one series for each group. */
 import type { Series as ChartSeries } from "../../components/chart.tsx"
+import { TOLD_APART } from "../../components/looks.ts"
 import { dayCount, daysOf } from "../../i18n/time.ts"
 import type { Show, View } from "./address.ts"
 import type { Sum } from "./data.ts"
-
-/** As many groups as there are colours; the smaller ones become one series. */
-const LARGEST = 7
 
 /** The groups that the API counts in: days, or hours as 2026-11-20T09:00. */
 export function stepsOf({ days, step }: View): readonly string[] {
@@ -99,7 +97,8 @@ export function splitSeries(
     sizes.set(sum.split ?? "", (sizes.get(sum.split ?? "") ?? 0) + size)
   }
   const groups = [...sizes].sort(([, a], [, b]) => b - a).map(([split]) => split)
-  const alone = groups.length === LARGEST + 1 ? groups : groups.slice(0, LARGEST)
+  // One that is left over is not called "others".
+  const alone = groups.length === TOLD_APART + 1 ? groups : groups.slice(0, TOLD_APART)
   const others = new Set(groups.slice(alone.length))
   const bySplit = new Map(sums.map((sum) => [`${sum.split} ${sum.group}`, valueOf(sum)]))
   const series = alone.map((split) => ({
@@ -111,5 +110,12 @@ export function splitSeries(
   for (const sum of sums) {
     if (others.has(sum.split ?? "")) rest.set(sum.group, (rest.get(sum.group) ?? 0) + (valueOf(sum) ?? 0))
   }
-  return [...series, { name: names.others(others.size), values: steps.map((step) => rest.get(step) ?? 0) }]
+  const left = steps.map((step) => rest.get(step) ?? 0)
+  return [...series, { name: names.others(others.size), values: left, others: true }]
+}
+
+/** Of all groups together: the steps of another range, of as many steps. */
+export function beforeSeries(sums: readonly Sum[], steps: readonly string[], show: Show, name: string): ChartSeries {
+  const byStep = new Map(sums.map((sum) => [sum.group, values[show](sum)]))
+  return { name, values: steps.map((step) => byStep.get(step) ?? (canBeAdded(show) ? 0 : null)) }
 }

@@ -33,12 +33,17 @@ export default function WalletPage() {
   const text = useWalletText()
   const { balance_micro: balance, held_micro: held, claim_micro: claim } = useAccount()
   const may = useMay()
+  const actions = <ButtonLink to="/wallet/statement">{text.statement}</ButtonLink>
+  // A payment that can still be made stands above all else.
+  if (useQuery(topUpsQuery).isPending) {
+    return (
+      <Page title={text.title} intro={text.intro} actions={actions}>
+        <Skeleton lines={16} />
+      </Page>
+    )
+  }
   return (
-    <Page
-      title={text.title}
-      intro={text.intro}
-      actions={<ButtonLink to="/wallet/statement">{text.statement}</ButtonLink>}
-    >
+    <Page title={text.title} intro={text.intro} actions={actions}>
       {may("pay") && <Pending />}
       <Stats>
         <Stat label={text.available} note={text.availableNote}>

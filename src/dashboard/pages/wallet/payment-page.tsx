@@ -20,6 +20,7 @@ export default function PaymentPage() {
   const { data: topUp, error, dataUpdatedAt, refetch } = useQuery(topUpQuery(id))
   return (
     <Page
+      key={topUp?.status}
       title={topUp === undefined || topUp.status === "pending" ? text.payTitle : text.topUp}
       actions={
         <Link href="/wallet" className="button button-quiet button-medium">

@@ -18,6 +18,7 @@ export default function ReceiptPage() {
   const { data: topUp, error, refetch } = useQuery(topUpQuery(id))
   return (
     <Page
+      key={topUp?.status}
       title={text.receiptTitle}
       actions={
         <>

@@ -69,10 +69,10 @@ export const useWalletText = texts({
     stepsTitle: "Cara membayar",
     check: "Saya sudah membayar",
     notYet: "Pembayaran belum kami terima. Biasanya sampai dalam satu menit; halaman ini terus memeriksa.",
-    late: "Bila Anda sudah atau akan membayar setelah waktunya habis, pembayaran yang sampai tetap menambah saldo.",
+    late: "Jika Anda sudah atau akan membayar setelah waktunya habis, pembayaran yang sampai tetap menambah saldo.",
     expiredTitle: "Waktu pembayaran sudah habis",
     expired:
-      "Kode QR ini tidak ditampilkan lagi agar tidak terbayar dua kali. Bila Anda sudah membayar, uang Anda aman: pembayaran yang terlambat tetap masuk ke saldo begitu sampai.",
+      "Kode QR ini tidak ditampilkan lagi agar tidak terbayar dua kali. Jika Anda sudah membayar, uang Anda aman: pembayaran yang terlambat tetap masuk ke saldo begitu sampai.",
     notMade: "Kode QR tidak dapat dibuat",
     notMadeHint: "Tidak ada yang ditagih. Coba lagi sebentar lagi.",
     again: "Isi saldo lagi",

@@ -1,6 +1,6 @@
-/** One active key: what it is, what it has used, and what can be done with it. */
+/** Below a key's row in the table: what it is, what it has used, and what can be done with it. */
 import { Code, Gauge, ListTree, Pencil, RefreshCw, Trash2, Users } from "lucide-react"
-import { useId } from "react"
+import { Link } from "wouter"
 import type { ApiKey } from "../../api/queries.ts"
 import { useBreakerText } from "../../components/breaker-text.ts"
 import { Button } from "../../components/button.tsx"
@@ -17,90 +17,77 @@ import { useKeysText } from "./text.ts"
 
 export type KeyAction = "try" | "edit" | "breaker" | "runs" | "children" | "rotate" | "revoke"
 
-interface KeyCardProps {
+interface KeyDetailProps {
   readonly apiKey: ApiKey
   readonly onAct: (action: KeyAction) => void
 }
 
-export function KeyCard({ apiKey, onAct }: KeyCardProps) {
+export function KeyDetail({ apiKey, onAct }: KeyDetailProps) {
   const text = useKeysText()
   const breaker = useBreakerText()
   const children = useChildrenText()
   const runs = useRunText()
   const format = useFormat()
-  const id = useId()
   const mayBuild = useMay()("build")
-  const { name, last_used_at: lastUsedAt, previous_expires_at: previousUntil } = apiKey
+  const { name, previous_expires_at: previousUntil } = apiKey
   return (
-    <li>
-      <section className="card key-card" aria-labelledby={id}>
-        <header className="key-head">
-          <div className="key-title">
-            <h2 id={id}>{name}</h2>
-            <State apiKey={apiKey} />
-          </div>
-          <p className="key-facts">
-            <code aria-label={text.secretOf(name)}>{hintOf(apiKey)}</code>
-            <span>{text.created(format.date(apiKey.created_at))}</span>
-            <span title={lastUsedAt === null ? undefined : format.dateTime(lastUsedAt)}>
-              {lastUsedAt === null ? text.neverUsed : text.lastUsed(format.ago(lastUsedAt, Date.now()))}
-            </span>
-            <span title={text.fallbackHints[apiKey.fallback]}>{text.fallbackOf[apiKey.fallback]}</span>
-            <BreakerFact apiKey={apiKey} />
-            {apiKey.children > 0 && (
-              <span>{children.count(format.number(apiKey.children), apiKey.children === 1)}</span>
-            )}
-          </p>
-        </header>
-        {previousUntil !== null && (
-          <p className="key-notice">
-            <RefreshCw aria-hidden="true" />
-            <span>{text.rotating(format.dateTime(previousUntil))}</span>
-          </p>
+    <section className="key-detail" aria-label={name}>
+      <div className="key-actions" role="group" aria-label={text.actions(name)}>
+        <Button size="small" icon={<Code />} onClick={() => onAct("try")}>
+          {text.tryIt}
+        </Button>
+        <Button size="small" icon={<ListTree />} onClick={() => onAct("runs")}>
+          {runs.action}
+        </Button>
+        {mayBuild && (
+          <>
+            <Button size="small" icon={<Pencil />} onClick={() => onAct("edit")}>
+              {text.edit}
+            </Button>
+            <Button size="small" icon={<Gauge />} onClick={() => onAct("breaker")}>
+              {breaker.keyAction}
+            </Button>
+            <Button size="small" icon={<Users />} onClick={() => onAct("children")}>
+              {children.action}
+            </Button>
+            <Button size="small" icon={<RefreshCw />} onClick={() => onAct("rotate")}>
+              {text.rotate}
+            </Button>
+            <Button size="small" icon={<Trash2 />} onClick={() => onAct("revoke")}>
+              {text.revoke}
+            </Button>
+          </>
         )}
-        <Paused apiKey={apiKey} />
-        <Bindings apiKey={apiKey} />
-        <Limits apiKey={apiKey} onEdit={mayBuild ? () => onAct("edit") : undefined} />
-        <div className="key-actions" role="group" aria-label={text.actions(name)}>
-          <Button kind="quiet" size="small" icon={<Code />} onClick={() => onAct("try")}>
-            {text.tryIt}
-          </Button>
-          <Button kind="quiet" size="small" icon={<ListTree />} onClick={() => onAct("runs")}>
-            {runs.action}
-          </Button>
-          {mayBuild && (
-            <>
-              <Button kind="quiet" size="small" icon={<Pencil />} onClick={() => onAct("edit")}>
-                {text.edit}
-              </Button>
-              <Button kind="quiet" size="small" icon={<Gauge />} onClick={() => onAct("breaker")}>
-                {breaker.keyAction}
-              </Button>
-              <Button kind="quiet" size="small" icon={<Users />} onClick={() => onAct("children")}>
-                {children.action}
-              </Button>
-              <Button kind="quiet" size="small" icon={<RefreshCw />} onClick={() => onAct("rotate")}>
-                {text.rotate}
-              </Button>
-              <Button kind="quiet" size="small" icon={<Trash2 />} onClick={() => onAct("revoke")}>
-                {text.revoke}
-              </Button>
-            </>
-          )}
-        </div>
-      </section>
-    </li>
+      </div>
+      <p className="key-facts">
+        <span>{text.created(format.date(apiKey.created_at))}</span>
+        <span title={text.fallbackHints[apiKey.fallback]}>{text.fallbackOf[apiKey.fallback]}</span>
+        <BreakerFact apiKey={apiKey} />
+        {apiKey.children > 0 && <span>{children.count(format.number(apiKey.children), apiKey.children === 1)}</span>}
+        <Link href={`/usage?key=${encodeURIComponent(apiKey.id)}`}>{text.itsUsage}</Link>
+      </p>
+      {previousUntil !== null && (
+        <p className="key-notice">
+          <RefreshCw aria-hidden="true" />
+          <span>{text.rotating(format.dateTime(previousUntil))}</span>
+        </p>
+      )}
+      <Paused apiKey={apiKey} />
+      <Bindings apiKey={apiKey} />
+      <Limits apiKey={apiKey} onEdit={mayBuild ? () => onAct("edit") : undefined} />
+    </section>
   )
 }
 
-function State({ apiKey: { usage, status, paused } }: { readonly apiKey: ApiKey }) {
+/** Nothing of a key that works as it should. */
+export function KeyState({ apiKey: { usage, status, paused } }: { readonly apiKey: ApiKey }) {
   const text = useKeysText()
   const breaker = useBreakerText()
   const { expired } = useBindingText()
   if (status === "expired") return <Tag tone="bad">{expired}</Tag>
   if (paused !== null) return <Tag tone="bad">{breaker.pausedTag}</Tag>
   const spent = usage.budget !== null && usage.budget.used_micro >= usage.budget.limit_micro
-  return spent ? <Tag tone="bad">{text.exhausted}</Tag> : <Tag tone="good">{text.active}</Tag>
+  return spent ? <Tag tone="bad">{text.exhausted}</Tag> : null
 }
 
 /** The part of a key that may be shown: enough to find it in a configuration file. */
