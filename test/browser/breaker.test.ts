@@ -39,6 +39,7 @@ test.each(everyLook)("warnings, the key's dialog and the settings are accessible
   await visit.screenshot("unusual-spending")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()
+  await visit.openKey("Asisten toko")
   await visit.page.getByRole("button", { name: isIndonesian ? "Pengaman" : "Breaker" }).click()
   await visit.page.getByRole("dialog").waitFor()
   await visit.screenshot("key-breaker")
@@ -57,6 +58,7 @@ test("on a screen of 320 px the warning, the dialog and the settings fit", async
   await using visit = await world.visit({ person, language: "id" })
   await visit.page.setViewportSize({ width: 320, height: 640 })
   await visit.open("/keys")
+  await visit.openKey("Asisten toko")
   await visit.page.getByRole("button", { name: "Pengaman" }).click()
   await visit.page.getByRole("dialog").waitFor()
   await visit.expectNoSidewaysScroll()
@@ -71,6 +73,7 @@ test("a key's ceiling is set in words that are read exactly, shown on its card, 
   await using visit = await world.visit({ person })
   await visit.open("/keys")
   const open = async () => {
+    await visit.openKey("Shop")
     await visit.page.getByRole("button", { name: "Breaker" }).click()
     return visit.page.getByRole("dialog", { name: "Breaker of Shop" })
   }
@@ -146,6 +149,7 @@ test("a leaked key stops at its ceiling; its owner sees it and resumes it with o
   const ask = async () => (await gateway.post("/v1/chat/completions", key, call)).status
   await using visit = await world.visit({ person })
   await visit.open("/keys")
+  const card = await visit.openKey("Shop")
   await visit.page.getByRole("button", { name: "Breaker" }).click()
   const dialog = visit.page.getByRole("dialog", { name: "Breaker of Shop" })
   await dialog.getByLabel("At most within 10 minutes").fill("25,000")
@@ -156,11 +160,10 @@ test("a leaked key stops at its ceiling; its owner sees it and resumes it with o
   const told = []
   for (let n = 0; n < 5 && told.at(-1) !== 403; n++) told.push(await ask())
   expect(told).toEqual([200, 403])
-  const card = visit.page.getByRole("region", { name: "Shop" })
-  await card.getByText("Paused", { exact: true }).waitFor()
+  await visit.keyRow("Shop").getByText("Paused", { exact: true }).waitFor()
   await card.getByText("Goes on by itself").waitFor()
-  await card.getByRole("button", { name: "Resume" }).click()
-  await card.getByText("Active", { exact: true }).waitFor()
+  await visit.keyRow("Shop").getByRole("button", { name: "Resume" }).click()
+  await visit.keyRow("Shop").getByText("Paused", { exact: true }).waitFor({ state: "detached" })
   expect(await ask()).toBe(200)
 })
 

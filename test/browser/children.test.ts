@@ -35,6 +35,7 @@ test.each(everyLook)("children and tokens are accessible and fit: %o", async (lo
   const isIndonesian = look.language === "id"
   await using visit = await world.visit({ ...look, person })
   await visit.open("/keys")
+  await visit.openKey("Kelas 9B")
   await visit.page.getByText(isIndonesian ? "2 kunci anak" : "2 child keys", { exact: true }).waitFor()
   await visit.page.getByRole("button", { name: isIndonesian ? "Kunci anak" : "Child keys", exact: true }).click()
   const dialog = visit.page.getByRole("dialog")
@@ -50,6 +51,7 @@ test("a token is made, shown once, makes a child, and is revoked; the child is r
   await using visit = await world.visit({ person, language: "en" })
   const { page } = visit
   await visit.open("/keys")
+  await visit.openKey("Kelas 9B")
   await page.getByRole("button", { name: "Child keys", exact: true }).click()
   const dialog = page.getByRole("dialog", { name: "Child keys of Kelas 9B" })
   await dialog.getByRole("textbox", { name: "Name of the token" }).fill("Script")
@@ -62,6 +64,7 @@ test("a token is made, shown once, makes a child, and is revoked; the child is r
   expect(await page.content()).not.toContain(token)
   await child(token, { name: "Ani" })
   await visit.open("/keys")
+  await visit.openKey("Kelas 9B")
   await page.getByRole("button", { name: "Child keys", exact: true }).click()
   await dialog.getByRole("button", { name: "Revoke Ani" }).click()
   await page.getByRole("dialog", { name: "Revoke Ani?" }).getByRole("button", { name: "Revoke key" }).click()

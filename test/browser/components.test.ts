@@ -32,7 +32,7 @@ async function openGallery(options: VisitOptions): Promise<Visit> {
     await route.fulfill({ ...file, headers: { "Content-Security-Policy": policy } })
   })
   await visit.page.goto(`${world.gateway.url}/dashboard`)
-  await visit.page.locator("canvas").waitFor()
+  await visit.page.locator("canvas").first().waitFor()
   return visit
 }
 
@@ -102,4 +102,81 @@ test("a table is sorted by its heads, and says so", async () => {
   expect(await head.getAttribute("aria-sort")).toBe("descending")
   await head.getByRole("button").click()
   await eventually(async () => expect(await head.getAttribute("aria-sort")).toBe("ascending"))
+})
+
+test("a chart's tip has the sum of what is shown; a series is hidden and shown by its name", async () => {
+  await using visit = await openGallery({})
+  const { page } = visit
+  const chart = page.getByRole("figure").first()
+  const plot = chart.getByRole("slider", { name: "Spend by model" })
+  await plot.scrollIntoViewIfNeeded()
+  const box = await plot.locator("canvas").boundingBox()
+  await page.mouse.move((box?.x ?? 0) + (box?.width ?? 0) - 20, (box?.y ?? 0) + 60)
+  const tip = chart.locator(".chart-tip")
+  // The last of 14 days: 13 million and 0.5 million.
+  await eventually(async () =>
+    expect((await tip.innerText()).split(/\s*\n\s*/)).toEqual([
+      "2026-11-21",
+      "one",
+      "Rp\u00A013",
+      "two",
+      "Rp\u00A00.5",
+      "Sum",
+      "Rp\u00A013.50",
+      "before",
+      "Rp\u00A06",
+    ]),
+  )
+  const legend = chart.getByRole("list", { name: "Legend" })
+  const one = legend.getByRole("button", { name: "one" })
+  await one.focus()
+  await page.keyboard.press("Space")
+  expect(await one.getAttribute("aria-pressed")).toBe("false")
+  const heads = () => chart.getByRole("columnheader").allInnerTexts()
+  await eventually(async () => expect(await heads()).toEqual(["two", "before"]))
+  await legend.getByRole("button", { name: "before" }).click()
+  await eventually(async () => expect(await heads()).toEqual(["two"]))
+  await one.click()
+  await legend.getByRole("button", { name: "before" }).click()
+  await eventually(async () => expect(await heads()).toEqual(["one", "two", "before"]))
+})
+
+test("a range of a chart is chosen by dragging over it, and with the keys, which say what they go over", async () => {
+  await using visit = await openGallery({})
+  const { page } = visit
+  const plot = page.getByRole("slider", { name: "Spend by model" })
+  await plot.scrollIntoViewIfNeeded()
+  const over = await plot.locator(".u-over").boundingBox()
+  const [left = 0, top = 0, width = 0] = [over?.x, over?.y, over?.width]
+  const middle = (day: number) => left + ((day + 0.5) / 14) * width
+  await page.mouse.move(middle(2), top + 50)
+  await page.mouse.down()
+  await page.mouse.move(middle(5), top + 60, { steps: 4 })
+  await page.mouse.up()
+  await page.getByText("from 2026-11-10 to 2026-11-13").waitFor()
+  // A press is no drag.
+  await page.mouse.click(middle(8), top + 50)
+  await plot.focus()
+  await page.keyboard.press("Home")
+  expect(await plot.getAttribute("aria-valuetext")).toBe("2026-11-08: two Rp\u00A07, Sum Rp\u00A07, before Rp\u00A06")
+  await page.keyboard.press("ArrowRight")
+  await page.keyboard.press("Shift+ArrowRight")
+  await page.keyboard.press("Shift+ArrowRight")
+  expect(await plot.getAttribute("aria-valuetext")).toStartWith("2026-11-09 – 2026-11-11: ")
+  await page.keyboard.press("Enter")
+  await page.getByText("from 2026-11-09 to 2026-11-11").waitFor()
+  expect(await page.getByText(/^from /).count()).toBe(2)
+})
+
+test("of many series each has a look of its own, and the others together have none of theirs", async () => {
+  await using visit = await openGallery({})
+  const chart = visit.page.getByRole("figure").nth(1)
+  const looks = await chart
+    .getByRole("listitem")
+    .locator("i")
+    .evaluateAll((signs) => signs.map(({ className }) => className))
+  expect(looks).toHaveLength(13)
+  expect(new Set(looks).size).toBe(13)
+  await visit.page.getByRole("heading", { name: "Chart of many" }).scrollIntoViewIfNeeded()
+  await visit.screenshot("chart-of-many")
 })

@@ -7,7 +7,7 @@ import { existsSync } from "node:fs"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import axe, { type RunOptions } from "axe-core"
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from "playwright-core"
 import { type GatewayOptions, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 /** Chromium without the parts that only a window needs takes half the processor's time; the whole one where that is not to be had. */
@@ -23,7 +23,12 @@ const ARGUMENTS = [
   "--disable-sync",
 ]
 
-const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const
+const SIZES = {
+  desktop: { width: 1280, height: 800 },
+  phone: { width: 390, height: 844 },
+  /** The narrowest that a page must fit. */
+  narrow: { width: 320, height: 640 },
+} as const
 const IMAGES = join(import.meta.dir, "../../docs/img")
 /** Shorter than the tests' own timeout, so that the error names what was waited for. */
 const PATIENCE_MS = 60_000
@@ -36,6 +41,8 @@ export interface VisitOptions {
   readonly theme?: "light" | "dark"
   /** Of the browser. */
   readonly timeZone?: string
+  /** The browser runs scripts unless it is said. */
+  readonly script?: boolean
   /** Signed in as this person, who has agreed to the terms unless it is said; a visitor otherwise. */
   readonly person?: Person
   readonly agreed?: boolean
@@ -94,6 +101,27 @@ export async function openBrowser(options: GatewayOptions = {}): Promise<Browser
   }
 }
 
+/** Runs in the page, before it: what moved, how far, and from where to where. */
+function noteShifts(): void {
+  const shifts: object[] = []
+  Object.assign(globalThis, { loketShifts: shifts })
+  interface Shift extends PerformanceEntry {
+    readonly value: number
+    readonly hadRecentInput: boolean
+    readonly sources: readonly { node: Node | null; previousRect: DOMRect; currentRect: DOMRect }[]
+  }
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[]) {
+      if (hadRecentInput) continue
+      const moved = sources.map(({ node, previousRect: from, currentRect: to }) => {
+        const element = node instanceof Element ? node : node?.parentElement
+        return `${element?.tagName} ${element?.className}: ${from.y} ${from.height} to ${to.y} ${to.height}`
+      })
+      shifts.push({ value, moved })
+    }
+  }).observe({ type: "layout-shift", buffered: true })
+}
+
 export class Visit implements AsyncDisposable {
   readonly page: Page
   readonly complaints: string[] = []
@@ -118,6 +146,7 @@ export class Visit implements AsyncDisposable {
       language = "en",
       theme = "light",
       timeZone = "Asia/Jakarta",
+      script = true,
       person,
       agreed = true,
     } = options
@@ -126,9 +155,10 @@ export class Visit implements AsyncDisposable {
       locale: language === "id" ? "id-ID" : "en-GB",
       timezoneId: timeZone,
       colorScheme: theme,
-      hasTouch: size === "phone",
-      isMobile: size === "phone",
+      hasTouch: size !== "desktop",
+      isMobile: size !== "desktop",
       reducedMotion: "reduce",
+      javaScriptEnabled: script,
     })
     context.setDefaultTimeout(PATIENCE_MS)
     await context.grantPermissions(["clipboard-read", "clipboard-write"])
@@ -142,6 +172,7 @@ export class Visit implements AsyncDisposable {
       }
       await context.addCookies([{ name: "session", value: person.token, url: gateway.url, httpOnly: true }])
     }
+    await context.addInitScript(noteShifts)
     return new Visit(gateway, context, await context.newPage(), options)
   }
 
@@ -175,6 +206,28 @@ export class Visit implements AsyncDisposable {
         .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`)
     })
     expect(findings).toEqual([])
+  }
+
+  /** A key's row on the page of keys. */
+  keyRow(name: string): Locator {
+    return this.page.getByRole("row").filter({ has: this.page.getByRole("button", { name, exact: true }) })
+  }
+
+  /** What is known of a key, and can be done with it, below its row, which is opened where it is not. */
+  async openKey(name: string): Promise<Locator> {
+    const button = this.keyRow(name).getByRole("rowheader").getByRole("button", { name, exact: true })
+    if ((await button.getAttribute("aria-expanded")) === "false") await button.click()
+    return this.page.getByRole("region", { name, exact: true })
+  }
+
+  /**
+   * How far what is on the page has moved by itself since it was opened: the sum of all layout shifts that follow no press
+   * (https://web.dev/articles/cls), which is more than the worst window of them.
+   */
+  async expectSteady(): Promise<void> {
+    const shifts = await this.page.evaluate(() => (globalThis as unknown as { loketShifts: object[] }).loketShifts)
+    const sum = shifts.reduce((total, shift) => total + (shift as { value: number }).value, 0)
+    expect(sum < 0.02 ? [] : shifts).toEqual([])
   }
 
   /** Nothing sticks out at the side. */

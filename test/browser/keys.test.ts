@@ -49,7 +49,7 @@ const field = (dialog: Locator, name: string) => dialog.getByRole("textbox", { n
 /** The form's first field has the focus, so that what is typed goes there. */
 const focused = (page: Page) =>
   page.getByRole("dialog").getByRole("textbox").first().and(page.locator(":focus")).waitFor()
-const card = ({ page }: Visit, name: string) => page.getByRole("region", { name })
+const card = (visit: Visit, name: string) => visit.openKey(name)
 
 test.each(everyLook)("keys are accessible and fit: %o", async (look) => {
   await using visit = await world.visit({ ...look, person: everyKind })
@@ -95,7 +95,7 @@ test("a key is made with limits, shown once, works, and is never shown again", a
   await once.getByRole("button", { name: "Sudah saya simpan" }).click()
   await once.waitFor({ state: "hidden" })
   expect(await page.content()).not.toContain(key)
-  await card(visit, "Produksi").getByText("Rp\u00A00 dari Rp\u00A050.000").waitFor()
+  await visit.keyRow("Produksi").getByText("Rp\u00A00 dari Rp\u00A050.000").waitFor()
   await visit.open("/keys")
   expect(await page.content()).not.toContain(key)
 
@@ -131,7 +131,7 @@ test.each([[[0]], [[10]], [[30]], [[80]], [[0, 0, 0]], [[5, 30, 60]]])(
     await pressed(page.getByRole("dialog").getByRole("button", { name: "Create key" }), waits)
     await page.getByRole("dialog", { name: "Copy your key now" }).waitFor()
     await page.getByRole("button", { name: "I have saved it" }).click()
-    await card(visit, "Once").getByRole("button", { name: "Rotate" }).click()
+    await (await card(visit, "Once")).getByRole("button", { name: "Rotate" }).click()
     await pressed(page.getByRole("dialog").getByRole("button", { name: "Rotate key" }), waits)
     await page.getByRole("dialog", { name: "Copy your key now" }).waitFor()
     expect(posted.map((path) => path.replace(/key_[^/]+/, "key"))).toEqual(["/keys", "/keys/key/rotate"])
@@ -197,7 +197,7 @@ test("of many keys all that work are shown, and the revoked ones as they are ask
   await using visit = await world.visit({ person })
   await visit.open("/keys")
   await eventually(async () =>
-    expect(await visit.page.getByRole("list", { name: "Active keys" }).getByRole("region").count()).toBe(130),
+    expect(await visit.page.getByRole("table", { name: "Active keys" }).getByRole("rowheader").count()).toBe(130),
   )
   const summary = visit.page.locator("summary")
   await visit.page.getByText("70+ revoked keys").first().waitFor()
@@ -245,6 +245,7 @@ async function bound(): Promise<Person> {
     models: ["plain", model],
     endpoints: ["chat", "messages"],
     networks: ["203.0.113.0/24", "2001:db8:12::/48"],
+    origins: ["https://kelas.example.com"],
     max_rate_micro: 75_000,
     spending_limit_micro: 50_000_000_000,
     spending_period: "monthly",
@@ -260,13 +261,11 @@ test.each(everyLook)(
     const isIndonesian = look.language === "id"
     await visit.open("/keys")
     await page.getByText(isIndonesian ? "Kedaluwarsa" : "Expired", { exact: true }).waitFor()
-    await page.getByText("203.0.113.0/24, 2001:db8:12::/48").waitFor()
+    await (await visit.openKey("Kelas 9B")).getByText("203.0.113.0/24, 2001:db8:12::/48").waitFor()
     await visit.screenshot("keys-bound")
     await visit.expectAccessible()
     await visit.expectNoSidewaysScroll()
-    await card(visit, "Kelas 9B")
-      .getByRole("button", { name: isIndonesian ? "Ubah" : "Edit" })
-      .click()
+    await (await card(visit, "Kelas 9B")).getByRole("button", { name: isIndonesian ? "Ubah" : "Edit" }).click()
     const dialog = page.getByRole("dialog")
     await dialog.getByRole("checkbox", { name: "plain" }).waitFor()
     await dialog.getByRole("textbox", { name: isIndonesian ? "Jaringan" : "Networks" }).scrollIntoViewIfNeeded()
@@ -284,10 +283,10 @@ test("a key is bound in its form, to what it then keeps to, and let go of again"
   await using visit = await world.visit({ person, timeZone: "Asia/Jakarta" })
   const { page } = visit
   await visit.open("/keys")
-  await card(visit, "Class").getByRole("button", { name: "Edit" }).click()
+  await (await card(visit, "Class")).getByRole("button", { name: "Edit" }).click()
   const dialog = page.getByRole("dialog", { name: "Edit Class" })
   await dialog.getByText("Expiry and what it is bound to").click()
-  await dialog.getByLabel("Works until").fill("2030-01-31T23:59:30")
+  await dialog.getByRole("textbox", { name: "Works until" }).fill("2030-01-31T23:59:30")
   await dialog.getByText("Only those chosen").click()
   await dialog.getByRole("button", { name: "Save" }).click()
   await dialog.getByText("Choose from 1 to 64 models.").waitFor()
@@ -297,12 +296,20 @@ test("a key is bound in its form, to what it then keeps to, and let go of again"
   await dialog.getByRole("textbox", { name: "Highest rate" }).fill("5,000")
   await dialog.getByRole("button", { name: "Save" }).click()
   await dialog.getByText("203.0.113.7/24 is no address or network").waitFor()
+  await dialog.getByRole("textbox", { name: "Networks" }).fill("127.0.0.0/8\n::1")
+  await dialog.getByRole("textbox", { name: "Web pages" }).fill("https://app.example.com/path")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.getByText("https://app.example.com/path is no origin of a page").waitFor()
+  await dialog.getByRole("textbox", { name: "Web pages" }).fill("https://App.example.com")
+  await dialog.getByRole("textbox", { name: "Networks" }).fill("127.0.0.0/8\n203.0.113.7/24")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.getByText("203.0.113.7/24 is no address or network").waitFor()
   await eventually(async () =>
     expect(await dialog.getByRole("textbox", { name: "Networks" }).getAttribute("aria-invalid")).toBe("true"),
   )
   await dialog.getByRole("textbox", { name: "Networks" }).fill("127.0.0.0/8\n::1")
   await dialog.getByRole("button", { name: "Save" }).click()
-  await card(visit, "Class").getByText("127.0.0.0/8, ::1/128").waitFor()
+  await (await card(visit, "Class")).getByText("127.0.0.0/8, ::1/128").waitFor()
   const record = async () => {
     const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: object[] }
     return keys.data[0]
@@ -311,22 +318,24 @@ test("a key is bound in its form, to what it then keeps to, and let go of again"
     id,
     expires_at: "2030-01-31T16:59:30.000Z",
     models: ["plain"],
-    endpoints: ["chat", "messages"],
+    endpoints: ["chat", "messages", "completions", "embeddings"],
     networks: ["127.0.0.0/8", "::1/128"],
+    origins: ["https://app.example.com"],
     max_rate_micro: 5_000,
   })
   expect((await world.gateway.post("/v1/chat/completions", key, hello)).status).toBe(200)
   const refused = await world.gateway.post("/v1/chat/completions", key, { ...hello, model: other })
   expect(refused.headers.get("x-error-code")).toBe("auth.key_not_allowed")
-  await card(visit, "Class").getByRole("button", { name: "Edit" }).click()
+  await (await card(visit, "Class")).getByRole("button", { name: "Edit" }).click()
   await dialog.getByText("No end").click()
   await dialog.getByText("All", { exact: true }).click()
   await dialog.getByRole("checkbox", { name: "Responses" }).check()
   await dialog.getByRole("textbox", { name: "Networks" }).fill("")
+  await dialog.getByRole("textbox", { name: "Web pages" }).fill("")
   await dialog.getByRole("textbox", { name: "Highest rate" }).fill("")
   await dialog.getByRole("button", { name: "Save" }).click()
   await dialog.waitFor({ state: "hidden" })
-  const free = { expires_at: null, models: null, endpoints: null, networks: null, max_rate_micro: null }
+  const free = { expires_at: null, models: null, endpoints: null, networks: null, origins: null, max_rate_micro: null }
   expect(await record()).toMatchObject(free)
 })
 
@@ -335,16 +344,12 @@ test("usage bars follow calls while the page is open", async () => {
   const { key } = await world.gateway.key(person, { name: "Live", requests_per_minute: 5 })
   await using visit = await world.visit({ person })
   await visit.open("/keys")
-  await card(visit, "Live").getByText("0 of 5").waitFor()
-  await card(visit, "Live").getByText("Never used").waitFor()
+  await (await card(visit, "Live")).getByText("0 of 5").waitFor()
+  await visit.keyRow("Live").getByText("Never", { exact: true }).waitFor()
   await (await world.gateway.post("/v1/chat/completions", key, hello)).text()
-  await card(visit, "Live").getByText("1 of 5").waitFor()
-  await card(visit, "Live")
-    .getByText(/^Last used/)
-    .waitFor()
-  await card(visit, "Live")
-    .getByText(/^Empty again in \d+ s$/)
-    .waitFor()
+  await (await card(visit, "Live")).getByText("1 of 5").waitFor()
+  await visit.keyRow("Live").getByText("Never", { exact: true }).waitFor({ state: "detached" })
+  await (await card(visit, "Live")).getByText(/^Empty again in \d+ s$/).waitFor()
 })
 
 test("a change of limits is felt by the running application", async () => {
@@ -357,7 +362,7 @@ test("a change of limits is felt by the running application", async () => {
   await using visit = await world.visit({ person })
   const { page } = visit
   await visit.open("/keys")
-  await card(visit, "Agent").getByRole("button", { name: "Edit" }).click()
+  await (await card(visit, "Agent")).getByRole("button", { name: "Edit" }).click()
   const dialog = page.getByRole("dialog", { name: "Edit Agent" })
   expect(await field(dialog, "Spending limit").inputValue()).toBe("1.5")
   await field(dialog, "Name").fill("Agent two")
@@ -370,8 +375,8 @@ test("a change of limits is felt by the running application", async () => {
   await dialog.getByRole("radio", { name: "None" }).check({ force: true })
   await dialog.getByText("Only the model that was asked for answers").waitFor()
   await dialog.getByRole("button", { name: "Save" }).click()
-  await card(visit, "Agent two").getByText("0 of 7").waitFor()
-  await card(visit, "Agent two").getByText("No fallback").waitFor()
+  await (await card(visit, "Agent two")).getByText("0 of 7").waitFor()
+  await (await card(visit, "Agent two")).getByText("No fallback").waitFor()
   const { headers } = await world.gateway.post("/v1/chat/completions", key, hello)
   expect(headers.get("x-ratelimit-limit")).toBe("7")
   expect(headers.get("x-key-limit-micro")).toBeNull()
@@ -384,7 +389,7 @@ test("before a key is revoked it is said what will stop; then it has stopped", a
   await using visit = await world.visit({ person })
   const { page } = visit
   await visit.open("/keys")
-  await card(visit, "Old script").getByRole("button", { name: "Revoke" }).click()
+  await (await card(visit, "Old script")).getByRole("button", { name: "Revoke" }).click()
   const dialog = page.getByRole("dialog", { name: "Revoke Old script?" })
   await dialog.getByText("1 call", { exact: true }).waitFor()
   await dialog.getByText("plain").waitFor()
@@ -402,7 +407,7 @@ test("a rotated key shows its new secret once, and when the old one ends", async
   await using visit = await world.visit({ person })
   const { page } = visit
   await visit.open("/keys")
-  await card(visit, "Shop").getByRole("button", { name: "Rotate" }).click()
+  await (await card(visit, "Shop")).getByRole("button", { name: "Rotate" }).click()
   const dialog = page.getByRole("dialog", { name: "Rotate Shop" })
   await dialog.getByText("7 days").click()
   await dialog.getByRole("button", { name: "Rotate key" }).click()
@@ -411,9 +416,7 @@ test("a rotated key shows its new secret once, and when the old one ends", async
   const key = await once.locator("code").innerText()
   expect(key).not.toBe(old)
   await once.getByRole("button", { name: "I have saved it" }).click()
-  await card(visit, "Shop")
-    .getByText(/^The old secret still works until/)
-    .waitFor()
+  await (await card(visit, "Shop")).getByText(/^The old secret still works until/).waitFor()
   for (const secret of [old, key]) {
     expect((await world.gateway.post("/v1/chat/completions", secret, hello)).status).toBe(200)
   }
@@ -425,11 +428,111 @@ test("a snippet with the key's beginning leads on to quick start", async () => {
   await using visit = await world.visit({ person, size: "phone" })
   const { page } = visit
   await visit.open("/keys")
-  await card(visit, "Snippet").getByRole("button", { name: "Try it" }).click()
+  await (await card(visit, "Snippet")).getByRole("button", { name: "Try it" }).click()
   const dialog = page.getByRole("dialog", { name: "Try Snippet" })
   await dialog.getByText(key.slice(0, 13), { exact: false }).waitFor()
   expect(await dialog.locator("pre").innerText()).toContain(`${world.gateway.url}/v1/chat/completions`)
   await visit.expectAccessible()
   await dialog.getByRole("link", { name: "How to use it" }).click()
   await page.getByRole("heading", { name: "Quick start", level: 1 }).waitFor()
+})
+
+/** Somebody with as many keys as an account may have, which have been spending for a month. */
+async function many(): Promise<Person> {
+  const { gateway } = world
+  const person = await gateway.person(9_000_000)
+  await gateway.sql`
+    insert into api_keys (id, account_id, name, key_hash, prefix, last4, spending_limit_micro, spending_period, expires_at, created_at)
+    select 'key_' || ${person.accountId}::text || n,
+      ${person.accountId}, (array['Asisten toko', 'Bot WhatsApp', 'Skrip malam', 'Kelas 9B', 'Laptop Budi'])[n % 5 + 1] || ' ' || n,
+      sha256((${person.accountId}::text || n)::bytea), 'sk-loket-aB' || chr(97 + n % 26), lpad(n::text, 4, 'k'),
+      case when n % 3 = 0 then 40000000000 end, case when n % 3 = 0 then 'monthly' end,
+      case when n % 7 = 0 then now() + make_interval(days => n) end, now() - make_interval(hours => n)
+    from generate_series(1, 200) n`
+  await gateway.sql`
+    insert into key_spend (key_id, period, period_start, spent_micro)
+    select k.id, 'daily', date_trunc('day', now(), 'Asia/Jakarta') - make_interval(days => d),
+      (abs(hashint4(d * 31 + length(k.name) + ascii(right(k.last4, 1)))) % 2000)::bigint * 1000000 + 250000
+    from api_keys k, generate_series(0, 29) d where k.account_id = ${person.accountId} and right(k.last4, 1) not in ('3', '8')
+      and d % (1 + ascii(right(k.last4, 1)) % 4) = 0`
+  await gateway.sql`
+    insert into key_spend (key_id, period, period_start, spent_micro)
+    select key_id, 'monthly', date_trunc('month', now(), 'Asia/Jakarta'), sum(spent_micro)
+    from key_spend where key_id like ${`key_${person.accountId}%`} and period_start >= date_trunc('month', now(), 'Asia/Jakarta') group by 1`
+  return person
+}
+
+test.each(everyLook)(
+  "as many keys as there may be stand in a table that is accessible, fits and does not move: %o",
+  async (look) => {
+    await using visit = await world.visit({ ...look, person: await many() })
+    const { page } = visit
+    await visit.open("/keys")
+    await page.getByText(look.language === "id" ? "200 kunci" : "200 keys").waitFor()
+    await visit.expectSteady()
+    await visit.screenshot("keys-many")
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+    if (look.size === "phone") {
+      await page.setViewportSize({ width: 320, height: 700 })
+      await visit.expectNoSidewaysScroll()
+      await visit.screenshot("keys-many-320")
+    } else {
+      for (const width of [768, 1024]) {
+        await page.setViewportSize({ width, height: 800 })
+        await visit.expectNoSidewaysScroll()
+        expect(
+          await page
+            .locator(".card-flush")
+            .first()
+            .evaluate((card) => card.scrollWidth - card.clientWidth),
+        ).toBe(0)
+        await visit.screenshot(`keys-many-${width}`)
+      }
+    }
+  },
+)
+
+test("a word finds keys, a column sorts them, and both are in the address and said", async () => {
+  const { gateway } = world
+  const person = await gateway.person(1_000_000)
+  const model = await gateway.model({ format: "chat", output_micro: 2_000_000_000 })
+  const made = []
+  for (const name of ["Toko 1", "Toko 2", "Skrip"]) made.push(await gateway.key(person, { name }))
+  // Each spends more than the one before.
+  for (const [index, { key }] of made.entries()) {
+    for (let n = 0; n < index; n++) {
+      expect((await gateway.post("/v1/chat/completions", key, { ...hello, model })).status).toBe(200)
+    }
+  }
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  const names = () => page.getByRole("rowheader").getByRole("button").allInnerTexts()
+  const reads = (expected: readonly string[]) => eventually(async () => expect(await names()).toEqual([...expected]))
+  await reads(["Skrip", "Toko 2", "Toko 1"])
+  const head = page.getByRole("columnheader", { name: "Today" })
+  await head.getByRole("button").focus()
+  await page.keyboard.press("Enter")
+  await reads(["Skrip", "Toko 2", "Toko 1"])
+  expect(await head.getAttribute("aria-sort")).toBe("descending")
+  await page.getByRole("status").getByText("Sorted by Today, descending").waitFor({ state: "attached" })
+  await page.keyboard.press("Enter")
+  await reads(["Toko 1", "Toko 2", "Skrip"])
+  expect(await head.getAttribute("aria-sort")).toBe("ascending")
+  await page.getByRole("searchbox", { name: "Find a key" }).fill("TOKO")
+  await reads(["Toko 1", "Toko 2"])
+  await page.getByRole("status").getByText("2 of 3 keys").waitFor()
+  expect(new URL(page.url()).search).toBe("?sort=today&way=up&q=TOKO")
+  await page.reload()
+  await reads(["Toko 1", "Toko 2"])
+  const spent = visit.keyRow("Toko 2").getByRole("cell")
+  expect((await spent.allInnerTexts()).slice(0, 2)).toEqual(["Rp\u00A014,000", "Rp\u00A014,000"])
+  await visit
+    .keyRow("Toko 2")
+    .getByRole("img", { name: /^Last 30 days: Rp.14,000, at most Rp.14,000 in a day$/ })
+    .waitFor()
+  await page.getByRole("searchbox", { name: "Find a key" }).fill("nothing")
+  await page.getByText("No key with “nothing”.").waitFor()
+  await visit.expectAccessible()
 })

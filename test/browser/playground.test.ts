@@ -110,7 +110,7 @@ test("an answer streams as text and code, and shows what the record says that it
   )
   const [, second] = world.gateway.simulator.calls.filter(({ model }) => model.startsWith("menjawab")).slice(-2)
   expect(second?.body?.["messages"]).toMatchObject([{ content: "How?" }, { content: ANSWER }, { content: "And then?" }])
-  await page.getByRole("button", { name: "Clear" }).click()
+  await page.getByRole("button", { name: "New conversation" }).click()
   await page.getByText("Ask something").waitFor()
 })
 
@@ -234,12 +234,14 @@ test("a stream that breaks off says so with its code and request id, and can be 
   await eventually(async () => expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1))
 })
 
-test("what went wrong is told in the page's language, above the server's own words", async () => {
+test("what went wrong is told in the page's language, and in the server's own words for who asks", async () => {
   await using visit = await world.visit({ person, language: "id" })
   await begin(visit, "putus")
   await say(visit, "Halo")
   const alert = visit.page.getByRole("alert")
   await alert.getByText("Penyedia model terputus atau tidak tersedia.").waitFor()
+  expect(await alert.getByText("The model's backend").isVisible()).toBe(false)
+  await alert.getByText("Pesan aslinya, dalam bahasa Inggris").click()
   await alert.getByText("The model's backend broke off in the middle of its answer").waitFor()
 })
 

@@ -67,6 +67,7 @@ test.each(everyLook)("a key's runs are listed, followed to their calls, and ende
   await using visit = await world.visit({ ...look, person: owner })
   await visit.open("/keys")
   const { page } = visit
+  await visit.openKey("Agen")
   await page.getByRole("button", { name: isIndonesian ? "Run" : "Runs", exact: true }).click()
   const runs = () => page.getByRole("dialog", { name: isIndonesian ? "Run dari Agen" : "Runs of Agen" })
   await runs().getByText("tugas-9").waitFor()

@@ -202,7 +202,7 @@ test("a gateway that is away for a while is connected to again, and figures that
   await visit.page.goto(`${world.gateway.url}/dashboard/`)
   await visit.page.getByText("Sambungan ke Loket terputus").waitFor()
   isAway = false
-  await visit.page.getByRole("complementary").getByText("Langsung", { exact: true }).waitFor()
+  await visit.page.getByRole("complementary").getByText("Terhubung", { exact: true }).waitFor()
   await visit.page.getByText("Hari ini", { exact: true }).waitFor()
   await visit.page.getByText("Sambungan ke Loket terputus").waitFor({ state: "detached" })
   visit.complaints.length = 0

@@ -96,7 +96,7 @@ test("from the sign-up to the end of a key", async () => {
   await page.keyboard.press("Escape")
 
   await page.getByRole("link", { name: "API keys" }).click()
-  await page.getByRole("group", { name: "Actions for Story" }).getByRole("button", { name: "Revoke" }).click()
+  await (await visit.openKey("Story")).getByRole("button", { name: "Revoke" }).click()
   const revocation = page.getByRole("dialog", { name: "Revoke Story?" })
   await revocation.getByText("2 calls").waitFor()
   await revocation.getByRole("button", { name: "Revoke key" }).click()

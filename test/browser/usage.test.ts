@@ -82,9 +82,13 @@ test.each(everyLook)("usage is accessible and fits: %o", async (look) => {
   await using visit = await world.visit({ ...look, person })
   await visit.open("/usage")
   await visit.page.locator("canvas").waitFor()
+  await visit.expectSteady()
   await visit.screenshot("usage")
   await visit.expectAccessible()
   await visit.expectNoSidewaysScroll()
+  if (look.size === "phone") await visit.page.setViewportSize({ width: 320, height: 700 })
+  // The chart follows a moment later.
+  await eventually(() => visit.expectNoSidewaysScroll())
 })
 
 test.each(everyLook)("a receipt is accessible and fits: %o", async (look) => {
@@ -119,6 +123,8 @@ test("the page asks for what it shows, once", async () => {
     "/usage",
     "/usage/refused",
     "/usage/summary",
+    "/usage/summary",
+    // Of the period before.
     "/usage/summary",
   ]
   // News of the account asks again for what is unusual: a call of another test may end just now.
@@ -346,6 +352,39 @@ describe("the chart", () => {
     await visit.page.getByRole("radio", { name: "Calls" }).check()
     await visit.page.getByRole("table", { name: "Calls", exact: true }).first().waitFor()
     await leadsTo(visit, "?split=model&show=calls")
+  })
+
+  test("has the period before beside it, and is zoomed into by days, from which the back button leads out", async () => {
+    await using visit = await world.visit({ person })
+    const { page } = visit
+    await visit.open("/usage?days=3")
+    const table = page.getByRole("table", { name: "Spend", exact: true })
+    const rows = () => table.getByRole("row").allInnerTexts()
+    // Three days with what the three days before them had: the records of the 3rd, 4th and 5th day before today.
+    await eventually(async () => {
+      const past = (await rows()).map((row) => row.split("\t").at(-1))
+      expect(past).toEqual(["Period before", "Rp\u00A0104", "Rp\u00A018", "Rp\u00A066"])
+    })
+    const plot = page.getByRole("slider", { name: "Spend" })
+    await plot.focus()
+    await page.keyboard.press("Home")
+    await page.keyboard.press("Shift+ArrowRight")
+    await page.keyboard.press("Enter")
+    await eventually(async () => expect((await rows()).length).toBe(1 + 48))
+    const { searchParams } = new URL(page.url())
+    expect(Date.parse(searchParams.get("to") ?? "") - Date.parse(searchParams.get("from") ?? "")).toBe(86_400_000)
+    await page.goBack()
+    await eventually(async () => expect((await rows()).length).toBe(1 + 3))
+    await leadsTo(visit, "?days=3")
+    const over = await plot.locator(".u-over").boundingBox()
+    const [left = 0, top = 0, width = 0] = [over?.x, over?.y, over?.width]
+    await page.mouse.move(left + width * 0.4, top + 50)
+    await page.mouse.down()
+    await page.mouse.move(left + width * 0.6, top + 60, { steps: 4 })
+    await page.mouse.up()
+    await eventually(async () => expect((await rows()).length).toBe(1 + 24))
+    await page.goBack()
+    await leadsTo(visit, "?days=3")
   })
 
   test("is drawn of each number, by the hour too", async () => {

@@ -106,7 +106,34 @@ function Gallery() {
             { name: "one", values: days.map((_, day) => day * 1_000_000) },
             { name: "two", values: days.map((_, day) => (14 - day) * 500_000) },
           ]}
+          total="Sum"
+          before={{ name: "before", values: days.map(() => 6_000_000) }}
           format={(micro) => format.rupiah(Math.round(micro))}
+          onZoom={(from, to) => toasts.done(`from ${days[from]} to ${days[to]}`)}
+        />
+      </Card>
+      <Card title="Chart of many">
+        <Chart
+          caption="Spend by key"
+          kind="bars"
+          labels={days}
+          series={Array.from({ length: 13 }, (_, each) => ({
+            name: each === 12 ? "9 others" : `key ${each + 1}`,
+            values: days.map((__, day) => (6 + ((day * 7 + each * 5) % 11)) * 100_000),
+            others: each === 12,
+          }))}
+          total="Sum"
+          format={(micro) => format.rupiah(Math.round(micro))}
+        />
+        <Chart
+          caption="Latency by key"
+          kind="lines"
+          labels={days}
+          series={Array.from({ length: 8 }, (_, each) => ({
+            name: `key ${each + 1}`,
+            values: days.map((__, day) => 400 + each * 150 + ((day * 7 + each * 5) % 11) * 30),
+          }))}
+          format={format.duration}
         />
       </Card>
       <Card title="Table" flush>

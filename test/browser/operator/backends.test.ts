@@ -38,13 +38,58 @@ test.each(everyLook)(
   async (look) => {
     await using visit = await world.visit({ ...look, person: world.operator })
     await visit.open("/operator/backends")
-    await visit.page.getByText(bad).waitFor()
+    await visit.page.getByText(bad).first().waitFor()
     await visit.screenshot("operator-backends")
     await visit.expectAccessible()
     await visit.expectNoSidewaysScroll()
   },
   60_000,
 )
+
+test.each(everyLook)(
+  "the history of backends is below them, accessible, and moves nothing when it comes: %o",
+  async (look) => {
+    await using visit = await world.visit({ ...look, person: world.operator })
+    const { page } = visit
+    const [history, events, share, first] =
+      look.language === "id"
+        ? ["Riwayat", "Yang terjadi", "Bagian percobaan yang gagal", "Token pertama p50"]
+        : ["History", "What happened", "Share of tries that failed", "First token p50"]
+    await visit.open("/operator/backends")
+    const region = page.getByRole("region", { name: history })
+    for (const name of [share, first]) {
+      const hours = region.getByRole("table", { name, exact: true }).getByRole("row")
+      await hours.first().waitFor({ state: "attached" })
+      expect(await hours.count()).toBe(7 * 24 + 1)
+    }
+    // What is gathered is written every few seconds, and the page follows.
+    await region.getByRole("table", { name: events }).getByRole("row").filter({ hasText: bad }).first().waitFor()
+    await visit.expectSteady()
+    await region.scrollIntoViewIfNeeded()
+    await page.evaluate(() => document.querySelector(".operator-history")?.scrollIntoView())
+    // Painted where it is now.
+    await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))))
+    await visit.screenshot("operator-backends-history")
+    await visit.expectAccessible()
+    await page.setViewportSize({ width: 320, height: 640 })
+    await visit.expectNoSidewaysScroll()
+  },
+  60_000,
+)
+
+test("the history is of one member when it is asked for, with what failed", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open("/operator/backends")
+  const region = page.getByRole("region", { name: "History" })
+  const rows = region.getByRole("table", { name: "What happened" }).getByRole("row")
+  await rows.filter({ hasText: bad }).filter({ hasText: "server error (500), kapal-berdua" }).first().waitFor()
+  await region.getByRole("combobox", { name: "Member of a pool" }).selectOption(good)
+  await region.getByText("Nothing has happened yet").waitFor()
+  expect(new URL(page.url()).searchParams.get("member")).toBe(good)
+  await region.getByRole("combobox", { name: "Member of a pool" }).selectOption(bad)
+  await rows.nth(1).getByText("Held back").waitFor()
+}, 60_000)
 
 test.each(["backends", "profit?by=model&and=member"])(
   "%s fits with pools of eight, on narrow and on wide screens",
@@ -57,7 +102,7 @@ test.each(["backends", "profit?by=model&and=member"])(
       await visit.expectNoSidewaysScroll()
       // A card hides what sticks out of it.
       const cut = await visit.page
-        .locator("main table")
+        .locator("main table[role=table]")
         .evaluateAll((tables) =>
           tables.flatMap(({ parentElement: box }) =>
             box !== null && box.scrollWidth > box.clientWidth ? [[box.scrollWidth, box.clientWidth]] : [],
@@ -96,6 +141,8 @@ test("a member is tried again, drained and reweighed, with a preview of each cha
   await dialog.getByRole("button", { name: "Save" }).click()
   await page.getByText("Member changed").waitFor()
   await rowOf(good).getByText("Draining").waitFor()
+  const told = page.getByRole("table", { name: "What happened" }).getByRole("row").filter({ hasText: good })
+  await told.getByText("Draining, weight 7, operator@example.com").waitFor()
   const [row] = await world.gateway.sql`select state, weight from member_settings where member = ${good}`
   expect(row).toEqual({ state: "draining", weight: 7n })
 }, 60_000)

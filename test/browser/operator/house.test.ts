@@ -83,8 +83,26 @@ test("the overview tells the period's figures, and follows the address", async (
   await visit.page.getByRole("row", { name: "dependency.upstream_unavailable" }).waitFor()
   await visit.open("/operator?from=2026-01-01&to=2026-01-31")
   await period.getByText("Tidak ada panggilan dalam periode ini").waitFor()
-  expect(await visit.page.getByLabel("Dari").inputValue()).toBe("2026-01-01")
+  expect(await visit.page.getByRole("textbox", { name: "Dari" }).inputValue()).toBe("01/01/2026")
 })
+
+test.each(["desktop", "phone"] as const)(
+  "revenue, calls and customers are told day by day, and nothing moves when they come: %s",
+  async (size) => {
+    await using visit = await world.visit({ person: world.operator, size })
+    const { page } = visit
+    await visit.open("/operator?days=30")
+    const charts = page.getByRole("region", { name: "Day by day" })
+    for (const name of ["Revenue", "Calls", "Customers"])
+      await charts.getByRole("table", { name: `${name}, Day by day` }).waitFor({ state: "attached" })
+    const calls = charts.getByRole("table", { name: "Calls, Day by day" }).getByRole("row")
+    expect(await calls.count()).toBe(31)
+    expect(await calls.last().innerText()).toContain("9")
+    await visit.expectSteady()
+    await page.setViewportSize({ width: 320, height: 640 })
+    await visit.expectNoSidewaysScroll()
+  },
+)
 
 test("an account is found by part of its address, credited once, and the ledger tells it", async () => {
   const person = await world.gateway.person(20_000)

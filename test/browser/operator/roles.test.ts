@@ -45,5 +45,6 @@ test("an owner makes somebody finance with a reason, and is told that its own ro
   await page.getByRole("radio", { name: "dukungan" }).check()
   await page.getByLabel("Alasan").fill("Salah pilih")
   await page.getByRole("button", { name: "Ubah peran akun" }).click()
+  await page.getByText("Pesan aslinya, dalam bahasa Inggris").click()
   await page.getByText("last owner").waitFor()
 })

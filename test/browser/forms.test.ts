@@ -1,0 +1,104 @@
+/** What a field says and takes is in the page's language, whatever the browser's is. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, eventually, openBrowser } from "./harness.ts"
+
+let world: BrowserWorld
+let person: Person
+
+beforeAll(async () => {
+  world = await openBrowser()
+  person = await world.gateway.person(100_000)
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+test("an empty or broken address is told below its field in the page's language, and nothing is sent", async () => {
+  await using visit = await world.visit({ language: "en" })
+  const { page } = visit
+  await visit.open("/sign-in")
+  await page.getByText("Indonesia", { exact: true }).click()
+  const asked: string[] = []
+  page.on("request", (request) => request.method() === "POST" && asked.push(request.url()))
+  const send = page.getByRole("button", { name: "Masuk", exact: true })
+  await send.click()
+  expect(await page.getByText("Kolom ini wajib diisi.").count()).toBe(2)
+  const email = page.getByLabel("Alamat e-mail")
+  expect(await email.evaluate((field) => field === document.activeElement)).toBe(true)
+  expect(await email.getAttribute("aria-invalid")).toBe("true")
+  await visit.expectAccessible()
+  await email.fill("nama")
+  expect(await page.getByText("Kolom ini wajib diisi.").count()).toBe(1)
+  await send.click()
+  await page.getByText("Tulis alamat e-mail lengkap").waitFor()
+  expect(asked).toEqual([])
+})
+
+test("a day is typed or picked in the page's language, and the figures follow", async () => {
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/usage?from=2026-11-01&to=2026-11-10")
+  const from = page.getByRole("textbox", { name: "Dari" })
+  expect(await from.inputValue()).toBe("01/11/2026")
+  await from.fill("5/11/2026")
+  await eventually(async () => expect(new URL(page.url()).searchParams.get("from")).toBe("2026-11-05"))
+  await from.fill("31/11/2026")
+  await from.blur()
+  await page.getByText("Tulis seperti").waitFor()
+  expect(new URL(page.url()).searchParams.get("from")).toBe("2026-11-05")
+  await from.fill("11/11/2026")
+  await from.blur()
+  await page.getByText("Paling akhir 10/11/2026.").waitFor()
+  expect(new URL(page.url()).searchParams.get("from")).toBe("2026-11-05")
+  await from.fill("05/11/2026")
+
+  await page.getByRole("button", { name: "Pilih tanggal: Dari" }).click()
+  await page.getByText("November 2026", { exact: true }).waitFor()
+  expect(await page.locator(".calendar:popover-open th").first().innerText()).toBe("Sen")
+  expect(await page.getByRole("button", { name: "Rabu, 11 November 2026" }).isDisabled()).toBe(true)
+  await visit.expectAccessible()
+  await visit.screenshot("calendar")
+  await page.keyboard.press("ArrowUp")
+  await page.keyboard.press("Enter")
+  await eventually(async () => expect(new URL(page.url()).searchParams.get("from")).toBe("2026-10-29"))
+  expect(await from.inputValue()).toBe("29/10/2026")
+  expect(await from.evaluate((field) => field === document.activeElement)).toBe(true)
+})
+
+test("on a phone the month lies within the screen, and Escape closes it", async () => {
+  await using visit = await world.visit({ person, language: "id", size: "phone", theme: "dark" })
+  const { page } = visit
+  await visit.open("/usage")
+  await page.getByRole("button", { name: "Pilih tanggal: Sampai" }).click()
+  const month = page.locator(".calendar:popover-open")
+  await month.locator("td").first().waitFor()
+  await visit.screenshot("calendar")
+  const box = await month.boundingBox()
+  expect(box?.x).toBeGreaterThanOrEqual(0)
+  expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390)
+  expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(844)
+  await page.keyboard.press("Escape")
+  await month.waitFor({ state: "detached" })
+})
+
+test("a time that is none keeps a dialog's form from being sent: a key does not lose its expiry by a slip", async () => {
+  const { id } = await world.gateway.key(person, { name: "tamu" })
+  await world.gateway.dashboard(person, `/keys/${id}`, {
+    method: "PATCH",
+    body: JSON.stringify({ expires_at: "2030-06-30T17:00:00Z" }),
+  })
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/keys")
+  await (await visit.openKey("tamu")).getByRole("button", { name: "Ubah" }).click()
+  const dialog = page.getByRole("dialog", { name: "Ubah tamu" })
+  const until = dialog.getByRole("textbox", { name: "Berlaku sampai" })
+  expect(await until.inputValue()).toBe("01/07/2030 00.00")
+  await until.fill("01/07")
+  await dialog.getByRole("button", { name: "Simpan" }).click()
+  await dialog.getByText("Tulis seperti").waitFor()
+  await page.keyboard.press("Escape")
+  const { data } = (await (await world.gateway.dashboard(person, "/keys")).json()) as {
+    data: { id: string; expires_at: string | null }[]
+  }
+  expect(data.find((key) => key.id === id)?.expires_at).toBe("2030-06-30T17:00:00.000Z")
+})

@@ -1,0 +1,69 @@
+/** An account's calls, found and opened by an operator, and the files of the house's lists. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../../gateway/harness.ts"
+import { eventually, everyLook } from "../harness.ts"
+import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"
+
+let world: OperatorWorld
+let customer: Person
+let requestId: string
+
+beforeAll(async () => {
+  world = await openOperatorWorld()
+  const { gateway } = world
+  customer = await gateway.person(100_000)
+  const { key } = await gateway.key(customer, { name: "Toko daring" })
+  const good = await gateway.model({ format: "chat", model: "perahu", script: "input=1000&output=20" })
+  const bad = await gateway.model({ format: "chat", model: "bocor", script: "fault=status&status=500" })
+  requestId = (await say(world, key, good)).headers.get("x-request-id") ?? ""
+  await say(world, key, bad)
+}, 60_000)
+afterAll(() => world[Symbol.asyncDispose]())
+
+test.each(everyLook)("an account's calls are accessible and fit, with one of them open: %o", async (look) => {
+  await using visit = await world.visit({ ...look, person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${customer.accountId}/calls`)
+  await page.getByRole("button", { name: "perahu" }).waitFor()
+  await visit.screenshot("operator-calls")
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await page.getByRole("button", { name: "perahu" }).click()
+  const drawer = page.getByRole("dialog", { name: requestId })
+  await drawer.getByText("Toko daring").waitFor()
+  await visit.expectAccessible()
+  await page.setViewportSize({ width: 320, height: 640 })
+  await visit.expectNoSidewaysScroll()
+})
+
+test("calls are found from the account's page, and filtered; a file has what is shown", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${customer.accountId}`)
+  await page.getByRole("link", { name: "This account's calls" }).click()
+  await page.getByRole("button", { name: "perahu" }).waitFor()
+  await visit.expectSteady()
+  await page.getByLabel("Outcome").selectOption("upstream_error")
+  await page.getByRole("button", { name: "bocor" }).waitFor()
+  await eventually(async () => expect(await page.getByRole("button", { name: "perahu" }).count()).toBe(0))
+  const file = async () => {
+    const started = page.waitForEvent("download")
+    await page.getByRole("link", { name: "CSV" }).first().click()
+    const download = await started
+    return { name: download.suggestedFilename(), text: await Bun.file(await download.path()).text() }
+  }
+  const calls = await file()
+  expect([calls.name, calls.text.trimEnd().split("\r\n").length]).toEqual(["loket-usage.csv", 2])
+  expect(calls.text).toContain("bocor")
+  for (const [path, name] of [
+    [`/operator/accounts?query=${customer.accountId}`, "loket-accounts.csv"],
+    ["/operator/top-ups?status=paid", "loket-top-ups.csv"],
+    ["/operator/audit", "loket-audit.csv"],
+    [`/operator/accounts/${customer.accountId}`, "loket-transfers.csv"],
+  ] as const) {
+    await visit.open(path)
+    const made = await file()
+    expect(made.name).toBe(name)
+    if (name !== "loket-audit.csv") expect(made.text.trimEnd().split("\r\n").length).toBeGreaterThan(1)
+  }
+})
