@@ -10,7 +10,9 @@ import { fieldsRows } from "./rows/fields.ts"
 import { groundRows } from "./rows/ground.ts"
 import { heldRows } from "./rows/held.ts"
 import { keysRows } from "./rows/keys.ts"
+import { largeTextsRows } from "./rows/large-texts.ts"
 import { streamsRows } from "./rows/streams.ts"
+import { textsRows } from "./rows/texts.ts"
 
 export const rows: readonly Row[] = [
   ...countsRows,
@@ -19,6 +21,8 @@ export const rows: readonly Row[] = [
   ...fieldsRows,
   ...streamsRows,
   ...bodiesRows,
+  ...textsRows,
+  ...largeTextsRows,
   ...backendsRows,
   ...crowdsRows,
   ...accountsRows,

@@ -115,8 +115,16 @@ async function giveBack({ db }: TestDatabase, books: SqlBooks): Promise<void> {
   await credit("top_claimed", 500n)
 }
 
-const SUMS: readonly string[] = ["usage_hours", "profit_hours", "profit_days", "profit_house", "call_hours"]
-const inSql = new Set(claims.filter(({ of }) => !SUMS.includes(of)).map(({ name }) => name))
+/** Of what moves no money, and of months in files, which the simulation has none of. */
+const NOT_SIMULATED: readonly string[] = [
+  "usage_hours",
+  "profit_hours",
+  "profit_days",
+  "profit_house",
+  "call_hours",
+  "archives",
+]
+const inSql = new Set(claims.filter(({ of }) => !NOT_SIMULATED.includes(of)).map(({ name }) => name))
 
 test("claims in SQL and invariants of rows agree on what is wrong, whatever row is changed", async () => {
   await using target = await openTestDatabase()

@@ -1,6 +1,6 @@
 /** What a modelled backend says, in the three formats: pieces of a stream, the last of them its terminal event, or a reply. */
 import { unreachable } from "../../actors/unreachable.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { SaidCounts } from "./stage.ts"
 
@@ -14,7 +14,7 @@ export interface Answer {
   readonly ran: number
 }
 
-export function streamOf(format: Endpoint, answer: Answer): string[] {
+export function streamOf(format: Translated, answer: Answer): string[] {
   switch (format) {
     case "chat":
       return chatStream(answer)
@@ -27,7 +27,7 @@ export function streamOf(format: Endpoint, answer: Answer): string[] {
   }
 }
 
-export function replyOf(format: Endpoint, answer: Answer): JsonObject {
+export function replyOf(format: Translated, answer: Answer): JsonObject {
   const text = answer.words.join("")
   switch (format) {
     case "chat":
@@ -53,7 +53,7 @@ export function replyOf(format: Endpoint, answer: Answer): JsonObject {
 }
 
 /** What a backend that fails sends in the middle of its stream. */
-export function errorEvent(format: Endpoint): string {
+export function errorEvent(format: Translated): string {
   switch (format) {
     case "chat":
       return data({ error: { message: "overloaded", type: "server_error", code: 500 } })
@@ -74,7 +74,7 @@ export const hasWords = (piece: string): boolean =>
   /"delta":\{"content":"[^"]|"text_delta"|output_text\.delta/.test(piece)
 
 /** One event of so many more words, in the midst of the others. */
-export function wordEvent(format: Endpoint, text: string): string {
+export function wordEvent(format: Translated, text: string): string {
   switch (format) {
     case "chat":
       return chatChunk({ content: text })

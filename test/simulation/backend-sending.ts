@@ -1,5 +1,5 @@
 /** How a modelled backend sends its answer: what of it, how fast, and what comes after. Times in milliseconds. */
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import { errorEvent, wordEvent } from "./backend-answers.ts"
 import type { Fault } from "./faults.ts"
 import type { Stage } from "./stage.ts"
@@ -20,7 +20,7 @@ export interface Sending {
 
 interface Terms {
   readonly stage: Stage
-  readonly format: Endpoint
+  readonly format: Translated
   readonly streams: boolean
   /** The request, as it could be repeated. */
   readonly text: string

@@ -2,7 +2,7 @@
  * Modelled backends: they read the request as a backend of its format would, and answer, or do one of the things that
  * backends do instead (decisions §6, §7). What a gone process would still be told is told to nobody.
  */
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { Fetch } from "../../src/upstream/client.ts"
 import { type Answer, hasWords, replyOf, streamOf } from "./backend-answers.ts"
 import { type Sending, sendingOf } from "./backend-sending.ts"
@@ -16,7 +16,7 @@ import { requestIdOf } from "./traces.ts"
 type BackendFault = (typeof backendFaults)[number]
 
 interface Asked {
-  readonly format: Endpoint
+  readonly format: Translated
   readonly requestId: string
   readonly streams: boolean
   readonly mostTokens: number

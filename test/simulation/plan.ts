@@ -3,7 +3,7 @@
  * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
  */
 import { type Random, seededRandom } from "../../actors/kernel/random.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import { TRANSLATED, type Translated } from "../../src/language/request.ts"
 import {
   drawFault,
   drawRates,
@@ -57,7 +57,7 @@ export interface PlannedBound {
   /** Index in `keys`. */
   readonly key: number
   readonly models: readonly string[] | undefined
-  readonly endpoints: readonly Endpoint[] | undefined
+  readonly endpoints: readonly Translated[] | undefined
   readonly maxRate: number | undefined
   readonly expiresInMs: number | undefined
 }
@@ -67,7 +67,7 @@ export interface PlannedCall {
   readonly number: number
   /** Index in `keys`. */
   readonly key: number
-  readonly format: Endpoint
+  readonly format: Translated
   readonly model: string
   readonly stream: boolean
   readonly choices: number
@@ -342,7 +342,7 @@ type PlannedEventBody = PlannedEvent extends infer E
 
 function drawCall(random: Random, rates: Rates, number: number, key: number): PlannedCall {
   const model = models[whole(random, models.length)]!
-  const endpoints = [...model.endpoints]
+  const endpoints = TRANSLATED.filter((one) => model.endpoints.has(one))
   const format = endpoints[whole(random, endpoints.length)]!
   return {
     type: "call",

@@ -309,7 +309,7 @@ export class SimulatedProcess {
 
   readonly #hear = (notice: Notice): void => {
     this.clock.io(this.#stage.delay(5), () => {
-      if (!this.deaf && notice.about !== "catalogue") this.gateway?.hear(notice)
+      if (!this.deaf && notice.about !== "catalogue" && notice.about !== "origins") this.gateway?.hear(notice)
     })
   }
 

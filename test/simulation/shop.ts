@@ -4,11 +4,11 @@ import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { hashApiKey } from "../../src/accounts/api-key.ts"
 import { type Model, soleCredential, type Upstream } from "../../src/catalogue/model.ts"
-import type { Endpoint } from "../../src/language/request.ts"
+import type { Translated } from "../../src/language/request.ts"
 import type { Backend, Backends } from "../../src/upstream/providers.ts"
 
 /** A backend of a model that has several, in the model's own name. */
-const upstream = (id: string, format: Endpoint, more: Partial<Upstream> = {}): Upstream => ({
+const upstream = (id: string, format: Translated, more: Partial<Upstream> = {}): Upstream => ({
   provider: "first",
   format,
   model: `${id}-backend`,
@@ -17,7 +17,7 @@ const upstream = (id: string, format: Endpoint, more: Partial<Upstream> = {}): U
   ...more,
 })
 
-const model = (id: string, format: Endpoint, endpoints: readonly Endpoint[], more: Partial<Model> = {}): Model => ({
+const model = (id: string, format: Translated, endpoints: readonly Translated[], more: Partial<Model> = {}): Model => ({
   id,
   displayName: id,
   tier: "any",

@@ -87,8 +87,8 @@ function objection(call: Seen, record: Row | undefined, troubled: boolean): stri
  * An answer for which there was not money enough was shorter, or the house bore the rest; that its charge is the price of
  * its tokens is among the contradictions.
  */
-function isPrice({ charge_micro, absorbed_micro }: Row, { client }: Seen): boolean {
-  const price = BigInt(chargeMicro(client.tariff))
+function isPrice({ charge_micro, absorbed_micro }: Row, { client, endpoint }: Seen): boolean {
+  const price = BigInt(chargeMicro(client.tariff, endpoint))
   if (client.limited) return charge_micro + absorbed_micro > 0n && charge_micro + absorbed_micro <= price
   return charge_micro === price && absorbed_micro === 0n
 }

@@ -1,9 +1,9 @@
 /**
- * Clients that call without pause, in all formats, streamed and not, and sometimes leave; and what each was told. A
+ * Clients that call without pause, at all endpoints, streamed and not, and sometimes leave; and what each was told. A
  * client never knows that a gateway was killed: its connection ends, and it calls again.
  */
 import type { Random } from "../../../actors/kernel/random.ts"
-import { bodyOf, failures, type Format, formats, paths, terminals } from "../asking.ts"
+import { bodyOf, type Endpoint, endpoints, failures, paths, terminals } from "../asking.ts"
 import type { Customer } from "../child.ts"
 import { lots, modelName, type Tariff } from "./models.ts"
 import type { Slot } from "./slot.ts"
@@ -12,7 +12,7 @@ import type { Slot } from "./slot.ts"
 export interface Seen {
   readonly requestId: string
   readonly client: Client
-  readonly format: Format
+  readonly endpoint: Endpoint
   readonly streamed: boolean
   readonly status: number
   readonly code: string | null
@@ -65,11 +65,11 @@ export function startLoad({ slots, clients, random, callers, over }: LoadTerms):
       }
       load.calls++
       const client = pick(clients)
-      const format = pick(formats)
-      const streamed = random() < 0.5
+      const endpoint = pick(endpoints)
+      const streamed = random() < 0.5 && endpoint !== "embeddings"
       const staysMs = random() < LEAVES ? random() * LONGEST_STAY_MS : undefined
-      const model = modelName(client.tariff, pick(lots), format)
-      const call = await ask(gateway.url, client, format, model, streamed, staysMs)
+      const model = modelName(client.tariff, pick(lots), endpoint)
+      const call = await ask(gateway.url, client, endpoint, model, streamed, staysMs)
       if (call === undefined) await Bun.sleep(10)
       else {
         seen.push(call)
@@ -86,17 +86,17 @@ export function startLoad({ slots, clients, random, callers, over }: LoadTerms):
 async function ask(
   url: string,
   client: Client,
-  format: Format,
+  endpoint: Endpoint,
   model: string,
   streamed: boolean,
   staysMs: number | undefined,
 ): Promise<Seen | undefined> {
   const begunMs = performance.now()
   const leaving = AbortSignal.timeout(staysMs ?? HANGS_MS)
-  const response = await fetch(url + paths[format], {
+  const response = await fetch(url + paths[endpoint], {
     method: "POST",
     headers: { Authorization: `Bearer ${client.customer.key}` },
-    body: JSON.stringify(bodyOf(format, model, streamed)),
+    body: JSON.stringify(bodyOf(endpoint, model, streamed)),
     signal: leaving,
   }).catch(() => undefined)
   if (response === undefined) {
@@ -115,12 +115,12 @@ async function ask(
   return {
     requestId: response.headers.get("x-request-id") ?? "",
     client,
-    format,
+    endpoint,
     streamed,
     status: response.status,
     code: response.headers.get("x-error-code"),
     costRp: response.headers.get("x-cost-rp"),
-    told: toldBy(response.status, text, whole, format, streamed) ?? (leaving.aborted ? "left" : "cut"),
+    told: toldBy(response.status, text, whole, endpoint, streamed) ?? (leaving.aborted ? "left" : "cut"),
     begunMs,
     endedMs: performance.now(),
   }
@@ -131,19 +131,19 @@ function toldBy(
   status: number,
   text: string,
   whole: boolean,
-  format: Format,
+  endpoint: Endpoint,
   streamed: boolean,
 ): Seen["told"] | undefined {
   if (status !== 200) return "failure"
-  if (streamed) {
-    if (text.includes(failures[format])) return "failure"
-    return text.includes(terminals[format]) ? "answer" : undefined
+  if (streamed && endpoint !== "embeddings") {
+    if (text.includes(failures[endpoint])) return "failure"
+    return text.includes(terminals[endpoint]) ? "answer" : undefined
   }
   if (!whole) return undefined
   // A connection that is cut before the first byte of a body of unknown length looks like its end.
   try {
     const body = JSON.parse(text) as { readonly status?: string }
-    return format === "responses" && body.status === "failed" ? "failure" : "answer"
+    return endpoint === "responses" && body.status === "failed" ? "failure" : "answer"
   } catch {
     return undefined
   }

@@ -1,9 +1,9 @@
-/** What is called while processes die: for each format a few backends that behave differently, cheap and dear. */
+/** What is called while processes die: for each endpoint a few backends that behave differently, cheap and dear. */
 import type { ModelSeed } from "../../../src/catalogue/schema.ts"
-import { COUNTS, formats } from "../asking.ts"
+import { COUNTS, type Endpoint, endpoints } from "../asking.ts"
 import { modelSeed } from "../child.ts"
 
-/** Of every answer: 30 input tokens at 1,000 micro, and 20 output tokens. */
+/** Of every answer: 30 input tokens at 1,000 micro, and 20 output tokens, which vectors have none of. */
 const INPUT_MICRO = 30_000
 const OUTPUT_TOKENS = 20
 
@@ -26,9 +26,10 @@ export const lots = Object.entries(weights).flatMap(([kind, weight]) =>
 const outputMicro = { cheap: 5_000, dear: 5_000_000 } as const
 export type Tariff = keyof typeof outputMicro
 
-export const chargeMicro = (tariff: Tariff): number => INPUT_MICRO + OUTPUT_TOKENS * outputMicro[tariff]
+export const chargeMicro = (tariff: Tariff, endpoint: Endpoint): number =>
+  INPUT_MICRO + (endpoint === "embeddings" ? 0 : OUTPUT_TOKENS * outputMicro[tariff])
 
-export const modelName = (tariff: Tariff, kind: Kind, format: string): string => `${tariff}-${kind}-${format}`
+export const modelName = (tariff: Tariff, kind: Kind, endpoint: Endpoint): string => `${tariff}-${kind}-${endpoint}`
 
 /** Its answer limit shows what half of the spendable balance is, in steps of 1,000. */
 export const PROBE = "probe"
@@ -36,8 +37,8 @@ export const PROBE = "probe"
 export const models: readonly ModelSeed[] = [
   ...(Object.keys(outputMicro) as Tariff[]).flatMap((tariff) =>
     (Object.keys(kinds) as Kind[]).flatMap((kind) =>
-      formats.map((format) =>
-        modelSeed(modelName(tariff, kind, format), format, `${COUNTS}&${kinds[kind].script}`, {
+      endpoints.map((endpoint) =>
+        modelSeed(modelName(tariff, kind, endpoint), endpoint, `${COUNTS}&${kinds[kind].script}`, {
           output_micro: outputMicro[tariff],
           max_concurrency: 1_000,
         }),

@@ -2,7 +2,7 @@
  * A gateway as in production (a process of its own, its own books, the shipped catalogue), the hostile backend behind it,
  * and the people who attack it. All of it on loopback.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { ChildGateway, type Customer, PAYMENT_SECRET } from "../../crash/child.ts"
@@ -35,6 +35,15 @@ export interface Terms {
 export const WIDE = "redteam-wide"
 export const NARROW = "redteam-narrow"
 export const NARROW_CAP = 8
+/** One for each endpoint that only some catalogues have. */
+export const VECTORS = "redteam-vectors"
+export const COMPLETES = "redteam-completes"
+export const TEXT_WINDOW = 8_192
+const TEXT_RATES = { input_micro: 1_000, cache_read_micro: 0, cache_write_micro: 0, context_window: TEXT_WINDOW }
+const TEXT_MODELS = {
+  [VECTORS]: { format: "embeddings", output_micro: 0 },
+  [COMPLETES]: { format: "completions", output_micro: 5_000 },
+} as const
 
 export class Arena implements AsyncDisposable {
   readonly gateway: ChildGateway
@@ -74,7 +83,9 @@ export class Arena implements AsyncDisposable {
     const directory = mkdtempSync(join(tmpdir(), "loket-redteam-files-"))
     stack.defer(() => rmSync(directory, { recursive: true, force: true }))
     const shipped = (await Bun.file(join(root, "seeds/catalogue.json")).json()) as { models: Model[] }
-    const models = [...shipped.models, ...ours(shipped.models)]
+    // Another checkout may not have their endpoints yet.
+    const untold = existsSync(join(root, "src/wire/embeddings")) ? TEXT_MODELS : {}
+    const models = [...shipped.models, ...ours(shipped.models, untold)]
     const providers = ["first", "second"].map((id) => ({
       id,
       label: "Hostile",
@@ -157,7 +168,7 @@ export class Arena implements AsyncDisposable {
 /** As a proxy in front of the gateway would tell it; absent, the peer's own address counts. */
 export const ADDRESS_HEADER = "X-Redteam-Address"
 
-function ours(shipped: readonly Model[]): Model[] {
+function ours(shipped: readonly Model[], texts: Partial<typeof TEXT_MODELS>): Model[] {
   const sample = shipped.find(({ upstream }) => upstream.format === "chat")
   if (sample === undefined) throw new Error("the catalogue has no model with a chat backend")
   const made = (model: string, max_concurrency: number) => ({
@@ -167,5 +178,12 @@ function ours(shipped: readonly Model[]): Model[] {
     max_concurrency,
     fallback: [],
   })
-  return [made(WIDE, 10_000), made(NARROW, NARROW_CAP)]
+  const ofTexts = Object.entries(texts).map(([model, { format, output_micro }]) => ({
+    ...made(model, 1_000),
+    ...TEXT_RATES,
+    output_micro,
+    endpoints: [format],
+    upstream: { ...sample.upstream, format, model: `${model}-backend` },
+  }))
+  return [made(WIDE, 10_000), made(NARROW, NARROW_CAP), ...ofTexts]
 }

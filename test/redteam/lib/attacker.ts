@@ -1,5 +1,5 @@
 /** One account as its owner uses it: calls with its key, the dashboard with its session, and what it was told of each call. */
-import { paths, failures, type Format, terminals } from "../../crash/asking.ts"
+import { type Endpoint, failures, paths, terminals } from "../../crash/asking.ts"
 import type { Customer } from "../../crash/child.ts"
 import type { Arena } from "./arena.ts"
 import type { Heard, Script } from "./backend.ts"
@@ -58,22 +58,14 @@ export class Attacker {
     return this.#arena.backend.of(mark)
   }
 
-  async call(format: Format, body: unknown, options: CallOptions = {}): Promise<Answered> {
-    const sent = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body)
-    const response = await fetch(this.#arena.url + paths[format], {
-      method: "POST",
-      headers: {
-        "Content-Type": "application/json",
-        Authorization: `Bearer ${options.key ?? this.key}`,
-        ...options.headers,
-      },
-      body: sent as BodyInit,
-      ...(options.signal && { signal: options.signal }),
-    })
+  async call(endpoint: Endpoint, body: unknown, options: CallOptions = {}): Promise<Answered> {
+    const response = await this.post(paths[endpoint], body, options)
     const told = await response.text().catch(() => undefined)
     const text = told ?? ""
     const stream = response.headers.get("content-type")?.includes("event-stream") === true
-    const failed = stream ? text.includes(failures[format]) : text.includes('"status":"failed"')
+    const streamed = stream && endpoint !== "embeddings" ? endpoint : undefined
+    const failed = streamed === undefined ? text.includes('"status":"failed"') : text.includes(failures[streamed])
+    const isWhole = streamed === undefined || text.includes(terminals[streamed])
     return {
       status: response.status,
       code: response.headers.get("x-error-code"),
@@ -81,8 +73,19 @@ export class Attacker {
       costRp: response.headers.get("x-cost-rp"),
       headers: response.headers,
       text,
-      ended: response.status === 200 && told !== undefined && !failed && (!stream || text.includes(terminals[format])),
+      ended: response.status === 200 && told !== undefined && !failed && isWhole,
     }
+  }
+
+  /** With its key. Bytes and text are sent as they stand. */
+  post(path: string, body: unknown, { key = this.key, headers, signal }: CallOptions = {}): Promise<Response> {
+    const sent = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body)
+    return fetch(this.#arena.url + path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Authorization: `Bearer ${key}`, ...headers },
+      body: sent as BodyInit,
+      ...(signal && { signal }),
+    })
   }
 
   dashboard(path: string, method = "GET", body?: unknown): Promise<Response> {
@@ -132,9 +135,12 @@ export class Attacker {
 export const rp = (micro: number | bigint): string =>
   `Rp ${(Number(micro) / 1e6).toLocaleString("en", { maximumFractionDigits: 2 })}`
 
-/** A conversation of one message in the format's own field. */
-export const asking = (format: Format, model: string, prompt: string, more: object = {}): object => {
+/** A conversation of one message in the endpoint's own field. */
+export const asking = (endpoint: Endpoint, model: string, prompt: string, more: object = {}): object => {
   const user = [{ role: "user", content: prompt }]
-  if (format === "responses") return { model, input: prompt, ...more }
-  return format === "messages" ? { model, max_tokens: 64, messages: user, ...more } : { model, messages: user, ...more }
+  if (endpoint === "responses" || endpoint === "embeddings") return { model, input: prompt, ...more }
+  if (endpoint === "completions") return { model, prompt, ...more }
+  return endpoint === "messages"
+    ? { model, max_tokens: 64, messages: user, ...more }
+    : { model, messages: user, ...more }
 }

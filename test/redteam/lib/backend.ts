@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import type { Format } from "../../crash/asking.ts"
+import { type Endpoint, endpoints, paths } from "../../crash/asking.ts"
 import { drained } from "./raw.ts"
 import { type Counts, streamed, usageOf, whole } from "./speech.ts"
 
@@ -14,6 +14,7 @@ export interface Script {
   readonly usage?: unknown
   readonly pieces?: number
   readonly piece?: string
+  /** Answers, or vectors, each of all pieces. */
   readonly choices?: number
   /** Before the first byte, and between two pieces, in milliseconds. */
   readonly afterMs?: number
@@ -29,7 +30,7 @@ export interface Script {
 export interface Heard {
   readonly mark: string
   readonly owner: string
-  readonly format: Format
+  readonly format: Endpoint
   /** The backend's own name of the model. */
   readonly model: string
   readonly headers: IncomingMessage["headers"]
@@ -162,8 +163,4 @@ export class HostileBackend implements AsyncDisposable {
   }
 }
 
-function formatOf(path: string): Format | undefined {
-  if (path.endsWith("/chat/completions")) return "chat"
-  if (path.endsWith("/messages")) return "messages"
-  return path.endsWith("/responses") ? "responses" : undefined
-}
+const formatOf = (path: string): Endpoint | undefined => endpoints.find((endpoint) => path.endsWith(paths[endpoint]))

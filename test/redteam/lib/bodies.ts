@@ -4,7 +4,7 @@ const MIB = 2 ** 20
 type Shape = (model: string, mib: number, mark: string) => Uint8Array
 
 /** `before`, then the unit again and again up to the size, then `after`. */
-function filled(
+export function filled(
   mib: number,
   before: string,
   unit: (index: number) => string,

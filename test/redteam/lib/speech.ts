@@ -1,8 +1,8 @@
 /**
- * What a backend says in each of the three formats, with whatever counts it is told to name. Nothing of the gateway's own
+ * What a backend says in each of the formats, with whatever counts it is told to name. Nothing of the gateway's own
  * writers is used, so that no mistake of theirs is met by the same mistake here.
  */
-import type { Format } from "../../crash/asking.ts"
+import type { Endpoint } from "../../crash/asking.ts"
 
 /** Tokens in the four disjoint buckets of a usage record. */
 export interface Counts {
@@ -13,7 +13,7 @@ export interface Counts {
 }
 
 export interface Speech {
-  readonly format: Format
+  readonly format: Endpoint
   readonly model: string
   readonly pieces: number
   readonly piece: string
@@ -25,7 +25,7 @@ export interface Speech {
 }
 
 /** Counts as the format's backends name them. */
-export function usageOf(format: Format, { input, output, cacheRead = 0, cacheWrite = 0 }: Counts): object {
+export function usageOf(format: Endpoint, { input, output, cacheRead = 0, cacheWrite = 0 }: Counts): object {
   const prompt = input + cacheRead + cacheWrite
   if (format === "messages") {
     return {
@@ -35,7 +35,11 @@ export function usageOf(format: Format, { input, output, cacheRead = 0, cacheWri
       cache_creation_input_tokens: cacheWrite,
     }
   }
-  if (format === "chat") {
+  if (format === "embeddings") {
+    // One that counts what it did not say.
+    return { prompt_tokens: prompt, total_tokens: prompt + output, ...(output > 0 && { completion_tokens: output }) }
+  }
+  if (format === "chat" || format === "completions") {
     return {
       prompt_tokens: prompt,
       completion_tokens: output,
@@ -67,6 +71,14 @@ export function whole(speech: Speech): object {
       usage,
     }
   }
+  if (format === "completions") {
+    const all = Array.from({ length: choices }, (_, index) => ({ index, text, logprobs: null, finish_reason: "stop" }))
+    return { ...completion(model), choices: all, usage }
+  }
+  if (format === "embeddings") {
+    const data = Array.from({ length: choices }, (_, index) => ({ object: "embedding", index, embedding: text }))
+    return { object: "list", data, model, usage }
+  }
   if (format === "messages") {
     const content = [{ type: "text", text }]
     const stop = { stop_reason: "end_turn", stop_sequence: null }
@@ -85,6 +97,7 @@ export interface Told {
 export function streamed(speech: Speech): Told {
   const { format } = speech
   if (format === "chat") return chatStream(speech)
+  if (format === "completions") return completionsStream(speech)
   return format === "messages" ? messagesStream(speech) : responsesStream(speech)
 }
 
@@ -107,6 +120,23 @@ function chatStream({ model, piece, choices, usage }: Speech): Told {
     before: all.map((index) => chunk(index, { role: "assistant", content: "" })).join(""),
     piece: (index) => ready[index % choices] ?? "",
     after: all.map((index) => chunk(index, {}, "stop")).join("") + data(last) + "data: [DONE]\n\n",
+  }
+}
+
+const completion = (model: string) => ({ id: "cmpl-hostile", object: "text_completion", created: 1, model })
+
+function completionsStream({ model, piece, choices, usage }: Speech): Told {
+  const chunk = (index: number, text: string, finish: string | null = null) =>
+    data({ ...completion(model), choices: [{ index, text, logprobs: null, finish_reason: finish }] })
+  const all = Array.from({ length: choices }, (_, index) => index)
+  const ready = all.map((index) => chunk(index, piece))
+  return {
+    before: "",
+    piece: (index) => ready[index % choices] ?? "",
+    after:
+      all.map((index) => chunk(index, "", "stop")).join("") +
+      data({ ...completion(model), choices: [], usage }) +
+      "data: [DONE]\n\n",
   }
 }
 

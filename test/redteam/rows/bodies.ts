@@ -3,19 +3,11 @@ import type { Socket } from "node:net"
 import type { Arena } from "../lib/arena.ts"
 import { asking } from "../lib/attacker.ts"
 import { bodies, type ShapeName } from "../lib/bodies.ts"
-import { cpuMs, forgetPeak, peakMib, ping, residentMib } from "../lib/process.ts"
+import { LOOP_MS, MEMORY_MIB, residentMib, workOf } from "../lib/process.ts"
 import { drained, head, listenTo, open } from "../lib/raw.ts"
 import type { Finding, Row } from "../lib/row.ts"
 
 const MIB = 32
-/**
- * What no body of any shape may cost: time of the event loop in all and at a stretch, and memory. A stretch of 10 ms is wanted;
- * what is measured are all stretches between a question and its answer.
- */
-const LOOP_MS = 300
-const MEMORY_MIB = 400
-const STRETCH_MS = 50
-
 const aimedAt: readonly (readonly [ShapeName, "chat" | "messages", string])[] = [
   ["tinyMessages", "chat", "claude-opus-5-5"],
   ["tinyMessages", "chat", "gpt-6.1-sol"],
@@ -39,43 +31,16 @@ const aimedAt: readonly (readonly [ShapeName, "chat" | "messages", string])[] = 
 
 async function cost(arena: Arena, balanceRp: number, full: boolean): Promise<Finding[]> {
   const attacker = await arena.attacker(balanceRp)
-  const { pid } = arena.gateway
   const findings: Finding[] = []
   // Without money none of them is read, so a few say it for all.
   for (const [shape, format, model] of full || balanceRp > 0 ? aimedAt : aimedAt.slice(0, 4)) {
     const body = bodies[shape](model, MIB, attacker.plays({}))
-    let best = { loop: Infinity, all: 0, memory: 0, stretch: 0, waited: 0, told: "" }
-    const within = () => best.loop <= LOOP_MS && best.memory <= MEMORY_MIB && best.stretch <= STRETCH_MS
-    // Other work of the machine makes a try dearer, never cheaper.
-    for (let attempt = 0; attempt < (full ? 5 : 3) && !within(); attempt++) {
-      if (best.loop > 4 * LOOP_MS && attempt > 0) break
-      const pings = await ping(arena.gateway)
-      await Bun.sleep(50)
-      forgetPeak(pid)
-      const before = { ...cpuMs(pid), memory: residentMib(pid) }
-      const answer = await attacker.call(format, body).catch(() => undefined)
-      await Bun.sleep(100)
-      const after = cpuMs(pid)
-      const { waitedMs, workedMs } = await pings.stop()
-      const seen = {
-        loop: after.loop - before.loop,
-        all: after.all - before.all,
-        memory: peakMib(pid) - before.memory,
-        stretch: workedMs,
-        waited: waitedMs,
-        told: answer?.code ?? String(answer?.status ?? "connection lost"),
-      }
-      if (
-        Math.max(seen.loop / LOOP_MS, seen.stretch / STRETCH_MS) <
-        Math.max(best.loop / LOOP_MS, best.stretch / STRETCH_MS)
-      )
-        best = seen
+    const tried = `${MIB} MiB of ${shape}, ${format} for ${model}, Rp ${balanceRp}`
+    const ask = async () => {
+      const { code, status } = await attacker.call(format, body)
+      return code ?? String(status)
     }
-    findings.push({
-      tried: `${MIB} MiB of ${shape}, ${format} for ${model}, Rp ${balanceRp}`,
-      seen: `${best.told}: event loop ${best.loop.toFixed(0)} ms (all threads ${best.all.toFixed(0)}), +${best.memory.toFixed(0)} MiB, at most ${best.stretch.toFixed(0)} ms at a stretch (others waited ${best.waited.toFixed(0)})`,
-      held: within() && best.told !== "connection lost",
-    })
+    findings.push(await workOf(arena.gateway, { tried, ask, full }))
   }
   return findings
 }
