@@ -56,6 +56,9 @@ const settings = {
   PAYMENT_FEE_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
   SELLER_PRICES_INCLUDE_VAT: Type.Boolean({ default: true }),
   ADJUSTMENT_CONFIRM_RP: Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 5_000_000 }),
+  TRIAL_CREDIT_RP: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
+  TRIAL_CREDITS_PER_NETWORK: Type.Integer({ minimum: 1, maximum: 100_000, default: 3 }),
+  TRIAL_CREDITS_PER_DAY: Type.Integer({ minimum: 1, maximum: 100_000, default: 100 }),
   RECONCILE_HOUR: Type.Integer({ minimum: 0, maximum: 23, default: 20 }),
   EXCHANGE_RATES_EVERY_MS: Type.Integer({ minimum: 60_000, maximum: 7 * 86_400_000, default: 21_600_000 }),
   ERASE_DELETED_AFTER_DAYS: Type.Integer({ minimum: 0, maximum: 3_650, default: 30 }),
@@ -178,6 +181,15 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     (values["SELLER_ADDRESS"] ?? values["SELLER_NPWP"]) !== undefined
   ) {
     problems.push("SELLER_NAME is unset; SELLER_ADDRESS and SELLER_NPWP need it")
+  }
+  if (
+    problems.length === 0 &&
+    values["TRIAL_CREDIT_RP"] !== 0 &&
+    (values["SMTP_URL"] === undefined || values["PUBLIC_URL"] === undefined)
+  ) {
+    problems.push(
+      "TRIAL_CREDIT_RP is set; it needs SMTP_URL and PUBLIC_URL: it is given once for an address that is proved, and without mail none is",
+    )
   }
   const { MAX_BODY_BYTES: largest, BODY_MEMORY_BYTES: memory } = values
   if (typeof largest === "number" && typeof memory === "number" && memory < LEAST_BODY_MEMORY * largest) {

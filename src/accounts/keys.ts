@@ -35,6 +35,8 @@ export interface KeysParts {
   readonly store: ApiKeyStore
   readonly keysChanged: KeysChanged
   readonly accountChanged: AccountChanged
+  /** Has what keys list of pages read anew. */
+  readonly originsChanged: () => Promise<void>
   /** That work, of one account. */
   readonly mostKeys: number
   /** Whether calls can name a model so. */
@@ -57,13 +59,15 @@ export class Keys {
   readonly #store: ApiKeyStore
   readonly #keysChanged: KeysChanged
   readonly #accountChanged: AccountChanged
+  readonly #originsChanged: KeysParts["originsChanged"]
   readonly #mostKeys: number
   readonly #isModel: KeysParts["isModel"]
   readonly live: KeysParts["live"]
 
-  constructor({ store, keysChanged, accountChanged, live, mostKeys, isModel }: KeysParts) {
+  constructor({ store, keysChanged, accountChanged, originsChanged, live, mostKeys, isModel }: KeysParts) {
     this.#isModel = isModel
     this.#accountChanged = accountChanged
+    this.#originsChanged = originsChanged
     this.#store = store
     this.live = live
     this.#keysChanged = keysChanged
@@ -89,7 +93,7 @@ export class Keys {
     const unknown = this.#unknownModel(wishes.models)
     if (unknown !== undefined) return noModel(unknown)
     const key = createApiKey()
-    const { expiresAt, models, endpoints, networks, maxRateMicro } = wishes
+    const { expiresAt, models, endpoints, networks, origins, maxRateMicro } = wishes
     const settings = {
       id: `key_${nanoid()}`,
       accountId,
@@ -109,12 +113,14 @@ export class Keys {
       models,
       endpoints,
       networks,
+      origins,
       maxRateMicro,
     }
     const counts = parentId === undefined ? { active: this.#mostKeys, aDay: this.#mostKeys * MADE_A_DAY } : CHILDREN
     const record = await this.#store.create(settings, counts, change)
     if (typeof record === "string") return notMade(record, counts)
     this.#accountChanged(accountId)
+    if (origins !== null) await this.#toldOrigins()
     return { key, record }
   }
 
@@ -130,11 +136,19 @@ export class Keys {
     }
     const record = await this.#store.change(name, change)
     if (record === "no budget") return halfBudget()
+    if (change.origins !== undefined) await this.#toldOrigins()
     return await this.#applied(name, record)
   }
 
   async revoke(name: KeyName): Promise<KeyRecord | Failure> {
-    return await this.#applied(name, await this.#store.revoke(name))
+    const record = await this.#store.revoke(name)
+    if (record?.origins) await this.#toldOrigins()
+    return await this.#applied(name, record)
+  }
+
+  /** Calls are judged by their key, so that one that is not told yet is a pre-flight at the most; the next reading has it. */
+  async #toldOrigins(): Promise<void> {
+    await this.#originsChanged().catch(() => {})
   }
 
   /**

@@ -10,6 +10,7 @@ import type { Accounts, Session, Visitor } from "./accounts.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 import { networkOf } from "./network.ts"
 import type { OwnerMail } from "./owner-mail.ts"
+import type { TrialCredits } from "./trial-credit.ts"
 import type { Passwords } from "./password.ts"
 import { hashSessionToken } from "./session-token.ts"
 
@@ -19,6 +20,7 @@ export interface LinksParts {
   readonly sessions: SessionStore
   readonly passwords: Passwords
   readonly mail: OwnerMail
+  readonly trial: Pick<TrialCredits, "network" | "give">
   readonly keysChanged: KeysChanged
   readonly accountChanged: AccountChanged
   /** Something failed that nobody waits for. */
@@ -76,11 +78,18 @@ export class Links {
   }
 
   /** Only whoever is signed in to the account proves its address: an owner's click does not help a stranger who signed up with it. */
-  async prove(session: Session, token: string): Promise<Account | Failure> {
+  async prove(session: Session, token: string, from: Whereabouts): Promise<Account | Failure> {
+    const { store, trial } = this.#parts
     const hash = hashSessionToken(token)
-    const outcome = hash === undefined ? "no link" : await this.#parts.store.prove(hash, session.accountId)
+    const trialNetwork = await trial.network(from.address)
+    const outcome = hash === undefined ? "no link" : await store.prove(hash, session.accountId, trialNetwork)
     if (outcome === "taken") return taken()
-    return outcome === "no link" ? deadLink() : await this.#changed(session, outcome === "moved")
+    if (outcome === "no link") return deadLink()
+    const account = await this.#changed(session, outcome !== "proved")
+    if (outcome !== "proved" || account instanceof Failure) return account
+    if (trialNetwork === undefined) return account
+    await trial.give(account.id)
+    return await this.#parts.accounts.account(session)
   }
 
   /**

@@ -19,6 +19,7 @@ type Parent = Pick<
   | "models"
   | "endpoints"
   | "networks"
+  | "origins"
   | "maxRateMicro"
 >
 
@@ -28,7 +29,17 @@ export function outsideParent(
   parent: Parent,
   budget: Pick<KeyBudget, "limitMicro" | "period"> | undefined,
 ): Failure | undefined {
-  const { requestsPerMinute, tokensPerMinute, expiresAt, maxRateMicro, models, endpoints, networks, fallback } = change
+  const {
+    requestsPerMinute,
+    tokensPerMinute,
+    expiresAt,
+    maxRateMicro,
+    models,
+    endpoints,
+    networks,
+    origins,
+    fallback,
+  } = change
   if (!most(requestsPerMinute, parent.requestsPerMinute)) {
     return outside("requests_per_minute", `at most ${parent.requestsPerMinute}`)
   }
@@ -45,6 +56,8 @@ export function outsideParent(
   if (!listed(models, parent.models)) return outside("models", `of ${parent.models?.join(", ")}`)
   if (!listed(endpoints, parent.endpoints)) return outside("endpoints", `of ${parent.endpoints?.join(", ")}`)
   if (!areWithin(networks, parent.networks)) return outside("networks", `within ${parent.networks?.join(", ")}`)
+  // Without a list no page may call, so a child's lies in none.
+  if (!listed(origins, parent.origins ?? [])) return outside("origins", `of ${parent.origins?.join(", ") ?? "none"}`)
   if (!most(maxRateMicro, parent.maxRateMicro)) return outside("max_rate_micro", `at most ${parent.maxRateMicro}`)
   if (parent.fallback === "off" && fallback !== undefined && fallback !== "off") return outside("fallback", "'off'")
   return undefined

@@ -94,7 +94,7 @@ export class Desk {
 
   /** The model that it names, for that is judged first. */
   read(id: number, bytes: Uint8Array, endpoint: Endpoint): string | Failure {
-    const body = parseBody(bytes)
+    const body = parseBody(bytes, undefined, formats[endpoint].client.takesTokenIds)
     if (body instanceof Failure) return body
     const model = readModel(body)
     if (model instanceof Failure) return model

@@ -35,7 +35,7 @@ const READ = [
   "logprobs",
   "top_logprobs",
 ]
-const LEFT_OUT = new Set(["messages", "input", "system", "instructions", "model"])
+const LEFT_OUT = new Set(["messages", "input", "prompt", "suffix", "system", "instructions", "model"])
 
 const tooManyNames = new Failure("request.invalid_request", {
   message: `A request of this size may name at most ${MOST_NAMES} tools, each in at most ${LONGEST_NAME} characters.`,

@@ -1,6 +1,7 @@
 /** The one table of commands, in the order and the groups in which help shows them. */
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { accountCommand } from "./account.ts"
+import { archiveCommand } from "./archive.ts"
 import { backupCommand } from "./backup/backup.ts"
 import { restoreCommand } from "./backup/restore.ts"
 import { exchangeRateCommand } from "./exchange-rate.ts"
@@ -20,5 +21,5 @@ export const commands: Readonly<Record<string, readonly (() => CommandUnknownOpt
   Run: [startCommand, devCommand, simulatorCommand],
   "Set up": [migrateCommand, seedCommand, operatorCommand, legalTextsCommand],
   "Look after": [accountCommand, keyCommand, topUpCommand, exchangeRateCommand, reconcileCommand],
-  "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand],
+  "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand, archiveCommand],
 }

@@ -111,6 +111,7 @@ function printKey(accountId: string, key: KeyRecord): void {
     models: key.models?.join(", ") ?? "all",
     endpoints: key.endpoints?.join(", ") ?? "all",
     networks: key.networks?.join(", ") ?? "all",
+    pages: key.origins?.join(", ") ?? "none",
     "largest rate": key.maxRateMicro === null ? "-" : `Rp ${key.maxRateMicro} for a million tokens`,
   })
 }

@@ -196,7 +196,7 @@ const failureTable = {
   },
   "auth.key_not_allowed": {
     condition:
-      "The key may not do this. It is bound to other models, endpoints or networks, or to a largest rate that one of the model's four rates is above; or its owner has turned off asking for the balance with it, which a dry run would tell too.",
+      "The key may not do this. It is bound to other models, endpoints, networks or pages, or to a largest rate that one of the model's four rates is above; or its owner has turned off asking for the balance with it, which a dry run would tell too.",
     status: 403,
     ...requestFault,
     message: "This API key is not allowed to do this.",
@@ -224,6 +224,14 @@ const failureTable = {
     ...requestFault,
     message: "You are no member of this account any more.",
     hint: "Look at another account with POST /auth/look-at.",
+  },
+  "auth.read_only": {
+    condition:
+      "A change in a session in which an operator sees an account as its customer does. `POST /auth/see-as/end` ends that.",
+    status: 403,
+    ...requestFault,
+    message: "An operator who sees an account as its customer does changes nothing.",
+    hint: "End it with POST /auth/see-as/end first.",
   },
   "auth.second_factor_required": {
     condition:

@@ -1,4 +1,5 @@
 /** Accounts of people, and what belongs to them: links, second factors, keys. */
+import { micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Accounts } from "../accounts/accounts.ts"
 import { Breakers } from "../accounts/breakers.ts"
 import { Children, MOST_MANAGERS, USES_A_MINUTE } from "../accounts/children.ts"
@@ -7,11 +8,13 @@ import { Keys } from "../accounts/keys.ts"
 import { Members } from "../accounts/members.ts"
 import { Links } from "../accounts/links.ts"
 import { OwnerMail } from "../accounts/owner-mail.ts"
+import type { PageOrigins } from "../accounts/page-origins.ts"
 import { Passkeys, relyingParty } from "../accounts/passkeys.ts"
 import { SecondFactors } from "../accounts/second-factor.ts"
 import { Passwords } from "../accounts/password.ts"
 import { SignUps } from "../accounts/sign-ups.ts"
 import { SlowDown } from "../accounts/slow-down.ts"
+import { TrialCredits, type TrialTerms } from "../accounts/trial-credit.ts"
 import type { Config } from "../config.ts"
 import type { Gateway } from "../gateway/gateway.ts"
 import { MinuteWindows } from "../http/minute-windows.ts"
@@ -23,6 +26,7 @@ import { allowanceStore } from "../store/allowances.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import { breakerStore } from "../store/breakers.ts"
 import type { Database } from "../store/database.ts"
+import { installationSecret } from "../store/installation.ts"
 import { managementTokenStore } from "../store/management-tokens.ts"
 import { memberStore } from "../store/members.ts"
 import { passkeyStore } from "../store/passkeys.ts"
@@ -30,12 +34,22 @@ import { secondFactorStore } from "../store/second-factors.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { signUpStore } from "../store/sign-ups.ts"
 import type { SpendingAlertStore } from "../store/spending-alerts.ts"
+import { trialCreditStore } from "../store/trial-credits.ts"
 
 const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
 
 /** Mail needs a server to leave by, and its links an address that no visitor's header says. */
 export const sendsLinks = ({ SMTP_URL, PUBLIC_URL }: Config): boolean =>
   SMTP_URL !== undefined && PUBLIC_URL !== undefined
+
+export const trialTerms = (config: Config): TrialTerms | undefined =>
+  config.TRIAL_CREDIT_RP === 0
+    ? undefined
+    : {
+        amountMicro: micro(BigInt(config.TRIAL_CREDIT_RP) * MICRO_PER_RUPIAH),
+        perNetwork: config.TRIAL_CREDITS_PER_NETWORK,
+        perDay: config.TRIAL_CREDITS_PER_DAY,
+      }
 
 /** Who has accounts, and what they get in by. */
 export interface People {
@@ -47,6 +61,7 @@ export interface People {
   readonly members: Members
   readonly children: Children
   readonly breakers: Breakers
+  readonly trial: TrialCredits
 }
 
 interface PeopleParts {
@@ -55,12 +70,13 @@ interface PeopleParts {
   readonly database: Database
   readonly gateway: Gateway
   readonly spendingAlerts: SpendingAlertStore
+  readonly pageOrigins: PageOrigins
   /** Where the gateway listens; the port may be the system's choice. */
   readonly listens: { readonly port: number }
 }
 
 export function openAccounts(
-  { config, log, database, gateway, listens, spendingAlerts }: PeopleParts,
+  { config, log, database, gateway, listens, spendingAlerts, pageOrigins }: PeopleParts,
   accountChanged: AccountChanged,
 ): People {
   const { actors, catalogue, clock } = gateway.ports
@@ -93,8 +109,20 @@ export function openAccounts(
     keysChanged,
     accountChanged,
   })
+  const trial = new TrialCredits({
+    terms: trialTerms(config),
+    store: trialCreditStore(database),
+    allowances,
+    secret: () => installationSecret(database, "trial-credits"),
+    credited: (accountId) => {
+      actors.accounts.freed(accountId)
+      accountChanged(accountId)
+    },
+    failed: (error) => log.warn("trial credit not given", { error: String(error) }),
+  })
   const failed = (error: unknown) => log.warn("mail not kept", { error: String(error) })
   const keys = new Keys({
+    originsChanged: () => pageOrigins.refresh(),
     store: apiKeyStore(database),
     keysChanged,
     accountChanged,
@@ -110,7 +138,8 @@ export function openAccounts(
   })
   return {
     accounts,
-    links: new Links({ accounts, store: mails, sessions, passwords, mail, keysChanged, accountChanged, failed }),
+    trial,
+    links: new Links({ accounts, store: mails, sessions, passwords, mail, trial, keysChanged, accountChanged, failed }),
     factors: new SecondFactors({
       accounts,
       store: factorStore,

@@ -10,11 +10,13 @@ import { announcementStore } from "../store/announcements.ts"
 import type { Database } from "../store/database.ts"
 import { frozenKeys } from "../store/frozen-keys.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
+import { makeMonths } from "../store/months.ts"
 import { outbox } from "../store/outbox.ts"
 import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
 import { sumCallHours } from "../store/operator/call-hours.ts"
 import { sumProfitParts } from "../store/operator/profit-parts.ts"
 import { removeOverdue } from "../store/retention.ts"
+import { sessionStore } from "../store/sessions.ts"
 import { type ExchangeOutcome, readExchangeSource } from "./exchange-rates.ts"
 import type { Parts } from "./parts.ts"
 
@@ -33,7 +35,21 @@ interface Senders {
 }
 
 const chores = (
-  { config, log, store, payments, descriptors, metrics, refreshCatalogue, refusedCalls, events, spendingAlerts }: Parts,
+  {
+    config,
+    log,
+    store,
+    payments,
+    descriptors,
+    metrics,
+    refreshCatalogue,
+    refusedCalls,
+    history,
+    events,
+    spendingAlerts,
+    pageOrigins,
+    trial,
+  }: Parts,
   { deliveries, announcements }: Senders,
 ): readonly Chore[] => {
   const alerts = alertStore(store.database, sendsMail(config))
@@ -60,6 +76,10 @@ const chores = (
   const writeRefused = async () => {
     for (const accountId of await refusedCalls.flush()) events.refused(accountId)
   }
+  const sessions = sessionStore(store.database)
+  const endSeeing = async () => {
+    for (const accountId of await sessions.endOverdueSeeing()) events.accountChanged(accountId)
+  }
   const findUnusual = async () => {
     for (const accountId of await spendingAlerts.find(Date.now())) events.unusual(accountId)
   }
@@ -79,9 +99,13 @@ const chores = (
       work: () => sumCallHours(store.database, firstRequestId),
       failed: "calls not summed",
     },
+    { everyMs: 600_000, atOnce: true, work: () => makeMonths(store.database), failed: "months not made" },
     { everyMs: 600_000, work: keepNoLonger, failed: "personal data not removed" },
     { everyMs: 2_000, work: writeRefused, failed: "refused calls not written" },
+    { everyMs: 5_000, work: () => history.flush(), failed: "history of backends not written" },
     { everyMs: 10 * 60_000, work: () => refusedCalls.removeOld(), failed: "refused calls not removed" },
+    { everyMs: 60_000, work: () => trial.give(), failed: "trial credit not given" },
+    { everyMs: 5_000, work: endSeeing, failed: "accounts that operators see not looked for" },
     { everyMs: 15_000, work: () => alerts.findLowBalances(), failed: "low balances not looked for" },
     { everyMs: 15_000, work: () => alerts.findBudgets(), failed: "budgets not looked for" },
     { everyMs: 60_000, work: findUnusual, failed: "unusual spending not looked for" },
@@ -89,6 +113,8 @@ const chores = (
     { everyMs: 5_000, work: () => deliveries.sendMails(), failed: "mails not looked for" },
     { everyMs: 1_000, work: () => deliveries.beginWebhooks(), failed: "webhooks not looked for" },
     { everyMs: 60_000, work: () => deliveries.sweep(), failed: "outbox not swept" },
+    // A list changes by a notice; a key that expires, or an account that is frozen, by nothing.
+    { everyMs: 60_000, atOnce: true, work: () => pageOrigins.refresh(), failed: "origins not read" },
     { everyMs: 60_000, work: () => announcements.look(), failed: "announcements not looked for" },
   ]
 }

@@ -10,7 +10,7 @@ import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
 import { type Config, workersOf } from "../config.ts"
 import { Gateway, type GatewayParts } from "../gateway/gateway.ts"
-import type { CallLimits, GatewayPorts } from "../gateway/ports.ts"
+import type { CallLimits } from "../gateway/ports.ts"
 import type { Log } from "../log.ts"
 import type { LegalTexts } from "../legal/texts.ts"
 import { PdfWorker } from "../pdf/reader.ts"
@@ -19,7 +19,7 @@ import { searx } from "../search/searx.ts"
 import { actorStore } from "../store/actor-store.ts"
 import { callKeyStatements } from "../store/call-keys.ts"
 import { estimateFactorStore } from "../store/estimate-factors.ts"
-import { endUserSecret, installationName } from "../store/installation.ts"
+import { installationName, installationSecret } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
 import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
@@ -62,7 +62,7 @@ export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
-  told: Pick<GatewayPorts, "finished" | "refused" | "alerted" | "tracing">,
+  told: Pick<GatewayParts, "finished" | "refused" | "alerted" | "tracing" | "history">,
 ): Promise<OpenGateway> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
@@ -79,7 +79,7 @@ export async function openGateway(
     fatal: (actor, cause) => fatal(`the ${actor} actor does not recover: ${String(cause)}`),
     crashed: (actor, cause) => log.error("actor crashed", { actor, error: stackOf(cause) }),
   }
-  const secret = await endUserSecret(database)
+  const secret = await installationSecret(database, "end-users")
   const withdrawals = new WithdrawalFiles(join(config.DATA_DIR, "withdrawals"), installationName(secret), log)
   // The embedded database has one process.
   const neighbours =

@@ -4,6 +4,7 @@ import { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Config } from "../config.ts"
 import { callFields } from "../gateway/call-records.ts"
+import { BackendHistory } from "../gateway/backend-history.ts"
 import { RefusedCalls } from "../gateway/refused-calls.ts"
 import type { Gateway } from "../gateway/gateway.ts"
 import { recall } from "../gateway/neighbours.ts"
@@ -21,16 +22,20 @@ import { currenciesWithoutRate } from "../store/costs.ts"
 import type { Database } from "../store/database.ts"
 import { redoBytes } from "../store/embedded/checkpoints.ts"
 import { Notices, tellAccountChanged } from "../store/notices.ts"
+import { backendHistoryStore } from "../store/operator/backend-history.ts"
 import { processSigns } from "../store/process-signs.ts"
 import { openStore, type Store } from "../store/open.ts"
 import { type RefusedCallStore, refusedCallStore } from "../store/refused-calls.ts"
 import { type SpendingAlertStore, spendingAlertStore } from "../store/spending-alerts.ts"
 import { storedCatalogue } from "../store/stored-catalogue.ts"
 import { openTracing } from "../traces/tracing.ts"
+import { PageOrigins } from "../accounts/page-origins.ts"
+import { pageOriginStore } from "../store/page-origins.ts"
 import { openAccounts, type People } from "./accounts.ts"
 import { openGateway, type ServerOptions } from "./gateway.ts"
 
 export interface Parts extends People {
+  readonly pageOrigins: PageOrigins
   readonly config: Config
   readonly legal: LegalTexts
   readonly log: Log
@@ -43,6 +48,7 @@ export interface Parts extends People {
   readonly events: Events
   readonly refusedCalls: RefusedCalls
   readonly refusedStore: RefusedCallStore
+  readonly history: BackendHistory
   readonly spendingAlerts: SpendingAlertStore
   readonly metrics: Metrics
   readonly descriptors: Descriptors
@@ -68,6 +74,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     tells: config.DATABASE_URL !== undefined,
   })
   const refusedCalls = new RefusedCalls({ store: refusedStore, firstId: firstRequestId, now: Date.now })
+  const history = new BackendHistory({ store: backendHistoryStore(database, store.process.id), now: Date.now })
   const spendingAlerts = spendingAlertStore({
     database,
     sendsMail: config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined,
@@ -86,6 +93,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     stop: stopGateway,
   } = await openGateway(options, store, catalogue, {
     tracing,
+    history,
     finished(call) {
       log.info("call", callFields(call))
       metrics.finished(call)
@@ -99,14 +107,15 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   })
   const { actors, bodies, repeats, underWay } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
-  const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue })
+  const pageOrigins = new PageOrigins(pageOriginStore(database))
+  const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue, pageOrigins })
   const accountChanged = (accountId: string) => {
     events.accountChanged(accountId)
     // The embedded database has no other process to tell.
     if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
   }
   const listens = { port: config.PORT }
-  const people = openAccounts({ config, log, database, gateway, listens, spendingAlerts }, accountChanged)
+  const people = openAccounts({ config, log, database, gateway, listens, spendingAlerts, pageOrigins }, accountChanged)
   const { accounts } = people
   const payments = openPayments(config, database, {
     credited: (accountId, topUpId) => {
@@ -168,16 +177,21 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     events,
     refusedCalls,
     refusedStore,
+    history,
     spendingAlerts,
     metrics,
     descriptors,
     refreshCatalogue,
+    pageOrigins,
     async close() {
       metrics.stop()
       await stopGateway()
       await refusedCalls
         .flush()
         .catch((error: unknown) => log.warn("refused calls not written", { error: String(error) }))
+      await history
+        .flush()
+        .catch((error: unknown) => log.warn("history of backends not written", { error: String(error) }))
       await notices?.stop()
       await tracing?.stop()
     },
@@ -210,7 +224,12 @@ function catalogueReader(
 async function hearNotices(
   { DATABASE_URL: url }: Config,
   { servers }: Store,
-  { gateway, events, refreshCatalogue }: Pick<Parts, "gateway" | "events" | "refreshCatalogue">,
+  {
+    gateway,
+    events,
+    refreshCatalogue,
+    pageOrigins,
+  }: Pick<Parts, "gateway" | "events" | "refreshCatalogue" | "pageOrigins">,
 ): Promise<Notices | undefined> {
   if (url === undefined) return undefined
   return await Notices.listen({
@@ -222,8 +241,12 @@ async function hearNotices(
       if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)
       // A reading that fails here is repeated by the chore, which logs it.
       else if (notice.about === "catalogue") refreshCatalogue().catch(() => {})
+      else if (notice.about === "origins") pageOrigins.refresh().catch(() => {})
       else gateway.hear(notice)
     },
-    missed: () => gateway.hearAll(),
+    missed: () => {
+      gateway.hearAll()
+      pageOrigins.refresh().catch(() => {})
+    },
   })
 }

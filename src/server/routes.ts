@@ -2,7 +2,10 @@
 import { micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Elysia } from "elysia"
 import { dashboardController } from "../dashboard/serve/controller.ts"
+import { docsController } from "../dashboard/serve/docs.ts"
+import { frontController } from "../dashboard/serve/front.ts"
 import { legalController } from "../dashboard/serve/legal.ts"
+import { statusController } from "../dashboard/serve/status.ts"
 import { Failure } from "../failure/failure.ts"
 import { balanceController } from "../http/balance.ts"
 import { callsController } from "../http/calls.ts"
@@ -19,13 +22,13 @@ import { failureResponse } from "../http/errors.ts"
 import { eventsController } from "../http/events.ts"
 import { runController } from "../http/runs.ts"
 import { healthController, type Readiness } from "../http/health.ts"
-import { openapiController } from "../http/openapi-page.ts"
+import { archivesIn } from "../store/archives.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { movementStore } from "../store/movements.ts"
 import { runStore } from "../store/runs.ts"
 import { usageStore } from "../store/usage.ts"
-import { sendsLinks } from "./accounts.ts"
+import { sendsLinks, trialTerms } from "./accounts.ts"
 import type { Parts } from "./parts.ts"
 
 export function routes({
@@ -56,6 +59,7 @@ export function routes({
   })
   const authenticate = authenticator(accounts, changes)
   const sums = usageSumStore(database)
+  const readiness = readinessOf({ gateway, store })
   const runs = runStore(database)
   // Without this option a host of fewer than four characters, such as `gw`, is taken for a part of the path.
   const app = new Elysia({ handler: { standardHostname: false } })
@@ -82,8 +86,9 @@ export function routes({
         topUps: payments.topUps,
         topUpStore: payments.store,
         refunds: payments.refunds,
+        accountChanged: (id) => events.accountChanged(id),
         confirmAbove: micro(BigInt(config.ADJUSTMENT_CONFIRM_RP) * MICRO_PER_RUPIAH),
-        usage: usageStore(database),
+        usage: usageStore(database, archivesIn(config.DATA_DIR)),
         runs,
         sums,
         movements: movementStore(database),
@@ -111,10 +116,28 @@ export function routes({
       }),
     )
     .use(eventsController({ events, accounts, authenticate }))
+    .use(
+      frontController({
+        offers: () => ports.catalogue.offers(ports.clock.now()),
+        publicUrl: config.PUBLIC_URL,
+        supportContact: config.SUPPORT_CONTACT,
+        trialMicro: trialTerms(config)?.amountMicro,
+      }),
+    )
+    .use(
+      statusController({
+        catalogue: ports.catalogue,
+        pools: ports.pools,
+        health: ports.health,
+        readiness,
+        now: () => ports.clock.now(),
+        supportContact: config.SUPPORT_CONTACT,
+      }),
+    )
     .use(dashboardController())
     .use(legalController(legal))
-    .use(healthController(readinessOf({ gateway, store })))
-  return app.use(openapiController(() => app.routes))
+    .use(healthController(readiness))
+  return app.use(docsController(() => app.routes, config.SUPPORT_CONTACT))
 }
 
 export const readinessOf = ({ gateway, store }: Pick<Parts, "gateway" | "store">): Readiness => ({

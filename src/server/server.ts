@@ -2,6 +2,7 @@
 import { systemClock } from "../../actors/kernel/clock.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
+import { isPathThere } from "../http/calls.ts"
 import { edgeHandler } from "../http/edge.ts"
 import { type Ready, readyNow } from "../http/health.ts"
 import { listen, listenForMetrics } from "../http/listen.ts"
@@ -42,7 +43,12 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   await gateway.followShare()
 
   let handingOver = false
-  const edge = { log, now: () => systemClock.now() }
+  const edge = {
+    log,
+    now: () => systemClock.now(),
+    isThere: isPathThere(gateway.ports.catalogue),
+    pages: parts.pageOrigins,
+  }
   const listening = { ...parts, ...edge }
   const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
   parts.listens.port = server.port ?? config.PORT

@@ -40,8 +40,15 @@ export interface AccountMailStore {
    * said of its owner: whoever had it may be a stranger. Undefined when the link is not good any more.
    */
   resetPassword(tokenHash: Uint8Array, passwordHash: string): Promise<readonly OwnedKey[] | undefined>
-  /** The account's address is proved, or it has moved to the one that is. `taken` when another account has that meanwhile. */
-  prove(tokenHash: Uint8Array, accountId: string): Promise<"proved" | "moved" | "taken" | "no link">
+  /**
+   * The account's address is proved, or it has moved to the one that is. `taken` when another account has that meanwhile. With
+   * `trialNetwork` a proof leaves trial credit due, under that name of its network's allowance.
+   */
+  prove(
+    tokenHash: Uint8Array,
+    accountId: string,
+    trialNetwork: string | undefined,
+  ): Promise<"proved" | "moved" | "taken" | "no link">
   /** Where addresses need no proof. */
   changeEmail(accountId: string, email: string): Promise<"changed" | "taken">
   isTaken(email: string): Promise<boolean>
@@ -195,7 +202,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
     return rows.length === 0 ? undefined : rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
   },
 
-  async prove(tokenHash, accountId) {
+  async prove(tokenHash, accountId, trialNetwork) {
     const use = nanoid()
     const proved = await unlessTaken(
       database.run(
@@ -214,6 +221,10 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
             insert into account_mails (account_id, kind, email, expires_at)
             select id, 'email-changed', before, ${minutesFromNow(sql, "email-changed")} from used
             where kind = 'change' and lower(before) <> lower(email)
+          ), due as (
+            insert into trial_dues (account_id, network)
+            select id, ${trialNetwork ?? null} from used where kind = 'prove' and ${trialNetwork !== undefined}
+            on conflict do nothing
           )
           select kind from used`,
         once,

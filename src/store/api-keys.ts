@@ -8,7 +8,7 @@ import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Breaker } from "./breakers.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
-import { type KeyBounds, type KeyRecord, type KeyRow, toRecord } from "./key-rows.ts"
+import { type KeyBounds, type KeyRecord, type KeyRow, spendingSince, toRecord } from "./key-rows.ts"
 import { type KeyName, type NewSecret, replaceSecret } from "./key-secrets.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { runningPeriods } from "./running-periods.ts"
@@ -53,6 +53,8 @@ export interface KeyPage {
   readonly limit: number
   /** Children of this key; else those that are nobody's. */
   readonly childrenOf?: string | undefined
+  /** With what each has spent on so many days, today the last; at most `MOST_SPENT_DAYS`. */
+  readonly spentDays?: number | undefined
 }
 
 /** How many keys an account may have that work, and how many it may make in a day: revoked ones stay as rows. */
@@ -93,6 +95,7 @@ const once = { deadlineMs: 5_000, retry: true } as const
 
 export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
   const select = async (accountId: string, what: KeyName | KeyPage): Promise<readonly KeyRecord[]> => {
+    const [days, at] = ["keyId" in what ? undefined : what.spentDays, now()]
     const rows = await database.run(
       (sql) => sql<KeyRow[]>`
         with page as (
@@ -102,12 +105,14 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
           k.spending_limit_micro, k.spending_period, k.fallback, k.shows_balance, k.replays_retries, k.breaker_ceiling_micro, k.breaker_stops,
           k.breaker_pause_minutes, k.paused_at, k.paused_until, k.created_at, k.revoked_at,
-          k.expires_at, k.models, k.endpoints, k.networks, k.max_rate_micro, k.parent_id,
+          k.expires_at, k.models, k.endpoints, k.networks, k.origins, k.max_rate_micro, k.parent_id,
           exists (select from api_keys p where p.id = k.parent_id and p.revoked_at is not null) as parent_revoked,
           (select count(*)::int from api_keys c where c.parent_id = k.id and c.revoked_at is null) as children,
           a.time_zone, ${runningPeriods(sql)} as running, s.spent_micro, s.period_start,
+          ${days === undefined ? sql`null` : spentPeriods(sql, spendingSince(at))} as spent_periods,
           greatest((select opened_at from usage u where u.key_id = k.id and u.part = 0 order by opened_at desc limit 1),
-            (select max(opened_at) from openings o where o.key_id = k.id)) as last_used_at,
+            (select max(opened_at) from openings o where o.key_id = k.id),
+            (select last_used_at from archived_keys where key_id = k.id)) as last_used_at,
           (select max(expires_at) from key_secrets where key_id = k.id and expires_at > now()) as previous_expires_at
         from page join api_keys k using (id) join accounts a on a.id = k.account_id
         left join lateral (
@@ -120,7 +125,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
         order by k.revoked_at is null desc, k.created_at desc, k.id desc`,
       once,
     )
-    return rows.map((row) => toRecord(row, now()))
+    return rows.map((row) => toRecord(row, at, days))
   }
   const read = async (key: KeyName): Promise<KeyRecord | undefined> => (await select(key.accountId, key))[0]
 
@@ -136,12 +141,12 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
           ), ${taking(sql, change, key.id, sql`exists (select from asked where refusal is null)`)},
           made as (
           insert into api_keys (id, account_id, name, key_hash, prefix, last4, requests_per_minute, tokens_per_minute,
-            spending_limit_micro, spending_period, fallback, shows_balance, replays_retries, expires_at, models, endpoints, networks, max_rate_micro,
+            spending_limit_micro, spending_period, fallback, shows_balance, replays_retries, expires_at, models, endpoints, networks, origins, max_rate_micro,
             parent_id, breaker_ceiling_micro, breaker_stops, breaker_pause_minutes)
           select ${key.id}, ${key.accountId}, ${key.name}, ${key.keyHash}, ${key.prefix}, ${key.last4},
             ${key.requestsPerMinute}::integer, ${key.tokensPerMinute}::integer, ${key.spendingLimitMicro}::bigint,
             ${key.spendingPeriod}, ${key.fallback}, ${key.showsBalance}, ${key.replaysRetries}, ${key.expiresAt}::timestamptz, ${key.models}::text[],
-            ${key.endpoints}::text[], ${key.networks}::text[], ${key.maxRateMicro}::bigint, ${key.parentId ?? null},
+            ${key.endpoints}::text[], ${key.networks}::text[], ${key.origins}::text[], ${key.maxRateMicro}::bigint, ${key.parentId ?? null},
             ${key.breaker?.ceilingMicro ?? null}::bigint, ${key.breaker?.stops ?? false}, ${key.breaker?.pauseMinutes ?? null}::integer
           from asked, taken where refusal is null
           )
@@ -183,6 +188,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
               models = case when ${given(change.models)} then ${change.models ?? null}::text[] else models end,
               endpoints = case when ${given(change.endpoints)} then ${change.endpoints ?? null}::text[] else endpoints end,
               networks = case when ${given(change.networks)} then ${change.networks ?? null}::text[] else networks end,
+              origins = case when ${given(change.origins)} then ${change.origins ?? null}::text[] else origins end,
               max_rate_micro = case when ${given(change.maxRateMicro)}
                 then ${change.maxRateMicro ?? null}::bigint else max_rate_micro end
             from found where k.id = found.id and found.complete
@@ -248,5 +254,10 @@ const following = (sql: Sql, { after, limit, childrenOf }: KeyPage) => sql`
     and (k.created_at, k.id) < (select created_at, id from api_keys where id = ${after.id}))`
   }
   order by k.revoked_at is null desc, k.created_at desc, k.id desc limit ${limit}`
+
+/** Of key `k`, by its primary key: a few dozen rows, however many calls it has made. */
+const spentPeriods = (sql: Sql, since: Date) => sql`(
+  select jsonb_agg(jsonb_build_array(d.period, (extract(epoch from d.period_start) * 1000)::bigint, d.spent_micro::text))
+  from key_spend d where d.key_id = k.id and d.period in ('daily', 'monthly') and d.period_start >= ${since})`
 
 const given = (value: unknown): boolean => value !== undefined

@@ -1,6 +1,6 @@
 /** Keys as rows, and what their owner sees of them. */
 import type { Fallback } from "../../actors/key-record.ts"
-import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { type Micro, micro, plus, zero } from "../../actors/money/micro.ts"
 import { calendarAt, type SpendingPeriod } from "../../actors/period.ts"
 import type { Endpoint } from "../language/request.ts"
 import { type Pause, pauseOf, type PauseRow } from "./breakers.ts"
@@ -36,7 +36,19 @@ export interface KeyRecord extends KeyBounds {
   readonly lastUsedAt: Date | undefined
   /** Until when the secret that was replaced last still works, while it does. */
   readonly previousExpiresAt: Date | undefined
+  /** Where it was asked for. */
+  readonly spending: KeySpending | undefined
 }
+
+/** What was settled of a key and its children, by the account's calendar. */
+export interface KeySpending {
+  readonly todayMicro: Micro
+  readonly monthMicro: Micro
+  /** Of each day, today the last. */
+  readonly daysMicro: readonly Micro[]
+}
+
+export const MOST_SPENT_DAYS = 31
 
 /** What a key is bound to; null is not bound. Lists are not empty. */
 export interface KeyBounds {
@@ -46,6 +58,8 @@ export interface KeyBounds {
   readonly endpoints: readonly Endpoint[] | null
   /** As `writeNetwork` writes them. */
   readonly networks: readonly string[] | null
+  /** Of pages that may call with it from a browser, as `readOrigin` writes them. */
+  readonly origins: readonly string[] | null
   /** For one token; models of which a rate is above it are not for this key. */
   readonly maxRateMicro: Micro | null
 }
@@ -55,6 +69,7 @@ export const unbound: KeyBounds = {
   models: null,
   endpoints: null,
   networks: null,
+  origins: null,
   maxRateMicro: null,
 }
 
@@ -92,6 +107,7 @@ export interface KeyRow extends PauseRow {
   models: readonly string[] | null
   endpoints: readonly Endpoint[] | null
   networks: readonly string[] | null
+  origins: readonly string[] | null
   max_rate_micro: bigint | null
   time_zone: string
   running: readonly RunningRow[] | null
@@ -99,9 +115,12 @@ export interface KeyRow extends PauseRow {
   period_start: Date | null
   last_used_at: Date | null
   previous_expires_at: Date | null
+  /** Period, its start in milliseconds, and what was spent in it. */
+  spent_periods: readonly (readonly [period: SpendingPeriod, start: number, micro: string])[] | null
 }
 
-export function toRecord(row: KeyRow, now: number): KeyRecord {
+/** `days`: of how many its spending was asked for. */
+export function toRecord(row: KeyRow, now: number, days?: number): KeyRecord {
   return {
     id: row.id,
     keyHash: row.key_hash,
@@ -127,10 +146,39 @@ export function toRecord(row: KeyRow, now: number): KeyRecord {
     models: row.models,
     endpoints: row.endpoints,
     networks: row.networks,
+    origins: row.origins,
     maxRateMicro: row.max_rate_micro === null ? null : micro(row.max_rate_micro),
     lastUsedAt: row.last_used_at ?? undefined,
     previousExpiresAt: row.previous_expires_at ?? undefined,
+    spending: days === undefined ? undefined : toSpending(row, now, days),
   }
+}
+
+const DAY_MS = 24 * 60 * 60 * 1_000
+
+/** A month that runs on over a change of the time zone takes up to two. */
+export const spendingSince = (now: number): Date => new Date(now - 64 * DAY_MS)
+
+function toSpending(row: KeyRow, now: number, days: number): KeySpending {
+  const { starts } = calendarAt(now, row.time_zone, runningOf(row.running))
+  const today = dayNumber(now, row.time_zone)
+  const daysMicro = Array.from({ length: days }, () => zero)
+  const current = { daily: zero, monthly: zero, total: zero }
+  for (const [period, start, amount] of row.spent_periods ?? []) {
+    const spent = micro(BigInt(amount))
+    if (start >= starts[period]) current[period] = plus(current[period], spent)
+    if (period !== "daily") continue
+    // What begins after now was begun by a clock that was ahead.
+    const place = days - 1 - Math.max(0, today - dayNumber(start, row.time_zone))
+    if (place >= 0) daysMicro[place] = plus(daysMicro[place] ?? zero, spent)
+  }
+  return { todayMicro: current.daily, monthMicro: current.monthly, daysMicro }
+}
+
+/** Which day of the calendar it is in a time zone, counted from some day on. */
+const dayNumber = (ms: number, timeZone: string): number => {
+  const ahead = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timeZone).offsetNanoseconds / 1_000_000
+  return Math.floor((ms + ahead) / DAY_MS)
 }
 
 function toBudget(row: KeyRow, now: number): KeyBudget | undefined {

@@ -26,6 +26,7 @@ interface KeyRow {
   readonly models: readonly string[] | null
   readonly endpoints: readonly string[] | null
   readonly networks: readonly string[] | null
+  readonly origins: readonly string[] | null
   readonly max_rate_micro: bigint | null
   readonly parent_id: string | null
   /** Hex of the parent's first secret's hash. */
@@ -60,7 +61,7 @@ select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is 
   (select extract(epoch from greatest(case when k.paused_at is not null then coalesce(k.paused_until, 'infinity') end,
     case when a.paused_at is not null then coalesce(a.paused_until, 'infinity') end))::float8 * 1000) as paused_until_ms,
   case when k.expires_at <= now() then 0 else (extract(epoch from k.expires_at) * 1000)::bigint end as expires_ms,
-  k.models, k.endpoints, k.networks, k.max_rate_micro, k.parent_id,
+  k.models, k.endpoints, k.networks, k.origins, k.max_rate_micro, k.parent_id,
   (select encode(p.key_hash, 'hex') from api_keys p where p.id = k.parent_id) as parent_actor,
   (select jsonb_object_agg(encode(s.secret_hash, 'hex'),
       case when s.expires_at <= now() then 0 else (extract(epoch from s.expires_at) * 1000)::bigint end)
@@ -151,13 +152,14 @@ function parentOf({ parent_id: keyId, parent_actor: keyHash }: KeyRow): ParentKe
 }
 
 /** Undefined where nothing is bound, so that such a key is not asked about any of it. */
-function bindingOf({ models, endpoints, networks, max_rate_micro: rate }: KeyRow): KeyBinding | undefined {
-  if (models === null && endpoints === null && networks === null && rate === null) return undefined
+function bindingOf({ models, endpoints, networks, origins, max_rate_micro: rate }: KeyRow): KeyBinding | undefined {
+  if ([models, endpoints, networks, origins, rate].every((bound) => bound === null)) return undefined
   return {
     models: models === null ? undefined : new Set(models),
     endpoints: endpoints === null ? undefined : new Set(endpoints),
     // What cannot be read lets nobody in.
     networks: networks?.flatMap((text) => readNetwork(text) ?? []),
+    origins: origins === null ? undefined : new Set(origins),
     maxRate: rate === null ? undefined : micro(rate),
   }
 }

@@ -34,6 +34,8 @@ export type Notice =
   | { readonly about: "processes"; readonly what: "changed" }
   /** Models, prices or retired ids: all of it is to be read again. */
   | { readonly about: "catalogue"; readonly what: "changed" }
+  /** The pages that keys list. */
+  | { readonly about: "origins"; readonly what: "changed" }
 
 export interface NoticesOptions {
   /** Not through a pooler that shares sessions. */
@@ -123,7 +125,7 @@ export class Notices {
 export function parseNotice(payload: string): Notice | undefined {
   const [what, about, id = "", third = "", amount = ""] = payload.split(" ")
   if (about === "processes") return what === "changed" ? { what, about } : undefined
-  if (what === "changed" && about === "catalogue") return { what, about }
+  if (what === "changed" && (about === "catalogue" || about === "origins")) return { what, about }
   if (about !== "account" && about !== "key" && about !== "breaker" && about !== "run") return undefined
   if (what === "freed") return { what, about, id }
   if (what === "short" && /^\d+$/.test(amount))

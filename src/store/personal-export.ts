@@ -63,7 +63,7 @@ const sections: Readonly<Record<string, Section>> = {
     where account_id = ${id} and id > ${after} order by id limit ${BATCH}`,
   keys: (sql, id, after) => sql`
     select id as place, id, name, prefix, last4, requests_per_minute, tokens_per_minute, spending_limit_micro, spending_period,
-      fallback, expires_at, models, endpoints, networks, max_rate_micro, parent_id, created_at, revoked_at from api_keys where account_id = ${id} and id > ${after} order by id limit ${BATCH}`,
+      fallback, expires_at, models, endpoints, networks, origins, max_rate_micro, parent_id, created_at, revoked_at from api_keys where account_id = ${id} and id > ${after} order by id limit ${BATCH}`,
   runs: (sql, id, after) => sql`
     select id as place, id, key_id, name, budget_micro, created_at, ends_at
     from runs where account_id = ${id} and id > ${after} order by id limit ${BATCH}`,

@@ -7,6 +7,7 @@ import { type Account, accountStore, type Whereabouts } from "./accounts.ts"
 import { hasFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 import type { MemberRole } from "./member-roles.ts"
+import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { type OperatorRole, operatorRole } from "./operator/role.ts"
 import { SESSION_DAYS } from "./session-days.ts"
 
@@ -36,11 +37,16 @@ export interface SessionOwner {
   readonly looksAt: LookedAt | undefined
 }
 
-/** Another's account, in a session of a member; `role` is undefined when they are none any more, or the account is deleted. */
+/**
+ * Another's account: in a session of a member, whose `role` is undefined when they are none any more, or the account is deleted;
+ * or in that of an operator who sees it as its owner does, read only.
+ */
 export interface LookedAt {
   readonly accountId: string
   readonly timeZone: string
   readonly role: MemberRole | undefined
+  /** Only of an operator. */
+  readonly seenUntil: Date | undefined
 }
 
 export interface SessionRecord extends Whereabouts {
@@ -51,6 +57,12 @@ export interface SessionRecord extends Whereabouts {
   readonly expiresAt: Date
 }
 
+/** A session and whose it is. */
+interface SessionName {
+  readonly id: string
+  readonly accountId: string
+}
+
 export interface SessionStore {
   /** Undefined when the account is deleted, or its password is no longer the one that was verified. */
   open(session: NewSession): Promise<Account | undefined>
@@ -59,7 +71,13 @@ export interface SessionStore {
   /** Those that are still good, the latest seen first. */
   list(accountId: string): Promise<readonly SessionRecord[]>
   /** Shows another's account from now on, or without one the person's own. False where they are no member of it. */
-  lookAt(session: { readonly id: string; readonly accountId: string }, at: string | undefined): Promise<boolean>
+  lookAt(session: SessionName, at: string | undefined): Promise<boolean>
+  /** An operator's session shows a customer's account as they see it. Undefined where there is no such customer. */
+  seeAs(session: SessionName, at: string, by: { readonly act: Act; readonly reason: string }): Promise<Date | undefined>
+  /** The session shows what it did before. The account that it showed, if there was one. */
+  endSeeing(sessionId: string): Promise<string | undefined>
+  /** Ends what is over its time; the accounts that were shown. */
+  endOverdueSeeing(): Promise<readonly string[]>
   end(tokenHash: Uint8Array): Promise<void>
   /** All of an account's, save the one that is excepted. */
   endAll(accountId: string, except?: string): Promise<void>
@@ -69,6 +87,8 @@ export interface SessionStore {
 
 /** Of one account; the one that was seen longest ago gives way to a new one. */
 const SESSIONS = 100
+/** For so long an operator sees an account; then they say anew why. */
+export const SEEING_MINUTES = 30
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function sessionStore(database: Database): SessionStore {
@@ -109,10 +129,13 @@ export function sessionStore(database: Database): SessionStore {
           )
           select s.account_id, a.time_zone, a.role, ${operatorRole(sql, "a")} as operator_role, s.id,
             s.factor_at is not null as showed_factor, s.looks_at, coalesce(o.time_zone, 'UTC') as their_time_zone,
-            case when o.id is null then null when a.frozen_at is not null then 'viewer' else m.role end as member_role
+            case when o.id is null then null when a.frozen_at is not null then 'viewer' else m.role end as member_role,
+            v.id as seen_account, v.time_zone as seen_time_zone, n.until as seen_until
           from sessions s join accounts a on a.id = s.account_id
           left join members m on m.account_id = s.looks_at and m.member_id = s.account_id
           left join accounts o on o.id = m.account_id and o.deleted_at is null
+          left join seen_accounts n on n.session_id = s.id and n.until > now() and a.role = 'operator'
+          left join accounts v on v.id = n.account_id and v.deleted_at is null and v.role = 'customer'
           where s.token_hash = ${tokenHash} and s.expires_at > now() and a.deleted_at is null`,
         once,
       )
@@ -125,10 +148,7 @@ export function sessionStore(database: Database): SessionStore {
             operatorRole: row.operator_role ?? undefined,
             showedFactor: row.showed_factor,
             sessionId: row.id,
-            looksAt:
-              row.looks_at === null
-                ? undefined
-                : { accountId: row.looks_at, timeZone: row.their_time_zone, role: row.member_role ?? undefined },
+            looksAt: lookedAt(row),
           }
     },
 
@@ -160,6 +180,43 @@ export function sessionStore(database: Database): SessionStore {
         once,
       )
       return rows.length === 1
+    },
+
+    async seeAs({ id, accountId }, at, { act, reason }) {
+      const [row] = await database.run(
+        (sql) => sql<{ until: Date }[]>`
+          with begun as (
+            insert into seen_accounts (session_id, operator_id, account_id, until, request_id, address)
+            select s.id, s.account_id, c.id, now() + make_interval(mins => ${SEEING_MINUTES}), ${act.requestId}, ${act.address ?? null}
+            from sessions s, accounts c
+            where s.id = ${id} and s.account_id = ${accountId} and c.id = ${at} and c.deleted_at is null and c.role = 'customer'
+            on conflict (session_id) do update set account_id = excluded.account_id, until = excluded.until,
+              request_id = excluded.request_id, address = excluded.address
+            returning account_id, until
+          ), logged as (
+            insert into audit_log (${signatureColumns(sql)}, action, subject, after, reason)
+            select ${signature(sql, act)}, 'account.see_as', account_id, jsonb_build_object('until', until), ${reason} from begun
+          )
+          select until from begun`,
+        { deadlineMs: 5_000 },
+      )
+      return row?.until
+    },
+
+    async endSeeing(id) {
+      const [row] = await database.run(
+        (sql) => sql<{ account_id: string }[]>`delete from seen_accounts where session_id = ${id} returning account_id`,
+        once,
+      )
+      return row?.account_id
+    },
+
+    async endOverdueSeeing() {
+      const rows = await database.run(
+        (sql) => sql<{ account_id: string }[]>`delete from seen_accounts where until <= now() returning account_id`,
+        once,
+      )
+      return rows.map(({ account_id: accountId }) => accountId)
     },
 
     async end(tokenHash) {
@@ -196,6 +253,19 @@ interface OwnerRow {
   looks_at: string | null
   their_time_zone: string
   member_role: MemberRole | null
+  seen_account: string | null
+  seen_time_zone: string | null
+  seen_until: Date | null
+}
+
+function lookedAt(row: OwnerRow): LookedAt | undefined {
+  if (row.seen_account !== null && row.seen_until !== null) {
+    const timeZone = row.seen_time_zone ?? "UTC"
+    return { accountId: row.seen_account, timeZone, role: "owner", seenUntil: row.seen_until }
+  }
+  if (row.looks_at === null) return undefined
+  const role = row.member_role ?? undefined
+  return { accountId: row.looks_at, timeZone: row.their_time_zone, role, seenUntil: undefined }
 }
 
 interface SessionRow {

@@ -4,7 +4,7 @@ import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { decode } from "../../src/bodies/desk.ts"
 import type { Answer, Question } from "../../src/bodies/questions.ts"
 import type { JsonObject } from "../../src/language/json.ts"
-import type { ModelRequest, Endpoint } from "../../src/language/request.ts"
+import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnswerView } from "../../src/wire/format.ts"
 import { conversationOf } from "../../src/wire/conversation.ts"
@@ -25,7 +25,7 @@ class CloningClerk extends DirectClerk {
 
 const LONG = `${"long_".repeat(20)}name`
 const schema = { type: "object", properties: { a: { type: "string", description: "A thing. ".repeat(20) } } }
-const requests: Readonly<Record<Endpoint, JsonObject>> = {
+const requests: Readonly<Record<Translated, JsonObject>> = {
   chat: {
     model: "m",
     stop: ["END"],
@@ -81,7 +81,7 @@ const must = <T>(value: T | Failure): T => {
   if (value instanceof Failure) throw new Error(`${value.code}: ${value.message}`)
   return value
 }
-async function read(endpoint: Endpoint, body: JsonObject) {
+async function read(endpoint: Translated, body: JsonObject) {
   const large = must(await bodies.read(bytesOf(body), "acc_1", endpoint))
   const request = must(await large.decode({}))
   return {
@@ -192,7 +192,7 @@ test("what the assistant said since is written after it, and nothing is forced a
 const many = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
 
 describe("little is told of it", () => {
-  const shapes: readonly (readonly [shape: string, endpoint: Endpoint, more: JsonObject])[] = [
+  const shapes: readonly (readonly [shape: string, endpoint: Translated, more: JsonObject])[] = [
     [
       "long texts",
       "chat",
@@ -222,20 +222,21 @@ describe("little is told of it", () => {
     expect(clerk.largest).toBeLessThan(300_000)
   })
 
-  const refused: readonly (readonly [shape: string, endpoint: Endpoint, more: JsonObject, backend: BackendModel])[] = [
+  const refused: readonly (readonly [shape: string, endpoint: Translated, more: JsonObject, backend: BackendModel])[] =
     [
-      "too many tools",
-      "messages",
-      { tools: many(2_001, (at) => ({ name: `t${at}`, input_schema: { type: "object" } })) },
-      { format: "chat", model: "m" },
-    ],
-    [
-      "a tool of a name that is too long",
-      "messages",
-      { tools: [{ name: "t".repeat(513), input_schema: { type: "object" } }] },
-      { format: "chat", model: "m" },
-    ],
-  ]
+      [
+        "too many tools",
+        "messages",
+        { tools: many(2_001, (at) => ({ name: `t${at}`, input_schema: { type: "object" } })) },
+        { format: "chat", model: "m" },
+      ],
+      [
+        "a tool of a name that is too long",
+        "messages",
+        { tools: [{ name: "t".repeat(513), input_schema: { type: "object" } }] },
+        { format: "chat", model: "m" },
+      ],
+    ]
   test.each(refused)("%s are refused where they would have to be told", async (_, endpoint, more, backend) => {
     using large = await read(endpoint, { ...requests[endpoint], ...more })
     expect(await large.exchange(backend)).toMatchObject({ code: "request.invalid_request" })

@@ -57,6 +57,19 @@ import houseSums from "./0069_house_sums.sql" with { type: "text" }
 import proofs from "./0070_proofs.sql" with { type: "text" }
 import credits from "./0071_credits.sql" with { type: "text" }
 import noIndexOfRevenue from "./0072_no_index_of_revenue.sql" with { type: "text" }
+import boundOfUsage from "./0073_bound_of_usage.sql" with { type: "text" }
+import boundOfUsageHolds from "./0074_bound_of_usage_holds.sql" with { type: "text" }
+import monthsOfUsage from "./0075_months_of_usage.sql" with { type: "text" }
+import archives from "./0076_archives.sql" with { type: "text" }
+import latencyHours from "./0077_latency_hours.sql" with { type: "text" }
+import trialCredits from "./0079_trial_credits.sql" with { type: "text" }
+import moreEndpoints from "./0081_more_endpoints.sql" with { type: "text" }
+import keyOrigins from "./0082_key_origins.sql" with { type: "text" }
+import originsOfKeys from "./0082_origins_of_keys.sql" with { type: "text" }
+import seeAs from "./0083_see_as.sql" with { type: "text" }
+import backendHistory from "./0084_backend_history.sql" with { type: "text" }
+import archivedCalls from "./0086_archived_calls.sql" with { type: "text" }
+import trialCreditsKept from "./0088_trial_credits_kept.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -130,4 +143,17 @@ export const migrations: readonly Migration[] = [
   { name: "0070_proofs.sql", sql: proofs },
   { name: "0071_credits.sql", sql: credits },
   { name: "0072_no_index_of_revenue.sql", sql: noIndexOfRevenue },
+  { name: "0073_bound_of_usage.sql", sql: boundOfUsage },
+  { name: "0074_bound_of_usage_holds.sql", sql: boundOfUsageHolds },
+  { name: "0075_months_of_usage.sql", sql: monthsOfUsage },
+  { name: "0076_archives.sql", sql: archives },
+  { name: "0077_latency_hours.sql", sql: latencyHours },
+  { name: "0079_trial_credits.sql", sql: trialCredits },
+  { name: "0081_more_endpoints.sql", sql: moreEndpoints },
+  { name: "0082_key_origins.sql", sql: keyOrigins },
+  { name: "0082_origins_of_keys.sql", sql: originsOfKeys },
+  { name: "0083_see_as.sql", sql: seeAs },
+  { name: "0084_backend_history.sql", sql: backendHistory },
+  { name: "0086_archived_calls.sql", sql: archivedCalls },
+  { name: "0088_trial_credits_kept.sql", sql: trialCreditsKept },
 ]
