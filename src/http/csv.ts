@@ -1,20 +1,83 @@
-/** Rows of a CSV file (RFC 4180), as a spreadsheet opens it. */
+/**
+ * Rows of a CSV file (RFC 4180), as a spreadsheet opens it. One with Indonesian settings takes the comma for the decimal sign, splits
+ * rows at `;`, reads `76.406` as 76406, and needs the mark of UTF-8: for it a file is asked for with `lang=id`.
+ */
+import { type Static, Type } from "@sinclair/typebox"
+import { type Micro, microToRupiah } from "../../actors/money/micro.ts"
+import { field } from "./said.ts"
+import { oneOf } from "./shapes.ts"
 
-export const csvLine = (cells: readonly (string | number | bigint)[]): string => `${cells.map(csvCell).join(",")}\r\n`
+const Notation = oneOf(["en", "id"])
+export type CsvNotation = Static<typeof Notation>
 
-/** A spreadsheet runs a cell that starts like a formula, in full-width signs too, so such cells get an apostrophe, unless they are a number. */
-function csvCell(value: string | number | bigint): string {
-  if (typeof value !== "string") return String(value)
-  const safe = /^[=+\-@\t\r\n＝＋－＠]/.test(value) && !/^-?\d+(?:\.\d+)?$/.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+/** What each file may be asked with. */
+export const csvQuery = {
+  lang: Type.Optional({
+    ...Notation,
+    description: field(
+      "How numbers are written: `id` has `;` between cells, decimal commas and a byte order mark, as a spreadsheet with Indonesian settings reads a file; `en`, the default, is RFC 4180.",
+      "Cara angka ditulis: `id` memakai `;` di antara sel, koma desimal, dan penanda UTF-8, seperti yang dibaca lembar kerja dengan setelan Indonesia; `en`, bawaannya, adalah RFC 4180.",
+    ),
+  }),
 }
 
-type Cell = string | number | bigint
+/** An amount in rupiah, written in the file's notation. */
+export class Rupiah {
+  readonly micro: Micro
+  constructor(amount: Micro) {
+    this.micro = amount
+  }
+}
+
+export type Cell = string | number | bigint | Rupiah
+
+export const csvLine = (cells: readonly Cell[], notation: CsvNotation = "en"): string =>
+  `${cells.map((cell) => csvCell(cell, notation)).join(notation === "id" ? ";" : ",")}\r\n`
+
+/** A cell that a spreadsheet takes for a formula begins with one of these, full-width ones too. */
+const FORMULA = /^(?=[=+\-@\t\r\n＝＋－＠])/
+/** So does what it takes for a cell, if it splits rows at another sign than the file's. */
+const FORMULA_WITHIN = /([,;\t\r\n])(?=[=+\-@＝＋－＠])/g
+
+/** Formulas get an apostrophe, so that no spreadsheet runs what somebody wrote; numbers stay numbers. */
+function csvCell(value: Cell, notation: CsvNotation): string {
+  if (value instanceof Rupiah) {
+    const text = microToRupiah(value.micro)
+    return notation === "id" ? text.replace(".", ",") : text
+  }
+  if (typeof value !== "string") return String(value)
+  const safe = /^-?\d+(?:\.\d+)?$/.test(value) ? value : value.replace(FORMULA, "'").replaceAll(FORMULA_WITHIN, "$1'")
+  return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+interface CsvText {
+  /** Without its ending. */
+  readonly name: string
+  /** The columns first. */
+  readonly rows: readonly (readonly Cell[])[]
+  readonly notation: CsvNotation | undefined
+}
+
+/** A file whose rows are all there. */
+export const csvAnswer = ({ name, rows, notation }: CsvText): Response =>
+  new Response(markOf(notation) + rows.map((cells) => csvLine(cells, notation)).join(""), headersOf(name))
+
+/** Without it, Excel takes a file for one of an 8-bit alphabet. */
+const markOf = (notation: CsvNotation | undefined): string => (notation === "id" ? "\uFEFF" : "")
+
+const headersOf = (name: string): ResponseInit => ({
+  headers: {
+    "content-type": "text/csv; charset=utf-8",
+    "content-disposition": `attachment; filename="${name}.csv"`,
+    "cache-control": "no-store",
+  },
+})
 
 export interface CsvFile<Row> {
   /** Without its ending. */
   readonly name: string
   readonly columns: readonly string[]
+  readonly notation: CsvNotation | undefined
   readonly cells: (row: Row) => readonly Cell[]
   /** The rows after one, or the first ones. */
   readonly read: (page: { readonly limit: number; readonly after: Row | undefined }) => Promise<readonly Row[]>
@@ -29,11 +92,11 @@ export interface CsvFile<Row> {
  * read, so that a database that is away is still answered with a 503. One that goes away later breaks the transfer off, and so does
  * a file that is too long: half a file must not look like a whole one.
  */
-export async function csvFile<Row>({ name, columns, cells, read, page: limit = 1_000, most }: CsvFile<Row>) {
+export async function csvFile<Row>({ name, columns, notation, cells, read, page: limit = 1_000, most }: CsvFile<Row>) {
   const encoder = new TextEncoder()
-  const lines = (rows: readonly Row[]) => rows.map((row) => csvLine(cells(row))).join("")
+  const lines = (rows: readonly Row[]) => rows.map((row) => csvLine(cells(row), notation)).join("")
   let page = await read({ limit, after: undefined })
-  let text = csvLine(columns) + lines(page)
+  let text = markOf(notation) + csvLine(columns, notation) + lines(page)
   let sent = page.length
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -47,13 +110,7 @@ export async function csvFile<Row>({ name, columns, cells, read, page: limit = 1
       if (page.length === 0) controller.close()
     },
   })
-  return new Response(body, {
-    headers: {
-      "content-type": "text/csv; charset=utf-8",
-      "content-disposition": `attachment; filename="${name}.csv"`,
-      "cache-control": "no-store",
-    },
-  })
+  return new Response(body, headersOf(name))
 }
 
 /** Values of JSON, by their names; what is more than a value stays JSON. */

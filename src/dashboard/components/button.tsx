@@ -2,6 +2,7 @@
 import { Check, Copy, LoaderCircle, X } from "lucide-react"
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from "react"
 import { Link } from "wouter"
+import { useLanguage } from "../i18n/language.tsx"
 import { useComponentText } from "./text.ts"
 
 type ButtonKind = "primary" | "secondary" | "quiet" | "danger"
@@ -56,12 +57,18 @@ interface DownloadLinkProps extends Look {
 }
 
 /** A link to a file that the server writes while it sends it. */
-export const DownloadLink = ({ href, children, icon, ...look }: DownloadLinkProps) => (
-  <a href={href} className={classOf(look)} download>
-    {icon}
-    {children}
-  </a>
-)
+export function DownloadLink({ href, children, icon, ...look }: DownloadLinkProps) {
+  const { language } = useLanguage()
+  // Numbers in a CSV file are written as on the page.
+  const address =
+    language === "id" && /\.csv(?:\?|$)/.test(href) ? `${href}${href.includes("?") ? "&" : "?"}lang=id` : href
+  return (
+    <a href={address} className={classOf(look)} download>
+      {icon}
+      {children}
+    </a>
+  )
+}
 
 interface ButtonLinkProps extends Look {
   /** A page of the dashboard: `/keys`. */

@@ -4,7 +4,7 @@ import { Elysia } from "elysia"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountEvent, AccountEventStore } from "../../store/account-events.ts"
-import { csvLine } from "../csv.ts"
+import { csvAnswer, csvQuery } from "../csv.ts"
 import { described, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, isSeen, signedInBy, withoutPath } from "./session.ts"
@@ -95,22 +95,17 @@ export const activityController = ({ events, authenticate }: ActivityDeps) => {
           may: "manage",
           tag: "Account",
           summary: { en: "What was done to the account, as CSV", id: "Apa yang dilakukan pada akun ini, sebagai CSV" },
+          query: Type.Object(csvQuery),
           media: "text/csv",
         },
-        async ({ session }) => {
+        async ({ session, query }) => {
           const rows = await events.list(session.accountId, { before: undefined, limit: MOST_IN_A_FILE })
           const lines = rows.map((row) => {
             const { before, after, member, ...shown } = shownTo(session)(row)
             const cells = { ...shown, member: member?.email ?? "", before: jsonCell(before), after: jsonCell(after) }
-            return csvLine(columns.map((column) => String(cells[column] ?? "")))
+            return columns.map((column) => String(cells[column] ?? ""))
           })
-          return new Response(csvLine(columns) + lines.join(""), {
-            headers: {
-              "content-type": "text/csv; charset=utf-8",
-              "content-disposition": 'attachment; filename="loket-activity.csv"',
-              "cache-control": "no-store",
-            },
-          })
+          return csvAnswer({ name: "loket-activity", rows: [columns, ...lines], notation: query.lang })
         },
       ),
     )

@@ -4,7 +4,7 @@ import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { failureCodes, failureRow } from "../../failure/table.ts"
 import type { RefusedCall, RefusedCallStore } from "../../store/refused-calls.ts"
-import { csvLine } from "../csv.ts"
+import { csvAnswer, csvQuery } from "../csv.ts"
 import { described, flag, integer, orNull, pageOf, text, time } from "../shapes.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
@@ -105,21 +105,15 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
           may: "read",
           tag: "Usage",
           summary: { en: "Refused calls as CSV", id: "Panggilan yang ditolak, sebagai CSV" },
-          query: refusedQuery,
+          query: Type.Object({ ...refusedQuery.properties, ...csvQuery }),
           media: "text/csv",
         },
         async ({ session, query }) => {
           const asked = refusedFilter(session, query)
           if (asked instanceof Failure) return asked
           const rows = (await refused.list(asked.filter, { after: undefined, limit: MOST_IN_A_FILE })).map(refusedJson)
-          const lines = rows.map((row) => csvLine(columns.map((column) => String(row[column] ?? ""))))
-          return new Response(csvLine(columns) + lines.join(""), {
-            headers: {
-              "content-type": "text/csv; charset=utf-8",
-              "content-disposition": 'attachment; filename="loket-refused.csv"',
-              "cache-control": "no-store",
-            },
-          })
+          const lines = rows.map((row) => columns.map((column) => String(row[column] ?? "")))
+          return csvAnswer({ name: "loket-refused", rows: [columns, ...lines], notation: query.lang })
         },
       ),
     )

@@ -4,12 +4,12 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { type Micro, micro, microToJson, microToRupiah, minus, plus, zero } from "../../../actors/money/micro.ts"
+import { type Micro, micro, microToJson, minus, plus, zero } from "../../../actors/money/micro.ts"
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Movement, MovementStore } from "../../store/movements.ts"
 import type { UsageSum, UsageSumStore } from "../../store/usage-sums.ts"
-import { csvLine } from "../csv.ts"
+import { csvAnswer, csvQuery, Rupiah } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
@@ -138,19 +138,13 @@ export const statementController = (deps: StatementDeps) => {
           may: "books",
           tag: "Account",
           summary: { en: "The same as CSV", id: "Yang sama sebagai CSV" },
-          query: statementQuery,
+          query: Type.Object({ ...statementQuery.properties, ...csvQuery }),
           media: "text/csv",
         },
         async ({ session, query }) => {
           const month = await statement(deps, session, query.month)
           if (month instanceof Failure) return month
-          return new Response(csvOf(month), {
-            headers: {
-              "content-type": "text/csv; charset=utf-8",
-              "content-disposition": `attachment; filename="loket-statement-${month.month}.csv"`,
-              "cache-control": "no-store",
-            },
-          })
+          return csvAnswer({ name: `loket-statement-${month.month}`, rows: rowsOf(month), notation: query.lang })
         },
       ),
     )
@@ -244,27 +238,25 @@ function entriesOf(
   ])
 }
 
-const csvOf = ({ entries }: Static<typeof Statement>): string =>
-  csvLine(["day", "time", "kind", "amount_rp", "balance_rp", "calls", "key_id", "top_up_id", "note", "claim_rp"]) +
-  entries
+const rowsOf = ({ entries }: Static<typeof Statement>) => [
+  ["day", "time", "kind", "amount_rp", "balance_rp", "calls", "key_id", "top_up_id", "note", "claim_rp"],
+  ...entries
     .toReversed()
-    .map((entry) =>
-      csvLine([
-        entry.day,
-        entry.at ?? "",
-        entry.kind,
-        rupiahOf(entry.amount_micro),
-        rupiahOf(entry.balance_micro),
-        entry.calls ?? "",
-        entry.key_id ?? "",
-        entry.top_up_id ?? "",
-        entry.note ?? "",
-        rupiahOf(entry.claim_micro),
-      ]),
-    )
-    .join("")
+    .map((entry) => [
+      entry.day,
+      entry.at ?? "",
+      entry.kind,
+      rupiahOf(entry.amount_micro),
+      rupiahOf(entry.balance_micro),
+      entry.calls ?? "",
+      entry.key_id ?? "",
+      entry.top_up_id ?? "",
+      entry.note ?? "",
+      rupiahOf(entry.claim_micro),
+    ]),
+]
 
-const rupiahOf = (amount: number): string => microToRupiah(micro(BigInt(amount)))
+const rupiahOf = (amount: number) => new Rupiah(micro(BigInt(amount)))
 
 function monthOf(asked: string | undefined, timeZone: string, now: number): Temporal.PlainYearMonth | Failure {
   const current = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(timeZone).toPlainDate()

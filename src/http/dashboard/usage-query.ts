@@ -15,6 +15,7 @@ import { ENDPOINTS } from "../../language/request.ts"
 import { oneOf } from "../shapes.ts"
 import { pageQuery } from "./page.ts"
 import { usageStatuses } from "./usage-rows.ts"
+import { csvQuery } from "../csv.ts"
 import { field } from "../said.ts"
 
 /** How far a summary looks back when nobody says. */
@@ -42,12 +43,13 @@ const range = {
   format: word(oneOf(ENDPOINTS)),
 }
 export const rangeQuery = Type.Object(range)
-export const exportQuery = Type.Object({
+const filterQuery = Type.Object({
   ...range,
   error_code: name(field("an error's code", "sebuah kode kesalahan")),
   run_id: name(field("a run's id", "id sebuah run")),
 })
-export const recordsQuery = Type.Object({ ...exportQuery.properties, ...pageQuery })
+export const exportQuery = Type.Object({ ...filterQuery.properties, ...csvQuery })
+export const recordsQuery = Type.Object({ ...filterQuery.properties, ...pageQuery })
 export const summaryQuery = Type.Object({
   ...range,
   group_by: word(oneOf(usageGroups)),
@@ -70,7 +72,7 @@ export const refusedQuery = Type.Object({
   key_id: range.key_id,
   model: range.model,
   format: range.format,
-  error_code: exportQuery.properties.error_code,
+  error_code: filterQuery.properties.error_code,
 })
 
 export function refusedFilter(
@@ -86,7 +88,7 @@ export function refusedFilter(
 /** Whose calls, and in which zone days are meant. */
 export type Whose = Pick<Session, "accountId" | "timeZone">
 
-export function usageFilter(session: Whose, query: Static<typeof exportQuery>): UsageFilter | Failure {
+export function usageFilter(session: Whose, query: Static<typeof filterQuery>): UsageFilter | Failure {
   const from = time(query, "from", session.timeZone)
   if (from instanceof Failure) return from
   const to = time(query, "to", session.timeZone)

@@ -4,12 +4,12 @@
  * tokens × rate of each bucket, less what was absorbed.
  */
 import { type Static, Type } from "@sinclair/typebox"
-import { type Micro, micro, microToJson, microToRupiah, zero } from "../../../actors/money/micro.ts"
+import { type Micro, micro, microToJson, zero } from "../../../actors/money/micro.ts"
 import type { Rates } from "../../../actors/money/price.ts"
 import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
-import { csvFile } from "../csv.ts"
+import { type Cell, csvFile, type CsvNotation, Rupiah } from "../csv.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
 import { field } from "../said.ts"
 
@@ -147,7 +147,7 @@ function amountsOf({ status, absorbedMicro, tokens, rates }: UsageRow): Rates {
   }
 }
 
-const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigint>> = {
+const columns: Readonly<Record<string, (row: UsageRow) => Cell>> = {
   request_id: (row) => row.requestId,
   created_at: (row) => row.createdAt.toISOString(),
   key_id: (row) => row.keyId,
@@ -166,7 +166,7 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
   cache_read_rate_micro: (row) => row.rates.cacheRead,
   cache_write_rate_micro: (row) => row.rates.cacheWrite,
   charge_micro: (row) => row.chargeMicro,
-  charge_rp: (row) => microToRupiah(row.chargeMicro),
+  charge_rp: (row) => new Rupiah(row.chargeMicro),
   price_id: (row) => row.priceId,
   duration_ms: (row) => row.durationMs,
   first_token_ms: (row) => row.firstTokenMs ?? "",
@@ -179,10 +179,15 @@ const columns: Readonly<Record<string, (row: UsageRow) => string | number | bigi
 }
 
 /** All that a filter lets through. */
-export const usageCsv = (usage: UsageStore, filter: UsageFilter): Promise<Response> =>
+export const usageCsv = (
+  usage: UsageStore,
+  filter: UsageFilter,
+  notation: CsvNotation | undefined,
+): Promise<Response> =>
   csvFile<UsageRow>({
     name: "loket-usage",
     columns: Object.keys(columns),
+    notation,
     cells: (row) => Object.values(columns).map((column) => column(row)),
     read: ({ limit, after }) => usage.list(filter, { limit, ...(after && { after }) }),
   })

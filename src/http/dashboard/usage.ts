@@ -181,7 +181,7 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
         async ({ session, query }) => {
           const filter = usageFilter(session, query)
           if (filter instanceof Failure) return filter
-          return await usageCsv(usage, filter)
+          return await usageCsv(usage, filter, query.lang)
         },
       ),
     )

@@ -52,13 +52,13 @@ export const accountCallsController = ({ views, usage, audit, authenticate }: Ac
           query: exportQuery,
           media: "text/csv",
         },
-        async ({ params, query, operator: { timeZone, act } }) => {
+        async ({ params, query: { lang, ...query }, operator: { timeZone, act } }) => {
           const account = await found(params.id)
           if (account instanceof Failure) return account
           const filter = usageFilter({ accountId: account.id, timeZone }, query)
           if (filter instanceof Failure) return filter
           await audit.exported(act, { list: "calls", accountId: account.id, filters: query })
-          return await usageCsv(usage, filter)
+          return await usageCsv(usage, filter, lang)
         },
       ),
     )

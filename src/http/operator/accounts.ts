@@ -16,7 +16,7 @@ import { keyJson, keyShape } from "../dashboard/keys.ts"
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
-import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
+import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { field } from "../said.ts"
@@ -177,15 +177,16 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
           tag: "Operator",
           role: "support",
           summary: { en: "Accounts as CSV", id: "Semua akun, sebagai CSV" },
-          query: Type.Pick(SearchQuery, ["query"]),
+          query: Type.Object({ query: SearchQuery.properties.query, ...csvQuery }),
           media: "text/csv",
         },
-        async ({ query: { query }, operator }) => {
+        async ({ query: { query, lang }, operator }) => {
           await audit.exported(operator.act, { list: "accounts", filters: { query } })
           const words = query?.trim().normalize("NFC") || undefined
           return await csvFile<AccountView>({
             name: "loket-accounts",
             columns: ACCOUNT_COLUMNS,
+            notation: lang,
             cells: (account) => jsonCells(ACCOUNT_COLUMNS)(accountJson(account)),
             read: ({ limit, after }) => views.search({ query: words, after: after?.id, limit }),
             most: MOST_EXPORTED,
@@ -200,15 +201,17 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
           tag: "Operator",
           role: "support",
           summary: { en: "An account's transfers as CSV", id: "Transaksi buku besar sebuah akun, sebagai CSV" },
+          query: Type.Object(csvQuery),
           media: "text/csv",
         },
-        async ({ params, operator }) => {
+        async ({ params, query: { lang }, operator }) => {
           const account = await found(params.id)
           if (account instanceof Failure) return account
           await audit.exported(operator.act, { list: "transfers", accountId: account.id, filters: {} })
           return await csvFile<TransferRow>({
             name: "loket-transfers",
             columns: TRANSFER_COLUMNS,
+            notation: lang,
             cells: (transfer) => jsonCells(TRANSFER_COLUMNS)(transferJson(transfer)),
             read: ({ limit, after }) => views.transfers(account.id, { before: after?.id, limit }),
             // Each page sums what is newer than it.

@@ -30,7 +30,7 @@ import type { UsageStore } from "../../store/usage.ts"
 import { Failure } from "../../failure/failure.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
+import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { firstRequestId } from "../request-id.ts"
 import { described, integer, ofAct, orNull, pageOf, text, time } from "../shapes.ts"
 import { accountCallsController } from "./account-calls.ts"
@@ -214,14 +214,15 @@ const auditController = ({ audit, authenticate }: AuditDeps) =>
           tag: "Operator",
           role: "support",
           summary: { en: "What operators did as CSV", id: "Apa yang dilakukan operator, sebagai CSV" },
-          query: Type.Pick(AuditQuery, ["subject"]),
+          query: Type.Object({ subject: AuditQuery.properties.subject, ...csvQuery }),
           media: "text/csv",
         },
-        async ({ query: { subject }, operator }) => {
+        async ({ query: { subject, lang }, operator }) => {
           await audit.exported(operator.act, { list: "audit", filters: { subject } })
           return await csvFile<AuditRow>({
             name: "loket-audit",
             columns: AUDIT_COLUMNS,
+            notation: lang,
             cells: (row) => jsonCells(AUDIT_COLUMNS)({ ...auditJson(row), operator: row.operator?.email ?? null }),
             read: ({ limit, after }) => audit.list({ before: after?.id, limit, subject }),
             most: MOST_EXPORTED,

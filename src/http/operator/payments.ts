@@ -9,7 +9,7 @@ import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operat
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
-import { csvFile, jsonCells, MOST_EXPORTED } from "../csv.ts"
+import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { field } from "../said.ts"
@@ -77,14 +77,15 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
           tag: "Operator",
           role: "support",
           summary: { en: "Everybody's top-ups as CSV", id: "Isi saldo semua akun, sebagai CSV" },
-          query: Type.Object({ status: Type.Optional(oneOf(topUpStatuses)) }),
+          query: Type.Object({ status: Type.Optional(oneOf(topUpStatuses)), ...csvQuery }),
           media: "text/csv",
         },
-        async ({ query: { status }, operator }) => {
+        async ({ query: { status, lang }, operator }) => {
           await audit.exported(operator.act, { list: "top-ups", filters: { status } })
           return await csvFile<OwnedTopUp>({
             name: "loket-top-ups",
             columns: TOP_UP_COLUMNS,
+            notation: lang,
             cells: (topUp) => {
               const { breakdown, ...json } = topUpJson(topUp)
               return jsonCells(TOP_UP_COLUMNS)({ ...json, ...breakdown })

@@ -1,7 +1,7 @@
 /** `/operator/profit`: what calls brought and what they cost the house. Nothing of it is anybody else's to see. */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { microToJson, microToRupiah, minus } from "../../../actors/money/micro.ts"
+import { microToJson, minus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import {
   type Leak,
@@ -16,7 +16,7 @@ import {
 } from "../../store/operator/profit.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
-import { csvLine } from "../csv.ts"
+import { type Cell, csvAnswer, csvQuery, Rupiah } from "../csv.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { tokenCounts, tokensJson } from "../dashboard/usage-rows.ts"
@@ -232,21 +232,16 @@ export const profitController = ({ authenticate, audit, now, profit, under, mix,
           tag: "Operator",
           role: "support",
           summary: { en: "The same as CSV, in rupiah", id: "Yang sama sebagai CSV, dalam rupiah" },
-          query: Query,
+          query: Type.Object({ ...Query.properties, ...csvQuery }),
           media: "text/csv",
         },
-        async ({ query, operator }) => {
+        async ({ query: { lang, ...query }, operator }) => {
           const question = asked(query, operator, MOST_EXPORTED)
           if (question instanceof Failure) return question
           await audit.exported(operator.act, { list: "profit", filters: query })
           const sums = await profit(question)
-          return new Response(profitCsv(question, sums, await emails(accountsIn(question, sums))), {
-            headers: {
-              "content-type": "text/csv; charset=utf-8",
-              "content-disposition": 'attachment; filename="loket-profit.csv"',
-              "cache-control": "no-store",
-            },
-          })
+          const rows = profitRows(question, sums, await emails(accountsIn(question, sums)))
+          return csvAnswer({ name: "loket-profit", rows, notation: lang })
         },
       ),
     )
@@ -309,25 +304,25 @@ const FIGURES = "calls revenue_rp cost_rp margin_rp estimated_rp unknown_cost ab
 const heads = (group: ProfitGroup | undefined): string[] =>
   group === undefined ? [] : group === "account" ? ["account", "email"] : [group]
 
-function profitCsv(question: ProfitQuestion, { rows }: ProfitSums, emails: ReadonlyMap<string, string>): string {
+function profitRows(question: ProfitQuestion, { rows }: ProfitSums, emails: ReadonlyMap<string, string>): Cell[][] {
   const { groupBy, splitBy } = question
   const named = (group: ProfitGroup | undefined, id: string | undefined): (string | number)[] =>
     group === undefined ? [] : group === "account" ? [id ?? "", emails.get(id ?? "") ?? ""] : [id ?? ""]
-  const lines: (string | number)[][] = [[...heads(groupBy), ...heads(splitBy), ...FIGURES.split(" ")]]
+  const lines: Cell[][] = [[...heads(groupBy), ...heads(splitBy), ...FIGURES.split(" ")]]
   for (const row of rows) {
     lines.push([
       ...named(groupBy, row.group),
       ...named(splitBy, row.split),
       row.calls,
-      microToRupiah(row.revenueMicro),
-      microToRupiah(row.costMicro),
-      microToRupiah(minus(row.revenueMicro, row.costMicro)),
-      microToRupiah(row.estimatedMicro),
+      new Rupiah(row.revenueMicro),
+      new Rupiah(row.costMicro),
+      new Rupiah(minus(row.revenueMicro, row.costMicro)),
+      new Rupiah(row.estimatedMicro),
       row.unknown,
-      microToRupiah(row.absorbedMicro),
+      new Rupiah(row.absorbedMicro),
       row.under,
-      microToRupiah(row.underMicro),
+      new Rupiah(row.underMicro),
     ])
   }
-  return lines.map(csvLine).join("")
+  return lines
 }

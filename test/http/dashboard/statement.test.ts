@@ -214,4 +214,6 @@ test("the file has the same, with amounts that a spreadsheet takes for numbers a
     `2026-10-02,2026-10-02T00:00:00.000Z,adjustment,-0.25,1.25,,,,"'=HYPERLINK(""x"")",0`,
     "",
   ])
+  const indonesian = await world.call("GET", "/account/statement.csv?month=2026-10&lang=id", { token })
+  expect(indonesian.text.split("\r\n")[1]).toBe("2026-10-01;2026-10-01T00:00:00.000Z;top_up;1,5;1,5;;;;;0")
 })

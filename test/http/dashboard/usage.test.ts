@@ -219,6 +219,14 @@ describe("the export", () => {
     expect(text).toContain(`,"'=HYPERLINK(""http://example.org"",""x"")",`)
   })
 
+  test("is written for a spreadsheet with Indonesian settings where it is asked for", async () => {
+    const { id, token } = await world.signUp()
+    await world.called(id)
+    const { text } = await world.call("GET", "/usage/export.csv?lang=id", { token })
+    const [, row] = text.split("\r\n")
+    expect(row).toContain(";780;0,00078;")
+  })
+
   test("refuses what the list refuses", async () => {
     const { token } = await world.signUp()
     expect((await world.call("GET", "/usage/export.csv?status=fine", { token })).status).toBe(400)

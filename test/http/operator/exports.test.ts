@@ -1,6 +1,7 @@
 /** An account's calls as its owner lists them, and files of the house's lists: whole, safe in a spreadsheet, and of the same filters. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { csvFile, csvLine } from "../../../src/http/csv.ts"
+import { micro } from "../../../actors/money/micro.ts"
+import { csvFile, csvLine, Rupiah } from "../../../src/http/csv.ts"
 import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
 import { caller, makeOperator } from "./operator.ts"
 
@@ -144,12 +145,55 @@ test.each(["-1", "1", "-1.5", "a=1"])("%j is as it is", (text) => {
   expect(csvLine([text])).toBe(`${text}\r\n`)
 })
 
+test.each([
+  ["a spreadsheet that splits rows at `;`", "x;=HYPERLINK(A1);y", `"x;'=HYPERLINK(A1);y"`],
+  ["one that splits them at a comma", "x,@SUM(A1)", `"x,'@SUM(A1)"`],
+  ["one that splits them at a tab", "x\t＝A1", `"x\t'＝A1"`],
+  ["one that sees a new row", "x\n-A1", `"x\n'-A1"`],
+  ["a cell that is no formula", "a; b, c", `"a; b, c"`],
+  ["the first cell", "=A1;=A2", `"'=A1;'=A2"`],
+])("what somebody wrote runs in no spreadsheet, as %s has it", (_, text, cell) => {
+  for (const notation of ["en", "id"] as const) expect(csvLine([text], notation)).toBe(`${cell}\r\n`)
+})
+
+test("a file for a spreadsheet with Indonesian settings has its separator and its decimal sign", () => {
+  const cells = [
+    "1.5",
+    "a,b",
+    3,
+    4n,
+    new Rupiah(micro(1_234_560_000n)),
+    new Rupiah(micro(-250_000n)),
+    new Rupiah(micro(2_000_000n)),
+  ]
+  expect(csvLine(cells, "id")).toBe('1.5;"a,b";3;4;1234,56;-0,25;2\r\n')
+  expect(csvLine(cells)).toBe('1.5,"a,b",3,4,1234.56,-0.25,2\r\n')
+})
+
+test("every file is to be had in Indonesian notation, with the mark of UTF-8", async () => {
+  const files = ["/operator/accounts", "/operator/top-ups", "/operator/audit", path("/transfers"), path("/usage")]
+  for (const each of [
+    ...files.map((one) => `${one}/export.csv`),
+    "/operator/profit/export.csv?group_by=model",
+    "/usage/refused/export.csv",
+    "/account/activity/export.csv",
+    "/account/statement.csv",
+  ]) {
+    const bytes = await (await gateway.dashboard(operator, `${each}${each.includes("?") ? "&" : "?"}lang=id`)).bytes()
+    expect([each, ...bytes.subarray(0, 3)]).toEqual([each, 0xef, 0xbb, 0xbf])
+    const [heads] = new TextDecoder().decode(bytes).split("\r\n")
+    expect(heads?.split(";").length).toBe((await file(each))[0]?.split(",").length)
+  }
+  expect((await gateway.dashboard(operator, "/operator/audit/export.csv?lang=fr")).status).toBe(400)
+})
+
 test("a file is read page by page, to its last row, and one that is too long breaks off", async () => {
   const rows = Array.from({ length: 25 }, (_, id) => id)
   const asked: (number | undefined)[] = []
   const made = (most: number) =>
     csvFile<number>({
       name: "numbers",
+      notation: undefined,
       columns: ["n"],
       cells: (n) => [n],
       read: async ({ limit, after }) => {
