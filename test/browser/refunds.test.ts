@@ -34,6 +34,12 @@ test("an operator refunds a part of a top-up, and writes down its transfer", asy
   await visit.open(`/operator/accounts/${customer.accountId}`)
   await page.getByRole("button", { name: "Refund", exact: true }).click()
   const dialog = page.getByRole("dialog")
+  // Nothing is offered that a press would send; what could go back is said.
+  expect(await dialog.getByLabel("Amount").inputValue()).toBe("")
+  await dialog.getByText("At most Rp 50,000").waitFor()
+  await dialog.getByLabel("Reason").fill("too soon")
+  await dialog.getByRole("button", { name: "Refund", exact: true }).click()
+  await dialog.getByText("Enter an amount of rupiah above zero.").waitFor()
   await dialog.getByLabel("Amount").fill("12,500")
   await dialog.getByLabel("Reason").fill("Paid twice by mistake")
   await visit.expectAccessible()

@@ -15,7 +15,8 @@ export const useRefundsText = texts({
     leftOver: (amount: string) => `Sisa saldo akun yang ditutup · ${amount}`,
     amount: "Jumlah",
     amountWrong: "Isi dengan jumlah rupiah di atas nol.",
-    amountHint: "Saldo yang dibeli kembali lebih dulu, baru biayanya.",
+    amountHint: (most: string, ofTopUp: boolean) =>
+      `Paling banyak ${most}.${ofTopUp ? " Saldo yang dibeli kembali lebih dulu, baru biayanya." : ""}`,
     payout: "Cara membayarkan",
     payouts: { by_hand: "Transfer sendiri", provider: "Lewat penyedia pembayaran" },
     reason: "Alasan",
@@ -70,7 +71,8 @@ export const useRefundsText = texts({
     leftOver: (amount: string) => `What is left of the closed account · ${amount}`,
     amount: "Amount",
     amountWrong: "Enter an amount of rupiah above zero.",
-    amountHint: "The balance that was bought goes back first, then its fees.",
+    amountHint: (most: string, ofTopUp: boolean) =>
+      `At most ${most}.${ofTopUp ? " The balance that was bought goes back first, then its fees." : ""}`,
     payout: "Paid out",
     payouts: { by_hand: "By my own transfer", provider: "By the payment provider" },
     reason: "Reason",

@@ -11,7 +11,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/parse.ts"
+import { parseRupiah } from "../../i18n/parse.ts"
 import { ActDialog, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
@@ -189,12 +189,13 @@ export function RefundDialog({
     const topUp = topUps.find((one) => one.id === id)
     if (topUp === undefined) return balance
     const bought = BigInt(topUp.breakdown.balance_purchased_micro) - BigInt(topUp.refunded_micro)
-    return bought < balance ? bought : balance
+    // Fees go back once all that was bought does.
+    return bought <= balance ? leftOf(topUp) : balance
   }
-  const first = isClosed ? "" : (topUps[0]?.id ?? "")
   const { values, set, sent, send } = useDraft<RefundDraft>({
-    topUp: first,
-    amount: mostOf(first) > 0n ? amountText(mostOf(first), language) : "",
+    topUp: isClosed ? "" : (topUps[0]?.id ?? ""),
+    // How much goes back is the operator's to say.
+    amount: "",
     payout: "by_hand",
     reason: "",
   })
@@ -239,7 +240,7 @@ export function RefundDialog({
       <SelectField
         label={text.of}
         value={values.topUp}
-        onChange={({ target }) => set({ topUp: target.value, amount: amountText(mostOf(target.value), language) })}
+        onChange={({ target }) => set({ topUp: target.value })}
         options={[
           ...(isClosed ? [{ value: "", label: text.leftOver(format.rupiah(account.balance_micro)) }] : []),
           ...topUps.map((topUp) => ({
@@ -255,7 +256,7 @@ export function RefundDialog({
         autoComplete="off"
         data-autofocus
         error={sent && amountWrong ? text.amountWrong : undefined}
-        hint={text.amountHint}
+        hint={text.amountHint(format.rupiah(mostOf(values.topUp), "exact"), values.topUp !== "")}
         value={values.amount}
         onChange={({ target }) => set({ amount: target.value })}
       />
