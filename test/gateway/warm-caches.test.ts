@@ -115,14 +115,23 @@ function counted(usage: Record<string, number | Record<string, number>>): Counte
 }
 
 /** A turn of all conversations, some at once and in no order: what was counted, and the requests by conversation. */
-async function round(turn: number): Promise<{ readonly counts: Counted[]; readonly requests: string[] }> {
+async function round(
+  turn: number,
+  isOneDead = false,
+): Promise<{ readonly counts: Counted[]; readonly requests: string[] }> {
   const counts: Counted[] = []
   const requests: string[] = []
   const left = Array.from({ length: CONVERSATIONS }, (_, place) => (place * 197 + turn * 31) % CONVERSATIONS)
   const work = async () => {
     for (let conversation = left.pop(); conversation !== undefined; conversation = left.pop()) {
       const format = formats[conversation % 3] ?? "chat"
-      const response = await gateway.post(paths[format], key, bodyOf(conversation, turn))
+      let response: Response
+      for (;;) {
+        response = await gateway.post(paths[format], key, bodyOf(conversation, turn))
+        // More calls may have met the dead one than may be sent elsewhere within ten seconds.
+        if (!isOneDead || response.status !== 502) break
+        await Bun.sleep(200)
+      }
       const json = (await response.json()) as { usage?: Record<string, number> }
       if (json.usage === undefined) throw new Error(`${response.status} ${JSON.stringify(json)}`)
       counts.push(counted(json.usage))
@@ -183,18 +192,19 @@ test("a pool of eight keeps caches as warm as one member, and three times as war
   lastMembers = await membersOf(requests)
   const sizes = [...Map.groupBy(lastMembers, (member) => member)]
   expect(sizes.length).toBe(MEMBERS)
-  // Even, as far as 200 draws are: three standard deviations of a binomial distribution.
-  for (const [, { length }] of sizes) expect(Math.abs(length - CONVERSATIONS / MEMBERS)).toBeLessThan(15)
+  // Where a conversation belongs is drawn with a secret of the installation. A member gets about 25, and more than 60 in one of 10⁹ runs;
+  // how even the drawing is, is said of forty thousand conversations in test/actors/pool.test.ts.
+  for (const [, { length }] of sizes) expect(length).toBeLessThanOrEqual(60)
 }, 400_000)
 
 test("after one of eight dies, the conversations of the seven stay where they were", async () => {
   await dying.stop()
-  const { requests } = await round(TURNS)
+  const { requests } = await round(TURNS, true)
   const members = await membersOf(requests)
   const moved = members.flatMap((member, place) => (member === lastMembers[place] ? [] : [lastMembers[place]]))
   expect(new Set(moved)).toEqual(new Set([doomed]))
   expect(moved.length).toBe(lastMembers.filter((member) => member === doomed).length)
-  // Those that moved have found members of their own, and not one together.
+  // Those that moved, about 25, have found members of their own, and not one together. To find all seven they are too few.
   const found = new Set(members.filter((_, place) => lastMembers[place] === doomed))
-  expect(found.size).toBe(MEMBERS - 1)
+  expect(found.size).toBeGreaterThan(1)
 }, 200_000)
