@@ -73,13 +73,15 @@ describe("who is refused before the body is read gets the answer:", () => {
       heard = await codeOf("{")
     } while (heard === "request.invalid" && ++rounds < 200)
     expect(heard).toBe("billing.insufficient_balance")
-  }, 30_000)
+  })
 
   test.concurrent("a body without a length that grows too large", async () => {
     const piece = Buffer.alloc(MB, "a")
     const chunk = Buffer.concat([Buffer.from(`${MB.toString(16)}\r\n`), piece, Buffer.from("\r\n")])
+    // What others of the same account have under way would leave it less room than it takes to be too large.
+    const { key: own } = await gateway.key(await gateway.person(1_000_000))
     const heard = await writeAll(
-      head("POST", "/v1/messages", key, "Transfer-Encoding: chunked"),
+      head("POST", "/v1/messages", own, "Transfer-Encoding: chunked"),
       40 * chunk.length,
       chunk,
     )
@@ -94,15 +96,15 @@ describe("who is refused before the body is read gets the answer:", () => {
     const heard = await hear(socket)
     void trickle
     expect(heard.text).toStartWith("HTTP/1.1 401 ")
-    expect(performance.now() - startedAt).toBeWithin(4_500, 12_000)
-  }, 15_000)
+    expect(performance.now() - startedAt).toBeGreaterThan(4_500)
+  })
 
   test("one of more than 64 MiB is read so far, and then closed", async () => {
     const size = 200 * MB
     const heard = await writeAll(head("POST", "/v1/messages", createApiKey(), `Content-Length: ${size}`), size)
     expect(heard.text).toStartWith("HTTP/1.1 401 ")
     expect(heard.written).toBeWithin(64 * MB, 100 * MB)
-  }, 15_000)
+  })
 
   test("a small one leaves the connection as it is", async () => {
     const response = await gateway.post("/v1/messages", createApiKey(), { model: "m" })
@@ -166,33 +168,28 @@ describe("large bodies", () => {
 })
 
 describe("a body that does not come on", () => {
-  test.concurrent.each([1_000, 1_000_000])(
-    "one of %d bytes ends with a 400 and the connection",
-    async (size) => {
-      const startedAt = performance.now()
-      const heard = await hear(await open(head("POST", "/v1/messages", key, `Content-Length: ${size}`, "abc")))
-      expect(heard.text).toStartWith("HTTP/1.1 400 ")
-      expect(heard.text).toContain('"code":"request.invalid"')
-      expect(performance.now() - startedAt).toBeGreaterThan(650)
-    },
-    15_000,
-  )
+  test.concurrent.each([1_000, 1_000_000])("one of %d bytes ends with a 400 and the connection", async (size) => {
+    const startedAt = performance.now()
+    const heard = await hear(await open(head("POST", "/v1/messages", key, `Content-Length: ${size}`, "abc")))
+    expect(heard.text).toStartWith("HTTP/1.1 400 ")
+    expect(heard.text).toContain('"code":"request.invalid"')
+    expect(performance.now() - startedAt).toBeGreaterThan(650)
+  })
   test.concurrent("one that trickles in without ever standing still ends too", async () => {
     const socket = await open(head("POST", "/v1/messages", key, "Content-Length: 100000"))
     using trickle = every(100, () => void socket.write("x"))
     void trickle
     expect((await hear(socket)).text).toStartWith("HTTP/1.1 400 ")
-  }, 15_000)
+  })
   test.concurrent("one that comes in pieces, each in time, is read", async () => {
     const body = `{"model":"plain","messages":[{"role":"user","content":"${"x".repeat(100_000)}"}]}`
-    const socket = await open(head("POST", "/v1/chat/completions", key, `Content-Length: ${body.length}`))
-    for (let at = 0; at < body.length; at += 30_000) {
-      socket.write(body.slice(at, at + 30_000))
-      await Bun.sleep(250)
+    const length = `Content-Length: ${body.length}\r\nConnection: close`
+    const socket = await open(head("POST", "/v1/chat/completions", key, length))
+    for (let at = 0; at < body.length; at += 20_000) {
+      socket.write(body.slice(at, at + 20_000))
+      await Bun.sleep(150)
     }
-    const heard = hear(socket)
-    setTimeout(() => socket.end(), 1_000)
-    expect((await heard).text).toStartWith("HTTP/1.1 200 ")
+    expect((await hear(socket)).text).toStartWith("HTTP/1.1 200 ")
   })
 })
 

@@ -168,22 +168,18 @@ describe("an input", () => {
   })
 
   test("whose vectors take much of the thread waits with the next, and nobody else does", async () => {
-    const other = await gateway.person(100_000)
-    const { key: theirs } = await gateway.key(other)
     const heavy = { model, dimensions: 4_096, input: ids(100).map(String), encoding_format: "float" }
     const took = async (by: string) => {
       const begunAt = performance.now()
       expect((await embed(heavy, by)).status).toBe(200)
       return performance.now() - begunAt
     }
-    // Whatever the machine takes for one that does not wait.
-    const waiting = 600 + (await took(key))
-    const until = performance.now() + 30_000
-    let last = 0
-    while (performance.now() < until && last < waiting) last = await took(key)
-    expect(last).toBeGreaterThanOrEqual(waiting)
-    const others = [await took(theirs), await took(theirs), await took(theirs)]
-    expect(Math.min(...others)).toBeLessThan(waiting)
+    // Side by side with somebody who comes for the first time, because a busy machine is slow for both.
+    for (let more = 0; more < 600;) {
+      const other = (await gateway.key(await gateway.person(100_000))).key
+      const [own, theirs] = await Promise.all([took(key), took(other)])
+      more = own - theirs
+    }
     expect((await embed({ model, input: "Hello" })).status).toBe(200)
   })
 

@@ -77,6 +77,7 @@ async function enter(state: State, { gateway, proxy, key }: House, script = "", 
       (calls) => calls === 1,
     )
   }
+  if (state === "settling") proxy.hold(SETTLING)
   const client = new RawClient(gateway.url, key, { model, stream: true, ...body })
   if (state === "waiting") await Bun.sleep(80)
   else
@@ -92,7 +93,6 @@ async function enter(state: State, { gateway, proxy, key }: House, script = "", 
     await Bun.sleep(40)
   }
   if (state === "settling") {
-    proxy.hold(SETTLING)
     await eventually(
       "the backend has ended",
       () => callsOf(gateway, model)[0]?.outcome,

@@ -77,7 +77,7 @@ describe.each(formats)("%s", (format) => {
     })
 
     test("while it runs, whoever repeats it reads along; the fifth is told to come back", async () => {
-      const model = await gateway.model({ format, script: "output=40&pace=15&ttft=100&input=10" })
+      const model = await gateway.model({ format, script: "output=40&pace=15&ttft=600&input=10" })
       const name = newName()
       const asking = () => ask(gateway, key, format, model, body, named(name))
       const first = asking()

@@ -79,13 +79,13 @@ describe.concurrent.each(formats)("%s", (format) => {
   })
 
   test(`${covers("prices.effective")} a price with a future time acts only for requests after it`, async () => {
-    const model = await gateway.model({ format, script: "input=100&output=0&ttft=2000" })
+    const model = await gateway.model({ format, script: "input=100&output=0&ttft=4100" })
     const inForce = async () => (await catalogue()).find((item) => item.model === model)?.input_micro
-    const at = Date.now() + 1_900
+    const at = Date.now() + 4_000
     await gateway.model({
       format,
       model,
-      script: "input=100&output=0&ttft=2000",
+      script: "input=100&output=0&ttft=4100",
       input_micro: 9_000,
       effective_at: new Date(at).toISOString(),
     })

@@ -191,7 +191,7 @@ describe.concurrent.each(formats)("%s", (format) => {
     })
 
     test("a first event without content is told when a heartbeat is due", async () => {
-      const reading = new Reading(await stream(await scripted(`fault=stall&after=preamble&stall=${3 * HEARTBEAT_MS}`)))
+      const reading = new Reading(await stream(await scripted(`fault=stall&after=preamble&stall=${15 * HEARTBEAT_MS}`)))
       const first = await reading.until(/\n\n/)
       expect(count(first, beginning[format])).toBe(1)
       expect(count(first, content[format])).toBe(0)

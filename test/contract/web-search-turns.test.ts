@@ -215,7 +215,7 @@ test("a client that leaves in the middle is charged for the turns that were take
   let heard = ""
   while (!heard.includes("server_tool_use")) heard += new TextDecoder().decode((await reader?.read())?.value)
   leaving.abort()
-  await Bun.sleep(50)
+  await Bun.sleep(500)
   resolve()
   expect(await gateway.usage(person, requestId(response))).toMatchObject({
     status: "ok",

@@ -106,7 +106,7 @@ test("a leaked key of a sleeping owner costs at most the ceiling, until it is re
   expect(await keyOf(owner)).toMatchObject({ paused: null })
   await burn(owner)
   expect(await charged(owner)).toBeLessThanOrEqual(20 * CALL)
-}, 120_000)
+})
 
 test("a key that is made with a ceiling is under it from its first call", async () => {
   const person = await gateway.person(1_000_000)
@@ -117,7 +117,7 @@ test("a key that is made with a ceiling is under it from its first call", async 
   await burn(owner)
   expect(await charged(owner)).toBe(3 * CALL)
   expect(await keyOf(owner)).toMatchObject({ paused: { until: expect.any(String) } })
-}, 60_000)
+})
 
 test("a pause that ends by itself lets through one ceiling in ten minutes, again and again", async () => {
   const owner = await leaked({ ceiling_micro: 5 * CALL, pause_minutes: 3 })
@@ -134,7 +134,7 @@ test("a pause that ends by itself lets through one ceiling in ten minutes, again
     expect(await charged(owner)).toBe(now)
     await minutesPass(owner, 8)
   }
-}, 120_000)
+})
 
 test.each([
   ["fits to the micro-rupiah", 3 * CALL, 200],
@@ -167,7 +167,7 @@ test("an account's ceiling is of all its keys together, and pauses them all", as
   expect((await gateway.dashboard(owner.person, "/account/breaker/resume", { method: "POST" })).status).toBe(204)
   expect((await view()).paused).toBeNull()
   expect(await ask(other)).toBe(200)
-}, 60_000)
+})
 
 test("a ceiling that is lowered holds at once; one that only warns, or is taken away, refuses nothing", async () => {
   const owner = await leaked({ ceiling_micro: 100 * CALL })

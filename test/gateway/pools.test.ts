@@ -272,16 +272,16 @@ test("a member that fails three times is left alone, and back after one call tha
   expect((await chat(model)).status).toBe(200)
   expect((await chat(model)).status).toBe(200)
   expect(asked()).toEqual([6, 16, 0])
-}, 30_000)
+})
 
 test("a 429 keeps a member free for as long as it says", async () => {
   const model = await inOrder(at("a"), at("b"))
-  a.behaves = () => refusal(429, { "retry-after": "1" })
+  a.behaves = () => refusal(429, { "retry-after": "3" })
   expect((await chat(model)).status).toBe(200)
   a.behaves = () => undefined
   expect((await chat(model)).status).toBe(200)
   expect(asked()).toEqual([1, 2, 0])
-  await Bun.sleep(1_050)
+  await Bun.sleep(3_050)
   expect((await chat(model)).status).toBe(200)
   expect(asked()).toEqual([2, 2, 0])
 })
@@ -417,7 +417,7 @@ test("shares are as the weights say, within 3 % over many conversations, and a c
   all.forEach((front) => front.recover())
   for (let n = 0; n < 20; n++) await ask(gateway, key, "chat", model, { prompt_cache_key: "one" })
   expect(asked().sort((one, other) => one - other)).toEqual([0, 0, 20])
-}, 120_000)
+})
 
 test("no member is named to a customer", async () => {
   const model = await inOrder(at("a"))
@@ -473,5 +473,5 @@ describe.if(onPostgres)("two processes on one database", () => {
     )
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
     expect(a.most).toBe(5)
-  }, 60_000)
+  })
 })

@@ -106,10 +106,11 @@ test("a flood of 100,000 refusals costs microseconds, and a bounded memory while
     model: "m",
     code: "rate_limit.rpm_exceeded",
   }
-  const begun = performance.now()
+  const begun = process.threadCpuUsage()
   for (let time = 0; time < 100_000; time++) refused.add(call)
-  const microseconds = ((performance.now() - begun) * 1_000) / 100_000
-  // Under a tenth of one in truth; a machine under load is late now and then.
+  // What this thread has worked, under a tenth of one in truth: how long a busy machine kept it waiting says nothing of them.
+  const { user, system } = process.threadCpuUsage(begun)
+  const microseconds = (user + system) / 100_000
   expect(microseconds).toBeLessThan(5)
   expect(refused.waiting).toEqual({ calls: 2_000, accounts: 20_000 })
 })

@@ -15,7 +15,7 @@ beforeAll(async () => {
   )
   model = await gateway.model({ format: "chat", script: "input=1&output=5&ttft=60" })
   key = (await gateway.key(await gateway.person(1_000_000))).key
-}, 60_000)
+})
 afterAll(() => stack.disposeAsync())
 
 const ask = async (stream: boolean): Promise<void> => {
@@ -47,7 +47,7 @@ test("a call waits for its opening and its settlement, and for nothing else of t
     expect(exchanges).toBeGreaterThanOrEqual(1)
     expect(exchanges).toBeLessThanOrEqual(2)
   }
-}, 60_000)
+})
 
 test("far from the database calls wait together: commits are larger, and not more", async () => {
   way.moveTo(50)
@@ -57,4 +57,4 @@ test("far from the database calls wait together: commits are larger, and not mor
   // Of 128 openings and settlements.
   expect(way.exchanges - before).toBeLessThan(32)
   way.moveTo(0)
-}, 60_000)
+})

@@ -190,7 +190,7 @@ describe("a run's end", () => {
       select extract(epoch from ends_at - created_at)::int as lasts from runs where id = ${runIdOf(key.id, name)}`
     expect(row?.lasts).toBe(7 * 24 * 60 * 60)
 
-    const endsAt = new Date(Date.now() + 1_500).toISOString()
+    const endsAt = new Date(Date.now() + 4_000).toISOString()
     const made = await make({ name: newName(), budget_micro: 100_000_000, ends_at: endsAt })
     expect(made.status).toBe(201)
     const { name: short } = (await made.json()) as { name: string }
@@ -545,7 +545,13 @@ test("an account has 2,000 runs that have not ended, and 20,000 in all", async (
     insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
     select 'run_' || ${id}::text || n, ${someone.accountId}, ${id}, n::text, 1, now() - interval '1 hour', now() + ${ends}::interval
     from generate_series(${from}::int, ${to}::int) n`
-  const asks = (name: string) => told(call("plain", { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }, { secret }))
+  const asks = async (name: string) => {
+    for (;;) {
+      const answer = await told(call("plain", { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }, { secret }))
+      // So many rows may be more than a slow machine's database counts in time.
+      if (answer.status !== 503) return answer
+    }
+  }
   await fill(1, 1_999, "1 hour")
   expect(await asks("last")).toMatchObject({ status: 200 })
   expect(await asks("over")).toMatchObject({ status: 402, code: "quota.runs_exceeded" })

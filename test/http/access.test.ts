@@ -59,7 +59,7 @@ beforeAll(async () => {
   document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as OpenapiDocument
   // The day's reconciliation, before the rows that are made by hand: it would freeze their account later.
   await gateway.server.reconcileIfDue()
-}, 60_000)
+})
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 /** A session of its own for each call, because some calls end theirs. */

@@ -162,6 +162,11 @@ async function startProcess() {
   return { once, make, rotate, die, problems }
 }
 const died = () => new Promise<never>(() => {})
+/** One of the person's changes has its claim. */
+async function begun(person: Person): Promise<void> {
+  const claims = () => world.sql`select from idempotency_keys where account_id = ${person.id}`
+  while ((await claims()).length === 0) await Bun.sleep(5)
+}
 const codeOf = (outcome: unknown) => (outcome instanceof Failure ? outcome.code : "done")
 
 describe("between processes", () => {
@@ -186,7 +191,7 @@ describe("between processes", () => {
     const person = await world.signUp()
     const [one, other] = [await startProcess(), await startProcess()]
     void one.once(person.id, "k", died)
-    await Bun.sleep(50)
+    await begun(person)
     const refused = await other.once(person.id, "k", other.make(person))
     expect(refused).toMatchObject({ code: "idempotency.in_progress", detail: { retryAfterS: 1 } })
     expect(await keysOf(person)).toEqual([])
@@ -196,7 +201,7 @@ describe("between processes", () => {
     const person = await world.signUp()
     const [dead, next] = [await startProcess(), await startProcess()]
     void dead.once(person.id, "k", died)
-    await Bun.sleep(50)
+    await begun(person)
     await dead.die()
     expect(codeOf(await next.once(person.id, "k", next.make(person)))).toBe("done")
     expect(await keysOf(person)).toHaveLength(1)
@@ -233,7 +238,7 @@ describe("between processes", () => {
       await resumed.promise
       return await late.make(person)(change)
     })
-    await Bun.sleep(50)
+    await begun(person)
     await world.sql`update idempotency_keys set claimed_until = now() where account_id = ${person.id}`
     expect(codeOf(await next.once(person.id, "k", next.make(person)))).toBe("done")
     resumed.resolve()

@@ -244,6 +244,6 @@ describe("a run", () => {
         "run.budget_mismatch",
         "run.unknown",
       ])
-    }, 60_000)
+    })
   })
 })

@@ -26,7 +26,7 @@ const recalled: string[] = []
 beforeAll(async () => {
   target = await openTestDatabase()
   books = await Books.open(target)
-}, 120_000)
+}, 300_000)
 afterAll(() => target.close())
 
 const provider: PaymentProvider = {
@@ -375,4 +375,4 @@ test("whatever comes in whatever order, the books agree and the sums are those o
     { numRuns: 12 },
   )
   await agree()
-}, 120_000)
+}, 300_000)

@@ -159,4 +159,4 @@ test("claims in SQL and invariants of rows agree on what is wrong, whatever row 
     }
   }
   expect([...inSql].filter((claim) => !seen.has(claim))).toEqual([])
-}, 60_000)
+})

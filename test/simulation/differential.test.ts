@@ -35,7 +35,7 @@ test("books in memory and in Postgres have the same outcomes and the same rows, 
     },
   )
   await fc.assert(property, { numRuns: worlds, interruptAfterTimeLimit: LIMIT_MS })
-}, 90_000)
+}, 300_000)
 
 async function play(made: readonly Move[], model: Side, sql: Side): Promise<void> {
   const course = new Course()

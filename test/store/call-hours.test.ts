@@ -78,7 +78,7 @@ test("hours that are over are summed, and any time is told as its records are, w
     { calls: bigint }[]
   >`select sum(calls)::bigint as calls from call_hours where error_code = 'code.late'`
   expect(sum?.calls).toBe(1n)
-}, 60_000)
+})
 
 test("where there are no records nothing is summed, and what is booked in time leaves no mark", async () => {
   await using target = await openTestDatabase()
@@ -165,4 +165,4 @@ test("times to the first token are told of a whole range from the sums of its ho
   await sql`delete from usage`
   await sql`alter table usage enable trigger user`
   expect(Object.keys(await isNear()).length).toBe(3)
-}, 60_000)
+})

@@ -212,22 +212,25 @@ test("with the network cut thirty times a second every acknowledged row is there
   await using place = await behindProxy({ connections: 4 })
   const { db, proxy } = place
   const acknowledged: string[] = []
-  const until = performance.now() + 2000
+  const over = new AbortController()
   const cutting = (async () => {
-    while (performance.now() < until) {
+    for (let cuts = 0; cuts < 60; cuts++) {
+      const before = acknowledged.length
       await Bun.sleep(33)
+      // A slow machine gets nothing through in that time.
+      while (acknowledged.length === before) await Bun.sleep(5)
       proxy.cut()
     }
+    over.abort()
   })()
   const writers = Array.from({ length: 8 }, async (_, writer) => {
-    for (let n = 0; performance.now() < until; n++) {
+    for (let n = 0; !over.signal.aborted; n++) {
       const id = `storm-${writer}-${n}`
       await db.run(note(id), { retry: true, deadlineMs: 10_000 })
       acknowledged.push(id)
     }
   })
   await Promise.all([...writers, cutting])
-  expect(acknowledged.length).toBeGreaterThan(8)
   expect(await notesLike("storm-%")).toEqual(acknowledged.sort())
   expect(proxy.mostOpen).toBeLessThanOrEqual(4)
   // Given a moment to surface, and none did.

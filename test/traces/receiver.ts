@@ -68,7 +68,7 @@ export function startReceiver(): Receiver {
     problems: [],
     answer: undefined,
     async trace(of) {
-      for (let tries = 0; tries < 500; tries++) {
+      for (let tries = 0; tries < 6_000; tries++) {
         const found = receiver.spans.find(of)
         if (found !== undefined) return receiver.spans.filter(({ traceId }) => traceId === found.traceId)
         await Bun.sleep(10)

@@ -51,7 +51,7 @@ test("a crowd makes strangers wait, and not a network from which somebody has si
   world.pauses.length = 0
   expect((await signIn(email, "192.0.2.7", PASSWORD)).status).toBe(200)
   expect(world.pauses).toEqual([])
-}, 30_000)
+})
 
 test("who has no account is slowed down and turned away in the same words", async () => {
   const email = `nobody-${crypto.randomUUID()}@example.com`
@@ -62,7 +62,7 @@ test("who has no account is slowed down and turned away in the same words", asyn
     [...new Set(answers.map(({ status, json }) => `${status} ${json.code} ${json.error}`))].sort()
   expect(shape(strangers)).toEqual(shape(owners))
   expect(shape(owners)).toHaveLength(2)
-}, 30_000)
+})
 
 test("a session that was stolen guesses no faster, and makes its network none of the owner's", async () => {
   const { email, id, token } = await owner()
@@ -93,7 +93,7 @@ test("of an account's networks the latest twenty are kept, its own at a change o
   const deletion = { ...from("192.0.2.1"), token: last.session_token, body: { password: PASSWORD } }
   expect((await world.call("DELETE", "/account", deletion)).status).toBe(204)
   expect(await networks(id)).toEqual([])
-}, 30_000)
+})
 
 test("an account has a hundred sessions at most, of which the one that was seen longest ago ends", async () => {
   const { email, id, token } = await owner()

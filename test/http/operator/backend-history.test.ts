@@ -61,7 +61,7 @@ const historyOf = async (member: string, query = "") =>
   (await ask(`/operator/backends/history?member=${encodeURIComponent(member)}${query}`)).json
 /** What is gathered is written every few seconds. */
 async function eventually(member: string, count: number, of = member): Promise<Answer["json"][]> {
-  for (let time = 0; time < 200; time++) {
+  for (let time = 0; time < 1_000; time++) {
     const { data: all } = await historyOf(member)
     const data = all.filter((entry: { member: string }) => [of, member].includes(entry.member))
     if (data.length >= count) return data
@@ -112,7 +112,7 @@ test("a backend that fails is held back and well again in the history, with what
   expect(sum("tries") - sum("failures")).toBe(3)
   expect([sum("failures") >= 4, sum("rate_limited")]).toEqual([true, 0])
   expect(json.data[0].first_token_p50_ms).toBeGreaterThan(0)
-}, 60_000)
+})
 
 test("a credential that is refused is told of the credential, with each of its members", async () => {
   const { model, member } = await made()
@@ -128,7 +128,7 @@ test("a credential that is refused is told of the credential, with each of its m
     class: "needs_attention",
     status: 401,
   })
-}, 60_000)
+})
 
 test("a database that cannot keep the history loses no call, and gets the history afterwards", async () => {
   const { model, member } = await made()
@@ -137,12 +137,11 @@ test("a database that cannot keep the history loses no call, and gets the histor
   await say(model, 4)
   status = undefined
   const isTold = () => gateway.complaints.some((line) => line.includes("history of backends not written"))
-  for (let time = 0; !isTold() && time < 200; time++) await Bun.sleep(100)
-  expect(isTold()).toBe(true)
+  while (!isTold()) await Bun.sleep(100)
   expect(await say(model, 5)).toEqual([200, 200, 200, 200, 200])
   await gateway.sql`alter table backend_events_away rename to backend_events`
   expect(eventsOf(await eventually(member, 2)).toSorted()).toEqual(["closed", "opened"])
-}, 60_000)
+})
 
 test("support may look, and what is no cursor or no member is refused", async () => {
   const support = caller(gateway, await makeOperator(gateway, "support"))
@@ -157,4 +156,4 @@ test("support may look, and what is no cursor or no member is refused", async ()
   }
   const widest = Buffer.from(`${"9".repeat(17)} e ${"9".repeat(18)}`).toString("base64url")
   expect((await ask(`/operator/backends/history?cursor=${widest}`)).status).toBe(200)
-}, 60_000)
+})

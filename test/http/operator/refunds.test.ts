@@ -13,7 +13,7 @@ beforeAll(async () => {
   gateway = await startTestGateway()
   ask = caller(gateway, await makeOperator(gateway))
   model = await gateway.model({ format: "chat" })
-}, 30_000)
+})
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const say = async (key: string) => {

@@ -11,7 +11,7 @@ let url = ""
 const databaseUrl = (own: string) => (url = own)
 beforeAll(async () => {
   gateway = await startTestGateway({ env: { OPERATOR_SECOND_FACTOR: "true" }, databaseUrl })
-}, 30_000)
+})
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const PASSWORD = "correct horse battery"
