@@ -11,7 +11,7 @@ import { OwnerMail } from "../accounts/owner-mail.ts"
 import type { PageOrigins } from "../accounts/page-origins.ts"
 import { Passkeys, relyingParty } from "../accounts/passkeys.ts"
 import { SecondFactors } from "../accounts/second-factor.ts"
-import { Passwords } from "../accounts/password.ts"
+import { type PasswordCost, Passwords } from "../accounts/password.ts"
 import { SignUps } from "../accounts/sign-ups.ts"
 import { SlowDown } from "../accounts/slow-down.ts"
 import { TrialCredits, type TrialTerms } from "../accounts/trial-credit.ts"
@@ -73,16 +73,17 @@ interface PeopleParts {
   readonly pageOrigins: PageOrigins
   /** Where the gateway listens; the port may be the system's choice. */
   readonly listens: { readonly port: number }
+  readonly passwordCost: PasswordCost | undefined
 }
 
 export function openAccounts(
-  { config, log, database, gateway, listens, spendingAlerts, pageOrigins }: PeopleParts,
+  { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost }: PeopleParts,
   accountChanged: AccountChanged,
 ): People {
   const { actors, catalogue, clock } = gateway.ports
   const keysChanged = (changed: readonly OwnedKey[]) => actors.keys.inForce(changed.map(({ keyHash }) => hex(keyHash)))
   const sessions = sessionStore(database)
-  const passwords = new Passwords()
+  const passwords = new Passwords(passwordCost)
   const mails = accountMailStore(database)
   const allowances = allowanceStore(database)
   const mail = new OwnerMail({ store: mails, allowances, isOn: sendsLinks(config), log })

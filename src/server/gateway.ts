@@ -1,4 +1,5 @@
 /** The gateway of a process, with what it needs of the machine: threads, memory, the disk and the configuration's limits. */
+import type { PasswordCost } from "../accounts/password.ts"
 import { availableParallelism, totalmem } from "node:os"
 import { join } from "node:path"
 import type { Runtime } from "../../actors/kernel/actor.ts"
@@ -39,6 +40,8 @@ export interface ServerOptions {
   /** Waits that are nobody's to configure, shorter: for tests. */
   readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
   readonly redisWaits?: RedisWaits | undefined
+  /** What a password's hash costs, less: for tests. */
+  readonly passwordCost?: PasswordCost
   readonly ownSessions?: NonNullable<StoreParts["ownSessions"]>
 }
 

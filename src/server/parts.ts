@@ -115,7 +115,10 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
   }
   const listens = { port: config.PORT }
-  const people = openAccounts({ config, log, database, gateway, listens, spendingAlerts, pageOrigins }, accountChanged)
+  const people = openAccounts(
+    { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost: given.passwordCost },
+    accountChanged,
+  )
   const { accounts } = people
   const payments = openPayments(config, database, {
     credited: (accountId, topUpId) => {

@@ -246,6 +246,8 @@ async function startHere(
     catalogueFile,
     backends: Map.groupBy(backends, (backend) => backend.provider.id),
     ownSessions: onPostgres,
+    // As little as argon2id takes; what it costs in truth is in test/accounts/password.test.ts.
+    passwordCost: { memoryKiB: 8, passes: 1 },
     fatal: (reason) => complaints.push(`fatal: ${reason}`),
     ...(options.limits && { limits: options.limits }),
     redisWaits: options.redisWaits,
