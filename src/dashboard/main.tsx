@@ -1,19 +1,20 @@
-/** The whole dashboard: session, language, frame and page. */
+/** The whole dashboard: session, language, page, and the frame without navigation of the pages for visitors. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
 import { type ReactNode, StrictMode, Suspense } from "react"
 import { createRoot } from "react-dom/client"
-import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
+import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
 import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
-import { addFonts, applyTheme } from "./appearance.tsx"
+import { addFonts, applyTheme, Logo } from "./appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
 import { EmptyState, ErrorState, Skeleton, ToastProvider } from "./components/feedback.tsx"
 import { TimeZoneContext, useTimeZone } from "./i18n/format.ts"
+import { useLanguage } from "./i18n/language.tsx"
 import { type DashboardPage, pages } from "./pages.tsx"
-import { BareFrame } from "./shell/bare.tsx"
+import { LegalLinks } from "./shell/legal.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
-import { PreferredLanguage } from "./shell/preferences.tsx"
+import { LanguageSwitch, PreferredLanguage } from "./shell/preferences.tsx"
 import { useRoleText } from "./shell/role-text.ts"
 import { SessionProvider, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
@@ -196,3 +197,28 @@ createRoot(root).render(
     <App />
   </StrictMode>,
 )
+
+/** The frame of the sign-in and sign-up pages: no navigation, just the one thing to do. */
+function BareFrame({ children }: { readonly children: ReactNode }) {
+  const text = useShellText()
+  const { language } = useLanguage()
+  return (
+    <div className="bare">
+      <header className="bare-head">
+        <a href={`/?lang=${language}`} className="brand">
+          <Logo />
+          {text.product}
+        </a>
+        <nav className="bare-links" aria-label={text.mainNavigation}>
+          <Link href="/models">{text.navigation.models}</Link>
+          <a href={`/docs?lang=${language}`}>{text.apiReference}</a>
+        </nav>
+      </header>
+      <main>{children}</main>
+      <footer className="bare-foot">
+        <LegalLinks />
+        <LanguageSwitch />
+      </footer>
+    </div>
+  )
+}

@@ -5,7 +5,6 @@
 import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
 import type { ErrorBody } from "../../http/errors.ts"
-import { meant } from "./looking-at.ts"
 import { sender } from "./sending.ts"
 
 const send = sender()
@@ -86,3 +85,23 @@ const MAX_RETRIES = 2
 /** Whether a failed query is repeated by itself: when the server calls the failure retryable, or the connection failed. */
 export const mayRetry = (failures: number, error: Error): boolean =>
   failures < MAX_RETRIES && error instanceof ApiFailure && (error.body?.retryable ?? error.status === 0)
+
+/**
+ * Which account this page is about. Every call says so, because the choice is the session's and another tab may have made
+ * another one meanwhile: the server then refuses what was meant for the account before.
+ */
+let shown: string | undefined
+
+/** Before anything is asked for; undefined for a visitor. */
+export const pageIsAbout = (accountId: string | undefined): void => void (shown = accountId)
+
+/** The account itself is asked for without, because its answer says which one it is. */
+const isTheQuestion = (input: string, method: string): boolean =>
+  method === "GET" && new URL(input, location.origin).pathname === "/account"
+
+function meant(input: string, init: RequestInit = {}): RequestInit {
+  if (shown === undefined || isTheQuestion(input, init.method ?? "GET")) return init
+  const headers = new Headers(init.headers)
+  headers.set("X-Account-Id", shown)
+  return { ...init, headers }
+}

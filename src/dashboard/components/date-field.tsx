@@ -1,15 +1,15 @@
 /**
- * A day, or a day and a clock time, typed as people write it or picked from a month. The browser's own fields for them speak the
- * browser's language and not the page's. Values are text: `2026-11-21`, `2026-11-21T14:30:00`, or empty.
+ * A day, or a day and a clock time, typed as people write it or picked from a month, and a range of days. The browser's own
+ * fields for them speak the browser's language and not the page's. Values are text: `2026-11-21`, `2026-11-21T14:30:00`, or empty.
  */
 import { CalendarDays, ChevronLeft, ChevronRight } from "lucide-react"
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react"
-import { useTimeZone } from "../i18n/format.ts"
+import { useFormat, useTimeZone } from "../i18n/format.ts"
 import { type Language, useLanguage } from "../i18n/language.tsx"
 import { momentText, parseMoment } from "../i18n/parse.ts"
-import { dayIn, daysOf, later } from "../i18n/time.ts"
+import { dayIn, type Days, daysOf, lastDays, later } from "../i18n/time.ts"
 import { IconButton } from "./button.tsx"
-import { type FieldLook, TextField } from "./form.tsx"
+import { Choice, type FieldLook, TextField } from "./form.tsx"
 import { useComponentText } from "./text.ts"
 
 interface DateFieldProps extends FieldLook {
@@ -224,5 +224,69 @@ function namesIn(language: Language) {
     month: name({ month: "long", year: "numeric" }),
     weekday: name({ weekday: "short" }),
     whole: name({ dateStyle: "full" }),
+  }
+}
+
+interface DateRangeProps {
+  readonly value: Days
+  /** The current day in the account's time zone. */
+  readonly today: string
+  readonly onChange: (days: Days) => void
+}
+
+/** Days, today among them. */
+const SPANS = [1, 7, 30, 90] as const
+
+/**
+ * A range of days, both ends included: a usual span up to today, or two dates. Days are those of the account's time
+ * zone, such as 2026-11-21.
+ */
+export function DateRange({ value, today, onChange }: DateRangeProps) {
+  const text = useComponentText()
+  const span = spanOf(value, today)
+  return (
+    <div className="date-range">
+      <Choice
+        label={text.range}
+        values={SPANS.map(String)}
+        chosen={String(span ?? "")}
+        nameOf={(count) => (count === "1" ? text.today : text.days(Number(count)))}
+        onChoose={(count) => onChange(lastDays(today, Number(count)))}
+      />
+      <div className="date-range-days">
+        <DateField
+          label={text.from}
+          required
+          value={value.from}
+          max={value.to}
+          onChange={(from) => onChange({ ...value, from })}
+        />
+        <DateField
+          label={text.to}
+          required
+          value={value.to}
+          min={value.from}
+          max={today}
+          onChange={(to) => onChange({ ...value, to })}
+        />
+      </div>
+    </div>
+  )
+}
+
+const spanOf = ({ from, to }: Days, today: string) =>
+  SPANS.find((count) => to === today && lastDays(today, count).from === from)
+
+/** A range in words: "7 days", or its first and its last day. */
+export function useRangeName(): (days: Days) => string {
+  const text = useComponentText()
+  const format = useFormat()
+  const timeZone = useTimeZone()
+  return (days) => {
+    const span = spanOf(days, dayIn(timeZone, Date.now()))
+    if (span !== undefined) return span === 1 ? text.today : text.days(span)
+    return days.from === days.to
+      ? format.shortDay(days.from)
+      : `${format.shortDay(days.from)} – ${format.shortDay(days.to)}`
   }
 }

@@ -4,10 +4,12 @@
  * each time. The focus starts at the element marked `data-autofocus`, else at the first that takes it; React's own
  * `autoFocus` comes too early for a modal dialog.
  */
+import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
 import { type MouseEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react"
+import { useChange } from "../api/change.ts"
 import { Button, IconButton } from "./button.tsx"
-import { ErrorState } from "./feedback.tsx"
+import { ErrorState, useToasts } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
 
 interface DialogProps {
@@ -128,5 +130,45 @@ function Modal({
         {footer !== undefined && <footer className="modal-foot">{footer}</footer>}
       </div>
     </dialog>
+  )
+}
+
+interface ConfirmDialogProps {
+  readonly title: string
+  /** What will happen. */
+  readonly children: ReactNode
+  /** The word on the button, and the notice when it is done. */
+  readonly act: string
+  readonly done: string
+  readonly run: () => Promise<unknown>
+  /** What is asked for again when it is done. */
+  readonly stale: readonly QueryKey[]
+  readonly onClose: () => void
+}
+
+/** A step that cannot be taken back, asked once more: what will happen, and a button that names it. */
+export function ConfirmDialog({ title, children, act, done, run, stale, onClose }: ConfirmDialogProps) {
+  const toasts = useToasts()
+  const client = useQueryClient()
+  const change = useChange({
+    mutationFn: run,
+    onSuccess: async () => {
+      await Promise.all(stale.map((queryKey) => client.invalidateQueries({ queryKey })))
+      toasts.done(done)
+      onClose()
+    },
+  })
+  return (
+    <FormDialog
+      title={title}
+      submit={act}
+      danger
+      busy={change.isPending}
+      error={change.error}
+      onSubmit={() => change.mutate()}
+      onClose={onClose}
+    >
+      {children}
+    </FormDialog>
   )
 }

@@ -1,4 +1,5 @@
-/** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. */
+/** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. Choices and switches too. */
+import { Switch as BaseSwitch } from "@base-ui/react/switch"
 import { CircleAlert, Eye, EyeOff } from "lucide-react"
 import { type ComponentProps, type FormEvent, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
 import { IconButton } from "./button.tsx"
@@ -165,4 +166,54 @@ export const Refusal = ({ children }: { readonly children: ReactNode }) => (
     <CircleAlert aria-hidden="true" />
     <span>{children}</span>
   </p>
+)
+
+interface ChoiceProps<Value extends string> {
+  readonly label: string
+  /** The meaning of the chosen value. */
+  readonly hint?: string
+  readonly values: readonly Value[]
+  readonly chosen: Value
+  readonly nameOf: (value: Value) => string
+  readonly onChoose: (value: Value) => void
+}
+
+/** A choice of one value, with all values visible. */
+export function Choice<Value extends string>({ label, hint, values, chosen, nameOf, onChoose }: ChoiceProps<Value>) {
+  const name = useId()
+  return (
+    <fieldset className="choice" aria-describedby={hint === undefined ? undefined : `${name}-hint`}>
+      <legend>{label}</legend>
+      <div className="choice-options">
+        {values.map((value) => (
+          <label key={value}>
+            <input type="radio" name={name} checked={value === chosen} onChange={() => onChoose(value)} />
+            <span>{nameOf(value)}</span>
+          </label>
+        ))}
+      </div>
+      {hint !== undefined && (
+        <p className="field-hint" id={`${name}-hint`} aria-live="polite">
+          {hint}
+        </p>
+      )}
+    </fieldset>
+  )
+}
+
+interface SwitchProps {
+  readonly label: string
+  readonly checked: boolean
+  readonly onChange: (checked: boolean) => void
+  readonly disabled?: boolean
+}
+
+/** A setting that is on or off, and takes effect at once. */
+export const Switch = ({ label, checked, onChange, disabled = false }: SwitchProps) => (
+  <label className="switch-label">
+    <BaseSwitch.Root className="switch" checked={checked} onCheckedChange={onChange} disabled={disabled}>
+      <BaseSwitch.Thumb className="switch-thumb" />
+    </BaseSwitch.Root>
+    {label}
+  </label>
 )

@@ -11,11 +11,10 @@ import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, useLate } from "../components/feedback.tsx"
 import { useFormat } from "../i18n/format.ts"
 import { LegalList } from "./legal.tsx"
-import { Notice } from "./notice.tsx"
+import { AccountPaused, Notice, Unusual } from "./notice.tsx"
 import { useIsOwn, useMay, useSession } from "./session.tsx"
 import { LookedAt } from "./switcher.tsx"
 import { useShellText } from "./text.ts"
-import { AccountPaused, Unusual } from "./unusual.tsx"
 
 /** What must be known on every page: that it may be out of date, and what is up with the account. */
 export const Notices = () => (

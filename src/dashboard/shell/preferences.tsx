@@ -4,7 +4,7 @@ import { type ReactNode, useCallback, useState } from "react"
 import { api, isSignedOut, unwrap } from "../api/client.ts"
 import { accountQuery } from "../api/queries.ts"
 import { themes, useTheme } from "../appearance.tsx"
-import { Choice } from "../components/choice.tsx"
+import { Choice } from "../components/form.tsx"
 import { type Language, LanguageProvider, languages, preferredLanguage, useLanguage } from "../i18n/language.tsx"
 import { useShellText } from "./text.ts"
 

@@ -1,9 +1,8 @@
 /** Who is signed in. The session itself is a cookie that the page cannot read; the account says whether there is one. */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
-import { api, isSignedOut, unwrap } from "../api/client.ts"
+import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations } from "../api/kept-conversations.ts"
-import { pageIsAbout } from "../api/looking-at.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
 interface Session {

@@ -4,8 +4,13 @@ import { useState } from "react"
 import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery } from "../../api/queries.ts"
-import { breakerDraft, BreakerFields, type BreakerSettings, readBreaker } from "../../components/breaker-fields.tsx"
-import { useBreakerText } from "../../components/breaker-text.ts"
+import {
+  breakerDraft,
+  BreakerFields,
+  type BreakerSettings,
+  readBreaker,
+  useBreakerText,
+} from "../../components/breaker.tsx"
 import { Button } from "../../components/button.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"

@@ -1,5 +1,5 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
-import type { BreakerSettings } from "../../components/breaker-fields.tsx"
+import type { BreakerSettings } from "../../components/breaker.tsx"
 import type { ApiKey } from "../../api/queries.ts"
 import { amountText, parseRupiah, parseWhole } from "../../i18n/parse.ts"
 import { type CallFormat, callFormats } from "../../api/call-formats.ts"

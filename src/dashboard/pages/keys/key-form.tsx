@@ -5,18 +5,16 @@ import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import {
-  type BreakerDraft,
   breakerDraft,
+  type BreakerDraft,
   BreakerFields,
   type BreakerSettings,
   readBreaker,
-} from "../../components/breaker-fields.tsx"
+} from "../../components/breaker.tsx"
 import { Button } from "../../components/button.tsx"
-import { Choice } from "../../components/choice.tsx"
+import { Choice, Switch, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
-import { TextField } from "../../components/form.tsx"
-import { Switch } from "../../components/switch.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useLanguage } from "../../i18n/language.tsx"
 import { amountText } from "../../i18n/parse.ts"

@@ -1,10 +1,13 @@
-/** The account's keys: what each may spend and has used, live; making, changing, rotating and revoking them. */
+/** The account's keys: what each may spend and has used, live; making, changing, rotating and revoking them; and their runs. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { KeyRound, Plus } from "lucide-react"
 import { useState } from "react"
-import { type ApiKey, keysPage, keysQuery, untilNext } from "../../api/queries.ts"
+import { Link } from "wouter"
+import { type ApiKey, keysPage, keysQuery, type Run, runsPage, untilNext } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
+import { Dialog } from "../../components/dialog.tsx"
+import { EndRunDialog, useRunText } from "../../components/run.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
@@ -15,7 +18,6 @@ import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from
 import { hintOf, type KeyAction } from "./key-detail.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
 import { KeyTable } from "./key-table.tsx"
-import { RunsDialog } from "./runs.tsx"
 import { useKeysText } from "./text.ts"
 
 /** Usage of rate windows falls without an event, so it is polled while there is some. */
@@ -153,5 +155,88 @@ function Revoked({ latest, next }: RevokedProps) {
         empty={null}
       />
     </details>
+  )
+}
+
+interface RunsDialogProps {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+}
+
+/**
+ * A key's runs, the newest first: what each may spend, has spent, and when it ends. The end of one closes it, and
+ * comes back here.
+ */
+function RunsDialog({ apiKey, onClose }: RunsDialogProps) {
+  const text = useRunText()
+  const [ending, setEnding] = useState<Run>()
+  if (ending !== undefined) return <EndRunDialog run={ending} onClose={() => setEnding(undefined)} />
+  return (
+    <Dialog
+      title={text.titleOf(apiKey.name)}
+      onClose={onClose}
+      footer={<Button onClick={onClose}>{text.close}</Button>}
+    >
+      <p>{text.intro}</p>
+      <List apiKey={apiKey} onEnd={setEnding} />
+    </Dialog>
+  )
+}
+
+function List({ apiKey, onEnd }: { readonly apiKey: ApiKey; readonly onEnd: (run: Run) => void }) {
+  const text = useRunText()
+  const format = useFormat()
+  const mayEnd = useMay()("build")
+  const list = useInfiniteQuery({
+    queryKey: ["runs", apiKey.id],
+    queryFn: ({ pageParam }) => runsPage(apiKey.id, pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  })
+  const columns: Column<Run>[] = [
+    {
+      id: "name",
+      head: text.columns.name,
+      names: true,
+      cell: ({ id, name }) => (
+        <Link className="key-name" href={`/usage?run=${encodeURIComponent(id)}`}>
+          {name}
+        </Link>
+      ),
+    },
+    {
+      id: "spent",
+      head: text.columns.spent,
+      cell: ({ spent_micro: spent, budget_micro: budget }) => text.of(format.rupiah(spent), format.rupiah(budget)),
+    },
+    {
+      id: "ends",
+      head: text.columns.ends,
+      cell: ({ ends_at: at, status }) => (status === "ended" ? text.ended(format.dateTime(at)) : format.dateTime(at)),
+    },
+    {
+      id: "act",
+      head: text.columns.act,
+      cell: (run) =>
+        mayEnd && run.status === "open" ? (
+          <Button kind="quiet" size="small" aria-label={text.endNamed(run.name)} onClick={() => onEnd(run)}>
+            {text.end}
+          </Button>
+        ) : (
+          "–"
+        ),
+    },
+  ]
+  return (
+    <DataTable
+      caption={text.list}
+      columns={columns}
+      rows={list.data?.pages.flatMap(({ data }) => data)}
+      rowKey={({ id }) => id}
+      error={list.error}
+      retry={list.refetch}
+      empty={text.none}
+      more={list.hasNextPage ? { load: () => void list.fetchNextPage(), busy: list.isFetching } : undefined}
+    />
   )
 }

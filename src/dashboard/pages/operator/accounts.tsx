@@ -8,8 +8,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
-import { CsvLink, OperatorPage, type OperatorRole, SearchForm } from "./frame.tsx"
-import { at, useList, useParameter } from "./list.ts"
+import { at, CsvLink, OperatorPage, type OperatorRole, SearchForm, useList, useParameter } from "./frame.tsx"
 import { useOperatorText } from "./text.ts"
 
 const accountsPage = (query: string, cursor: string | undefined) =>

@@ -4,7 +4,7 @@ import { useChange } from "../../api/change.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
-import { useRefetchAll } from "./list.ts"
+import { useRefetchAll } from "./frame.tsx"
 import { useOperatorText } from "./text.ts"
 
 interface ActDialogProps {

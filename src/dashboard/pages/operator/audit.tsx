@@ -9,8 +9,7 @@ import { Card, Facts } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { Changes } from "./changes.tsx"
-import { CsvLink, OperatorPage, SearchForm } from "./frame.tsx"
-import { at, useList, useParameter } from "./list.ts"
+import { at, CsvLink, OperatorPage, SearchForm, useList, useParameter } from "./frame.tsx"
 
 const auditPage = (subject: string, cursor: string | undefined) =>
   unwrap(api.operator.audit.get({ query: { ...(subject !== "" && { subject }), ...at(cursor) } }))

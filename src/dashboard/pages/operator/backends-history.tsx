@@ -10,7 +10,7 @@ import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/format.ts"
 import { useBackendsText } from "./backends-text.ts"
-import { at, useList, useParameter } from "./list.ts"
+import { at, useList, useParameter } from "./frame.tsx"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
 

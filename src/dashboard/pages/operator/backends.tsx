@@ -14,7 +14,7 @@ import { parseWhole } from "../../i18n/parse.ts"
 import { ActDialog, useDraft } from "./act-dialog.tsx"
 import { BackendsHistory } from "./backends-history.tsx"
 import { useBackendsText } from "./backends-text.ts"
-import { ChangeDialog } from "./change-dialog.tsx"
+import { ChangeDialog } from "./changes.tsx"
 import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
 
 const FOLLOW_MS = 10_000

@@ -9,8 +9,7 @@ import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { AbsorbedAccounts } from "./absorbed.tsx"
 import { useBillingText } from "./billing-text.ts"
-import { OperatorPage } from "./frame.tsx"
-import { at, useList } from "./list.ts"
+import { at, OperatorPage, useList } from "./frame.tsx"
 
 /** A page of flagged records. It has the sums and the reconciliations too. */
 const billingPage = (cursor: string | undefined) => unwrap(api.operator["billing-health"].get({ query: at(cursor) }))

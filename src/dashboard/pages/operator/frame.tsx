@@ -1,10 +1,22 @@
-/** The frame of the operator's pages: the navigation among them, above the page itself. */
+/** What the operator's pages stand in: the navigation among them, and lists that are read a page at a time, narrowed by the address. */
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
 import { Download, Search, X } from "lucide-react"
-import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
-import { Link, useLocation } from "wouter"
-import { Button, IconButton, DownloadLink } from "../../components/button.tsx"
+import {
+  type ComponentProps,
+  type FormEvent,
+  type ReactNode,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react"
+import { Link, useLocation, useSearchParams } from "wouter"
+import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
+import { useTimeZone } from "../../i18n/format.ts"
+import { dayCount, dayIn, type Days, daysIn } from "../../i18n/time.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./text.ts"
 
@@ -27,6 +39,7 @@ interface OperatorPageProps {
   readonly children: ReactNode
 }
 
+/** The frame of the operator's pages: the navigation among them, above the page itself. */
 export const OperatorPage = (props: OperatorPageProps) => (
   <>
     <Sections />
@@ -145,3 +158,77 @@ export const CsvLink = ({ path, query = {}, size }: CsvLinkProps) => (
     CSV
   </DownloadLink>
 )
+
+interface ListPage<Row> {
+  readonly data: readonly Row[]
+  readonly next_cursor: string | null
+}
+
+/** A query string with a cursor where there is one. */
+export const at = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
+
+/** A list as the props of a `DataTable`. Its query key begins with `operator`. It is read again every so many milliseconds, where that is said. */
+export function useList<Row, Page extends ListPage<Row>>(
+  key: readonly unknown[],
+  ask: (cursor: string | undefined) => Promise<Page & ListPage<Row>>,
+  everyMs?: number,
+) {
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
+    queryKey: ["operator", ...key],
+    queryFn: ({ pageParam }) => ask(pageParam),
+    ...(everyMs !== undefined && { refetchInterval: everyMs }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last: ListPage<Row>) => last.next_cursor ?? undefined,
+  })
+  return {
+    first: data?.pages[0],
+    table: {
+      rows: data?.pages.flatMap((page) => page.data),
+      error,
+      retry: refetch,
+      more: hasNextPage ? { load: fetchNextPage, busy: isFetchingNextPage } : undefined,
+    },
+  }
+}
+
+/** After an action: refetches what the operator's pages show, and the catalogue. */
+export function useRefetchAll(): () => Promise<void> {
+  const client = useQueryClient()
+  return useCallback(async () => {
+    await Promise.all(["operator", "models"].map((key) => client.invalidateQueries({ queryKey: [key] })))
+  }, [client])
+}
+
+/** One parameter of the page's address, empty when it is not there. A link shows the same list to everyone. */
+export function useParameter(name: string): readonly [string, (value: string) => void] {
+  const [query, setQuery] = useSearchParams()
+  const set = useCallback(
+    (value: string) =>
+      setQuery(
+        (now) => {
+          const next = new URLSearchParams(now)
+          if (value === "") next.delete(name)
+          else next.set(name, value)
+          return next
+        },
+        { replace: true },
+      ),
+    [setQuery, name],
+  )
+  return [query.get(name) ?? "", set]
+}
+
+/** The days in the page's address. A range up to today is written as a number of days, so that it moves with the calendar. */
+export function useDays(): { readonly days: Days; readonly today: string; readonly choose: (days: Days) => void } {
+  const [query, setQuery] = useSearchParams()
+  const today = dayIn(useTimeZone(), Date.now())
+  const days = useMemo(() => daysIn(query, today), [query, today])
+  const choose = useCallback(
+    (chosen: Days) => {
+      const { from, to } = chosen
+      setQuery(to === today ? { days: String(dayCount(chosen)) } : { from, to }, { replace: true })
+    },
+    [setQuery, today],
+  )
+  return { days, today, choose }
+}

@@ -2,15 +2,14 @@
 import { useQuery } from "@tanstack/react-query"
 import { SearchX } from "lucide-react"
 import { useLocation } from "wouter"
-import { Choice } from "../../components/choice.tsx"
+import { Choice } from "../../components/form.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { addressOf, currentPrice, modelsQuery, ModelTags, type OperatorModel, useModelsText } from "./catalogue.tsx"
-import { OperatorPage, SearchForm } from "./frame.tsx"
-import { useParameter } from "./list.ts"
+import { OperatorPage, SearchForm, useParameter } from "./frame.tsx"
 
 const states = ["on_sale", "retiring", "retired"] as const
 

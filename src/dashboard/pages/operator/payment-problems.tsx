@@ -6,13 +6,12 @@ import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
-import { Switch } from "../../components/switch.tsx"
+import { Switch } from "../../components/form.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { ActDialog } from "./act-dialog.tsx"
-import { OperatorPage, RoleButton } from "./frame.tsx"
-import { at, useList, useParameter } from "./list.ts"
+import { at, OperatorPage, RoleButton, useList, useParameter } from "./frame.tsx"
 
 const problemsPage = (resolved: boolean, cursor: string | undefined) =>
   unwrap(api.operator["payment-problems"].get({ query: { resolved, ...at(cursor) } }))

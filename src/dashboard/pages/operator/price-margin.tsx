@@ -1,11 +1,13 @@
-/** The margin of a price before it is saved: the same calls as in the last days, at the rates that are typed. */
+/**
+ * The arithmetic of margins, in bigint because sums of money are, and the margin of a price before it is saved: the same
+ * calls as in the last days, at the rates that are typed.
+ */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { aboutQuery } from "../../api/queries.ts"
 import { Skeleton } from "../../components/feedback.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { type rateNames, revenueAt } from "./profit-sums.ts"
 import { useProfitText } from "./profit-text.ts"
 
 const mixQuery = (model: string) =>
@@ -113,3 +115,30 @@ function Share({ amount, of }: { readonly amount: bigint | undefined; readonly o
   if (amount === undefined || of === undefined || of === 0n) return null
   return <>({format.percent(Number(amount) / Number(of))})</>
 }
+
+/** What the profit page divides by. */
+export const profitGroups = ["day", "model", "member", "account"] as const
+export type ProfitGroup = (typeof profitGroups)[number]
+
+export const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "voided"] as const
+
+/** The margin as a share of the revenue; undefined without a revenue. */
+export const shareOf = (sum: { readonly revenue_micro: number; readonly margin_micro: number }): number | undefined =>
+  sum.revenue_micro === 0 ? undefined : sum.margin_micro / sum.revenue_micro
+
+export const rateNames = ["input_micro", "output_micro", "cache_read_micro", "cache_write_micro"] as const
+
+/** What calls were made of, in tokens. */
+export interface Mix {
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly cache_read_tokens: number
+  readonly cache_write_tokens: number
+}
+
+/** What a mix brings at rates of micro-rupiah for one token. */
+const revenueAt = (mix: Mix, rates: Readonly<Record<(typeof rateNames)[number], number>>): bigint =>
+  BigInt(mix.input_tokens) * BigInt(rates.input_micro) +
+  BigInt(mix.output_tokens) * BigInt(rates.output_micro) +
+  BigInt(mix.cache_read_tokens) * BigInt(rates.cache_read_micro) +
+  BigInt(mix.cache_write_tokens) * BigInt(rates.cache_write_micro)

@@ -6,11 +6,9 @@ import { useTimeZone } from "../../i18n/format.ts"
 import { instantOf, wallTimeIn } from "../../i18n/time.ts"
 import { useDraft } from "./act-dialog.tsx"
 import { currentPrice, type OperatorModel, type Price } from "./catalogue.tsx"
-import { ChangeDialog } from "./change-dialog.tsx"
-import { Changes } from "./changes.tsx"
+import { ChangeDialog, Changes } from "./changes.tsx"
 import { useModelText } from "./model-text.ts"
-import { PriceCustomers } from "./price-margin.tsx"
-import { rateNames } from "./profit-sums.ts"
+import { PriceCustomers, rateNames } from "./price-margin.tsx"
 
 /** The usual time for customers to change over. */
 const GRACE_MS = 30 * 86_400_000

@@ -2,15 +2,14 @@
 import type { ComponentProps } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
-import { Choice } from "../../components/choice.tsx"
+import { Choice } from "../../components/form.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { texts } from "../../i18n/language.tsx"
 import { TopUpStatus } from "../wallet/top-up.tsx"
-import { CsvLink, OperatorPage } from "./frame.tsx"
-import { at, useList, useParameter } from "./list.ts"
+import { at, CsvLink, OperatorPage, useList, useParameter } from "./frame.tsx"
 
 const topUpsPage = (status: (typeof topUpStatuses)[number] | undefined, cursor: string | undefined) =>
   unwrap(api.operator["top-ups"].get({ query: { ...(status !== undefined && { status }), ...at(cursor) } }))

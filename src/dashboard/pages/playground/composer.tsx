@@ -1,12 +1,20 @@
-/** Where the next message is written: its words, and its images, which are chosen, pasted or dropped. */
+/** Where the next message is written: its words, its images, which are chosen, pasted or dropped, and what it would cost. */
 import { ArrowUp, ImagePlus, Square, X } from "lucide-react"
-import { type ClipboardEvent, type DragEvent, type FormEvent, type KeyboardEvent, useId, useRef, useState } from "react"
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type FormEvent,
+  type KeyboardEvent,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from "react"
 import { Button, IconButton } from "../../components/button.tsx"
 import { indonesianFor } from "../../components/failure-words.ts"
 import { useFormat } from "../../i18n/format.ts"
 import { type Language, useLanguage } from "../../i18n/language.tsx"
-import type { Forecast } from "./forecast.ts"
-import { IMAGE_TYPES, imageOf } from "./images.ts"
+import { type Asked, requestOf } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
 interface ComposerProps {
@@ -155,4 +163,105 @@ export function Composer(props: ComposerProps) {
       </div>
     </form>
   )
+}
+
+/** Images of one message, and of a conversation: what is asked later brings all images along. */
+export const MOST_IMAGES = 4
+export const MOST_IN_CONVERSATION = 12
+
+/** Pixels of the longer side. */
+const EDGE = 1_568
+/** Bytes of a file that is read at all, and of one that is sent as it is. */
+const MOST_BYTES = 20 * 1024 * 1024
+const SMALL_BYTES = 400 * 1024
+const JPEG_QUALITY = 0.85
+
+const IMAGE_TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif"] as const
+
+/**
+ * An image that a person attaches, as a `data:` address; undefined where it is none, or too large to be read. A large one is
+ * made smaller here, in the browser: models look at no more pixels than `EDGE`, and each is sent again with every further
+ * question.
+ */
+async function imageOf(file: File): Promise<string | undefined> {
+  if (!(IMAGE_TYPES as readonly string[]).includes(file.type) || file.size > MOST_BYTES) return undefined
+  let bitmap: ImageBitmap
+  try {
+    bitmap = await createImageBitmap(file)
+  } catch {
+    return undefined
+  }
+  try {
+    const { width, height } = bitmap
+    const scale = Math.min(1, EDGE / Math.max(width, height))
+    if (scale === 1 && file.size <= SMALL_BYTES) return await addressOf(file)
+    const canvas = new OffscreenCanvas(Math.max(1, Math.round(width * scale)), Math.max(1, Math.round(height * scale)))
+    const context = canvas.getContext("2d")
+    if (context === null) return undefined
+    // JPEG has no transparency, and would show it black.
+    context.fillStyle = "#fff"
+    context.fillRect(0, 0, canvas.width, canvas.height)
+    context.drawImage(bitmap, 0, 0, canvas.width, canvas.height)
+    return await addressOf(await canvas.convertToBlob({ type: "image/jpeg", quality: JPEG_QUALITY }))
+  } finally {
+    bitmap.close()
+  }
+}
+
+const addressOf = (blob: Blob): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.addEventListener("load", () => resolve(reader.result as string))
+    reader.addEventListener("error", () => reject(reader.error ?? new Error("unreadable")))
+    reader.readAsDataURL(blob)
+  })
+
+type Forecast =
+  | { readonly type: "cost"; readonly mostMicro: number }
+  | { readonly type: "refused"; readonly code: string; readonly message: string }
+
+/** So long nothing has been typed: a key has sixty dry runs in a minute. */
+const PAUSE_MS = 1_000
+
+/**
+ * What the next message would cost at the most, or why it would be refused: a dry run of it, for which nothing is
+ * charged. Undefined while it is not known, and where there is nothing to ask.
+ */
+export function useForecast(asked: Asked | undefined): Forecast | undefined {
+  const [told, setTold] = useState<{ readonly of: string; readonly forecast: Forecast | undefined }>()
+  const question = asked && JSON.stringify(asked)
+  useEffect(() => {
+    if (question === undefined) return undefined
+    const leaving = new AbortController()
+    const timer = setTimeout(() => {
+      forecastOf(JSON.parse(question) as Asked, leaving.signal).then(
+        (forecast) => setTold({ of: question, forecast }),
+        // The message can be sent without it.
+        () => {},
+      )
+    }, PAUSE_MS)
+    return () => {
+      clearTimeout(timer)
+      leaving.abort()
+    }
+  }, [question])
+  return told?.of === question ? told?.forecast : undefined
+}
+
+interface DryRun {
+  readonly cost: { readonly most_micro: number } | null
+  readonly refused_by: { readonly code: string; readonly error: string } | null
+}
+
+async function forecastOf(asked: Asked, signal: AbortSignal): Promise<Forecast | undefined> {
+  const { headers, ...request } = requestOf(asked)
+  const response = await fetch("/v1/chat/completions", {
+    ...request,
+    headers: { ...headers, "X-Dry-Run": "true" },
+    signal,
+  })
+  if (!response.ok) return undefined
+  const { cost, refused_by: refusal } = (await response.json()) as DryRun
+  if (refusal !== null) return { type: "refused", code: refusal.code, message: refusal.error }
+  return cost === null ? undefined : { type: "cost", mostMicro: cost.most_micro }
 }

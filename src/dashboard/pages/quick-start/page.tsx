@@ -7,14 +7,12 @@ import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { CopyButton } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
-import { Card, CodeBlock, Page } from "../../components/layout.tsx"
-import { Tabs } from "../../components/tabs.tsx"
+import { Card, CodeBlock, Page, Tabs } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage } from "../../i18n/language.tsx"
 import { type Client, filledIn, firstModel } from "./client.ts"
 import { clients } from "./clients.ts"
-import { FirstCall, OwnKey } from "./steps.tsx"
-import { useQuickStartText } from "./text.ts"
+import { FirstCall, OwnKey, useQuickStartText } from "./steps.tsx"
 
 export default function QuickStartPage() {
   const text = useQuickStartText()

@@ -10,12 +10,10 @@ import { keysQuery } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { indonesianFor } from "../../components/failure-words.ts"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
-import { StatusTag } from "../../components/status-tag.tsx"
-import { Money } from "../../components/values.tsx"
+import { Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
+import { texts, useLanguage } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
-import { useQuickStartText } from "./text.ts"
 
 /** Which key stands in the code, or how one gets there. */
 export function OwnKey() {
@@ -157,3 +155,65 @@ function Refused({
     </>
   )
 }
+
+export const useQuickStartText = texts({
+  id: {
+    title: "Mulai cepat",
+    intro:
+      "Salin satu contoh, jalankan, lalu lihat centangnya muncul di sini. Contoh berlabel “Sudah dicoba” pernah kami jalankan sendiri.",
+    address: "Alamat dasar",
+    addressHint: "Format chat dan responses memakai alamat ini dengan /v1, format messages tanpa /v1.",
+    key: "Kunci",
+    keyInside: (name: string) => `Kunci “${name}” sudah ada di dalam kode.`,
+    keyInsideHint: "Salin sekarang: kunci hanya ada di tab ini dan hilang setelah halaman dimuat ulang.",
+    keyHint: "Ganti <API_KEY> di dalam kode dengan kunci Anda, atau buat kunci baru yang langsung terisi.",
+    noKey: "Anda belum punya kunci. Buat satu, dan kuncinya langsung terisi di dalam kode.",
+    keyName: (time: string) => `Mulai cepat, ${time}`,
+    makeKey: "Buat kunci dan isikan",
+    firstCall: "Panggilan pertama",
+    waiting: "Menunggu panggilan pertama Anda…",
+    waitingAgain: "Menunggu panggilan berikutnya…",
+    waitingHint: "Jalankan salah satu contoh. Centangnya muncul sendiri begitu panggilan selesai.",
+    arrived: "Berhasil! Panggilan Anda sudah masuk.",
+    failed: "Panggilan Anda masuk, tetapi tidak selesai.",
+    refused: "Panggilan Anda ditolak.",
+    receipt: "Lihat rinciannya",
+    why: "Lihat sebabnya",
+    client: "Klien",
+    model: "Model",
+    terminal: "Terminal",
+    noModel: "Tidak ada model yang dilayani dalam format ini.",
+    tried: "Sudah dicoba",
+    untried: "Belum kami coba",
+    documentation: "Menurut dokumentasi pembuatnya",
+  },
+  en: {
+    title: "Quick start",
+    intro: "Copy an example, run it, and see the tick appear here. Those marked “Tried” we have run ourselves.",
+    address: "Base address",
+    addressHint: "The chat and responses formats use it with /v1, the messages format without.",
+    key: "Key",
+    keyInside: (name: string) => `The key “${name}” is inside the code.`,
+    keyInsideHint: "Copy it now: the key is in this tab alone, and gone when the page is reloaded.",
+    keyHint: "Put your key in the place of <API_KEY>, or make a new one that is filled in at once.",
+    noKey: "You have no key yet. Make one, and it is filled in at once.",
+    keyName: (time: string) => `Quick start, ${time}`,
+    makeKey: "Make a key and fill it in",
+    firstCall: "First call",
+    waiting: "Waiting for your first call…",
+    waitingAgain: "Waiting for your next call…",
+    waitingHint: "Run one of the examples. The tick appears by itself as soon as the call has ended.",
+    arrived: "It works! Your call has arrived.",
+    failed: "Your call has arrived, but was not completed.",
+    refused: "Your call was refused.",
+    receipt: "See its receipt",
+    why: "See why",
+    client: "Client",
+    model: "Model",
+    terminal: "Terminal",
+    noModel: "No model is served in this format.",
+    tried: "Tried",
+    untried: "Not tried by us",
+    documentation: "By its own documentation",
+  },
+})

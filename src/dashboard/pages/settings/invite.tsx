@@ -1,15 +1,15 @@
 /** Inviting somebody: to what role, and the link where no mail takes it. */
-import { useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
 import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
+import type { Account } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { Dialog, FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { formText, Refusal, SelectField, TextField } from "../../components/form.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useRoleText } from "../../shell/role-text.ts"
-import { membersQuery, type Role, roleWords } from "./members-query.ts"
 import { useMembersText } from "./members-text.ts"
 
 /** To hand over, where the gateway sends no mail. */
@@ -104,3 +104,13 @@ export function LinkDialog({ link: { path, email }, onClose }: { readonly link: 
     </Dialog>
   )
 }
+
+/** Who has a role in the account, and who is invited. */
+export const membersQuery = queryOptions({
+  queryKey: ["members"],
+  queryFn: () => unwrap(api.account.members.get()),
+})
+export type Members = Awaited<ReturnType<NonNullable<typeof membersQuery.queryFn>>>
+
+export type Role = Account["member_role"]
+export const roleWords = ["owner", "billing", "developer", "viewer"] as const satisfies readonly Role[]

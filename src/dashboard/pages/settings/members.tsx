@@ -12,8 +12,7 @@ import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/format.ts"
 import { useRoleText } from "../../shell/role-text.ts"
-import { InviteDialog, type Link, LinkDialog } from "./invite.tsx"
-import { type Members, membersQuery, type Role, roleWords } from "./members-query.ts"
+import { InviteDialog, type Link, LinkDialog, type Members, membersQuery, type Role, roleWords } from "./invite.tsx"
 import { useMembersText } from "./members-text.ts"
 
 type Member = Members["members"][number]

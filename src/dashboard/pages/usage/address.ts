@@ -5,7 +5,7 @@
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import { type CallFormat, callFormats } from "../../api/call-formats.ts"
-import { type CallStatus, callStatuses } from "../../components/status-tag.tsx"
+import { type CallStatus, callStatuses } from "../../components/values.tsx"
 import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/time.ts"
 import { useTimeZone } from "../../i18n/format.ts"
 

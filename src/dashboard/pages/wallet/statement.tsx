@@ -4,7 +4,7 @@ import { ChevronLeft, ChevronRight, Download, FileText, ScrollText } from "lucid
 import { Link, useSearchParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink, IconButton } from "../../components/button.tsx"
-import { Choice } from "../../components/choice.tsx"
+import { Choice } from "../../components/form.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"

@@ -1,4 +1,7 @@
+/** Runs where more than one page shows them: the words, and the dialog that ends one. */
+import { api, unwrap } from "../api/client.ts"
 import { texts } from "../i18n/language.tsx"
+import { ConfirmDialog } from "./dialog.tsx"
 
 /** Of runs: their list at a key, and one above its calls. */
 export const useRunText = texts({
@@ -61,3 +64,25 @@ export const useRunText = texts({
     close: "Close",
   },
 })
+
+interface EndRunProps {
+  readonly run: { readonly id: string; readonly name: string }
+  readonly onClose: () => void
+}
+
+/** Ends a run before its time. */
+export function EndRunDialog({ run: { id, name }, onClose }: EndRunProps) {
+  const text = useRunText()
+  return (
+    <ConfirmDialog
+      title={text.endTitle(name)}
+      act={text.endNow}
+      done={text.endDone(name)}
+      run={() => unwrap(api.runs({ id }).end.post())}
+      stale={[["runs"], ["sums", "run", id]]}
+      onClose={onClose}
+    >
+      <p>{text.endText}</p>
+    </ConfirmDialog>
+  )
+}
