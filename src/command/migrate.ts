@@ -59,7 +59,9 @@ async function grantTo(database: Database, role: string): Promise<void> {
     throw new CommandFailure(
       `${role} owns the tables or is a superuser, and nothing can be kept from it: make another role for the gateway`,
     )
-  console.log(`${role} may run a gateway: it adds to transfers, audit log and documents, and changes none of them`)
+  console.log(
+    `${role} may run a gateway: it adds to transfers, charges, audit log and documents, and changes none of them`,
+  )
 }
 
 /** A lock that is shorter than this is not felt. */

@@ -12,6 +12,7 @@ const claimed = (moved: string): string => `
       from balances b full join sums s using (account_id)
       where b.claim_micro is distinct from coalesce(s.amount, 0) or (b.claim_micro > 0 and b.posted_micro <> b.leased_micro)`
 
+const BOOKED = "idempotency_key, debit_account, credit_account, amount_micro, reason"
 const OF_REFUNDS = "split_part(idempotency_key, ':', 1) in ('refund', 'refund-cancelled')"
 
 /** Of the transfers of refunds; those that are due are `due`. */
@@ -48,7 +49,7 @@ export const claimsOfRefunds: readonly Claim[] = [
   {
     name: "a refund is booked once, in full, of its own account and of the house",
     of: "refunds",
-    contradictions: refunded(`select * from transfers where ${OF_REFUNDS}`),
+    contradictions: refunded(`select ${BOOKED} from transfers where ${OF_REFUNDS}`),
   },
   {
     name: "of a top-up no more goes back than was paid, and as much as its refunds say",
@@ -94,7 +95,7 @@ export const refundsSince = (since: New): Replaced => ({
   },
   "a refund is booked once, in full, of its own account and of the house": {
     contradictions: refunded(`
-        select * from transfers where idempotency_key in (select idempotency_key from due)
-        union select * from ${since.transfers} t where ${OF_REFUNDS}`),
+        select ${BOOKED} from transfers where idempotency_key in (select idempotency_key from due)
+        union select ${BOOKED} from ${since.transfers} t where ${OF_REFUNDS}`),
   },
 })

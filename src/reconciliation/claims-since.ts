@@ -1,8 +1,8 @@
 /**
  * The claims (`claims.ts`) held against what is new since a proof, whose sums stand for all before it. Micro-rupiah.
  *
- * New are calls whose ids sort after the proof's, transfers with higher ids, and calls whose records were changed or came late
- * (`call_changes`). What is kept of whom nothing is new, as a key's spending, is not looked at; balances all are. Where something differs
+ * New are calls whose ids sort after the proof's and their charges, other transfers with higher ids, and calls whose records were changed
+ * or came late (`call_changes`): what they were charged then is one of the other transfers. What is kept of whom nothing is new, as a key's spending, is not looked at; balances all are. Where something differs
  * everything is read (`reconcile.ts`), so what only seems to differ freezes nobody.
  */
 import type { Proof } from "../store/proofs.ts"
@@ -28,7 +28,7 @@ export function claimsSince(proof: Proof): readonly Claim[] {
   for (const name of Object.keys(replaced))
     if (!claims.some((claim) => claim.name === name)) throw new Error(`there is no claim that ${name}`)
   return claims.map((claim) => {
-    const rows = claim.of === "transfers" ? since.transfers : since.usage
+    const rows = claim.of === "transfers" || claim.of === "all_transfers" ? since.transfers : since.usage
     const ofNew = claim.ofSome && { compared: `${rows} x`, contradictions: claim.ofSome(rows) }
     return { ...claim, ...ofNew, ...replaced[claim.name] }
   })
@@ -64,6 +64,9 @@ const ofCalls = ({ call, usage, transfers }: New): Replaced => {
           from calls c cross join unnest(array['charge', 'absorb', 'void', 'void-absorb']) as k (kind) cross join lateral (
             select * from transfers where idempotency_key = k.kind || ':' || c.request_id offset 0
           ) t
+          union all
+          select c.request_id, 'charge', t.account_id, 'house:revenue', t.amount_micro
+          from calls c cross join lateral (select * from charges where request_id = c.request_id offset 0) t
         ), booked as (
           select request_id,
             max(case kind when 'charge' then debit_account when 'void' then credit_account end) as account_id,

@@ -86,12 +86,12 @@ export const claims: readonly Claim[] = [
   {
     name: "a balance is the sum of its transfers",
     of: "balances",
-    contradictions: balances(movedBy("transfers")),
+    contradictions: balances(movedBy("all_transfers")),
   },
   {
     name: "what customers have, the house owes",
-    of: "transfers",
-    contradictions: houseOwes(movedBy("transfers")),
+    of: "all_transfers",
+    contradictions: houseOwes(movedBy("all_transfers")),
   },
   {
     name: "what is leased of a balance is what its open leases have left, and is covered",
@@ -134,7 +134,7 @@ export const claims: readonly Claim[] = [
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
           debit_account, credit_account, amount_micro
-        from transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
+        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
           and split_part(idempotency_key, ':', 2) >= ${ARCHIVED_CALLS}
       ), booked as (
         select request_id,
@@ -158,7 +158,7 @@ export const claims: readonly Claim[] = [
     contradictions: `
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, amount_micro
-        from transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
+        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
           and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}
       ), booked as (
         select coalesce(sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro end), 0) as charged,
@@ -186,12 +186,12 @@ export const claims: readonly Claim[] = [
   },
   {
     name: "a charge goes from its own account to revenue, and is taken back the same way",
-    of: "transfers",
+    of: "all_transfers",
     contradictions: `
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
           debit_account, credit_account, amount_micro
-        from transfers where split_part(idempotency_key, ':', 1) in ('charge', 'void')
+        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'void')
       )
       select u.account_id, t.request_id, t.kind, t.debit_account, t.credit_account, t.amount_micro
       from parts t join usage u on u.request_id = t.request_id and u.part = 0
@@ -302,7 +302,7 @@ export const claims: readonly Claim[] = [
       where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
   },
   // Amounts of calls and top-ups are compared above; here it is who gives and who takes, and that nothing else moves money.
-  ofEach("transfers", "a transfer is of a known kind, and an adjustment is an operator's", knownKinds),
+  ofEach("all_transfers", "a transfer is of a known kind, and an adjustment is an operator's", knownKinds),
   ...claimsOfRefunds,
   ofEach(
     "usage",

@@ -5,6 +5,7 @@ export interface Claim {
   readonly of:
     | "balances"
     | "transfers"
+    | "all_transfers"
     | "leases"
     | "key_spend"
     | "runs"

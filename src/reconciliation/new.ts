@@ -1,4 +1,7 @@
-/** What is new since a proof, as SQL: calls whose ids sort after the proof's, transfers with higher ids, and calls whose records changed. */
+/**
+ * What is new since a proof, as SQL: calls whose ids sort after the proof's, with their charges, other transfers with higher ids, and calls
+ * whose records changed.
+ */
 import type { Proof } from "../store/proofs.ts"
 import type { Claim } from "./finding.ts"
 
@@ -27,7 +30,7 @@ export function newSince({ id, untilCall, untilTransfer }: Proof): New {
     call,
     usage: `(select * from usage where request_id >= ${call} union all
       select * from usage where request_id < ${call} and request_id in (select request_id from call_changes))`,
-    transfers: `(select * from transfers where id > ${untilTransfer})`,
+    transfers: `(select * from all_transfers where id > ${untilTransfer} or request_id >= ${call})`,
     hour: `'${hour.toISOString()}'::timestamptz`,
   }
 }

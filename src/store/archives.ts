@@ -136,6 +136,7 @@ export async function archiveMonth(
       insert into archived_leases (lease_id, charge_micro)
       select lease_id, sum(charge_micro) from ${table} where lease_id in (select id from leases where closed_at is null) group by 1 order by 1
       on conflict (lease_id) do update set charge_micro = archived_leases.charge_micro + excluded.charge_micro`)
+    await indexCharges(sql, month.name.replace(/^usage/, "charges"))
     await detach(sql, table)
     step(`${month.name}: its table goes`)
     await sql.unsafe("commit")
@@ -145,6 +146,15 @@ export async function archiveMonth(
     await sql.unsafe("rollback").catch(() => {})
     throw error
   }
+}
+
+/** A month's charges stay, and an account's are not found by its records any more. */
+async function indexCharges(sql: Sql, table: string): Promise<void> {
+  const [found] = await sql<{ there: boolean }[]>`select to_regclass(${`"${table}"`}) is not null as there`
+  if (found?.there === true)
+    await sql.unsafe(
+      `create index if not exists "${table}_account_id_request_id_idx" on "${table}" (account_id, request_id)`,
+    )
 }
 
 /** Whoever waits for the table makes all calls wait behind it: a moment, and then they are let pass. */

@@ -1,6 +1,6 @@
 /**
  * Commits a batch of openings and settlements in one autocommit statement (decisions §3). Micro-rupiah. What is done in it,
- * and in what order, is in the function `book_1` of the database (migrations/0020_book.sql).
+ * and in what order, is in the function `book_1` of the database (migrations/0090_charges_are_booked.sql).
  *
  * Idempotent: what moves money is what is inserted into `usage` for the first time, so the same batch may be sent again
  * whenever its outcome is unknown.

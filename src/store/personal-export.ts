@@ -3,6 +3,7 @@
  * secrets), and nothing of what calls cost the house. A section is read from place to place, so that however long an account's
  * history is, one batch of it is in memory. Money is in micro-rupiah.
  */
+import { oldestCharges } from "./charges.ts"
 import { credits } from "./movements.ts"
 import type { Database, Sql } from "./database.ts"
 
@@ -85,6 +86,8 @@ const sections: Readonly<Record<string, Section>> = {
       select m.id::text as place, m.created_at as at, m.amount_micro, m.reason
       from (${side(sql`debit_account = ${id}`, -1)} union all ${side(credits(sql, id), 1)}) m order by m.id limit ${BATCH}`
   },
+  charges: (sql, id, after) => sql`
+    select request_id as place, request_id, at, amount_micro from (${oldestCharges(sql, id, after, BATCH)}) m order by request_id limit ${BATCH}`,
   calls: (sql, id, after) => sql`
     select request_id as place, request_id, key_id, run_id, opened_at, model, endpoint, streamed, status, input_tokens, output_tokens,
       cache_read_tokens, cache_write_tokens, charge_micro, error_code, first_token_ms, duration_ms

@@ -4,7 +4,7 @@
  */
 import type { Sql } from "./database.ts"
 
-/** Of a proof. Calls whose ids sort before `untilCall`, and transfers up to `untilTransfer`, are in its sums. */
+/** Of a proof. Calls whose ids sort before `untilCall` and their charges, and other transfers up to `untilTransfer`, are in its sums. */
 export interface Proof {
   readonly id: bigint
   readonly madeAt: Date

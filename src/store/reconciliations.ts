@@ -44,7 +44,7 @@ export const reconciliationStore = (database: Database): ReconciliationStore => 
   async begin() {
     // Sent twice it leaves a row that never ends, and that says nothing.
     const [row] = await database.run(
-      (sql) => sql<{ id: bigint }[]>`insert into reconciliations default values returning id`,
+      (sql) => sql<{ id: bigint }[]>`insert into reconciliations (charges_read_by) values ('') returning id`,
       once,
     )
     if (row === undefined) throw new Error("no reconciliation was begun")
@@ -54,8 +54,8 @@ export const reconciliationStore = (database: Database): ReconciliationStore => 
   async beginDay(day, processId) {
     const [row] = await database.run(
       (sql) => sql<{ id: bigint }[]>`
-        insert into reconciliations as r (day, process_id) values (${day}::date, ${processId})
-        on conflict (day) do update set process_id = excluded.process_id, started_at = now()
+        insert into reconciliations as r (day, process_id, charges_read_by) values (${day}::date, ${processId}, ${processId})
+        on conflict (day) do update set process_id = excluded.process_id, started_at = now(), charges_read_by = excluded.charges_read_by
         where r.ended_at is null and (r.process_id = excluded.process_id
           or not exists (select from processes p where p.id = r.process_id and p.closed_at is null))
         returning id`,

@@ -1,11 +1,11 @@
 /**
- * The role that runs a gateway, where another one owns the tables: it writes new transfers, entries of the audit log and documents,
+ * The role that runs a gateway, where another one owns the tables: it writes new transfers, charges, entries of the audit log and documents,
  * and can change or remove none. Whoever has taken over a gateway, or the address of its database, cannot rewrite the books.
  */
 import type { Sql } from "./database.ts"
 
 /** What is only ever added to. */
-const FINAL_TABLES = ["transfers", "audit_log", "documents"] as const
+const FINAL_TABLES = ["transfers", "charges", "audit_log", "documents"] as const
 /** Written by migrations, by `loket archive`, and by functions that have the owner's rights. */
 const READ_TABLES = [
   "schema_migrations",

@@ -193,7 +193,7 @@ export class Books {
   async house(account: string): Promise<bigint> {
     const [row] = await this.#target.sql<{ amount: bigint }[]>`
       select coalesce(sum(case credit_account when ${account} then amount_micro else -amount_micro end), 0)::bigint as amount
-      from transfers where ${account} in (credit_account, debit_account)`
+      from all_transfers where ${account} in (credit_account, debit_account)`
     return row!.amount
   }
 }

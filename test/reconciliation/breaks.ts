@@ -35,6 +35,13 @@ export const breaks: readonly Break[] = [
     figures: { posted_micro: "10000800007", of_transfers_micro: "10000800000" },
   },
   {
+    claim: "a balance is the sum of its transfers",
+    by: ({ sql, victim }) =>
+      sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`,
+    about: "victim",
+    figures: { posted_micro: "10000800000", of_transfers_micro: "10000799993" },
+  },
+  {
     claim: "what customers have, the house owes",
     by: ({ sql, victim }) =>
       sql`update balances set posted_micro = posted_micro + 7 where account_id = ${victim.accountId}`,
@@ -66,11 +73,36 @@ export const breaks: readonly Break[] = [
   {
     claim: "the transfers of a call are its charge and what the house absorbed of it",
     by: async ({ sql, victim }) => {
-      await sql`alter table transfers disable trigger transfers_are_final`
-      await sql`delete from transfers where idempotency_key = ${`charge:${victim.requestId}`}`
+      await sql`alter table charges disable trigger charges_are_final`
+      await sql`delete from charges where request_id = ${victim.requestId}`
     },
     about: "victim",
     figures: { charge_booked_micro: null, charge_recorded_micro: "200000" },
+  },
+  {
+    claim: "the transfers of a call are its charge and what the house absorbed of it",
+    by: async ({ sql, victim }) => {
+      await sql`alter table charges disable trigger charges_are_final`
+      await sql`update charges set amount_micro = 199999 where request_id = ${victim.requestId}`
+    },
+    about: "victim",
+    figures: { charge_booked_micro: "199999", charge_recorded_micro: "200000" },
+  },
+  {
+    claim: "the transfers of a call are its charge and what the house absorbed of it",
+    by: ({ sql, victim }) =>
+      sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`,
+    about: "victim",
+    figures: { request_id: "req_zz", charge_booked_micro: "7", charge_recorded_micro: null },
+  },
+  {
+    claim: "the transfers of a call are its charge and what the house absorbed of it",
+    by: ({ sql, victim }) => sql`
+      insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+      select idempotency_key, debit_account, credit_account, amount_micro, reason from all_transfers
+      where idempotency_key = ${`charge:${victim.requestId}`}`,
+    about: "victim",
+    figures: { charge_booked_micro: "400000", charge_recorded_micro: "200000" },
   },
   {
     claim: "the transfers of archived calls are what was archived",
@@ -93,9 +125,8 @@ export const breaks: readonly Break[] = [
   {
     claim: "a charge goes from its own account to revenue, and is taken back the same way",
     by: async ({ sql, victim, bystander }) => {
-      await sql`alter table transfers disable trigger transfers_are_final`
-      await sql`update transfers set debit_account = ${bystander.accountId}
-        where idempotency_key = ${`charge:${victim.requestId}`}`
+      await sql`alter table charges disable trigger charges_are_final`
+      await sql`update charges set account_id = ${bystander.accountId} where request_id = ${victim.requestId}`
     },
     about: "victim",
     figures: { kind: "charge", credit_account: "house:revenue", amount_micro: "200000" },

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => world.close())
 
 test("every claim is broken here", () => {
-  expect(breaks.map(({ claim }) => claim)).toEqual(claims.map(({ name }) => name))
+  expect([...new Set(breaks.map(({ claim }) => claim))]).toEqual(claims.map(({ name }) => name))
 })
 
 test("books that agree are found to agree, and nobody is frozen", async () => {

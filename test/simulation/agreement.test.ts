@@ -31,8 +31,13 @@ const hands = {
   "a run had less to spend": "update runs set budget_micro = 1",
   "a run's call names none": "update usage set run_id = null where run_id is not null",
   "a run is forgotten": "delete from runs where exists (select from key_spend s where s.key_id = runs.id)",
-  "a charge is not booked": "delete from transfers where reason = 'charge'",
-  "a charge is another's": `update transfers set debit_account = 'acc_9' where reason = 'charge'`,
+  "a charge is not booked": "delete from charges",
+  "a charge is another's": "update charges set account_id = 'acc_9'",
+  "a charge was larger": "update charges set amount_micro = amount_micro + 1",
+  "a charge is booked twice": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    select idempotency_key, debit_account, credit_account, amount_micro, reason from all_transfers where request_id is not null`,
+  "a call that never was is charged":
+    "insert into charges (request_id, account_id, amount_micro) values ('req_x', 'acc_0', 5)",
   "the house has borne more": "update usage set absorbed_micro = absorbed_micro + 1 where part = 0",
   "a record has more tokens": "update usage set output_tokens = output_tokens + 1 where status = 'ok'",
   "a record has no price": "update usage set price_id = 999999999 where status = 'ok'",
@@ -46,7 +51,8 @@ const hands = {
     values ('adjustment:acc_0:1', 'house:adjustments', 'acc_0', 5, 'adjustment')`,
   "somebody gave another something": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
     values ('gift', 'acc_0', 'acc_1', 5, 'gift')`,
-  "a charge is called another thing": "update transfers set reason = 'void' where reason = 'charge'",
+  "a charge is called another thing": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values ('charge:req_x', 'acc_0', 'house:revenue', 5, 'void')`,
   "a key is another account's": "update api_keys set account_id = (select max(id) from accounts)",
   "a price begins later": "update prices set effective_at = effective_at + interval '100 years'",
   "a fee was larger": "update top_ups set service_fee_micro = service_fee_micro + 1",

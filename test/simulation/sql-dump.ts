@@ -20,7 +20,7 @@ import type {
   TransferRow,
 } from "./dump.ts"
 
-const tables = `accounts sessions api_keys running_periods key_spend balances transfers processes leases budget_leases openings usage runs
+const tables = `accounts sessions api_keys running_periods key_spend balances transfers charges processes leases budget_leases openings usage runs
   spending_minutes top_ups refunds idempotency_keys audit_log models prices`
 
 /** Some rows are guarded by triggers, which sleep meanwhile. To truncate takes a hundred times as long. */
@@ -45,7 +45,7 @@ export async function readDump(sql: Sql): Promise<Dump> {
     select account_id as "accountId", posted_micro as posted, leased_micro as leased, claim_micro as claim from balances`
   const transfers = await sql<TransferRow[]>`
     select idempotency_key as "idempotencyKey", debit_account as debit, credit_account as credit,
-      amount_micro as amount, reason from transfers`
+      amount_micro as amount, reason from all_transfers`
   const processes = await sql<ProcessRow[]>`
     select id as "processId", closed_at is not null as closed from processes`
   const leases = await sql<LeaseRow[]>`

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { firstRequestId } from "../../src/http/request-id.ts"
 import { archiveMonth, archivesIn, damagedArchives, monthsBefore, obstacle } from "../../src/store/archives.ts"
+import { accountViews, type TransferRow } from "../../src/store/operator/accounts.ts"
+import { personalExport } from "../../src/store/personal-export.ts"
 import { usageStore } from "../../src/store/usage.ts"
 import { loket } from "../command/loket.ts"
 import { voidOf } from "../money/books.ts"
@@ -25,11 +27,12 @@ beforeEach(async () => {
   const bounds = ["2026-05-01", "2026-06-01", "2026-07-01"].map((day) => firstRequestId(at(day)))
   const [now] = await world.sql<{ until: string }[]>`
     select substring(pg_get_expr(relpartbound, oid) from 'TO \\(''([^'']*)''') as until from pg_class where oid = 'usage_before'::regclass`
-  await world.sql.unsafe(`drop table usage_before;
-    create table usage_before partition of usage for values from (minvalue) to ('${bounds[0]}');
-    create table usage_2026_05 partition of usage for values from ('${bounds[0]}') to ('${bounds[1]}');
-    create table usage_2026_06 partition of usage for values from ('${bounds[1]}') to ('${bounds[2]}');
-    create table usage_2026_07 partition of usage for values from ('${bounds[2]}') to ('${now!.until}')`)
+  for (const table of ["usage", "charges"])
+    await world.sql.unsafe(`drop table ${table}_before;
+      create table ${table}_before partition of ${table} for values from (minvalue) to ('${bounds[0]}');
+      create table ${table}_2026_05 partition of ${table} for values from ('${bounds[0]}') to ('${bounds[1]}');
+      create table ${table}_2026_06 partition of ${table} for values from ('${bounds[1]}') to ('${bounds[2]}');
+      create table ${table}_2026_07 partition of ${table} for values from ('${bounds[2]}') to ('${now!.until}')`)
 })
 afterEach(async () => {
   await world.close()
@@ -72,6 +75,26 @@ const found = async (ids: readonly string[], accountId = world.victim.accountId)
   const usage = usageStore(world.db, archivesIn(directory))
   return await Promise.all(ids.map((id) => usage.find(accountId, id)))
 }
+/** The account's transfers page by page, and its charges as it is told them itself. */
+const charged = async () => {
+  const { victim, db } = world
+  const views = accountViews(db)
+  const all: TransferRow[] = []
+  for (let before: TransferRow["place"] | undefined; ;) {
+    const page = await views.transfers(victim.accountId, { before, limit: 3 })
+    if (page.length === 0) break
+    all.push(...page)
+    before = page.at(-1)?.place
+  }
+  const told = JSON.parse((await Array.fromAsync(personalExport(db, victim.accountId))).join(""))
+  return {
+    ledger: all.map(({ id, amountMicro, balanceMicro }) => ({ id, amountMicro, balanceMicro })),
+    charges: told.charges.map((row: { request_id: string; amount_micro: number }) => [
+      row.request_id,
+      row.amount_micro,
+    ]),
+  }
+}
 const inTables = async () => {
   const [row] = await world.sql<
     { records: number }[]
@@ -94,6 +117,11 @@ test("archived months are in files, where each call is found as it was, and the 
   await agrees()
   const before = await found([...ids, ...many])
   const balance = await world.books.balance(world.victim.accountId)
+  const ofAccount = await charged()
+  expect(ofAccount.charges.map(([id]: [string]) => id)).toEqual([...ids, world.victim.requestId].sort())
+  expect(ofAccount.ledger.map(({ id }) => id)).toEqual(expect.arrayContaining([...ids, world.victim.requestId]))
+  for (const [n, { amountMicro, balanceMicro }] of ofAccount.ledger.entries())
+    expect(balanceMicro - amountMicro).toBe(ofAccount.ledger[n + 1]?.balanceMicro ?? 0n)
 
   const { code, said } = await archive()
   expect([code, said]).toEqual([
@@ -107,6 +135,7 @@ test("archived months are in files, where each call is found as it was, and the 
   expect(await found(ids.slice(0, 2), world.bystander.accountId)).toEqual([undefined, undefined])
   expect(await found([idAt("2026-05-02T00:00"), idAt("2026-01-01T00:00")])).toEqual([undefined, undefined])
   expect(await world.books.balance(world.victim.accountId)).toEqual(balance)
+  expect(await charged()).toEqual(ofAccount)
 
   await agrees()
   await agrees("--full")

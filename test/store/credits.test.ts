@@ -30,7 +30,7 @@ test("an account's transfers are found without reading those of others", async (
   const before = await readWhole()
   const rows = await accountViews(database).transfers("acc_1", { before: undefined, limit: 100 })
   expect(rows).toHaveLength(50)
-  const next = await accountViews(database).transfers("acc_1", { before: rows[9]?.id, limit: 100 })
+  const next = await accountViews(database).transfers("acc_1", { before: rows[9]?.place, limit: 100 })
   expect(next.map(({ id }) => id)).toEqual(rows.slice(10).map(({ id }) => id))
   const range = { accountId: "acc_1", from: new Date(0), to: new Date(Date.now() + 1_000) }
   expect((await movementStore(database).within(range)).list).toHaveLength(50)

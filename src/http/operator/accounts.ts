@@ -13,7 +13,7 @@ import { givenRoles, operatorRoles, type RoleChange, type RoleOutcome } from "..
 import type { TopUpStore } from "../../store/top-ups.ts"
 import { memberJson, memberShape } from "../dashboard/members.ts"
 import { keyJson, keyShape } from "../dashboard/keys.ts"
-import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
+import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
 import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
@@ -125,7 +125,7 @@ const AccountDetail = Type.Intersect([
   }),
 ])
 const TransferShape = Type.Object({
-  id: integer,
+  id: described(text, field("Of a call's charge its request id.", "Untuk biaya panggilan: id permintaannya.")),
   created_at: time,
   amount_micro: described(microShape, field("What came is positive.", "Yang masuk bernilai positif.")),
   balance_micro: described(microShape, field("After this transfer.", "Setelah transaksi ini.")),
@@ -140,6 +140,11 @@ const TransferShape = Type.Object({
   ),
   note: orNull(text),
 })
+
+/** The words of a place in an account's ledger (`TransferPlace`). */
+const NONE = "-"
+const TRANSFER = /^(?:\d{1,18}|-)$/
+const CALL = /^(?:req_[A-Za-z0-9]{1,40}|-)$/
 
 const ACCOUNT_COLUMNS = Object.keys(accountShape.properties)
 const TRANSFER_COLUMNS = Object.keys(TransferShape.properties)
@@ -213,7 +218,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
             columns: TRANSFER_COLUMNS,
             notation: lang,
             cells: (transfer) => jsonCells(TRANSFER_COLUMNS)(transferJson(transfer)),
-            read: ({ limit, after }) => views.transfers(account.id, { before: after?.id, limit }),
+            read: ({ limit, after }) => views.transfers(account.id, { before: after?.place, limit }),
             // Each page sums what is newer than it.
             page: 5_000,
             most: MOST_EXPORTED,
@@ -259,16 +264,22 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
           answer: pageOf(TransferShape),
         },
         async ({ params, query }) => {
-          const page = readPage(query, [ID])
+          const page = readPage(query, [TRANSFER, CALL])
           if (page instanceof Failure) return page
           const account = await found(params.id)
           if (account instanceof Failure) return account
-          const [before] = page.after ?? []
+          const [transfer = NONE, call = NONE] = page.after ?? []
           const rows = await views.transfers(account.id, {
-            before: before === undefined ? undefined : BigInt(before),
+            before: {
+              transfer: transfer === NONE ? undefined : BigInt(transfer),
+              call: call === NONE ? undefined : call,
+            },
             limit: page.limit + 1,
           })
-          return pageJson(rows, page, { item: transferJson, placeOf: ({ id }) => [String(id)] })
+          return pageJson(rows, page, {
+            item: transferJson,
+            placeOf: ({ place }) => [String(place.transfer ?? NONE), place.call ?? NONE],
+          })
         },
       ),
     )
@@ -400,7 +411,7 @@ export const accountJson = (account: AccountView) => ({
 
 /** `for` is what a transfer belongs to: a call's request id, a top-up's reference, an adjustment's key. */
 const transferJson = (transfer: TransferRow) => ({
-  id: Number(transfer.id),
+  id: transfer.id,
   created_at: transfer.at.toISOString(),
   amount_micro: microToJson(transfer.amountMicro),
   balance_micro: microToJson(transfer.balanceMicro),

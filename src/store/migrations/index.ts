@@ -70,6 +70,8 @@ import seeAs from "./0083_see_as.sql" with { type: "text" }
 import backendHistory from "./0084_backend_history.sql" with { type: "text" }
 import archivedCalls from "./0086_archived_calls.sql" with { type: "text" }
 import trialCreditsKept from "./0088_trial_credits_kept.sql" with { type: "text" }
+import charges from "./0089_charges.sql" with { type: "text" }
+import chargesAreBooked from "./0090_charges_are_booked.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -156,4 +158,6 @@ export const migrations: readonly Migration[] = [
   { name: "0084_backend_history.sql", sql: backendHistory },
   { name: "0086_archived_calls.sql", sql: archivedCalls },
   { name: "0088_trial_credits_kept.sql", sql: trialCreditsKept },
+  { name: "0089_charges.sql", sql: charges },
+  { name: "0090_charges_are_booked.sql", sql: chargesAreBooked },
 ]

@@ -1,6 +1,7 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
+import { chargedFrom, newestCharges } from "../charges.ts"
 import { credits } from "../movements.ts"
 import { type OperatorRole, operatorRole, type Role } from "./role.ts"
 
@@ -32,8 +33,17 @@ export interface AccountPage {
   readonly limit: number
 }
 
+/** Where in an account's ledger one stands: the transfers from one on were shown, and the charges of calls from one on. */
+export interface TransferPlace {
+  readonly transfer: bigint | undefined
+  readonly call: string | undefined
+}
+
 export interface TransferRow {
-  readonly id: bigint
+  /** Of a call's charge its request id. */
+  readonly id: string
+  /** After it. */
+  readonly place: TransferPlace
   readonly at: Date
   /** Of this account: what came is positive. */
   readonly amountMicro: Micro
@@ -48,8 +58,8 @@ export interface TransferRow {
 }
 
 export interface TransferPage {
-  /** The last transfer of the page before. */
-  readonly before: bigint | undefined
+  /** Of the last transfer of the page before. */
+  readonly before: TransferPlace | undefined
   readonly limit: number
 }
 
@@ -96,46 +106,71 @@ export function accountViews(database: Database): AccountViews {
     },
 
     async transfers(accountId, { before, limit }) {
-      // Either side has its index; balances go back from the newest transfer.
+      const { transfer, call } = before ?? { transfer: undefined, call: undefined }
       const rows = await database.run(
         (sql) => sql<TransferColumns[]>`
-          with page as (
+          with booked as (
             (select id, created_at, amount_micro as amount, debit_account as counterpart, reason, idempotency_key
-              from transfers where ${credits(sql, accountId)} ${olderThan(sql, before)} order by id desc limit ${limit})
+              from transfers where ${credits(sql, accountId)} ${olderThan(sql, transfer)} order by id desc limit ${limit})
             union all
             (select id, created_at, -amount_micro, credit_account, reason, idempotency_key
-              from transfers where debit_account = ${accountId} ${olderThan(sql, before)} order by id desc limit ${limit})
+              from transfers where debit_account = ${accountId} ${olderThan(sql, transfer)} order by id desc limit ${limit})
             order by id desc limit ${limit}
-          ), start as (
-            select posted_micro ${before === undefined ? sql`` : sql`- ${newerSum(sql, accountId, before)}`} as balance
-            from balances where account_id = ${accountId}
+          ), charged as (
+            select request_id, at, amount_micro from (${newestCharges(sql, accountId, call, limit)}) newest
+            order by request_id desc limit ${limit}
+          ), rows as (
+            select id, null as request_id, created_at, amount, counterpart, reason, idempotency_key from booked
+            union all
+            select null, request_id, at, -amount_micro, 'house:revenue', 'charge', 'charge:' || request_id from charged
           )
-          select p.*, (start.balance - coalesce(sum(p.amount) over (order by p.id desc
-              rows between unbounded preceding and 1 preceding), 0))::bigint as balance,
+          select p.*,
+            -- Balances go back from the newest transfer.
+            (start.posted_micro ${transfer === undefined ? sql`` : sql`- ${bookedFrom(sql, accountId, transfer)}`}
+              ${call === undefined ? sql`` : sql`+ ${chargedFrom(sql, accountId, call)}`})::bigint as balance,
             case when p.idempotency_key like 'refund%' then (select r.reason from refunds r where r.id = split_part(p.idempotency_key, ':', 2))
               when p.reason = 'adjustment' then (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
               and l.after->>'transfer' = p.idempotency_key) end as note
-          from page p, start order by p.id desc`,
+          from rows p, balances start where start.account_id = ${accountId} order by p.id desc, p.request_id desc`,
         once,
       )
-      return rows.map((row) => ({
-        id: row.id,
-        at: row.created_at,
-        amountMicro: micro(row.amount),
-        balanceMicro: micro(row.balance),
-        counterpart: row.counterpart,
-        reason: row.reason,
-        idempotencyKey: row.idempotency_key,
-        note: row.note ?? undefined,
-      }))
+      return merged(rows, { transfer, call }).slice(0, limit)
     },
   }
+}
+
+/** By their times, the newest first, but each kind in its order, by which it is paged. `balance` of each row is before all of them. */
+function merged(rows: readonly TransferColumns[], start: TransferPlace): readonly TransferRow[] {
+  const charges = rows.filter((row) => row.id === null)
+  const others = rows.filter((row) => row.id !== null)
+  let balance = rows[0]?.balance ?? 0n
+  let place = start
+  return rows.map(() => {
+    const [charge, other] = [charges[0], others[0]]
+    const isCharge = charge !== undefined && (other === undefined || charge.created_at > other.created_at)
+    const row = (isCharge ? charges : others).shift()
+    if (row === undefined) throw new Error("fewer transfers than were counted")
+    place = { transfer: row.id ?? place.transfer, call: row.request_id ?? place.call }
+    const after = balance
+    balance -= row.amount
+    return {
+      id: row.request_id ?? String(row.id),
+      place,
+      at: row.created_at,
+      amountMicro: micro(row.amount),
+      balanceMicro: micro(after),
+      counterpart: row.counterpart,
+      reason: row.reason,
+      idempotencyKey: row.idempotency_key,
+      note: row.note ?? undefined,
+    }
+  })
 }
 
 const olderThan = (sql: Sql, before: bigint | undefined) => (before === undefined ? sql`` : sql`and id < ${before}`)
 
 /** What the transfers from `from` on came to. */
-const newerSum = (sql: Sql, accountId: string, from: bigint) => sql`(
+const bookedFrom = (sql: Sql, accountId: string, from: bigint) => sql`(
   (select coalesce(sum(amount_micro), 0) from transfers where ${credits(sql, accountId)} and id >= ${from}) -
   (select coalesce(sum(amount_micro), 0) from transfers where debit_account = ${accountId} and id >= ${from}))`
 
@@ -176,7 +211,9 @@ interface AccountRow {
   keys: number
 }
 interface TransferColumns {
-  id: bigint
+  /** Null of a call's charge, which has a request id. */
+  id: bigint | null
+  request_id: string | null
   created_at: Date
   amount: bigint
   balance: bigint

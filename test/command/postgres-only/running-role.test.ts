@@ -115,13 +115,14 @@ test("months of records are made for a role that can make no table, and are writ
   const running = directConnection(asRole)
   const last = new Date()
   last.setUTCMonth(last.getUTCMonth() + 3, 1)
-  const name = `usage_${last.toISOString().slice(0, 7).replace("-", "_")}`
+  const names = ["usage", "charges"].map((table) => `${table}_${last.toISOString().slice(0, 7).replace("-", "_")}`)
   try {
-    await owner.sql.unsafe(`drop table ${name}`)
-    expect(await running.sql`select make_months_1() as made`).toMatchObject([{ made: [name] }])
-    await running.sql`select from usage`
-    for (const statement of [`select from ${name}`, `delete from ${name}`, `insert into ${name} select from usage`])
-      expect(await running.sql.unsafe(statement).then(() => "done", String)).toContain("permission denied")
+    for (const name of names) await owner.sql.unsafe(`drop table ${name}`)
+    expect(await running.sql`select make_months_1() as made`).toMatchObject([{ made: names }])
+    await running.sql`select from usage, charges, all_transfers`
+    for (const name of names)
+      for (const statement of [`select from ${name}`, `delete from ${name}`, `insert into ${name} select from ${name}`])
+        expect(await running.sql.unsafe(statement).then(() => "done", String)).toContain("permission denied")
   } finally {
     await running.end()
   }
@@ -132,6 +133,11 @@ test.each([
   "delete from transfers",
   "truncate transfers",
   "alter table transfers disable trigger all",
+  "update charges set amount_micro = 1",
+  "delete from charges",
+  "truncate charges",
+  "delete from charges_other",
+  "insert into charges_other (request_id, account_id, amount_micro) values ('req_0', 'acc_0', 1)",
   "update audit_log set reason = 'another'",
   "delete from audit_log",
   "update documents set content = '{}'",

@@ -104,13 +104,13 @@ test("the ledger tells what each transfer was for and what was left after it, ov
   expect(rows[0]?.balance_micro).toBe(balance_micro)
   for (const [index, row] of rows.entries())
     expect(row.balance_micro - row.amount_micro).toBe(rows[index + 1]?.balance_micro ?? 0)
-  for (const forged of ["x", "0 1", "-1", "9".repeat(19), `${"9".repeat(18)} 0`]) {
+  for (const forged of ["x", "0", "0 1", "-1 -", "- req_", `${"9".repeat(19)} -`, "- - 0"]) {
     const cursor = Buffer.from(forged).toString("base64url")
     const { status, json } = await ask(`/operator/accounts/${person.accountId}/transfers?cursor=${cursor}`)
     expect([forged, status, json.code]).toEqual([forged, 400, "request.invalid"])
   }
-  for (const id of ["0", "9".repeat(18)]) {
-    const cursor = Buffer.from(id).toString("base64url")
+  for (const place of ["0 -", `${"9".repeat(18)} req_0`, "- req_zzz", "- -"]) {
+    const cursor = Buffer.from(place).toString("base64url")
     expect((await ask(`/operator/accounts/${person.accountId}/transfers?cursor=${cursor}`)).status).toBe(200)
   }
 })

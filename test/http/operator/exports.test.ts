@@ -84,8 +84,8 @@ test("accounts, top-ups, transfers and the audit log are files of their lists", 
   expect(await file("/operator/top-ups/export.csv?status=expired")).toHaveLength(1)
 
   const transfers = await file(path("/transfers/export.csv"))
-  const listed = (await ask(path("/transfers"))).json.data as { id: number; balance_micro: number }[]
-  expect(transfers.slice(1).map((line) => Number(line.split(",")[0]))).toEqual(listed.map(({ id }) => id))
+  const listed = (await ask(path("/transfers"))).json.data as { id: string; balance_micro: number }[]
+  expect(transfers.slice(1).map((line) => line.split(",")[0])).toEqual(listed.map(({ id }) => id))
 
   // A reason that would run in a spreadsheet is text.
   const audit = await file(`/operator/audit/export.csv?subject=${customer.accountId}`)

@@ -152,7 +152,7 @@ export function Ledger({ accountId }: { readonly accountId: string }) {
         caption={text.ledger}
         columns={useTransferColumns()}
         {...table}
-        rowKey={({ id }) => String(id)}
+        rowKey={({ id }) => id}
         empty={text.ledgerEmpty}
       />
     </Card>
