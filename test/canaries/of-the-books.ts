@@ -1,12 +1,14 @@
 /** Faults in the statements that money is moved by. */
 import type { Canary } from "./canary.ts"
 
+/** Where `book_1` was written last. */
+const book = { file: "src/store/migrations/0090_charges_are_booked.sql", detector: "books" } as const
 const ledger = { file: "src/store/migrations/0020_book.sql", detector: "books" } as const
 const processes = { file: "src/store/process-statements.ts", detector: "books" } as const
 
 export const booksCanaries: readonly Canary[] = [
   {
-    ...ledger,
+    ...book,
     name: "a batch sent twice charges twice",
     means: "A commit whose answer was lost is sent again, and the customer pays the same call a second time.",
     find: "select r.payer, r.charge_micro as amount from unnest(fresh) r",
@@ -14,7 +16,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /"settled"|balances|a balance is the sum/,
   },
   {
-    ...ledger,
+    ...book,
     name: "the epoch of a lease is not checked",
     means: "A process that was taken for dead goes on charging, out of money that others have leased since.",
     find: "all_open := payers = coalesce(cardinality(open_leases), 0)",
@@ -22,7 +24,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /"commit/,
   },
   {
-    ...ledger,
+    ...book,
     name: "a void is dropped",
     means: "A client was told 503 and that nothing is charged, and is charged.",
     find: "if e.voided and (was.charge_micro > 0",
@@ -38,7 +40,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /"settled": -|not true that a lease has settled and given back no more than it was granted/,
   },
   {
-    ...ledger,
+    ...book,
     name: "a charge counts in the period of its settlement",
     means: "A call admitted before midnight takes from the budget of the day after.",
     find: "p.period, to_timestamp(p.period_start_ms / 1000), sum(",
@@ -47,7 +49,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /keySpend|budget/,
   },
   {
-    ...ledger,
+    ...book,
     name: "an opening stays when its call ends",
     means: "Money of calls that ended long ago is shown as held, and each is ended again when the process dies.",
     find: "delete from openings where request_id = any (array(select r.request_id from unnest(ended) r where r.part = 0))",
@@ -56,7 +58,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /not true that an ended call is not open/,
   },
   {
-    ...ledger,
+    ...book,
     name: "an opening that comes late opens an ended call",
     means: "A statement that was sent again opens a call that has its final record, for ever.",
     find: "where u.request_id = o.request_id and u.part = final_part) = 0",
@@ -64,7 +66,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /not true that an ended call is not open/,
   },
   {
-    ...ledger,
+    ...book,
     name: "what the house has had taken back is borne again",
     means: "The record of a call says that the house has paid for it, and the house's account does not.",
     find: "and not exists (select from transfers t where t.idempotency_key = any (array['absorb:' || e.request_id]))",
