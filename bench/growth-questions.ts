@@ -26,10 +26,6 @@ export async function questions(sql: Sql): Promise<readonly Question[]> {
   const oldCall = await one(
     `select request_id as id from usage where account_id = '${BIG}' order by request_id offset 100`,
   )
-  const transfer = await one(
-    `select id from transfers where debit_account = '${BIG}' order by id ${half(`transfers where debit_account = '${BIG}'`)}`,
-  )
-  const oldTransfer = await one(`select id from transfers where debit_account = '${BIG}' order by id offset 100`)
   const account = await one(`select id from accounts order by created_at ${half("accounts")}`)
   const topUp = await one(`select id from top_ups order by created_at ${half("top_ups")}`)
   const audit = await one(`select id from audit_log order by id ${half("audit_log")}`)
@@ -95,8 +91,8 @@ export async function questions(sql: Sql): Promise<readonly Question[]> {
     "accounts, a key's id": `/operator/accounts?query=${BIG_KEY}`,
     "one account": `/operator/accounts/${BIG}`,
     "transfers, first page": `/operator/accounts/${BIG}/transfers`,
-    "transfers, in the middle": `/operator/accounts/${BIG}/transfers?${cursor(transfer)}`,
-    "transfers, near the end": `/operator/accounts/${BIG}/transfers?${cursor(oldTransfer)}`,
+    "transfers, in the middle": `/operator/accounts/${BIG}/transfers?${cursor(`- ${bigCall}`)}`,
+    "transfers, near the end": `/operator/accounts/${BIG}/transfers?${cursor(`- ${oldCall}`)}`,
     "refunds of an account": `/operator/accounts/${BIG}/refunds`,
     "audit log, first page": "/operator/audit",
     "audit log, in the middle": `/operator/audit?${cursor(audit)}`,

@@ -36,8 +36,7 @@ async function fill(sql: Sql): Promise<void> {
           'ok', 100, 20, 0, 0, 200, 0, 1, 1, 1, null, false, timestamptz '2026-01-01' + n * interval '1 second', 3, 8
         from generate_series(${from}, ${Math.min(RECORDS, from + 100_000) - 1}) n returning request_id, account_id
       )
-      insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
-      select 'charge:' || request_id, account_id, 'house:revenue', 200, 'charge' from made`)
+      insert into charges (request_id, account_id, amount_micro) select request_id, account_id, 200 from made`)
   }
 }
 
