@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort } from "./torture/server.ts"
+import { freePort } from "../free-port.ts"
 
 export type PoolMode = "session" | "transaction" | "statement"
 
@@ -38,7 +38,7 @@ export class Pooler implements AsyncDisposable {
     const root = mkdtempSync(join(tmpdir(), "loket-pooler-"))
     chmodSync(root, 0o755)
     const server = new URL(target)
-    const port = await freePort()
+    const port = freePort()
     const settings = {
       listen_addr: host,
       listen_port: port,

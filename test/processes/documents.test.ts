@@ -7,7 +7,7 @@ import { describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { freePort } from "../crash/torture/server.ts"
+import { freePort } from "../free-port.ts"
 import { onPostgres, openTestDatabase, templateCopy } from "../store/harness.ts"
 import { type Block, blocksOf, operatingPages, root } from "./blocks.ts"
 
@@ -55,7 +55,7 @@ class Machine implements AsyncDisposable {
 
   static async start(): Promise<Machine> {
     const stack = new AsyncDisposableStack()
-    const [port, metricsPort] = [await freePort(), await freePort()]
+    const [port, metricsPort] = [freePort(), freePort()]
     const env: Record<string, string> = { PORT: String(port), METRICS_PORT: String(metricsPort) }
     const replaced: [RegExp, string][] = [[/127\.0\.0\.1:8787/g, `127.0.0.1:${port}`]]
     const database = stack.use(await openTestDatabase())

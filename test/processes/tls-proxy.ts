@@ -4,7 +4,7 @@ import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { blocksOf } from "./blocks.ts"
-import { freePort } from "../crash/torture/server.ts"
+import { freePort } from "../free-port.ts"
 
 const PAGE = "docs/operating/proxies.md"
 
@@ -96,7 +96,7 @@ export class TlsProxy implements AsyncDisposable {
     const kind: Kind = kinds[name]
     const directory = mkdtempSync(join(tmpdir(), "loket-proxy-"))
     makeCertificate(directory)
-    const place = { gateway, port: await freePort(), directory }
+    const place = { gateway, port: freePort(), directory }
     let text = change(await configurationOf(kind.language))
     for (const [theirs, ours] of kind.replaced(place)) {
       if (text.split(theirs).length !== 2) throw new Error(`${PAGE}: ${name} has not once: ${theirs}`)

@@ -1,6 +1,7 @@
 /** A Redis (or Valkey) of a test's own, in memory, on a port of its own, and what may stand between it and a gateway. */
 import { connect, createServer, type Socket } from "node:net"
 import { RedisClient } from "bun"
+import { freePort } from "../free-port.ts"
 
 const binary = Bun.which("redis-server") ?? Bun.which("valkey-server")
 
@@ -17,13 +18,6 @@ export interface TestRedis extends AsyncDisposable {
   resume(): void
   /** What is in it is gone. */
   kill(): Promise<void>
-}
-
-const freePort = (): number => {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
-  const { port } = listener
-  listener.stop(true)
-  return port
 }
 
 export async function startRedis(args: readonly string[] = [], port = freePort(), password = ""): Promise<TestRedis> {

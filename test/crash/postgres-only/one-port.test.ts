@@ -3,6 +3,7 @@
  * customers call. The kernel deals out the connections; nobody stands before.
  */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { freePort } from "../../free-port.ts"
 import { reconcile } from "../../money/reconcile.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 
@@ -21,12 +22,6 @@ afterEach(async () => {
   await Promise.all(gateways.map((gateway) => gateway.kill()))
   await house[Symbol.asyncDispose]()
 })
-
-function freePort(): number {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
-  listener.stop(true)
-  return listener.port
-}
 
 /** What became of a call: whole, or what was wrong with it. */
 async function call({ url }: ChildGateway, { key }: Customer, stream: boolean): Promise<string> {
@@ -79,4 +74,4 @@ test("each process is replaced under load, and no connection is refused and no c
     expect(row?.processes).toBeGreaterThanOrEqual(3)
     await reconcile(sql)
   })
-}, 120_000)
+})

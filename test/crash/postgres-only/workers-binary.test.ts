@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { reconcile } from "../../money/reconcile.ts"
 import { House, modelSeed } from "../child.ts"
 import { calling } from "../load.ts"
-import { freePort } from "../torture/server.ts"
+import { freePort } from "../../free-port.ts"
 
 const CALLERS = 12
 const root = join(import.meta.dir, "../../..")
@@ -18,7 +18,7 @@ beforeAll(() => {
   if (binary !== built) return
   const { success, stderr } = Bun.spawnSync([process.execPath, "src/build.ts", built], { cwd: root })
   if (!success) throw new Error(stderr.toString())
-}, 60_000)
+})
 afterAll(() => rmSync(place, { recursive: true, force: true }))
 
 const workersOf = (pid: number): number[] =>
@@ -35,7 +35,7 @@ test("over 1 without a server's database is refused, with the reason", () => {
 
 test("workers of the binary are replaced under load and drain on SIGTERM: no call is lost, and all are counted once", async () => {
   await using house = await House.build([modelSeed("quick", "chat", "input=1&output=20&ttft=20")], { binary })
-  const metricsPort = await freePort()
+  const metricsPort = freePort()
   const gateway = await house.start({ WORKERS: "2", METRICS_PORT: String(metricsPort) })
   await using killed = new AsyncDisposableStack()
   killed.defer(() => gateway.kill())
@@ -75,4 +75,4 @@ test("workers of the binary are replaced under load and drain on SIGTERM: no cal
     expect(row).toEqual({ calls: outcomes.length + last.outcomes.length, open: 0 })
     await reconcile(sql)
   })
-}, 120_000)
+})

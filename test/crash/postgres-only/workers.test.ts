@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { reconcile } from "../../money/reconcile.ts"
 import { type ChildGateway, House, modelSeed } from "../child.ts"
 import { calling } from "../load.ts"
-import { freePort } from "../torture/server.ts"
+import { freePort } from "../../free-port.ts"
 
 /** So many connections that the kernel gives some to each worker. */
 const CALLERS = 16
@@ -14,7 +14,7 @@ let gateway: ChildGateway
 let metricsPort: number
 beforeEach(async () => {
   house = await House.build([modelSeed("quick", "chat", "input=1&output=20&ttft=20")])
-  metricsPort = await freePort()
+  metricsPort = freePort()
   gateway = await house.start({ WORKERS: "2", METRICS_PORT: String(metricsPort) })
 })
 afterEach(async () => {
@@ -75,7 +75,7 @@ test("SIGHUP replaces them under load: no call is lost, and every one is counted
     expect(row?.processes).toBeGreaterThanOrEqual(2)
     await reconcile(sql)
   })
-}, 120_000)
+})
 
 test("a worker that is killed under load is started again, and its calls are billed at most once", async () => {
   const customer = await gateway.customer(1_000_000)
@@ -97,10 +97,10 @@ test("a worker that is killed under load is started again, and its calls are bil
     expect(row?.calls).toBeLessThanOrEqual(outcomes.length)
     await reconcile(sql)
   })
-}, 120_000)
+})
 
 test("where the supervisor is killed, its workers end by themselves", async () => {
   const workers = workersOf(gateway.pid)
   await gateway.kill()
   await until(() => !workers.some(isAlive))
-}, 60_000)
+})

@@ -6,6 +6,7 @@ import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Glob } from "bun"
+import { freePort } from "../../free-port.ts"
 import { directConnection } from "../../store/harness.ts"
 import type { Sql } from "../../../src/store/database.ts"
 import { type Disk, mountDisk } from "./disk.ts"
@@ -60,7 +61,7 @@ export class PostgresServer implements AsyncDisposable {
     if (bin === undefined) return undefined
     const root = mkdtempSync(join(tmpdir(), "loket-server-"))
     chmodSync(root, 0o777)
-    return new PostgresServer(bin, root, mountDisk(DISK_MB), await freePort(), addresses)
+    return new PostgresServer(bin, root, mountDisk(DISK_MB), freePort(), addresses)
   }
 
   /**
@@ -233,13 +234,6 @@ function binaries(): string | undefined {
 }
 
 const version = (path: string): number => Number(/postgresql\/(\d+)/.exec(path)?.[1] ?? 0)
-
-export async function freePort(): Promise<number> {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
-  const { port } = listener
-  listener.stop(true)
-  return port
-}
 
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
