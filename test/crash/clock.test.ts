@@ -181,5 +181,4 @@ test.skipIf(library === undefined)(
       }
     })
   },
-  120_000,
 )

@@ -57,11 +57,13 @@ test("calls of a process that is killed end as the table says, wherever they are
   await Promise.all([others.until(/heartbeat/), clients.get("trying")?.until(/heartbeat/)])
   clients.set("waiting", ask("waiting"))
   if (proxy !== undefined) {
+    proxy.hold(SETTLING)
     const settling = ask("settling")
     clients.set("settling", settling)
     await settling.until(said)
-    proxy.hold(SETTLING)
+    while (proxy.held === 0) await Bun.sleep(5)
   }
+  // For the one who waits to arrive, and the one who left to be missed: nothing shows that outside of the process.
   await Bun.sleep(500)
   await gateway.kill()
   for (const client of [others, ...clients.values()]) await client.over

@@ -167,5 +167,4 @@ test.each(["before the provider is asked", "after the provider has paid, and bef
     })
     await midtrans.server.stop(true)
   },
-  120_000,
 )

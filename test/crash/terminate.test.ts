@@ -71,4 +71,4 @@ test("SIGTERM lets streams end, takes no new calls, gives the leases back and en
     const [balance] = await sql`select leased_micro, posted_micro from balances`
     expect(balance).toEqual({ leased_micro: 0n, posted_micro: 10_000_000_000n - 3n * BigInt(CHARGE_MICRO) })
   })
-}, 60_000)
+})

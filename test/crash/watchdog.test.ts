@@ -1,5 +1,7 @@
 /** What systemd hears of a gateway's process, and what a process that stands still costs until it is ended. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { freePort } from "../free-port.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { NotifySocket } from "../processes/notify-socket.ts"
 import { onPostgres } from "../store/harness.ts"
@@ -29,10 +31,27 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<ChildG
   return gateway
 }
 
-/** What is heard in so many milliseconds. */
-async function hearFor(ms: number): Promise<string[]> {
-  await Bun.sleep(ms)
-  return socket.heard()
+/** What is heard until so many signs of life have come. */
+async function hearSigns(count: number): Promise<string[]> {
+  const heard: string[] = []
+  while (heard.filter((word) => word === "WATCHDOG=1").length < count) {
+    await Bun.sleep(20)
+    heard.push(...socket.heard())
+  }
+  return heard
+}
+
+/** Resolves when it runs no more. */
+async function freeze(gateway: ChildGateway): Promise<void> {
+  gateway.signal("SIGSTOP")
+  while (!/^State:\s+T/m.test(readFileSync(`/proc/${gateway.pid}/status`, "utf8"))) await Bun.sleep(1)
+}
+
+/** As long as systemd waits, and once more. */
+async function hearNothing(): Promise<void> {
+  socket.heard()
+  await Bun.sleep(2 * WATCHDOG_MS)
+  expect(socket.heard()).toEqual([])
 }
 
 test("a gateway says that it is ready when it listens, gives signs of life but when it is frozen, and says that it stops", async () => {
@@ -40,15 +59,14 @@ test("a gateway says that it is ready when it listens, gives signs of life but w
   stack.defer(() => gateway.kill())
   await gateway.listening
   expect(socket.heard()[0]).toBe("READY=1")
-  expect(new Set(await hearFor(WATCHDOG_MS))).toEqual(new Set(["WATCHDOG=1"]))
-  gateway.signal("SIGSTOP")
-  socket.heard()
-  expect(await hearFor(2 * WATCHDOG_MS)).toEqual([])
+  expect(new Set(await hearSigns(2))).toEqual(new Set(["WATCHDOG=1"]))
+  await freeze(gateway)
+  await hearNothing()
   gateway.signal("SIGCONT")
-  expect(await hearFor(WATCHDOG_MS)).toContain("WATCHDOG=1")
+  expect(new Set(await hearSigns(1))).toEqual(new Set(["WATCHDOG=1"]))
   expect(await gateway.stop()).toBe(0)
   expect(socket.heard()).toContain("STOPPING=1")
-}, 60_000)
+})
 
 test.skipIf(!onPostgres)(
   "a frozen process is seen by its neighbour, and when the watchdog has ended it all of the balance is served",
@@ -56,13 +74,13 @@ test.skipIf(!onPostgres)(
     const frozen = await start(watched())
     const customer = await frozen.customer(CREDIT_RP)
     expect(await status(frozen, customer)).toBe(200)
-    const metricsPort = String(20_000 + Math.floor(Math.random() * 10_000))
+    const metricsPort = String(freePort())
     const near = await start({ METRICS_PORT: metricsPort })
     const own = `http://127.0.0.1:${metricsPort}`
     expect((await fetch(`${own}/healthz`)).status).toBe(200)
     expect(await (await fetch(`${own}/readyz`)).json()).toMatchObject({ status: "ready", database: true })
 
-    frozen.signal("SIGSTOP")
+    await freeze(frozen)
     // As much of the money as the frozen one holds is out of reach, and whose it is can be read.
     let served = 0
     while ((await status(near, customer)) === 200) served++
@@ -76,20 +94,16 @@ test.skipIf(!onPostgres)(
     }
     expect((await gauge(own, "loket_process_leased_micro")).filter((micro) => micro > 0)).toHaveLength(1)
 
-    socket.heard()
     // As systemd does when nothing has come for WatchdogSec.
-    expect(await hearFor(WATCHDOG_MS)).toEqual([])
+    await hearNothing()
     await frozen.kill()
-    const since = performance.now()
-    while (served < 9 && performance.now() - since < 15_000)
+    while (served < 9)
       if ((await status(near, customer)) === 200) served++
       else await Bun.sleep(100)
-    expect(served).toBe(9)
     expect(await status(near, customer)).toBe(402)
     expect(await near.stop()).toBe(0)
     await house.books(reconcile)
   },
-  60_000,
 )
 
 const status = async (gateway: ChildGateway, { key }: Customer): Promise<number> => {

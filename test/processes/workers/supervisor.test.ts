@@ -35,7 +35,7 @@ function supervise(workers: number, times: Times = {}) {
     port: 0,
     log: createLog("info", (line) => void log.push(JSON.parse(line) as Logged)),
     write: (lines) => void said.push(...lines.trimEnd().split("\n")),
-    times: { pauseMs: 10, mostPauseMs: 40, answerMs: 2_000, ...times },
+    times: { pauseMs: 10, mostPauseMs: 40, answerMs: 60_000, ...times },
   })
   open.push(supervisor)
   const started = () => log.filter(({ event }) => event === "worker listening")
@@ -127,7 +127,7 @@ test("one that ends again and again is started ever more slowly, and each time i
 })
 
 test("one that is frozen is killed and started again", async () => {
-  const { supervisor, log, started, pids } = supervise(2, { lookMs: 20, answerMs: 1_000 })
+  const { supervisor, log, started, pids } = supervise(2, { lookMs: 20, answerMs: 5_000 })
   await supervisor.start()
   const frozen = pids()[1] ?? 0
   process.kill(frozen, "SIGSTOP")
@@ -135,7 +135,7 @@ test("one that is frozen is killed and started again", async () => {
   expect(isAlive(frozen)).toBe(false)
   expect(log).toContainEqual(expect.objectContaining({ event: "worker frozen", pid: frozen }))
   expect(await metricsOf(supervisor)).toContain('loket_worker_restarts_total{why="frozen"} 1\n')
-}, 30_000)
+})
 
 test("all are replaced, one after the other, and the old ones are gone", async () => {
   const { supervisor, log, started, pids } = supervise(2)
@@ -171,7 +171,7 @@ test("where a new one does not start, the old ones stay", async () => {
 test("where one does not start at first, none is left", async () => {
   const { supervisor, started } = supervise(2)
   writeFileSync(broken, "")
-  expect(supervisor.start()).rejects.toThrow("it ended with code 7")
+  expect(await supervisor.start().catch(String)).toContain("it ended with code 7")
   await supervisor.stop()
   expect(started()).toEqual([])
 })

@@ -47,4 +47,4 @@ test("one that is killed in the midst has frozen nobody and is not done; the nex
   const { code, report } = await world.command()
   expect([code, report.frozen]).toEqual([1, [victim.accountId]])
   expect(await world.frozen()).toEqual([victim.accountId])
-}, 60_000)
+})

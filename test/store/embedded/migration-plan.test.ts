@@ -48,4 +48,4 @@ test("it says what is locked, and for how long by the rows that there are, and c
   const columns = await connection.sql`select from information_schema.columns where column_name in ('day', 'age')`
   expect(columns).toHaveLength(0)
   await connection.end()
-}, 60_000)
+})

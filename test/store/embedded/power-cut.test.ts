@@ -73,7 +73,7 @@ test("a database that was just made is there after a power cut", async () => {
   await connection.end()
   await again.close()
   await embedded.close()
-}, 60_000)
+})
 
 test("what was acknowledged is there after a power cut, also what came after the last checkpoint", async () => {
   const disk = newDisk()
@@ -105,7 +105,7 @@ test("what was acknowledged is there after a power cut, also what came after the
   }
   await end()
   await embedded.close()
-}, 60_000)
+})
 
 function connected(url: string) {
   const connection = directConnection(url)
