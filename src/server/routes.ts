@@ -26,6 +26,7 @@ import { archivesIn } from "../store/archives.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { movementStore } from "../store/movements.ts"
+import { statusNoteStore } from "../store/operator/status-notes.ts"
 import { runStore } from "../store/runs.ts"
 import { usageStore } from "../store/usage.ts"
 import { sendsLinks, trialTerms } from "./accounts.ts"
@@ -129,6 +130,7 @@ export function routes({
         catalogue: ports.catalogue,
         pools: ports.pools,
         health: ports.health,
+        notes: statusNoteStore(database),
         readiness,
         now: () => ports.clock.now(),
         supportContact: config.SUPPORT_CONTACT,

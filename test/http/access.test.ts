@@ -315,6 +315,18 @@ const rows: Readonly<Record<string, Row>> = {
     status: 201,
     body: { currency: "USD", rupiah: "16250.5" },
   },
+  "GET /operator/status-notes": { of: "operator", status: 200 },
+  "POST /operator/status-notes": {
+    of: "operator",
+    status: 201,
+    body: { text: { id: "Gangguan.", en: "Trouble." } },
+  },
+  "PATCH /operator/status-notes/:note": {
+    of: "operator",
+    status: 404,
+    body: { resolved: true },
+    id: () => "note_x",
+  },
   "GET /operator/backends/history": { of: "operator", status: 200 },
   "GET /operator/backends/hours": { of: "operator", status: 200 },
   "GET /operator/backends": { of: "operator", status: 200 },
@@ -525,7 +537,7 @@ test("every route has a row, and every row a route", () => {
   expect([...new Set(known())].sort()).toEqual(Object.keys(rows).sort())
 })
 
-test("each operator's route says for whom it is: support reads all, freezes and sees as customers do, finance moves money and prices", () => {
+test("each operator's route says for whom it is: support reads all, freezes, sees as customers do and writes notes, finance moves money and prices", () => {
   const byRole = Map.groupBy(
     Object.keys(rows).filter((route) => rows[route]?.of === "operator"),
     declared,
@@ -536,6 +548,8 @@ test("each operator's route says for whom it is: support reads all, freezes and 
     [],
   )
   expect(changing("support")).toEqual([
+    "POST /operator/status-notes",
+    "PATCH /operator/status-notes/:note",
     "POST /operator/accounts/:id/freeze",
     "POST /operator/accounts/:id/see-as",
     "POST /operator/accounts/:id/unfreeze",

@@ -1,6 +1,6 @@
 /**
- * `/status`: what is served now, in plain words, as the process that answers sees it. Of a model it says whether it answers, and nothing
- * of who is behind it: no provider, no member of its pool, no count, no cost.
+ * `/status`: what is served now, in plain words, as the process that answers sees it, and what operators say of it. Of a model it says
+ * whether it answers, and nothing of who is behind it: no provider, no member of its pool, no count, no cost.
  */
 import { Elysia } from "elysia"
 import type { LiveCatalogue } from "../../catalogue/live.ts"
@@ -8,6 +8,7 @@ import { type BackendHealth, type BackendView, failureClasses } from "../../gate
 import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import { edge } from "../../http/edge.ts"
 import { type Readiness, readyNow } from "../../http/health.ts"
+import type { NoteText, StatusNoteStore } from "../../store/operator/status-notes.ts"
 import { formatRupiah } from "../i18n/rupiah.ts"
 import { perMillion } from "../pages/models/choose.ts"
 import { microToJson } from "../../../actors/money/micro.ts"
@@ -19,6 +20,7 @@ export interface StatusParts {
   readonly pools: Pools
   readonly health: BackendHealth
   readonly readiness: Readiness
+  readonly notes: Pick<StatusNoteStore, "list">
   readonly now: () => number
   readonly supportContact: string | undefined
 }
@@ -47,7 +49,39 @@ export function healthOf(members: readonly PoolMember[], views: readonly Backend
   return isShut || (faults >= LEAST_FAULTS && faults >= TROUBLED * (answered + faults)) ? "troubled" : "well"
 }
 
+/** What an operator wrote; milliseconds since the epoch. */
+interface Note {
+  readonly text: NoteText
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly resolvedAt: number | undefined
+}
+
+/** What is over is shown for so long, and so many notes at most. */
+const RESOLVED_MS = 7 * 24 * 60 * 60 * 1000
+const MOST_NOTES = 20
+
+/** The notes as they were last read: the page answers while the database is away, when it is most looked at. */
+export function lastNotes({ notes, now }: Pick<StatusParts, "notes" | "now">): () => Promise<readonly Note[]> {
+  let last: readonly Note[] = []
+  return async () => {
+    try {
+      const found = await notes.list(new Date(now() - RESOLVED_MS), MOST_NOTES)
+      last = found.map(({ text, createdAt, updatedAt, resolvedAt }) => ({
+        text,
+        createdAt: createdAt.getTime(),
+        updatedAt: updatedAt.getTime(),
+        resolvedAt: resolvedAt?.getTime(),
+      }))
+    } catch {
+      // The verdict says that the house has trouble.
+    }
+    return last
+  }
+}
+
 interface Seen {
+  readonly notes: readonly Note[]
   readonly isReady: boolean
   readonly models: readonly { readonly id: string; readonly name: string; readonly health: Health }[]
   readonly prices: readonly {
@@ -59,13 +93,17 @@ interface Seen {
   readonly retiring: readonly { readonly id: string; readonly target: string; readonly until: number }[]
 }
 
-async function lookAround({ catalogue, pools, health, readiness, now }: StatusParts): Promise<Seen> {
+async function lookAround(
+  { catalogue, pools, health, readiness, now }: StatusParts,
+  notes: () => Promise<readonly Note[]>,
+): Promise<Seen> {
   const at = now()
   const offers = catalogue.offers(at)
   const views = Map.groupBy(health.views(), ({ model }) => model)
-  const { isReady } = await readyNow(readiness)
+  const [{ isReady }, written] = await Promise.all([readyNow(readiness), notes()])
   return {
     isReady,
+    notes: written,
     models: offers.map(({ model }) => ({
       id: model.id,
       name: model.displayName,
@@ -84,8 +122,9 @@ async function lookAround({ catalogue, pools, health, readiness, now }: StatusPa
 
 export const statusController = (parts: StatusParts) => {
   const page = new KeptPage()
+  const notes = lastNotes(parts)
   const look = onceASecond(async () => {
-    const seen = await lookAround(parts)
+    const seen = await lookAround(parts, notes)
     return { seen, of: JSON.stringify(seen) }
   })
   return new Elysia({ name: "status" }).use(edge).get("/status", async ({ request }) => {
@@ -134,12 +173,31 @@ function statusPage(seen: Seen, language: Language, supportContact: string | und
         `<li>${text.retires(`<code>${escaped(id)}</code>`, `<code>${escaped(target)}</code>`, when(until))}</li>`,
     ),
   ]
+  const noteOf = ({ text: said, createdAt, updatedAt, resolvedAt }: Note) => {
+    const [state, health] = resolvedAt === undefined ? [text.open, "troubled"] : [text.resolved, "well"]
+    const times = [
+      text.since(when(createdAt)),
+      ...(updatedAt > createdAt ? [text.updated(when(updatedAt))] : []),
+      ...(resolvedAt === undefined ? [] : [text.over(when(resolvedAt))]),
+    ]
+    return `<li class="card"><p class="note-text">${escaped(said[language])}</p>
+<p class="status-note"><span class="health health-${health}">${state}</span> ${times.join(" ")}</p></li>`
+  }
+  const notesOf = (title: string, notes: readonly Note[]) =>
+    notes.length === 0
+      ? ""
+      : `<section class="notes"><h2>${title}</h2><ul>${notes.map(noteOf).join("\n")}</ul></section>`
+  const [open, over] = [true, false].map((isOpen) =>
+    seen.notes.filter(({ resolvedAt }) => (resolvedAt === undefined) === isOpen),
+  )
   const content = `<h1>${text.title}</h1><p class="verdict verdict-${tone}">${summary}</p>
+${notesOf(text.notes, open ?? [])}
 <section class="card card-flush"><table class="healths"><caption class="visually-hidden">${text.models}</caption>
 <thead class="visually-hidden"><tr><th scope="col">${text.model}</th><th scope="col">${text.state}</th></tr></thead>
 <tbody>${models.join("\n")}</tbody></table></section>
 <p class="status-note">${text.note}</p>
-<section class="coming"><h2>${text.coming}</h2>${coming.length === 0 ? `<p>${text.nothing}</p>` : `<ul>${coming.join("")}</ul>`}</section>`
+<section class="coming"><h2>${text.coming}</h2>${coming.length === 0 ? `<p>${text.nothing}</p>` : `<ul>${coming.join("")}</ul>`}</section>
+${notesOf(text.past, over ?? [])}`
   return framed({
     language,
     title: text.title,
@@ -165,6 +223,13 @@ const words = {
     allWell: "Semua model menjawab.",
     someNot: (bad: number, all: number) => `${bad} dari ${all} model sedang terganggu. Yang lain menjawab.`,
     notReady: "Loket sedang tidak dapat menerima panggilan. Kami sedang menanganinya.",
+    notes: "Yang sedang kami tangani",
+    past: "Yang selesai dalam tujuh hari terakhir",
+    open: "Sedang ditangani.",
+    resolved: "Selesai.",
+    since: (when: string) => `Sejak ${when}.`,
+    updated: (when: string) => `Diperbarui ${when}.`,
+    over: (when: string) => `Selesai ${when}.`,
     health: { well: "Menjawab", troubled: "Terganggu", away: "Tidak menjawab" },
     models: "Keadaan setiap model",
     model: "Model",
@@ -183,6 +248,13 @@ const words = {
     allWell: "All models answer.",
     someNot: (bad: number, all: number) => `${bad} of ${all} models are in trouble. The others answer.`,
     notReady: "Loket cannot take calls at the moment. We are working on it.",
+    notes: "What we are working on",
+    past: "What was resolved in the last seven days",
+    open: "Being worked on.",
+    resolved: "Resolved.",
+    since: (when: string) => `Since ${when}.`,
+    updated: (when: string) => `Updated ${when}.`,
+    over: (when: string) => `Over ${when}.`,
     health: { well: "Answers", troubled: "In trouble", away: "Does not answer" },
     models: "The state of each model",
     model: "Model",

@@ -19,6 +19,7 @@ import { memberStore as poolMemberStore } from "../../store/operator/members.ts"
 import { changeRole } from "../../store/operator/role.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"
+import { statusNoteStore } from "../../store/operator/status-notes.ts"
 import { readEmails, readMix, readProfit, readUnder } from "../../store/operator/profit.ts"
 import { readDays, readOverview } from "../../store/operator/overview.ts"
 import { paymentViews } from "../../store/operator/payments.ts"
@@ -42,6 +43,7 @@ import { operatorModelsController } from "./models.ts"
 import { overviewController } from "./overview.ts"
 import { operatorRetirementsController } from "./retirements.ts"
 import { exchangeRatesController } from "./exchange-rates.ts"
+import { statusNotesController } from "./status-notes.ts"
 import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
 import { operatorRefundsController } from "./refunds.ts"
@@ -173,6 +175,7 @@ export function operatorControllers(deps: OperatorDeps) {
         now: () => ports.clock.now(),
       }),
     )
+    .use(statusNotesController({ authenticate, notes: statusNoteStore(database) }))
     .use(auditController({ authenticate, audit }))
 }
 
