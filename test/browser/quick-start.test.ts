@@ -118,3 +118,16 @@ test("the page says what was tried, and of the others whose word it is", async (
   const link = visit.page.getByRole("link", { name: "By its own documentation" })
   expect(await link.getAttribute("href")).toStartWith("https://zed.dev/")
 })
+
+test("on a phone the names of all clients can be read, one beside the other", async () => {
+  await using visit = await world.visit({ size: "narrow", person })
+  await visit.open("/quick-start")
+  const tabs = await visit.page
+    .getByRole("tab")
+    .evaluateAll((all) =>
+      all.map((tab) => ({ name: tab.textContent, shown: tab.clientWidth, needed: tab.scrollWidth })),
+    )
+  expect(tabs.length).toBeGreaterThan(20)
+  expect(tabs.filter(({ shown, needed }) => needed > shown)).toEqual([])
+  await visit.expectNoSidewaysScroll()
+})

@@ -201,7 +201,7 @@ const words = {
     dashboard: "Buka dasbor",
     toPrices: "Lihat harga",
     from: (price: string) => `Mulai ${price} untuk satu juta token masukan.`,
-    trial: (amount: string) => `Akun baru mendapat kredit percobaan ${amount}, setelah alamat e-mail dibuktikan.`,
+    trial: (amount: string) => `Akun baru mendapat kredit percobaan ${amount}, setelah alamat e-mailnya dikonfirmasi.`,
     example: "Panggilan pertama Anda",
     copy: "Salin",
     copied: "Tersalin",

@@ -43,11 +43,11 @@ print(answer.choices[0].message.content)`,
     notes: {
       id: [
         'Kode kesalahannya ada di `error.response.headers["x-error-code"]`; `error.code` kosong.',
-        "Untuk format responses (`client.responses.create`), alamat dan kuncinya sama.",
+        "Untuk format responses (`client.responses.create`), alamat dan kuncinya sama; pakai model yang dilayani di sana, seperti `gpt-6.1-sol`.",
       ],
       en: [
         'An error\'s code is in `error.response.headers["x-error-code"]`; `error.code` is empty.',
-        "For the responses format (`client.responses.create`) the address and the key are the same.",
+        "For the responses format (`client.responses.create`) the address and the key are the same; take a model that is served there, such as `gpt-6.1-sol`.",
       ],
     },
   },
@@ -108,11 +108,11 @@ console.log(answer.choices[0]?.message.content)`,
     notes: {
       id: [
         'Kode kesalahannya ada di `error.headers.get("x-error-code")`; `error.code` dan `error.type` kosong.',
-        "Untuk format responses, alamat dan kuncinya sama.",
+        "Untuk format responses, alamat dan kuncinya sama; pakai model yang dilayani di sana, seperti `gpt-6.1-sol`.",
       ],
       en: [
         'An error\'s code is in `error.headers.get("x-error-code")`; `error.code` and `error.type` are empty.',
-        "For the responses format the address and the key are the same.",
+        "For the responses format the address and the key are the same; take a model that is served there, such as `gpt-6.1-sol`.",
       ],
     },
   },

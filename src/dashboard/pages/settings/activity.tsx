@@ -163,7 +163,7 @@ const useActivityText = texts({
       "management_token.created": "Token pengelola dibuat",
       "management_token.revoked": "Token pengelola dicabut",
       "email.changed": "Alamat e-mail diganti",
-      "email.proved": "Alamat e-mail dibuktikan",
+      "email.proved": "Alamat e-mail dikonfirmasi",
       "key.created": "Kunci dibuat",
       "key.changed": "Kunci diubah",
       "key.paused": "Kunci dijeda di batas sepuluh menit",
