@@ -1,6 +1,6 @@
 /** The operator's page of pools: what it shows of their members, and what an operator does with one that is at work. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { everyLook } from "../harness.ts"
+import { eventually, everyLook } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"
 
 let world: OperatorWorld
@@ -146,3 +146,35 @@ test("a member is tried again, drained and reweighed, with a preview of each cha
   const [row] = await world.gateway.sql`select state, weight from member_settings where member = ${good}`
   expect(row).toEqual({ state: "draining", weight: 7n })
 }, 60_000)
+
+test("an operator writes a note for `/status` in both languages, changes it, and says that it is over", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open("/operator/backends")
+  await page.getByRole("button", { name: "Write a note" }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Indonesian").fill("Model Kapal lambat.")
+  await dialog.getByRole("button", { name: "Publish" }).click()
+  await dialog.getByText("Write it in both languages.").waitFor()
+  await dialog.getByLabel("English").fill("Kapal is slow.")
+  await visit.expectAccessible()
+  await visit.screenshot("operator-status-note")
+  await dialog.getByRole("button", { name: "Publish" }).click()
+  const row = page.getByRole("row", { name: /Kapal is (?:very )?slow.*Being worked on/ })
+  await row.getByRole("button", { name: "Change" }).click()
+  await dialog.getByLabel("English").fill("Kapal is very slow.")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await page.getByRole("row", { name: /Kapal is very slow/ }).waitFor()
+  const visitor = await world.visit({ language: "id" })
+  await visitor.page.goto(`${world.gateway.url}/status`)
+  await eventually(async () => {
+    await visitor.page.reload()
+    expect(await visitor.page.getByRole("main").innerText()).toMatch(/Model Kapal lambat\.[^]*Sedang ditangani\./)
+  })
+  await visitor.expectAccessible()
+  await visitor.screenshot("status-note")
+  await visitor[Symbol.asyncDispose]()
+  await row.getByRole("button", { name: "Resolve" }).click()
+  await dialog.getByRole("button", { name: "Resolve" }).click()
+  await page.getByRole("row", { name: /Kapal is very slow.*Resolved/ }).waitFor()
+})

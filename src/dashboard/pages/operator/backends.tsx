@@ -16,6 +16,7 @@ import { BackendsHistory } from "./backends-history.tsx"
 import { useBackendsText } from "./backends-text.ts"
 import { ChangeDialog } from "./changes.tsx"
 import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
+import { StatusNotes, statusNotesQuery } from "./status-notes.tsx"
 
 const FOLLOW_MS = 10_000
 const MOST_WEIGHT = 100_000_000
@@ -40,6 +41,8 @@ export default function BackendsPage() {
   const text = useBackendsText()
   const format = useFormat()
   const { data: backends, error, refetch } = useQuery(backendsQuery)
+  // They stand above all else, so that the page waits for them and nothing moves.
+  const { isPending: noNotes } = useQuery(statusNotesQuery)
   const [acting, setActing] = useState<Acting>()
   const close = () => setActing(undefined)
   return (
@@ -48,7 +51,7 @@ export default function BackendsPage() {
       title={text.title}
       intro={backends && text.intro(format.number(backends.minutes))}
     >
-      {backends === undefined ? (
+      {backends === undefined || noNotes ? (
         error ? (
           <ErrorState error={error} retry={refetch} />
         ) : (
@@ -56,6 +59,7 @@ export default function BackendsPage() {
         )
       ) : (
         <>
+          <StatusNotes />
           <PoolCards pools={backends.data} onAct={setActing} />
           <p className="operator-count">{text.process(backends.process_id)}</p>
           <BackendsHistory members={backends.data.flatMap(({ members }) => members.map(({ member }) => member))} />
