@@ -11,21 +11,43 @@ export const DAYS = 365
 /** Those of the catalogue that the gateway is started with. */
 export const MODELS = ["m-0", "m-1", "m-2", "m-3", "m-4"]
 
-const BIG_KEYS = 12
+const BIG_KEYS = 13
+/** The last of them, which has hardly any calls. */
+export const RARE_KEY = `key_g0000000_${BIG_KEYS - 1}`
 const PART = 250_000
+const SESSIONS = 3
+const RUN_CALLS = 500
+const CHILDREN = 2_000
 const HOUR_COLUMNS = `calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro`
 
-/** In a session that carries out no triggers and makes indexes at the end. Analysed. */
-export async function fillYear(sql: Sql, records: number): Promise<void> {
+/** In sessions that carry out no triggers, and makes indexes at the end. What does not need each other is made at once. Analysed. */
+export async function fillYear(connect: () => Sql, records: number): Promise<void> {
   const accounts = Math.max(100, Math.round(records / 100))
-  const step = async (what: string, statement: string) => {
+  const sessions = await Promise.all(
+    Array.from({ length: SESSIONS }, async () => {
+      const sql = connect()
+      // Nothing of it has to survive a crash.
+      await sql.unsafe(`set session_replication_role = replica; set synchronous_commit = off; set work_mem = '512MB';
+        set maintenance_work_mem = '512MB'; set max_parallel_workers_per_gather = 0; set jit = off`)
+      return sql
+    }),
+  )
+  const [sql] = sessions
+  if (sql === undefined) throw new Error("no session")
+  const step = async (what: string, statement: string, on = sql) => {
     const startedAt = performance.now()
-    await sql.unsafe(statement)
-    console.log(`  ${what.padEnd(40)}${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(7)} s`)
+    await on.unsafe(statement)
+    console.log(`  ${what.padEnd(60)}${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(7)} s`)
   }
-  // Nothing of it has to survive a crash.
-  await sql.unsafe(`set session_replication_role = replica; set synchronous_commit = off; set work_mem = '256MB';
-    set maintenance_work_mem = '512MB'; set max_parallel_workers_per_gather = 0`)
+  /** Each session takes the next one. */
+  const inTurns = async (steps: readonly (readonly [what: string, statement: string])[]) => {
+    const left = [...steps]
+    await Promise.all(
+      sessions.map(async (on) => {
+        for (let next = left.shift(); next !== undefined; next = left.shift()) await step(...next, on)
+      }),
+    )
+  }
   await step("accounts, keys, prices", people(accounts))
   const indexes = await sql<{ name: string; definition: string }[]>`
     select c.relname as name, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') as definition
@@ -33,18 +55,27 @@ export async function fillYear(sql: Sql, records: number): Promise<void> {
     where i.indrelid in ('usage'::regclass, 'transfers'::regclass)
       and not exists (select from pg_constraint k where k.conindid = i.indexrelid)`
   for (const { name } of indexes) await sql.unsafe(`drop index ${name}`)
-  for (let from = 1; from <= records; from += PART) {
-    await step(`records from ${from}`, callsOf(from, Math.min(records, from + PART - 1), { records, accounts }))
-  }
-  await step("sums by the hour", hours)
-  await step("top-ups, balances, what keys have spent", moneyOf(accounts))
+  const parts = Array.from({ length: Math.ceil(records / PART) }, (_, n) => n * PART + 1)
+  const house = { records, accounts }
+  await inTurns(parts.map((from) => [`records from ${from}`, callsOf(from, Math.min(records, from + PART - 1), house)]))
   // Records of years are in `usage_before`, whose charges have an index that those of a month have not.
   await sql.unsafe("drop index charges_before_account_id_request_id_idx")
-  await step("charges, and what the house bore", transfers)
-  for (const { name, definition } of indexes) await step(`index ${name}`, definition)
-  await step("sums of profit", profit)
-  await step("history, refusals, audit log", beside(accounts))
-  await sql.unsafe("set session_replication_role = origin")
+  await inTurns([
+    ["sums by the hour", hours],
+    ["charges, and what the house bore", transfers],
+    ["sums of profit", profit],
+    ["times to the first token", latency],
+    ["sums of hours", callHours],
+  ])
+  await inTurns([
+    ["top-ups, balances, what keys have spent", moneyOf(accounts)],
+    // Two sessions cannot make indexes of partitions of one table at once.
+    ...indexes.map(
+      ({ name, definition }) => [`index ${name}`, `lock table usage in access exclusive mode; ${definition}`] as const,
+    ),
+  ])
+  await step("history, refusals, audit log, and what else there is", beside(accounts))
+  for (const session of sessions) await session.unsafe("set session_replication_role = origin")
   await step("analyze", "vacuum analyze")
 }
 
@@ -68,35 +99,39 @@ const base36 = (ms: string): string =>
     return `substr('0123456789abcdefghijklmnopqrstuvwxyz', (${digit})::integer + 1, 1)`
   }).join(" || ")
 
-/** One call in 25 failed, one in 1,000 could not be counted, one in 500 was borne in part by the house, one in 200 was rerouted. */
+/**
+ * One call in 25 failed, one in 1,000 could not be counted, one in 500 was borne in part by the house, one in 200 was rerouted, one in 2,000 was of
+ * the last model, and one in 5,000 of a format and one in 7,000 of a key that hardly anybody uses. Of the large account one in five was of a run.
+ */
 const callsOf = (from: number, to: number, { records, accounts }: { records: number; accounts: number }) => `
   with numbered as (
     select n, now() - interval '${DAYS} days' - interval '1 minute' + n * interval '${(DAYS * 86_400) / records} seconds' as at,
       case when n % 20 = 0 then 0 else 1 + floor(${accounts - 1} * power((n::bigint * 7919 % 1000003) / 1000003.0::float8, 3))::int end as account,
-      n % 25 <> 0 and n % 1000 <> 1 as ok
+      n / 20 as k, n / 20 % 25 <> 0 and n / 20 % 1000 <> 1 as ok
     from generate_series(${from}, ${to}) n
   ), counted as (
-    select *, lpad(account::text, 7, '0') as account_name, (extract(epoch from at) * 1000)::bigint as ms, 'm-' || n % 5 as model,
+    select *, lpad(account::text, 7, '0') as account_name, (extract(epoch from at) * 1000)::bigint as ms, 'm-' || case k % 2000 when 77 then 4 else k % 4 end as model,
       case when ok then 100 + n % 4000 else 0 end as input, case when ok then 20 + n % 900 else 0 end as output,
       case when ok and n % 3 = 0 then n % 2000 else 0 end as cached
     from numbered
   ), priced as (select *, input * 1000::bigint + output * 5000::bigint + cached * 100::bigint as price from counted)
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
     output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, excess_micro, price_id, turns, attempts,
-    error_code, flagged, opened_at, first_token_ms, duration_ms, cost_micro, member)
+    error_code, flagged, opened_at, first_token_ms, duration_ms, cost_micro, member, run_id)
   select 'req_' || ${base36("ms")} || substr(md5(n::text), 1, 18), part, 'acc_g' || account_name,
-    'key_g' || account_name || '_' || case when account = 0 then lpad((n / 20 % ${BIG_KEYS})::text, 2, '0') else '00' end, 1, p.model,
-    case when n % 3 = 0 then 'messages' else 'chat' end, n % 4 <> 0,
-    case when part = 1 then 'fallback_429' when ok then 'ok' when n % 25 = 0 then 'upstream_error' else 'usage_missing' end,
+    'key_g' || account_name || '_' || case when account = 0 then lpad((case k % 7000 when 11 then ${BIG_KEYS - 1} else k % ${BIG_KEYS - 1} end)::text, 2, '0') else '00' end, 1, p.model,
+    case when k % 5000 = 9 then 'responses' when n % 3 = 0 then 'messages' else 'chat' end, n % 4 <> 0,
+    case when part = 1 then 'fallback_429' when ok then 'ok' when k % 25 = 0 then 'upstream_error' else 'usage_missing' end,
     case when part = 0 then input else 0 end, case when part = 0 then output else 0 end, case when part = 0 then cached else 0 end, 0,
-    case when part = 1 then 0 when n % 500 = 3 then price / 2 else price end,
-    case when part = 0 and n % 500 = 3 then price - price / 2 else 0 end, 0, v.id, 1, 1,
-    case when part = 0 and not ok then case when n % 25 = 0 then 'dependency.upstream_unavailable' else 'dependency.usage_missing' end end,
-    part = 0 and not ok and n % 25 <> 0, to_timestamp(ms / 1000.0), 100 + n % 900, 1000 + n % 9000,
-    case when part = 0 then price * 8 / 10 end, case when part = 0 then 'vendor/default/' || p.model end
+    case when part = 1 then 0 when k % 500 = 3 then price / 2 else price end,
+    case when part = 0 and k % 500 = 3 then price - price / 2 else 0 end, 0, v.id, 1, 1,
+    case when part = 0 and not ok then case when k % 25 = 0 then 'dependency.upstream_unavailable' else 'dependency.usage_missing' end end,
+    part = 0 and not ok and k % 25 <> 0, to_timestamp(ms / 1000.0), 100 + n % 900, 1000 + n % 9000,
+    case when part = 0 then price * 8 / 10 end, case when part = 0 then 'vendor/default/' || p.model end,
+    case when account = 0 and k % 5 = 0 then 'run_' || lpad((k / ${RUN_CALLS})::text, 7, '0') end
   from priced p join prices v on v.model = p.model and v.effective_at = timestamptz '2020-01-01'
   cross join generate_series(0, 1) part
-  where part = 0 or n % 200 = 7
+  where part = 0 or k % 200 = 7
   order by n, part`
 
 const hours = `
@@ -165,11 +200,24 @@ const profit = `
   from profit_hours group by 1, 2, 3, 4, 5 having profit_part_end(profit_part(min(hour))) < now() - interval '2 hours' order by 1, 2, 3, 4, 5;
   insert into profit_parts select distinct since from profit_days;
   insert into profit_house (since, model, member, kind, ${PROFIT})
-  select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4;
-  insert into call_summed select distinct hour from usage_hours where hour < now() - interval '3 hours';
+  select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4`
+
+const callHours = `
+  insert into call_summed select * from generate_series(date_trunc('hour', now() - interval '${DAYS} days 2 hours', 'UTC'),
+    date_trunc('hour', now() - interval '4 hours', 'UTC'), interval '1 hour');
+  insert into latency_summed select hour from call_summed;
   insert into call_hours
   select date_trunc('hour', opened_at, 'UTC'), status, coalesce(error_code, ''), count(*), sum(charge_micro), sum(absorbed_micro)
-  from usage where part = 0 and opened_at < (select max(hour) + interval '1 hour' from call_summed) group by 1, 2, 3`
+  from usage where part = 0 and opened_at < date_trunc('hour', now() - interval '3 hours', 'UTC') group by 1, 2, 3`
+
+const latency = `
+  insert into latency_hours
+  select account_id, hour, model, key_id, endpoint, status, array_agg(step order by step), array_agg(calls order by step)
+  from (
+    select account_id, date_trunc('hour', opened_at, 'UTC') as hour, model, key_id, endpoint, status, latency_step(first_token_ms) as step, count(*) as calls
+    from usage where part = 0 and first_token_ms is not null and opened_at < date_trunc('hour', now() - interval '3 hours', 'UTC')
+    group by 1, 2, 3, 4, 5, 6, 7
+  ) steps group by 1, 2, 3, 4, 5, 6`
 
 const beside = (accounts: number) => `
   insert into account_events (account_id, action, subject, name, at)
@@ -184,4 +232,39 @@ const beside = (accounts: number) => `
       lateral (select now() - interval '6 days' + n * interval '${500_000 / accounts} seconds' as at) t,
       lateral (select case when n % 10 = 0 then '${BIG}' else 'acc_g' || lpad((n % ${accounts})::text, 7, '0') end as name) a;
   insert into refused_counts (account_id, hour, code, process_id, calls)
-    select account_id, date_trunc('hour', refused_at, 'UTC'), code, 'prc_year', count(*) from refused_calls group by 1, 2, 3`
+    select account_id, date_trunc('hour', refused_at, 'UTC'), code, 'prc_year', count(*) from refused_calls group by 1, 2, 3;
+  insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
+    select run_id, '${BIG}', min(key_id), run_id, 1000000000, min(opened_at), max(opened_at) + interval '1 day' from usage where run_id is not null group by 1;
+  insert into key_spend (key_id, period, period_start, spent_micro)
+    select run_id, 'total', to_timestamp(0), sum(charge_micro) from usage where run_id is not null group by 1;
+  insert into api_keys (id, account_id, name, key_hash, prefix, last4, created_at, parent_id)
+    select 'key_gchild' || lpad(n::text, 7, '0'), '${BIG}', 'child ' || n, sha256(('child' || n)::bytea), 'sk-', 'last', now() - n * interval '1 hour', '${BIG_KEY}'
+    from generate_series(1, ${CHILDREN}) n;
+  insert into members (account_id, member_id, role, since, invited_by, invitation_hash)
+    select '${BIG}', 'acc_g' || lpad(n::text, 7, '0'), 'viewer', now(), '${BIG}', '' from generate_series(1, 50) n;
+  insert into management_tokens (id, account_id, key_id, name, token_hash, prefix, last4)
+    select 'mgt_' || n, '${BIG}', '${BIG_KEY}', 'token', sha256(('token' || n)::bytea), 'mt-', 'last' from generate_series(1, 10) n;
+  insert into webhooks (account_id, url, secret, created_at) values ('${BIG}', 'https://example.test/', 'x', now());
+  insert into outbox (account_id, channel, kind, data, created_at, expires_at, due_at, attempts, outcome, status)
+    select case when n % 10 = 0 then '${BIG}' else 'acc_g' || lpad((n % ${accounts})::text, 7, '0') end, 'webhook', 'balance.low', '{}',
+      now() - n * interval '10 seconds', now(), null, 1, 'sent', 200 from generate_series(1, ${accounts}) n;
+  insert into refunds (id, account_id, top_up_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro, claimed_micro, reason, status,
+    payout, created_at, paid_out_at)
+    select 'ref_' || n, 'acc_g' || lpad((n % 500)::text, 7, '0'), null, 'refund', 'r' || n, 0, 1, 0, 0, 'a reason',
+      case when n % 100 = 0 then 'booked' else 'paid_out' end, 'by_hand', now() - n * interval '1 hour', case when n % 100 <> 0 then now() end
+    from generate_series(1, 8000) n;
+  insert into payment_problems (provider, kind, reference, paid, resolved_at)
+    select 'simulated', 'unknown_order', 'order' || n, 'Rp 1', case when n % 20 <> 0 then now() end from generate_series(1, ${accounts / 10}) n;
+  insert into documents (number, kind, year, place, account_id, subject, content, issued_at)
+    select 'R-' || id, 'receipt', 2020, row_number() over (order by id), account_id, id, '{}', paid_at from top_ups where status = 'paid';
+  insert into member_settings (member) select 'vendor/default/m-' || n from generate_series(0, 19) n on conflict do nothing;
+  insert into audit_log (request_id, action, subject, after, reason, at)
+    select 'req_member' || n, 'member.changed', 'vendor/default/m-' || n % 20, '{}', 'a reason', now() - n * interval '1 hour' from generate_series(1, 2000) n;
+  insert into backend_events (minute, member, model, event, at, class, status, processes)
+    select date_trunc('minute', t.at), 'vendor/default/m-' || m, 'm-' || m, case n % 2 when 0 then 'opened' else 'closed' end, t.at, 'timeout', null,
+      '{"prc_a": 1, "prc_b": 2}'
+    from generate_series(1, 90 * 24) n, generate_series(0, 19) m, lateral (select now() - n * interval '1 hour' as at) t;
+  insert into backend_hours (hour, member, model, process_id, answered, failed, rate_limited, steps, step_tries)
+    select date_trunc('hour', now()) - n * interval '1 hour', 'vendor/default/m-' || m, 'm-' || m, 'prc_' || p, 1000, 10, 1,
+      array(select generate_series(1, 30)::smallint), array(select generate_series(1, 30)::bigint)
+    from generate_series(0, 90 * 24) n, generate_series(0, 19) m, generate_series(0, 3) p`

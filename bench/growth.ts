@@ -1,7 +1,8 @@
 /**
  * `bun bench/growth.ts [records]`: a year of records on the PostgreSQL at `DATABASE_URL`, an account for every hundred, and what is
  * asked of them: each question of the dashboard and of operators over HTTP, the start of a process, `reconcile`, commits beside those
- * of an empty database, and bytes a call. `KEEP=1` leaves the database. Exits with 1 where a question took over 100 ms.
+ * of an empty database, and bytes a call. `KEEP=name` leaves the database, and asks one of that name that is there. `ONLY=questions`
+ * asks alone. Exits with 1 where a question took over 100 ms.
  */
 import { Connection } from "../src/store/connection.ts"
 import { createSessionToken } from "../src/accounts/session-token.ts"
@@ -20,16 +21,38 @@ const GOAL_MS = 100
 const CALLS_A_COMMIT = 24
 const COMMITS = 200
 const OPERATOR = "acc_goperator"
+const KEPT = process.env["KEEP"]
+const ONLY = process.env["ONLY"]
 
 const connect = (url: string) => new Connection({ url, connectTimeoutMs: 10_000, statementTimeoutMs: 0 })
 
-async function newDatabase(server: Sql, names: string[]): Promise<string> {
-  const name = `loket_growth_${crypto.randomUUID().replaceAll("-", "")}`
-  names.push(name)
-  await server.unsafe(`create database ${name}`)
+function addressOf(name: string): string {
   const url = new URL(SERVER)
   url.pathname = `/${name}`
   return url.href
+}
+
+async function newDatabase(
+  server: Sql,
+  names: string[],
+  name = `loket_growth_${crypto.randomUUID().replaceAll("-", "")}`,
+): Promise<string> {
+  names.push(name)
+  await server.unsafe(`create database ${name}`)
+  return addressOf(name)
+}
+
+/** The address of a full database: the one that was kept, or a new one. */
+async function fullDatabase(server: Sql, names: string[]): Promise<string> {
+  if (KEPT !== undefined && (await server`select from pg_database where datname = ${KEPT}`).length > 0)
+    return addressOf(KEPT)
+  const full = await newDatabase(server, names, KEPT)
+  // The catalogue is read where there is none.
+  await (await startOn(full)).stop()
+  const beganAt = performance.now()
+  await fillYear(() => connect(full).sql, RECORDS)
+  console.log(`${RECORDS.toLocaleString("en")} records in ${((performance.now() - beganAt) / 1_000).toFixed(0)} s`)
+  return full
 }
 
 const startOn = (url: string) =>
@@ -44,29 +67,58 @@ async function sessionOf(sql: Sql, accountId: string): Promise<string> {
   return token
 }
 
-/** Milliseconds of each asking; the first finds nothing in the server's memory that the others did not need. */
-async function ask(url: string, token: string, { path }: Question): Promise<readonly number[]> {
-  const times: number[] = []
+interface Asked {
+  readonly ms: number
+  /** CPU of the database's sessions, where they are on this machine: what other work does not lengthen. */
+  readonly cpuMs: number
+}
+
+/** Milliseconds of CPU that the sessions of a database have taken, those of the bench left out. */
+async function cpuOfSessions(sql: Sql): Promise<number> {
+  const sessions = await sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+  const us = await Promise.all(sessions.map(({ pid }) => cpuOf(pid).catch(() => 0)))
+  return us.reduce((sum, one) => sum + one, 0) / 1_000
+}
+
+/** Each asking; the first finds nothing in the server's memory that the others did not need. Undefined where it has no answer in time. */
+async function ask(url: string, token: string, sql: Sql, { path }: Question): Promise<readonly Asked[] | undefined> {
+  const asked: Asked[] = []
   for (let n = 0; n < TIMES; n++) {
+    const before = await cpuOfSessions(sql)
     const startedAt = performance.now()
     const response = await fetch(url + path, { headers: { Authorization: `Bearer ${token}` } })
-    const text = await response.text()
-    times.push(performance.now() - startedAt)
-    if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`)
+    // Of a file what comes first, which is its first thousand rows.
+    const reader = response.body?.getReader()
+    const first = await reader?.read()
+    if (!path.includes(".csv")) while ((await reader?.read())?.done === false);
+    const ms = performance.now() - startedAt
+    await reader?.cancel()
+    if (response.status === 503) return undefined
+    if (response.status !== 200)
+      throw new Error(`${path}: ${response.status} ${Buffer.from(first?.value ?? []).toString()}`)
+    asked.push({ ms, cpuMs: (await cpuOfSessions(sql)) - before })
   }
-  return times
+  return asked
 }
 
 async function askAll(url: string, sql: Sql): Promise<readonly string[]> {
-  await sql`insert into accounts (id, email, password_hash, role) values (${OPERATOR}, 'operator@example.test', 'x', 'operator')`
+  await sql`insert into accounts (id, email, password_hash, role) values (${OPERATOR}, 'operator@example.test', 'x', 'operator')
+    on conflict do nothing`
   const tokens = { customer: await sessionOf(sql, BIG), operator: await sessionOf(sql, OPERATOR) }
   const slow: string[] = []
-  console.log(`\n| question | median, ms | worst, ms |\n| --- | --- | --- |`)
+  console.log(`\n| question | median, ms | worst, ms | PostgreSQL's CPU, median, ms |\n| --- | --- | --- | --- |`)
   for (const question of await questions(sql)) {
-    const times = await ask(url, tokens[question.of], question)
-    const middle = median(times)
+    const asked = await ask(url, tokens[question.of], sql, question)
+    const middle = asked === undefined ? Number.POSITIVE_INFINITY : median(asked.map(({ ms }) => ms))
     if (middle > GOAL_MS) slow.push(question.name)
-    console.log(`| ${question.of}: ${question.name} | ${middle.toFixed(0)} | ${Math.max(...times).toFixed(0)} |`)
+    const figures =
+      asked === undefined
+        ? ["no answer", "", ""]
+        : [middle, Math.max(...asked.map(({ ms }) => ms)), median(asked.map(({ cpuMs }) => cpuMs))]
+    console.log(
+      `| ${[`${question.of}: ${question.name}`, ...figures.map((one) => (typeof one === "number" ? one.toFixed(0) : one))].join(" | ")} |`,
+    )
   }
   return slow
 }
@@ -129,30 +181,28 @@ async function sizes(sql: Sql): Promise<void> {
 const server = connect(SERVER)
 const names: string[] = []
 try {
-  const full = await newDatabase(server.sql, names)
-  // The catalogue is read where there is none.
-  await (await startOn(full)).stop()
+  const full = await fullDatabase(server.sql, names)
   const { sql } = connect(full)
-  const beganAt = performance.now()
-  await fillYear(sql, RECORDS)
-  console.log(`${RECORDS.toLocaleString("en")} records in ${((performance.now() - beganAt) / 1_000).toFixed(0)} s`)
-  await sizes(sql)
+  if (ONLY === undefined) await sizes(sql)
   console.log(`\n| | |\n| --- | --- |`)
   const startedAt = performance.now()
   const gateway = await startOn(full)
   console.log(`| start of a process | ${((performance.now() - startedAt) / 1_000).toFixed(2)} s |`)
-  await reconcileOn(full)
-  await reconcileOn(full)
+  if (ONLY === undefined) {
+    await reconcileOn(full)
+    await reconcileOn(full)
+  }
   const slow = await askAll(gateway.url, sql)
   await gateway.stop()
-  const empty = await newDatabase(server.sql, names)
-  await migrate(empty)
-  console.log(`\n| | |\n| --- | --- |`)
-  await commits(full, empty)
+  if (ONLY === undefined) {
+    const empty = await newDatabase(server.sql, names)
+    await migrate(empty)
+    console.log(`\n| | |\n| --- | --- |`)
+    await commits(full, empty)
+  }
   if (slow.length > 0) console.log(`\nover ${GOAL_MS} ms: ${slow.join("; ")}`)
   process.exitCode = slow.length > 0 ? 1 : 0
 } finally {
-  if (process.env["KEEP"] === "1") console.log(`kept: ${names.join(" ")}`)
-  else for (const name of names) await server.sql.unsafe(`drop database ${name} with (force)`)
+  for (const name of names) if (name !== KEPT) await server.sql.unsafe(`drop database ${name} with (force)`)
 }
 process.exit()

@@ -15,6 +15,7 @@ import { outbox } from "../store/outbox.ts"
 import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
 import { sumCallHours } from "../store/operator/call-hours.ts"
 import { sumProfitParts } from "../store/operator/profit-parts.ts"
+import { sumUsageSpans } from "../store/usage-spans.ts"
 import { removeOverdue } from "../store/retention.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { type ExchangeOutcome, readExchangeSource } from "./exchange-rates.ts"
@@ -99,6 +100,7 @@ const chores = (
       work: () => sumCallHours(store.database, firstRequestId),
       failed: "calls not summed",
     },
+    { everyMs: 60_000, atOnce: true, work: () => sumUsageSpans(store.database), failed: "usage not summed" },
     { everyMs: 600_000, atOnce: true, work: () => makeMonths(store.database), failed: "months not made" },
     { everyMs: 600_000, work: keepNoLonger, failed: "personal data not removed" },
     { everyMs: 2_000, work: writeRefused, failed: "refused calls not written" },

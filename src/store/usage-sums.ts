@@ -5,7 +5,9 @@
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Database, Sql } from "./database.ts"
-import { LONGEST_ARRIVAL_MS, narrowed, type TokenColumns, toTokens, type UsageNarrowing } from "./usage.ts"
+import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
+import { sumsOfHours, zoneOf } from "./usage-spans.ts"
+import { LONGEST_ARRIVAL_MS, type TokenColumns, toTokens } from "./usage.ts"
 
 export const usageGroups = ["day", "hour", "model", "key", "format", "status"] as const
 export type UsageGroup = (typeof usageGroups)[number]
@@ -97,7 +99,7 @@ export function usageSumStore(database: Database): UsageSumStore {
       const rows = await database.run(
         (sql) => sql<SumRow[]>`
           select ${named(sql, question)}, ${summed(sql)}
-          from (${partsOf(sql, question)}) parts
+          from (${partsOf(sql, question, question.groupBy)}) parts
           group by 1, 2 having sum(calls) > 0 order by 1, 2`,
         once,
       )
@@ -168,28 +170,26 @@ export function usageSumStore(database: Database): UsageSumStore {
 }
 
 /** The range's whole hours, and its ends; all of it where the zone's days do not begin with an hour of UTC. */
-function partsOf(sql: Sql, range: ZonedRange) {
-  const { accountId, from, to } = range
+function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup) {
+  const { accountId, from, to, timeZone } = range
   const first = new Date(Math.ceil(from.getTime() / HOUR_MS) * HOUR_MS)
   const last = new Date(Math.floor(to.getTime() / HOUR_MS) * HOUR_MS)
-  if (first >= last || !hasWholeHours(range.timeZone)) return recordsOf(sql, range, from, to)
+  if (first >= last || !hasWholeHours(timeZone)) return recordsOf(sql, range, from, to)
+  // Where days are not told apart those of any zone are.
+  const zone = groupBy === "hour" ? undefined : (zoneOf(timeZone, from, to) ?? (groupBy === "day" ? undefined : 0))
   return sql`
-    select hour as at, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens,
-      cache_write_tokens, charge_micro, cache_reads
-    from usage_hours u where account_id = ${accountId} and hour >= ${first} and hour < ${last}
-      ${narrowed(sql, range.only ?? {})}
+    ${sumsOfHours(sql, { accountId, zone, withMonths: groupBy !== "day", first, last, only: range.only ?? {} })}
     ${from < first ? sql`union all ${recordsOf(sql, range, from, first)}` : sql``}
     ${last < to ? sql`union all ${recordsOf(sql, range, last, to)}` : sql``}`
 }
 
+/** Found by their ids, as the account's index is. */
 const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
-  from usage u where key_id in (${keysOf(sql, range)})
-    and part = 0 and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
-
-/** Records are found by way of the account's keys, because the index that has the time is the keys'. */
-const keysOf = (sql: Sql, { accountId }: UsageRange) => sql`select id from api_keys where account_id = ${accountId}`
+  from usage u where account_id = ${range.accountId} and part = 0
+    and request_id >= first_call(${from}::timestamptz - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000})) and request_id < first_call(${to}::timestamptz)
+    and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
 
 /**
  * The range as hours of UTC and what is left at its ends: whether the times of each are summed. Where the zone's days do not begin with

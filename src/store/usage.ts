@@ -8,6 +8,8 @@ import type { Rates } from "../../actors/money/price.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import { type ArchivedRow, findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
+import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
+import { hoursWithCalls } from "./usage-spans.ts"
 
 /** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
 export const LONGEST_ARRIVAL_MS = 60 * 60 * 1000
@@ -40,14 +42,6 @@ export interface UsageRow {
   readonly durationMs: number
 }
 
-/** What records may be narrowed to; each of it may be left out. */
-export interface UsageNarrowing {
-  readonly model?: string | undefined
-  readonly keyId?: string | undefined
-  readonly endpoint?: string | undefined
-  readonly status?: UsageStatus | undefined
-}
-
 /**
  * `from` is included, `to` is not; `ids` says the same roughly, as request ids, which is what the index is by. Without a
  * status final records are meant; a fallback status means its markers.
@@ -76,26 +70,42 @@ export interface UsageStore {
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
+/** How many of the newest calls are looked at before it is looked up where such calls are. */
+const LOOKED_AT = 2_000
 
 /** `archives`: the directory of records that the database has no longer (archives.ts). */
 export function usageStore(database: Database, archives: string): UsageStore {
   return {
-    async list(filter, { after, limit }) {
+    async list(filter, page) {
+      const { narrowing, ...whole } = divided(filter)
+      if (narrowing === undefined) {
+        const rows = await database.run(
+          (sql) => sql<Row[]>`${selectRows(sql)} where ${following(sql, filter, page)}`,
+          once,
+        )
+        return rows.map(toUsageRow)
+      }
+      // Among the newest there are often enough of them.
       const rows = await database.run(
-        (sql) => sql<Row[]>`
-          ${selectRows(sql)} where ${matching(sql, filter)}
-          ${after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`}
-          order by u.request_id desc, u.part desc limit ${limit}`,
+        (sql) => sql<(Row & { looked_at: number })[]>`
+          with newest as materialized (select * from usage u where ${following(sql, whole, { ...page, limit: LOOKED_AT })})
+          select n.looked_at, u.* from (select count(*)::int as looked_at from newest) n
+          left join (${selectRows(sql, sql`newest`)} where true ${narrowedTo(sql, narrowing)} ${pageEnd(sql, page)}) u on true
+          order by u.request_id desc, u.part desc`,
         once,
       )
-      return rows.map(toUsageRow)
+      // One row of nothing where none is found.
+      const found = rows.filter(({ part }) => part !== null)
+      if (found.length === page.limit || rows[0]?.looked_at !== LOOKED_AT) return found.map(toUsageRow)
+      const rare = await database.run((sql) => sql<Row[]>`${rareRows(sql, filter, page)}`, once)
+      return rare.map(toUsageRow)
     },
 
     async find(accountId, requestId) {
       const find = async (archived?: readonly ArchivedRow[]) =>
         await database.run(
           (sql) => sql<Row[]>`
-          ${selectRows(sql, archived)} where u.request_id = ${requestId} and u.account_id = ${accountId}
+          ${selectRows(sql, archived === undefined ? sql`usage` : archivedUsage(sql, archived))} where u.request_id = ${requestId} and u.account_id = ${accountId}
             and (u.part = 0 or u.status like 'fallback\\_%')
           order by u.part`,
           once,
@@ -121,30 +131,66 @@ export function usageStore(database: Database, archives: string): UsageStore {
 const takenBack = (sql: Sql, requestId: string) => sql`
   select 1 from transfers where idempotency_key in (${`void:${requestId}`}, ${`void-absorb:${requestId}`})`
 
-const selectRows = (sql: Sql, archived?: readonly ArchivedRow[]) => sql`
+const selectRows = (sql: Sql, from = sql`usage`) => sql`
   select u.request_id, u.part, u.key_id, u.run_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
     u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro - u.excess_micro as absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
     p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
-  from ${archived === undefined ? sql`usage` : sql`json_populate_recordset(null::usage, ${JSON.stringify(archived)}::text::json)`} u
-    left join prices p on p.id = u.price_id`
+  from ${from} u left join prices p on p.id = u.price_id`
 
-const matching = (sql: Sql, { accountId, ids, from, to, errorCode, runId, ...only }: UsageFilter) => sql`
+const archivedUsage = (sql: Sql, rows: readonly ArchivedRow[]) =>
+  sql`json_populate_recordset(null::usage, ${JSON.stringify(rows)}::text::json)`
+
+/** Of final records what they are narrowed to, and all else. Markers are few, and have an index of their own. */
+function divided(filter: UsageFilter): UsageFilter & { readonly narrowing?: UsageFilter | undefined } {
+  const { accountId, ids, from, to, ...narrowing } = filter
+  const isNarrowed = Object.values(narrowing).some((value) => value !== undefined)
+  if (!isNarrowed || narrowing.status?.startsWith("fallback_") === true) return filter
+  return { accountId, ids, from, to, narrowing: filter }
+}
+
+const matching = (sql: Sql, { accountId, ids, from, to, ...only }: UsageFilter) => sql`
   u.account_id = ${accountId} and ${only.status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
   ${ids?.from === undefined ? sql`` : sql`and u.request_id >= ${ids.from}`}
   ${ids?.to === undefined ? sql`` : sql`and u.request_id < ${ids.to}`}
   ${from === undefined ? sql`` : sql`and u.opened_at >= ${from}`}
   ${to === undefined ? sql`` : sql`and u.opened_at < ${to}`}
+  ${narrowedTo(sql, only)}`
+
+const narrowedTo = (sql: Sql, { errorCode, runId, ...only }: Omit<UsageFilter, "accountId">) => sql`
   ${errorCode === undefined ? sql`` : sql`and u.error_code = ${errorCode}`}
   ${runId === undefined ? sql`` : sql`and u.run_id = ${runId}`}
   ${narrowed(sql, only)}`
 
-/** A condition to add to others, on records or on their sums, which are called `u` either way. */
-export const narrowed = (sql: Sql, { model, keyId, endpoint, status }: UsageNarrowing) => sql`
-  ${model === undefined ? sql`` : sql`and u.model = ${model}`}
-  ${keyId === undefined ? sql`` : sql`and u.key_id = ${keyId}`}
-  ${endpoint === undefined ? sql`` : sql`and u.endpoint = ${endpoint}`}
-  ${status === undefined ? sql`` : sql`and u.status = ${status}`}`
+const pageEnd = (sql: Sql, { after, limit }: UsagePage) => sql`
+  ${after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`}
+  order by u.request_id desc, u.part desc limit ${limit}`
+
+const following = (sql: Sql, filter: UsageFilter, page: UsagePage) =>
+  sql`${matching(sql, filter)} ${pageEnd(sql, page)}`
+
+/** What few of an account's many calls are: of a run or an error, which have indexes, or in the hours whose sums have it. */
+function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
+  if (filter.runId !== undefined || filter.errorCode !== undefined)
+    return sql`
+      with found as materialized (select * from usage u where ${matching(sql, filter)})
+      ${selectRows(sql, sql`found`)} where true ${pageEnd(sql, page)}`
+  const before = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
+  return sql`
+    with hours as materialized (${hoursWithCalls(sql, { ...filter, before, wanted: page.limit })}), found as materialized (
+      select u.* from hours h cross join lateral (
+        select * from usage u where request_id >= h.first_id and request_id < h.end_id and opened_at >= h.hour
+          and opened_at < h.hour + interval '1 hour' and ${matching(sql, filter)} offset 0
+      ) u
+    )
+    ${selectRows(sql, sql`found`)} where true ${pageEnd(sql, page)}`
+}
+
+/** When a call arrived, to the millisecond; undefined of what is no request id. */
+function arrivalOf(requestId: string): Date | undefined {
+  const [, digits] = /^req_([0-9a-z]{9})/.exec(requestId) ?? []
+  return digits === undefined ? undefined : new Date(Number.parseInt(digits, 36))
+}
 
 export interface TokenColumns {
   input_tokens: bigint

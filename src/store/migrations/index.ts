@@ -72,6 +72,7 @@ import archivedCalls from "./0086_archived_calls.sql" with { type: "text" }
 import trialCreditsKept from "./0088_trial_credits_kept.sql" with { type: "text" }
 import charges from "./0089_charges.sql" with { type: "text" }
 import chargesAreBooked from "./0090_charges_are_booked.sql" with { type: "text" }
+import usageSpans from "./0091_usage_spans.sql" with { type: "text" }
 import statusNotes from "./0094_status_notes.sql" with { type: "text" }
 
 export interface Migration {
@@ -161,5 +162,6 @@ export const migrations: readonly Migration[] = [
   { name: "0088_trial_credits_kept.sql", sql: trialCreditsKept },
   { name: "0089_charges.sql", sql: charges },
   { name: "0090_charges_are_booked.sql", sql: chargesAreBooked },
+  { name: "0091_usage_spans.sql", sql: usageSpans },
   { name: "0094_status_notes.sql", sql: statusNotes },
 ]

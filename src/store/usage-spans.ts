@@ -1,0 +1,94 @@
+/**
+ * The sums of usage by days and months (migrations/0091_usage_spans.sql), which accounts with many calls have: what of a time is read from
+ * them, in which hours calls of a kind are, and the making of them.
+ */
+import type { Database } from "./database.ts"
+import type { Sql } from "./sql.ts"
+import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
+
+/** How many days and months are summed in one round; the rest comes with the next ones. */
+const MOST_SPANS = 500
+const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
+
+/** Zones whose days are summed, by what they are called, and the hours by which they are ahead of UTC. */
+const ZONES: Readonly<Record<string, number>> = { GMT: 0, "GMT+7": 7, "GMT+8": 8, "GMT+9": 9 }
+
+/** The hours by which a zone's clocks are ahead of UTC, where its days are summed and its clocks do not change within the time. */
+export function zoneOf(timeZone: string, from: Date, to: Date): number | undefined {
+  const zone = new Intl.DateTimeFormat("en", { timeZone, timeZoneName: "shortOffset" })
+  const name = (at: Date) => zone.formatToParts(at).find(({ type }) => type === "timeZoneName")?.value ?? ""
+  return name(from) === name(to) ? ZONES[name(from)] : undefined
+}
+
+export interface SpanQuestion {
+  readonly accountId: string
+  /** Hours ahead of UTC; undefined where no day may be read whole. */
+  readonly zone: number | undefined
+  readonly withMonths: boolean
+  /** Hours: the first one, and the one after the last. */
+  readonly first: Date
+  readonly last: Date
+  readonly only: UsageNarrowing
+}
+
+/** Sums `u` of whole hours of a time: rows of `at`, what they are of, and their sums; of days and months where those stand. */
+export function sumsOfHours(sql: Sql, { accountId, zone, withMonths, first, last, only }: SpanQuestion) {
+  const columns = sql`u.model, u.key_id, u.endpoint, u.status, u.calls, u.input_tokens, u.output_tokens, u.cache_read_tokens,
+    u.cache_write_tokens, u.charge_micro, u.cache_reads`
+  if (zone === undefined)
+    return sql`
+      select hour as at, ${columns} from usage_hours u
+      where account_id = ${accountId} and hour >= ${first} and hour < ${last} ${narrowed(sql, only)}`
+  // Each piece by its index, whatever the planner thinks that there are of them.
+  return sql`
+    with pieces as materialized (select * from usage_pieces_1(${accountId}, ${zone}, ${first}, ${last}, ${withMonths}))
+    select p.since as at, ${columns} from pieces p cross join lateral (
+      select * from usage_spans u where account_id = ${accountId} and zone = ${zone} and is_month = p.is_month and since = p.day
+        ${narrowed(sql, only)} offset 0
+    ) u where p.day is not null
+    union all
+    select hour, ${columns} from pieces p cross join lateral (
+      select * from usage_hours u where account_id = ${accountId} and hour >= p.since and hour < p.until ${narrowed(sql, only)} offset 0
+    ) u where p.day is null`
+}
+
+export interface HoursQuestion extends UsageNarrowing {
+  readonly accountId: string
+  /** Times, and for `before` what all calls that are wanted arrived before. */
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+  readonly before: Date | undefined
+  readonly wanted: number
+}
+
+/**
+ * Hours that have calls of a kind, with the ids that their calls may have, `first_id` and `end_id`: so many of the newest hours that the newest calls that are
+ * wanted are in them.
+ */
+export function hoursWithCalls(sql: Sql, question: HoursQuestion) {
+  const { accountId, model, keyId, endpoint, status, from, to, before, wanted } = question
+  const end = Math.min(to?.getTime() ?? Number.POSITIVE_INFINITY, before?.getTime() ?? Number.POSITIVE_INFINITY)
+  // Of hours that an end is in, or that are after it, some calls may not be wanted, and so they are not counted.
+  const counted = Number.isFinite(end) ? sql`date_trunc('hour', ${new Date(end)}::timestamptz, 'UTC')` : sql`'infinity'`
+  const after = Number.isFinite(end)
+    ? sql`date_trunc('hour', ${new Date(end)}::timestamptz, 'UTC') + interval '2 hours'`
+    : sql`'infinity'`
+  const since = from === undefined ? sql`'-infinity'` : sql`date_trunc('hour', ${from}::timestamptz, 'UTC')`
+  return sql`
+    select hour, first_call(hour - interval '1 hour') as first_id, first_call(hour + interval '1 hour') as end_id
+    from (
+      select distinct hour from hours_with_calls_1(${accountId}, ${model ?? null}, ${keyId ?? null}, ${endpoint ?? null}, ${status ?? null},
+        ${since}, ${counted}, ${after}, ${wanted}) hour offset 0
+    ) h`
+}
+
+/** Sums the days and months that are over, each in a statement of its own. */
+export async function sumUsageSpans(database: Database): Promise<void> {
+  for (let span = 0; span < MOST_SPANS; span++) {
+    const [row] = await database.run(
+      (sql) => sql<{ since: Date | null }[]>`select sum_usage_span_1(now() - interval '3 hours') as since`,
+      patient,
+    )
+    if (row?.since === null || row === undefined) return
+  }
+}

@@ -1,0 +1,244 @@
+/** Lists and sums of an account with many calls are what the records themselves say, whatever days and months are summed. */
+import { expect, test } from "bun:test"
+import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import type { Sql } from "../../src/store/database.ts"
+import { sumUsageSpans } from "../../src/store/usage-spans.ts"
+import { type SummaryQuestion, usageSumStore } from "../../src/store/usage-sums.ts"
+import { type UsageFilter, type UsagePlace, usageStore } from "../../src/store/usage.ts"
+import { openTestDatabase } from "./harness.ts"
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const LARGE = "acc_large"
+const CALLS = 7_000
+const NAMES = ["ok", "ok", "ok", "ok", "ok", "upstream_error", "aborted_stream"]
+
+const seed = Math.floor(Math.random() * 2 ** 31)
+let state = seed
+/** A whole number from 0 on, below one. */
+function draw(below: number): number {
+  state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+  return Math.floor((state / 0x80000000) * below)
+}
+
+/** From the day before a month that is over on, for forty days, by UTC. */
+const now = new Date()
+const FIRST = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 2, 1) - DAY_MS
+const LENGTH = 40 * DAY_MS
+
+function drawnCall(n: number) {
+  const at = FIRST + draw(LENGTH)
+  const rare = n % 1_000
+  const isMarker = n % 500 === 3
+  const status = isMarker ? "fallback_429" : rare === 7 ? "usage_missing" : (NAMES[draw(NAMES.length)] ?? "ok")
+  return {
+    // It may have waited for almost an hour.
+    request_id: newRequestId(at - draw(HOUR_MS)),
+    part: isMarker ? 1 : 0,
+    account_id: n % 20 === 0 ? "acc_small" : LARGE,
+    key_id: rare === 11 ? "key_rare" : `key_${draw(3)}`,
+    model: rare === 13 ? "m-rare" : `m-${draw(3)}`,
+    endpoint: rare === 17 ? "responses" : draw(2) === 0 ? "chat" : "messages",
+    status,
+    charge_micro: status === "ok" ? draw(1_000_000) : 0,
+    error_code: status === "ok" || isMarker ? null : rare === 7 ? "code.rare" : "code.often",
+    run_id: rare < 3 ? `run_${rare}` : null,
+    opened_at: new Date(at).toISOString(),
+    cache_read_tokens: draw(2),
+  }
+}
+
+const insert = (sql: Sql, calls: readonly object[]) => sql`
+  insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code, flagged, opened_at, duration_ms,
+    member, run_id)
+  select request_id, part, account_id, key_id, 1, model, endpoint, false, status, 10, 20, cache_read_tokens, 0, charge_micro, 0, 1, 1, 1, error_code, false,
+    opened_at, 1, 'a/b/c', run_id
+  from json_to_recordset(${JSON.stringify(calls)}::text::json) as c (request_id text, part smallint, account_id text, key_id text, model text,
+    endpoint text, status text, charge_micro bigint, error_code text, run_id text, opened_at timestamptz, cache_read_tokens bigint)`
+
+interface Plain {
+  readonly request_id: string
+  readonly part: number
+  readonly key_id: string
+  readonly model: string
+  readonly endpoint: string
+  readonly status: string
+  readonly error_code: string | null
+  readonly run_id: string | null
+  readonly opened_at: Date
+  readonly charge_micro: bigint
+  readonly cache_read_tokens: bigint
+}
+
+const times = (from: number | undefined, to: number | undefined) => ({
+  from: from === undefined ? undefined : new Date(from),
+  to: to === undefined ? undefined : new Date(to),
+  ids: {
+    from: from === undefined ? undefined : firstRequestId(from - HOUR_MS),
+    to: to === undefined ? undefined : firstRequestId(to),
+  },
+})
+
+const FILTERS: readonly Partial<UsageFilter>[] = [
+  {},
+  { model: "m-1" },
+  { model: "m-rare" },
+  { model: "none" },
+  { keyId: "key_rare" },
+  { keyId: "key_rare", model: "m-rare" },
+  { endpoint: "responses" },
+  { status: "usage_missing" },
+  { status: "billing_error" },
+  { status: "fallback_429" },
+  { errorCode: "code.rare" },
+  { errorCode: "code.often", model: "m-rare" },
+  { runId: "run_1" },
+  { model: "m-rare", ...times(FIRST + 3.3 * DAY_MS, FIRST + 29.7 * DAY_MS) },
+  { status: "usage_missing", ...times(undefined, FIRST + 20.5 * HOUR_MS) },
+  { keyId: "key_rare", ...times(FIRST + 20 * DAY_MS, undefined) },
+]
+
+const isWanted = (row: Plain, filter: Partial<UsageFilter>): boolean =>
+  (filter.status?.startsWith("fallback_") === true ? row.part > 0 : row.part === 0) &&
+  (filter.model === undefined || row.model === filter.model) &&
+  (filter.keyId === undefined || row.key_id === filter.keyId) &&
+  (filter.endpoint === undefined || row.endpoint === filter.endpoint) &&
+  (filter.status === undefined || row.status === filter.status) &&
+  (filter.errorCode === undefined || row.error_code === filter.errorCode) &&
+  (filter.runId === undefined || row.run_id === filter.runId) &&
+  (filter.from === undefined || row.opened_at >= filter.from) &&
+  (filter.to === undefined || row.opened_at < filter.to)
+
+const QUESTIONS: readonly Pick<SummaryQuestion, "groupBy" | "splitBy" | "only">[] = [
+  { groupBy: "day", splitBy: "model" },
+  { groupBy: "day", splitBy: undefined, only: { model: "m-rare" } },
+  { groupBy: "hour", splitBy: undefined, only: { keyId: "key_rare" } },
+  { groupBy: "key", splitBy: "status" },
+  { groupBy: "status", splitBy: undefined, only: { endpoint: "chat" } },
+]
+const ZONES = [
+  "UTC",
+  "Asia/Jakarta",
+  "Asia/Makassar",
+  "Asia/Jayapura",
+  "Asia/Kolkata",
+  "Europe/Berlin",
+  "America/New_York",
+]
+const RANGES = [
+  [FIRST, FIRST + LENGTH],
+  [FIRST - 50 * DAY_MS, Date.now()],
+  [FIRST + 2.21 * DAY_MS, FIRST + 33.9 * DAY_MS],
+  [FIRST + 5 * DAY_MS + 10 * 60_000, FIRST + 5 * DAY_MS + 50 * 60_000],
+] as const
+
+function plainSums(rows: readonly Plain[], question: SummaryQuestion): string[] {
+  const { groupBy, splitBy, timeZone, from, to, only = {} } = question
+  const local = new Intl.DateTimeFormat("sv", { timeZone, dateStyle: "short", timeStyle: "short" })
+  const name = (row: Plain, by: string | undefined) => {
+    const at = local.format(row.opened_at)
+    if (by === "day") return at.slice(0, 10)
+    if (by === "hour") return `${at.slice(0, 10)}T${at.slice(11, 13)}:00`
+    return by === "model" ? row.model : by === "key" ? row.key_id : by === "status" ? row.status : undefined
+  }
+  const sums = new Map<string, [calls: number, charge: bigint, ok: number, cached: number]>()
+  for (const row of rows) {
+    if (row.part !== 0 || row.opened_at < from || row.opened_at >= to || !isWanted(row, only)) continue
+    const of = JSON.stringify([name(row, groupBy), name(row, splitBy) ?? null])
+    const [calls, charge, ok, cached] = sums.get(of) ?? [0, 0n, 0, 0]
+    sums.set(of, [
+      calls + 1,
+      charge + row.charge_micro,
+      ok + Number(row.status === "ok"),
+      cached + Number(row.cache_read_tokens),
+    ])
+  }
+  return [...sums].map(([of, sum]) => `${of} ${sum.join(" ")}`).toSorted()
+}
+
+test(`an account's lists and sums are its records', of days and months that are summed and others (seed ${seed})`, async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  const store = usageStore(db, "")
+  const sums = usageSumStore(db)
+  await insert(
+    sql,
+    Array.from({ length: CALLS }, (_, n) => drawnCall(n)),
+  )
+
+  const plain = async (accountId: string) =>
+    await sql<Plain[]>`select * from usage where account_id = ${accountId} order by request_id desc, part desc`
+
+  const walked = async (filter: UsageFilter, limit: number): Promise<string[]> => {
+    const found: string[] = []
+    for (let after: UsagePlace | undefined; ;) {
+      const page = await store.list(filter, { after, limit })
+      found.push(...page.map(({ requestId, part }) => `${requestId} ${part}`))
+      after = page.at(-1)
+      if (page.length < limit) return found
+    }
+  }
+  const agree = async () => {
+    for (const accountId of [LARGE, "acc_small"]) {
+      const rows = await plain(accountId)
+      for (const filter of FILTERS) {
+        const wanted = rows.filter((row) => isWanted(row, filter)).map((row) => `${row.request_id} ${row.part}`)
+        const limit = wanted.length > 100 ? 500 : 1 + draw(3)
+        expect([filter, limit, await walked({ accountId, ...filter }, limit)]).toEqual([filter, limit, wanted])
+      }
+      for (const timeZone of ZONES) {
+        const [from, to] = RANGES[draw(RANGES.length)] ?? [0, 0]
+        const range = { accountId, timeZone, from: new Date(from), to: new Date(to) }
+        const question = { ...range, ...(QUESTIONS[draw(QUESTIONS.length)] ?? { groupBy: "day", splitBy: undefined }) }
+        const said = (await sums.summarise(question)).map(
+          (sum) =>
+            `${JSON.stringify([sum.group, sum.split ?? null])} ${sum.requests} ${sum.chargeMicro} ${sum.ok} ${sum.cacheReads}`,
+        )
+        const asked: unknown = [question, said.toSorted()]
+        expect(asked).toEqual([question, plainSums(rows, question)])
+        const total = await sums.total(range)
+        const within = rows.filter((row) => row.part === 0 && row.opened_at >= range.from && row.opened_at < range.to)
+        expect(total.requests).toBe(within.length)
+        expect(BigInt(total.chargeMicro)).toBe(within.reduce((sum, row) => sum + row.charge_micro, 0n))
+      }
+    }
+  }
+  const summed = async () => {
+    const rows = await sql<{ months: number; days: number; small: number }[]>`
+      select count(*) filter (where is_month)::int as months, count(*) filter (where not is_month)::int as days,
+        count(*) filter (where account_id <> ${LARGE})::int as small
+      from usage_span_accounts`
+    return rows[0]
+  }
+  /** As the chore does it that sums hours, of those of which something came late. */
+  const sumLateHours = () => sql`
+    select sum_call_hour_1(hour, first_call(hour - interval '1 hour'), first_call(hour + interval '1 hour'))
+    from (select distinct hour from call_late) late`
+
+  await agree()
+  await sumUsageSpans(db)
+  expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })
+  await agree()
+
+  // What comes late, and what is taken back, in the evening of a day whose next one has begun east of UTC.
+  const evening = FIRST + 10 * DAY_MS + 16.5 * HOUR_MS
+  const late = {
+    ...drawnCall(1),
+    request_id: newRequestId(evening),
+    opened_at: new Date(evening).toISOString(),
+    account_id: LARGE,
+    model: "m-rare",
+  }
+  await insert(sql, [{ ...late, part: 0, status: "ok", error_code: null, charge_micro: 77 }])
+  await sql`update usage set status = 'billing_error', charge_micro = 0 where request_id in (
+    select request_id from usage where account_id = ${LARGE} and status = 'ok' and part = 0 order by request_id offset 3000 limit 3)`
+  await agree()
+  await sumLateHours()
+  // Its day and the next one, which it is in in the east; and the days of what was taken back.
+  expect((await summed())?.days).toBeLessThanOrEqual(38)
+  await agree()
+  await sumUsageSpans(db)
+  expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })
+  await agree()
+}, 300_000)
