@@ -7,9 +7,16 @@ import type { Taken } from "./counted-window.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
 import { KeyCalendar } from "./key-calendar.ts"
-import type { KeyRecord, LoadedKey } from "./key-record.ts"
+import {
+  type Counting,
+  type CountReply,
+  type KeyForecast,
+  type KeyRecord,
+  type KeyView,
+  type LoadedKey,
+  refusalOf,
+} from "./key-record.ts"
 import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "./key-command.ts"
-import { type Counting, type CountReply, type KeyForecast, type KeyView, refusalOf } from "./key-count.ts"
 import { KeyWindows } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"

@@ -2,7 +2,7 @@
  * The one writer of a process: gathers openings and settlements into batches, commits one batch at a time, and tells
  * each caller when its own is durable (group commit). Money in micro-rupiah, times in milliseconds.
  *
- * An account whose rows others have locked is left out and tried again: mostly another process books it (contention.ts). One whose
+ * An account whose rows others have locked is left out and tried again: mostly another process books it (ledger-lane.ts). One whose
  * rows stay locked is set apart: its entries are committed on their own, in their order, until none is left.
  */
 import {

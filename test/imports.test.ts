@@ -24,11 +24,9 @@ const ranks: readonly (readonly string[])[] = [
     "actors/circuit.ts",
   ],
   ["actors/window.ts", "actors/leased-purse.ts", "actors/batch.ts"],
-  ["actors/contention.ts"],
   ["actors/budget.ts", "actors/counted-window.ts", "actors/key-calendar.ts", "actors/ledger-lane.ts", "actors/room.ts"],
   ["actors/key-windows.ts"],
   ["actors/key-record.ts"],
-  ["actors/key-count.ts"],
   ["actors/key-command.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/run.ts", "actors/slots.ts"],
   [

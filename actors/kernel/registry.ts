@@ -5,8 +5,7 @@
  */
 import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Runtime, type Soon } from "./actor.ts"
 import { Ask } from "./ask.ts"
-import type { Timer } from "./clock.ts"
-import { type Intensity, supervisor } from "./supervision.ts"
+import type { Clock, Timer } from "./clock.ts"
 
 export interface RegistryOptions<Command> {
   /** What these actors are, for logs and metrics: "key", "account". */
@@ -133,5 +132,26 @@ export class Registry<Command> {
       }
       this.#sweepLater()
     })
+  }
+}
+
+interface Intensity {
+  readonly restarts: number
+  readonly withinMs: number
+}
+
+/**
+ * Restarts with a limit. A crash is a bug met once; many in a short time are a bug that restarting does not mend, and
+ * then the whole process should end and start clean (after Erlang/OTP's restart intensity).
+ */
+export function supervisor(clock: Clock, intensity: Intensity, escalate: (cause: unknown) => void) {
+  const times: number[] = []
+  return (cause: unknown): "restart" | "stop" => {
+    const now = clock.monotonic()
+    times.push(now)
+    while (times[0] !== undefined && now - times[0] > intensity.withinMs) times.shift()
+    if (times.length <= intensity.restarts) return "restart"
+    escalate(cause)
+    return "stop"
   }
 }

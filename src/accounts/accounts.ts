@@ -12,13 +12,11 @@ import type { MemberRole } from "../store/member-roles.ts"
 import type { LookedAt, SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import { judgePassword } from "./judge-password.ts"
-import type { Passwords } from "./password.ts"
+import { judgePassword, type Passwords } from "./password.ts"
 import { networkOf } from "./network.ts"
 import type { OwnerMail } from "./owner-mail.ts"
 import { createSessionToken, hashSessionToken } from "./session-token.ts"
-import type { SignUps } from "./sign-ups.ts"
-import type { SlowDown } from "./slow-down.ts"
+import type { SignUps, SlowDown } from "./pace.ts"
 
 /** What a session's token stands for, and which account a call of it is about. */
 export interface Session {

@@ -3,8 +3,7 @@
  * hash. The live actor of a key learns of each change after it is committed.
  */
 import { nanoid } from "nanoid"
-import type { KeyView } from "../../actors/key-count.ts"
-import type { Fallback } from "../../actors/key-record.ts"
+import type { Fallback, KeyView } from "../../actors/key-record.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { unreachable } from "../../actors/unreachable.ts"

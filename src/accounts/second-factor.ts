@@ -18,7 +18,7 @@ import { isLoopbackNetwork, networkOf } from "./network.ts"
 import type { Assertion, Attestation, CreationOptions, Passkeys, RequestOptions } from "./passkeys.ts"
 import { isPasskeyId } from "./passkeys.ts"
 import { hashSessionToken } from "./session-token.ts"
-import type { SlowDown } from "./slow-down.ts"
+import type { SlowDown } from "./pace.ts"
 
 /** Wrong codes of an account in an hour: three of a million codes are right at any time. */
 export const CODE_TRIES = 10

@@ -2,11 +2,10 @@
  * Large bodies to whoever has one: read, asked of a backend, let go. Where the work is done is another's (workers.ts): in
  * the gateway on another thread, in a simulation, which has none, on the spot.
  */
-import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
+import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { type BackendModel, distantExchange, type Exchange } from "../wire/exchange.ts"
-import { type DecodeTerms, Desk } from "./desk.ts"
-import { type Answer, answer, type Question } from "./questions.ts"
+import { answer, type Answer, type DecodeTerms, Desk, type Question } from "./desk.ts"
 
 /** Somebody who answers, for an account where there is a queue; a Failure where there is no room, or the body was lost. */
 export interface Clerk {

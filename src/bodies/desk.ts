@@ -3,15 +3,14 @@
  * backend that is tried, written as bytes. A body stays here under a number until it is let go; what is told of it is small,
  * whatever was sent.
  */
+import { unreachable } from "../../actors/unreachable.ts"
+import { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
-import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
-import { Failure } from "../failure/failure.ts"
+import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
-import { withNames } from "../wire/dropped-fields.ts"
-import { endUser } from "../wire/owned.ts"
 import {
   type BackendModel,
   type DirectExchange,
@@ -20,7 +19,8 @@ import {
   formats,
   type WrittenBody,
 } from "../wire/exchange.ts"
-import type { Allowance } from "../wire/fields.ts"
+import { type Allowance, withNames } from "../wire/fields.ts"
+import { endUser } from "../wire/owned.ts"
 import { untold } from "../wire/untold.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
 
@@ -68,19 +68,19 @@ export function decode(
 const NOTHING_MORE: Allowance = { pass: [], betas: [] }
 
 /** A failure as it travels between threads. */
-export type Refusal = Pick<Failure, "code" | "detail">
+type Refusal = Pick<Failure, "code" | "detail">
 
-export interface MeetTerms {
+interface MeetTerms {
   readonly backend: BackendModel
   readonly takes: Omit<Target, "model">
 }
 
 /** `prompt` is undefined where nothing is translated. */
-export interface Met {
+interface Met {
   readonly prompt: Prompt | undefined
 }
 
-export type WriteTerms = MeetTerms & EncodingTerms
+type WriteTerms = MeetTerms & EncodingTerms
 
 interface Body {
   readonly endpoint: Endpoint
@@ -153,3 +153,49 @@ export class Desk {
     return body
   }
 }
+
+/** By the number of the body. */
+export type Question =
+  | {
+      readonly type: "read"
+      readonly id: number
+      readonly bytes: Uint8Array<ArrayBuffer>
+      readonly endpoint: Endpoint
+    }
+  | { readonly type: "decode"; readonly id: number; readonly terms: DecodeTerms }
+  | { readonly type: "meet"; readonly id: number; readonly terms: MeetTerms }
+  | { readonly type: "write"; readonly id: number; readonly terms: WriteTerms }
+
+export type Answer =
+  | { readonly type: "read"; readonly model: string }
+  | { readonly type: "decode"; readonly request: ModelRequest }
+  | { readonly type: "meet"; readonly met: Met }
+  | { readonly type: "write"; readonly written: WrittenBody }
+  | { readonly type: "refused"; readonly refusal: Refusal }
+
+/** What a desk is asked, wherever it stands. */
+export function answer(desk: Desk, question: Question): Answer {
+  const { type, id } = question
+  switch (type) {
+    case "read": {
+      const model = desk.read(id, question.bytes, question.endpoint)
+      return model instanceof Failure ? refused(model) : { type, model }
+    }
+    case "decode": {
+      const request = desk.decode(id, question.terms)
+      return request instanceof Failure ? refused(request) : { type, request }
+    }
+    case "meet": {
+      const met = desk.meet(id, question.terms)
+      return met instanceof Failure ? refused(met) : { type, met }
+    }
+    case "write": {
+      const written = desk.write(id, question.terms)
+      return written instanceof Failure ? refused(written) : { type, written }
+    }
+    default:
+      return unreachable(type)
+  }
+}
+
+const refused = ({ code, detail }: Failure): Answer => ({ type: "refused", refusal: { code, detail } })

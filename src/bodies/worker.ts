@@ -2,8 +2,7 @@
  * A desk in a worker of its own. It answers one question after the other; a bug that one of them meets is told as such, for
  * the other bodies here are not to suffer from it.
  */
-import { Desk } from "./desk.ts"
-import { answer, type Question } from "./questions.ts"
+import { answer, Desk, type Question } from "./desk.ts"
 
 declare const self: Worker
 

@@ -7,7 +7,7 @@ import { type Clock, systemClock, type Timer } from "../../actors/kernel/clock.t
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import type { Clerk } from "./bodies.ts"
-import type { Answer, Question } from "./questions.ts"
+import type { Answer, Question } from "./desk.ts"
 import { RecentUse } from "./recent-use.ts"
 
 export interface WorkersOptions {

@@ -5,8 +5,7 @@
 import type { Cost } from "../../actors/money/cost.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
-import type { BackendFormat } from "../language/backend-format.ts"
-import type { Endpoint } from "../language/request.ts"
+import type { BackendFormat, Endpoint } from "../language/request.ts"
 
 export interface Model {
   /** Catalogue id, case-sensitive: what clients write. */

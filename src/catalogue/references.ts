@@ -2,10 +2,9 @@
  * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
  * each other: a call follows only the chain of the model that it asked for.
  */
-import type { BackendFormat } from "../language/backend-format.ts"
-import { TRANSLATED } from "../language/request.ts"
+import { type BackendFormat, TRANSLATED } from "../language/request.ts"
 import { isRouting } from "../language/routing.ts"
-import { costProblems } from "./cost.ts"
+import { costProblems } from "./exchange.ts"
 import { type CatalogueProblem, shown } from "./problem.ts"
 import type { AliasSeed, CatalogueFile, ModelSeed, UpstreamSeed } from "./schema.ts"
 

@@ -4,8 +4,7 @@
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { roundings } from "../../actors/money/cost.ts"
-import { BACKEND_FORMATS } from "../language/backend-format.ts"
-import { ENDPOINTS } from "../language/request.ts"
+import { BACKEND_FORMATS, ENDPOINTS } from "../language/request.ts"
 
 const text = Type.String({ minLength: 1, description: "a text that is not empty" })
 const modelId = Type.String({

@@ -3,8 +3,7 @@ import { firstRequestId } from "../http/request-id.ts"
 import { archiveMonth, archivesIn, damagedArchives, monthsBefore, NotArchived, obstacle } from "../store/archives.ts"
 import { migrate } from "../store/migrate.ts"
 import { openPlace } from "../store/open.ts"
-import { command, CommandFailure } from "./command.ts"
-import { progress } from "./progress.ts"
+import { command, CommandFailure, progress } from "./command.ts"
 import { configuration } from "./settings.ts"
 
 const REACH_MS = 15_000

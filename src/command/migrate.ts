@@ -4,8 +4,7 @@ import { migrate, schemaState } from "../store/migrate.ts"
 import { type MigrationPlan, planMigrations, rowsByTable } from "../store/migration-plan.ts"
 import { openPlace } from "../store/open.ts"
 import { grantToRunningRole } from "../store/running-role.ts"
-import { command, CommandFailure } from "./command.ts"
-import { progress } from "./progress.ts"
+import { command, CommandFailure, progress } from "./command.ts"
 import { configuration } from "./settings.ts"
 
 const REACH_MS = 15_000

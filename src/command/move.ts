@@ -9,8 +9,7 @@ import { hostName, hostsOf } from "../store/hosts.ts"
 import { migrate } from "../store/migrate.ts"
 import { openPlace } from "../store/open.ts"
 import { copyWhole, isUnused, livingProcesses, type Whole } from "../store/whole.ts"
-import { command, CommandFailure } from "./command.ts"
-import { progress } from "./progress.ts"
+import { command, CommandFailure, progress } from "./command.ts"
 import { configuration } from "./settings.ts"
 
 const REACH_MS = 15_000

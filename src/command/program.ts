@@ -1,8 +1,21 @@
 /** The command line as a whole: what `loket --help` shows, what a wrong word is answered with, and the exit code. */
 import { Command, CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings"
 import manifest from "../../package.json" with { type: "json" }
+import { accountCommand } from "./account.ts"
+import { archiveCommand } from "./archive.ts"
+import { backupCommand } from "./backup/backup.ts"
+import { restoreCommand } from "./backup/restore.ts"
 import { CommandFailure } from "./command.ts"
-import { commands } from "./commands.ts"
+import { doctorCommand } from "./doctor/doctor.ts"
+import { exchangeRateCommand } from "./exchange-rate.ts"
+import { keyCommand } from "./key.ts"
+import { legalTextsCommand, operatorCommand, seedCommand } from "./set-up.ts"
+import { migrateCommand } from "./migrate.ts"
+import { moveCommand } from "./move.ts"
+import { reconcileCommand } from "./reconcile.ts"
+import { devCommand, startCommand } from "./serve.ts"
+import { simulatorCommand } from "./simulator.ts"
+import { topUpCommand } from "./top-up.ts"
 
 const WIDTH = 100
 
@@ -67,4 +80,12 @@ function inside(parent: CommandUnknownOpts, child: CommandUnknownOpts, path = "l
   child.showHelpAfterError(`See \`${name} --help\`.`)
   for (const grandchild of child.commands) inside(child, grandchild, name)
   return child
+}
+
+/** The one table of commands, in the order and the groups in which help shows them. */
+const commands: Readonly<Record<string, readonly (() => CommandUnknownOpts)[]>> = {
+  Run: [startCommand, devCommand, simulatorCommand],
+  "Set up": [migrateCommand, seedCommand, operatorCommand, legalTextsCommand],
+  "Look after": [accountCommand, keyCommand, topUpCommand, exchangeRateCommand, reconcileCommand],
+  "Check and keep": [doctorCommand, backupCommand, restoreCommand, moveCommand, archiveCommand],
 }

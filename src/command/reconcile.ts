@@ -1,7 +1,6 @@
 /** `loket reconcile`: all money, recomputed and compared. */
 import { reconcileBooks } from "../reconcile.ts"
-import { command, CommandFailure } from "./command.ts"
-import { progress } from "./progress.ts"
+import { command, CommandFailure, progress } from "./command.ts"
 import { configuration } from "./settings.ts"
 
 export const reconcileCommand = () =>

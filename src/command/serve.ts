@@ -1,18 +1,24 @@
 /** `loket start` and `loket dev`: a gateway until it is told to stop. */
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
 import type { Provider } from "../catalogue/model.ts"
-import { workersOf } from "../config.ts"
+import { type Config, workersOf } from "../config.ts"
+import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
+import { ownCommand } from "../own-command.ts"
 import { ensureRequestLimit } from "../request-limit.ts"
-import { startServer } from "../server/server.ts"
+import { type Server, startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
+import { unbound } from "../store/key-rows.ts"
 import { serviceManager } from "../systemd.ts"
-import { isWorker, serveAsWorker } from "../workers/worker.ts"
 import { type Backend, configuredBackends, placeOf, placesOf } from "../upstream/providers.ts"
+import { Supervisor } from "../workers/supervisor.ts"
+import { isWorker, serveAsWorker } from "../workers/worker.ts"
 import { command, CommandFailure } from "./command.ts"
-import { startDemo } from "./demo.ts"
 import { configuration, legalTexts, seedFiles } from "./settings.ts"
-import { LOG_DRAIN_MS, supervise } from "./supervise.ts"
 
 export const startCommand = () =>
   command("start", {
@@ -123,3 +129,137 @@ function openDevProblem(host: string, backends: readonly Backend[]): string {
   const keys = backends.map(({ credential }) => placeOf(credential.key)).join(", ")
   return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
 }
+
+/**
+ * `loket start` with `WORKERS` over 1: workers on one port, and one listener for their metrics. How long an exit
+ * waits for a reader of the log that is slow.
+ */
+const LOG_DRAIN_MS = 2_000
+
+async function supervise(config: Config): Promise<void> {
+  const { log, pass, drained } = logToStandardOutput(config.LOG_LEVEL)
+  const manager = serviceManager(process.env, log)
+  const workers = workersOf(config)
+  const supervisor = new Supervisor({
+    workers,
+    command: ownCommand(),
+    env: process.env,
+    port: config.PORT,
+    log,
+    write: pass,
+  })
+  const stopped = Promise.withResolvers<void>()
+  let stopping = false
+  const stop = (signal: string) => {
+    if (stopping) return
+    stopping = true
+    log.info("stopping", { signal })
+    manager.stopping()
+    void supervisor.stop().then(stopped.resolve, stopped.reject)
+  }
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stop(signal))
+  const url = await supervisor.start().catch((error: unknown) => {
+    if (stopping) return undefined
+    throw new CommandFailure(`a worker does not start: ${error instanceof Error ? error.message : String(error)}`)
+  })
+  if (url !== undefined) {
+    const metrics = listenForMetrics(config, supervisor)
+    process.on("SIGHUP", () => void supervisor.replaceAll())
+    manager.ready()
+    // Last, so that whoever reads it can stop it in order.
+    log.info("listening", { url, workers })
+    await stopped.promise
+    await metrics?.stop(true)
+  }
+  await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
+}
+
+/** Undefined without `METRICS_PORT`. */
+const listenForMetrics = ({ HOST, METRICS_PORT }: Config, supervisor: Supervisor) =>
+  METRICS_PORT === undefined
+    ? undefined
+    : Bun.serve({ hostname: HOST, port: METRICS_PORT, fetch: (request) => supervisor.respond(request) })
+
+const Demo = Type.Object({ email: Type.String(), password: Type.String(), key: Type.String() })
+type Demo = Static<typeof Demo>
+
+const here = { address: "127.0.0.1", userAgent: "loket dev" }
+const BALANCE_RP = 100_000
+
+/**
+ * The newcomer's account of `dev`: made once, topped up through the simulated payment provider like any other, and
+ * shown with a command that works as printed. Its key is kept beside the embedded database, readable by this user
+ * alone. Makes the demo account if need be, and returns the banner.
+ */
+async function startDemo(server: Server, config: Config, simulated: boolean): Promise<string> {
+  const demo = (await savedDemo(server, config)) ?? (await newDemo(server, config))
+  return banner(server.url, demo, simulated)
+}
+
+async function savedDemo(server: Server, config: Config): Promise<Demo | undefined> {
+  const text = await readFile(demoFile(config), "utf8").catch(() => "")
+  if (text === "") return undefined
+  const demo: unknown = JSON.parse(text)
+  if (!Value.Check(Demo, demo)) return undefined
+  // The file may be left from another database.
+  const response = await fetch(`${server.url}/v1/models`, { headers: { Authorization: `Bearer ${demo.key}` } })
+  await response.body?.cancel()
+  return response.ok ? demo : undefined
+}
+
+async function newDemo(server: Server, config: Config): Promise<Demo> {
+  const email = `demo-${crypto.randomUUID().slice(0, 8)}@loket.example`
+  const password = crypto.randomUUID()
+  const { account, token } = sure(await server.accounts.signUp({ email, password }, here))
+  const topUp = sure(await server.topUps.open(account.id, BALANCE_RP))
+  sure(
+    await server.topUps.settle("simulated", {
+      kind: "paid",
+      topUpId: topUp.id,
+      reference: topUp.id,
+      amountRp: BigInt(BALANCE_RP),
+    }),
+  )
+  const session = sure(await server.accounts.session(token, here))
+  const none = undefined
+  const { key } = sure(
+    await server.keys.create(session, {
+      name: "demo",
+      requestsPerMinute: none,
+      tokensPerMinute: none,
+      spendingLimitMicro: none,
+      spendingPeriod: none,
+      fallback: none,
+      showsBalance: none,
+      replaysRetries: none,
+      ...unbound,
+    }),
+  )
+  const demo: Demo = { email, password, key }
+  await mkdir(config.DATA_DIR, { recursive: true })
+  await writeFile(demoFile(config), `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 })
+  return demo
+}
+
+const demoFile = (config: Config) => join(config.DATA_DIR, "demo.json")
+
+function sure<T>(value: T): Exclude<T, Failure> {
+  if (value instanceof Failure) throw new Error(`the demo account could not be made: ${value.message}`)
+  return value as Exclude<T, Failure>
+}
+
+const banner = (url: string, { email, password, key }: Demo, simulated: boolean) => `
+  Loket is running at ${url}${simulated ? "  (no provider configured: models are simulated)" : ""}
+
+  demo account   ${email} / ${password}
+  dashboard      ${url}/dashboard
+  balance        Rp ${BALANCE_RP.toLocaleString("id-ID")} at first
+  API key        ${key}
+
+  Try it:
+
+  curl -N ${url}/v1/chat/completions \\
+    -H 'Authorization: Bearer ${key}' \\
+    -H 'Content-Type: application/json' \\
+    -d '{"model":"deepseek-v3.2","stream":true,"messages":[{"role":"user","content":"Hello, Loket!"}]}'
+`

@@ -3,15 +3,13 @@ import { Option } from "@commander-js/extra-typings"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
-import { total } from "../payments/breakdown.ts"
+import { isTopUpId, total } from "../payments/top-ups.ts"
 import { besideGateways, openPayments } from "../payments/open.ts"
-import { isTopUpId } from "../payments/top-ups.ts"
 import type { Database } from "../store/database.ts"
 import { type OwnedTopUp, paymentViews, type StoredProblem } from "../store/operator/payments.ts"
 import { type TopUp, topUpStore } from "../store/top-ups.ts"
 import * as beside from "./beside.ts"
-import { command, CommandFailure } from "./command.ts"
-import { progress } from "./progress.ts"
+import { command, CommandFailure, progress } from "./command.ts"
 
 const { minute, rp, sure, withDatabase } = beside
 const PROBLEMS_SHOWN = 100

@@ -4,10 +4,10 @@
  */
 import type { HoldReply } from "../../actors/account.ts"
 import type { RunAsked } from "../../actors/run.ts"
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import { affordableLimit, type Loop, type Quote, quote, type QuoteTerms } from "../../actors/money/quote.ts"
+import { affordableLimit, type Loop, quote, type Quote, type QuoteTerms } from "../../actors/money/quote.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"

@@ -2,7 +2,7 @@
  * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
  * fault. Times in milliseconds.
  */
-import { bounded } from "../../actors/money/bounds.ts"
+import { bounded } from "../../actors/money/quote.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
@@ -36,7 +36,7 @@ export interface Answered {
   readonly kind: "answered"
   /** What is charged of the backend's counts, of all turns together; undefined when those could not be read. */
   readonly tokens: Tokens | undefined
-  /** The price of what was counted over the bounds (actors/money/bounds.ts). */
+  /** The price of what was counted over the bounds (actors/money/quote.ts). */
   readonly excess: Micro
   /** A stream's terminal bytes, or a reply's body. */
   readonly last: string | JsonObject
@@ -271,7 +271,7 @@ const wantsLogprobs = ({ body }: ModelRequest): boolean => present(body["logprob
 
 /** Below this an answer is parsed and written whatever it holds. */
 const HARMLESS_LENGTH = 16_384
-/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings/request.ts), of 4,096 dimensions each. */
+/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
 const MOST_NUMBERS = 409_600
 
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */

@@ -1,9 +1,8 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
-import type { Counting, CountReply, KeyView, Origin } from "../../actors/key-count.ts"
-import type { KeyRecord, ParentKey } from "../../actors/key-record.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"

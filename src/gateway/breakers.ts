@@ -4,7 +4,7 @@
  * Who is refused by one is paused (store/breaker-purses.ts).
  */
 import type { Charged } from "../../actors/account.ts"
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import { type Micro, minus, notNegative } from "../../actors/money/micro.ts"
 import type { HoldTerms } from "../../actors/waiting-holds.ts"
 import { Failure } from "../failure/failure.ts"

@@ -2,15 +2,14 @@
  * One call, top to bottom: who calls, what is asked, which models may answer; then it is under way (under-way.ts). Whatever
  * comes of it, the key's limits go out with it.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
-import type { Origin } from "../../actors/key-count.ts"
-import type { KeyRecord } from "../../actors/key-record.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import type { KeyRecord, Origin } from "../../actors/key-record.ts"
 import type { LedgerView } from "../../actors/ledger.ts"
 import type { RunAsked } from "../../actors/run.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../idempotency-key.ts"
-import { DROPPED_FIELDS, droppedHeader } from "../wire/dropped-fields.ts"
+import { DROPPED_FIELDS, droppedHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { type Means, meansOfCall } from "./afford.ts"
 import { authenticate, type Caller, KeyRefused, rateHeaders } from "./authenticate.ts"

@@ -3,7 +3,7 @@
  * and may cost what they cost (decisions §4.9–11, §7, §13.6). No answer is dearer than asked for, unless the key allows any;
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -11,7 +11,7 @@ import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { type Exchange, leastAnswerTokens } from "../wire/exchange.ts"
-import { tooLong } from "../wire/overflow.ts"
+import { tooLong } from "../wire/error-facts.ts"
 import { mayUse } from "./binding.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { Tries } from "./tries.ts"

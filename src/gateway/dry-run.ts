@@ -2,12 +2,11 @@
  * What a call would come to, if it were made now: judged by the same code up to admission, and from there on by what the key,
  * the account and the model say without taking anything. Nothing is forwarded, held, counted or written. Micro-rupiah.
  */
-import type { KeyForecast } from "../../actors/key-count.ts"
+import type { KeyForecast, Origin } from "../../actors/key-record.ts"
 import { larger, type Micro, smaller } from "../../actors/money/micro.ts"
-import { affordableLimit, holdFrom, type Quote, quote } from "../../actors/money/quote.ts"
+import { affordableLimit, holdFrom, quote, type Quote } from "../../actors/money/quote.ts"
 import type { SlotsForecast } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Origin } from "../../actors/key-count.ts"
 import { authenticate, type Caller, KeyRefused } from "./authenticate.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { noRoom, quoteTerms } from "./admit.ts"

@@ -2,7 +2,7 @@
  * One gateway process, apart from HTTP and Postgres: its actors, what a call needs, what it hears from its neighbours, and
  * how it ends. Whatever talks to the world is handed in, so that a simulation starts and stops what production does.
  */
-import { type Runtime } from "../../actors/kernel/actor.ts"
+import type { Runtime } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { RecentUse } from "../bodies/recent-use.ts"
 import type { LedgerStore } from "../../actors/ledger.ts"
@@ -16,17 +16,15 @@ import type { CallKeyStatements } from "../store/call-keys.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
 import type { BackendHistory } from "./backend-history.ts"
-import { Calibration } from "./calibration.ts"
-import { EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
+import { Calibration, EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
 import type { Neighbours } from "./handed-answers.ts"
-import { drainLeases, hear, hearAll, tellShare } from "./neighbours.ts"
+import { drainLeases, hear, hearAll, Shares, tellShare } from "./neighbours.ts"
 import { UnreadBytes } from "./outbox.ts"
 import { Pools } from "./pools.ts"
 import { type CallLimits, CallsUnderWay, type GatewayPorts } from "./ports.ts"
 import { BodyBytes } from "./read-body.ts"
 import { Repeats } from "./repeats.ts"
 import { withdrawKept } from "./settle.ts"
-import { Shares } from "./shares.ts"
 import { startActors } from "./start-actors.ts"
 
 export interface GatewayParts extends Pick<

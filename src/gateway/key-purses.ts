@@ -2,7 +2,7 @@
  * What a call takes of its key, and of the key's parent, if it is a child: tokens of their windows, and money of their budgets. The
  * parent is asked for what the child has granted, so that neither's budget is ever passed, on any number of processes. Micro-rupiah.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import type { CallUsage, Reservation, ReserveReply } from "../../actors/key-command.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { PayingParent } from "../../actors/ledger.ts"

@@ -2,13 +2,14 @@
  * What other processes on the same database say, told to the actors that it concerns. An actor that is not there has
  * nothing to give, and reads what is durable when it starts.
  */
+import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import type { Micro } from "../../actors/money/micro.ts"
+import { type Share, whole } from "../../actors/share.ts"
 import type { Database } from "../store/database.ts"
-import type { Share } from "../../actors/share.ts"
 import type { Notice } from "../store/notices.ts"
 import type { Actors } from "./actors.ts"
 
-/** Of a key, a run or an account; what is heard of processes changes the share, see `shares.ts`. */
+/** Of a key, a run or an account; what is heard of processes changes the `Shares`. */
 export type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" | "origins" }>
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
@@ -62,4 +63,71 @@ export function recall(
   const notice = `short account ${accountId} ${processId} ${amount}`
   // A lost notice is harmless: that process just keeps money that it does not need.
   database.run((sql) => sql`select pg_notify('loket', ${notice})`).catch(() => {})
+}
+
+export interface SharesPorts {
+  readonly clock: Clock
+  /** Answers undefined when this process takes no calls. Undefined itself where there is no other process. */
+  readonly look: (() => Promise<Share | undefined>) | undefined
+  readonly changed: (share: Share) => void
+  readonly failed: (error: unknown) => void
+}
+
+const LOOK_MS = 2_000
+
+/**
+ * This process's share of what all processes on a database keep together. It is looked up when one comes or goes, and
+ * again every few seconds, because a notice may be lost. While nobody answers the last known share holds.
+ */
+export class Shares {
+  readonly #ports: SharesPorts
+  #current = whole
+  #looking = false
+  #lookAgain = false
+  #timer: Timer | undefined
+  #stopped = false
+
+  constructor(ports: SharesPorts) {
+    this.#ports = ports
+  }
+
+  get current(): Share {
+    return this.#current
+  }
+
+  /** Looks now, and from now on every few seconds. */
+  async follow(): Promise<void> {
+    if (this.#ports.look === undefined) return
+    await this.look()
+    if (!this.#stopped) this.#timer = this.#ports.clock.after(LOOK_MS, () => void this.follow())
+  }
+
+  /** One look at a time, so that an older answer never overtakes a newer one. */
+  async look(): Promise<void> {
+    this.#lookAgain = true
+    if (this.#looking) return
+    this.#looking = true
+    while (this.#lookAgain) {
+      this.#lookAgain = false
+      await this.#lookOnce()
+    }
+    this.#looking = false
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.cancel()
+  }
+
+  async #lookOnce(): Promise<void> {
+    try {
+      const share = await this.#ports.look?.()
+      if (share === undefined) return
+      if (share.index === this.#current.index && share.count === this.#current.count) return
+      this.#current = share
+      this.#ports.changed(share)
+    } catch (error) {
+      this.#ports.failed(error)
+    }
+  }
 }

@@ -5,7 +5,7 @@
  * itself is known in this process alone (sdk-retries.ts).
  */
 import { createHash, createHmac } from "node:crypto"
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import { type CallClaim, type CallClaimed, type CallKeyStatements, claimCall } from "../store/call-keys.ts"
@@ -168,7 +168,7 @@ export class Repeats {
     return await call.make(work)
   }
 
-  /** For a neighbour, to which a repeat has come: what there is of a call that carries a key, in frames (handed-frames.ts). */
+  /** For a neighbour, to which a repeat has come: what there is of a call that carries a key, in frames (handed-answers.ts). */
   handOver({ keyHash, fingerprint }: HandedCall, signal: AbortSignal): ReadableStream<Uint8Array> {
     const call = this.#calls.get(keyHash)
     const asking = { signal, connection: undefined }

@@ -2,7 +2,7 @@
  * The run that a call belongs to, as its headers say. `X-Run-Id` names it among the runs of the key; `X-Run-Budget-Rp`, whole
  * rupiah, is what its calls may spend together, fixed by the first of them.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors/money/micro.ts"
 import type { EnterReply, RunAsked } from "../../actors/run.ts"
 import { unreachable } from "../../actors/unreachable.ts"

@@ -4,7 +4,7 @@
  * record status", and decisions §12.12.
  */
 import type { Charged } from "../../actors/account.ts"
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import type { Opening, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"

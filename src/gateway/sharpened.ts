@@ -4,7 +4,7 @@ import { Failure } from "../failure/failure.ts"
 import type { Json, JsonObject } from "../language/json.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { Fault } from "../upstream/client.ts"
-import { tooLong } from "../wire/overflow.ts"
+import { tooLong } from "../wire/error-facts.ts"
 
 interface Asked {
   readonly request: ModelRequest

@@ -4,8 +4,7 @@
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
-import { Registry } from "../../actors/kernel/registry.ts"
-import { supervisor } from "../../actors/kernel/supervision.ts"
+import { Registry, supervisor } from "../../actors/kernel/registry.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { Key } from "../../actors/key.ts"
 import type { KeyCommand } from "../../actors/key-command.ts"
@@ -24,9 +23,8 @@ import type { ActorStore } from "../store/actor-store.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
-import { leaseDriver, type LeaseStatements } from "./lease-driver.ts"
+import { leaseDriver, type LeaseStatements, startBreaker } from "./lease-driver.ts"
 import { type Restart, Restarts, type Start, START_AGAIN_MS } from "./restarts.ts"
-import { startBreaker } from "./start-breakers.ts"
 
 export interface ActorsParts {
   readonly runtime: Runtime

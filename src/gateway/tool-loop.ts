@@ -3,21 +3,22 @@
  * backend again, until the model is done (decisions §8). The client is told one answer. Every turn is priced on its own
  * tokens and their sum is charged, so a turn is only begun when the hold still pays for it.
  */
+import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, plus, zero } from "../../actors/money/micro.ts"
 import { furtherLimit } from "../../actors/money/quote.ts"
 import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { ModelRequest, WebSearchOptions } from "../language/request.ts"
-import { Failure } from "../failure/failure.ts"
 import type { Search } from "../search/searx.ts"
 import { estimateInputTokens } from "../wire/estimate/estimate.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-answer.ts"
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
-import { type Turn, TurnReader, turnOfReply } from "../wire/messages/server-tools-turn.ts"
+import { type Turn, turnOfReply, TurnReader } from "../wire/messages/server-tools-turn.ts"
 import { type Admission, SEARCH_LOOP } from "./admit.ts"
-import { type Answered, attempt, type End, type Failed, type Turn as AskedTurn } from "./attempt.ts"
-import { retried, type RetriedCall } from "./retried.ts"
+import { type Answered, attempt, type End, type Failed, type TriedCall, type Turn as AskedTurn } from "./attempt.ts"
+import type { GatewayPorts } from "./ports.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
 const MOST_SEARCHES = 20
@@ -213,4 +214,54 @@ function sum(one: Tokens | undefined, other: Tokens | undefined): Tokens | undef
     output: one.output + other.output,
   }
   return Number.isSafeInteger(totalTokens(both)) ? both : undefined
+}
+
+const MAX_ATTEMPTS = 3
+const BACK_OFF_MS = 200
+
+/** What more than one try needs of its call. */
+interface RetriedCall extends TriedCall {
+  readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime" | "random">
+  /** The client is there, so that another try, turn or model is of use to it. */
+  readonly isWanted: boolean
+  /** Tries of the model that is asked now, of all turns beyond the first of each. */
+  attempts: number
+}
+
+/** What is done between tries. */
+interface Between {
+  /** Hears of each try that failed. */
+  readonly failed?: (end: Failed) => void
+  /** Whether another member is asked now, which is done at once. */
+  readonly moves?: (end: Failed) => Promise<boolean>
+  /** Whether the same one may be asked again. */
+  readonly again?: () => boolean
+}
+
+/**
+ * Tries of one model before the first content: one member of its pool after the other, then with back-off (decisions
+ * §7). Milliseconds. Tries until there is an answer, something of it was committed, or more tries are of no use: each
+ * member that is well once, and then the same one again with back-off.
+ */
+export async function retried(once: () => Promise<End>, call: RetriedCall, between: Between = {}): Promise<End> {
+  for (let tries = 1; ; tries++) {
+    const end = await once()
+    if (end.kind === "failed") between.failed?.(end)
+    if (end.kind === "answered" || end.committed) return end
+    const { retryAfterMs } = end.fault
+    const isLeft = call.isWanted && call.timeouts.reason === undefined
+    if (isLeft && between.moves !== undefined && (await between.moves(end))) {
+      if (!call.isWanted) return end
+      call.attempts++
+      continue
+    }
+    if (tries >= MAX_ATTEMPTS || retryAfterMs === undefined || !call.isWanted || between.again?.() === false) return end
+    // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
+    const backOff = call.ports.random() * BACK_OFF_MS * 2 ** (tries - 1)
+    const waitMs = Math.max(backOff, retryAfterMs)
+    if (waitMs >= call.timeouts.startLeftMs) return end
+    await sleep(call.ports.clock, waitMs)
+    if (!call.isWanted) return end
+    call.attempts++
+  }
 }

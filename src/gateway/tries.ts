@@ -2,7 +2,7 @@
  * One call at one model's pool: whom it asks first, and whom after a failure (docs/operating/pools.md). A seat is a place at a
  * member, taken for as long as the call is there.
  */
-import { type Soon, soon } from "../../actors/kernel/actor.ts"
+import { soon, type Soon } from "../../actors/kernel/actor.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { Moment } from "../../actors/pool.ts"
 import type { Upstream } from "../catalogue/model.ts"

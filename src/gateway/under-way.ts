@@ -3,7 +3,7 @@
  * ledger, a timer) is begun here and comes back as an event; states.ts says what each makes of the state. Nothing is said to
  * the client before Postgres has it: the head waits for the opening, the last byte for the settlement (decisions §3).
  */
-import { handOn, type Soon, soon } from "../../actors/kernel/actor.ts"
+import { handOn, soon, type Soon } from "../../actors/kernel/actor.ts"
 import type { Timer } from "../../actors/kernel/clock.ts"
 import type { RunAsked } from "../../actors/run.ts"
 import { there, unreachable } from "../../actors/unreachable.ts"

@@ -8,8 +8,7 @@ import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/media.ts"
-import type { Calibration } from "./calibration.ts"
-import type { EstimateFactors } from "./estimate-factors.ts"
+import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
 import type { Understood } from "./understand.ts"
 
 export interface InputWeight {

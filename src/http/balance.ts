@@ -15,8 +15,7 @@ import type { UsageSumStore } from "../store/usage-sums.ts"
 import { keyUsage, usageJson } from "./dashboard/keys.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
-import { described, micro, text } from "./shapes.ts"
-import { field } from "./said.ts"
+import { described, field, micro, text } from "./shapes.ts"
 
 export interface BalanceDeps {
   readonly ports: Pick<GatewayPorts, "actors" | "clock">

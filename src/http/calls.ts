@@ -21,8 +21,7 @@ import { dryRunAnswer } from "./dry-run-answer.ts"
 import { type DryRuns, dryRunHeader, isDryRun } from "./dry-runs.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented, type RouteTerms } from "./route.ts"
-import { field, type Said, together } from "./said.ts"
-import { anyObject, flag, integer, text } from "./shapes.ts"
+import { anyObject, field, flag, integer, type Said, text, together } from "./shapes.ts"
 
 const messages = Type.Array(anyObject)
 const input = { input: Type.Union([text, messages]) }

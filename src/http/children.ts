@@ -15,8 +15,7 @@ import { KeyChange, NewKey, toChange, toWishes } from "./dashboard/key-settings.
 import { pageJson, pageQuery, readPage } from "./dashboard/page.ts"
 import { edge } from "./edge.ts"
 import { routesFor } from "./route.ts"
-import { field, type Said } from "./said.ts"
-import { described, text } from "./shapes.ts"
+import { described, field, type Said, text } from "./shapes.ts"
 
 export interface ChildrenDeps {
   readonly children: Children

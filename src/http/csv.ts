@@ -4,8 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { type Micro, microToRupiah } from "../../actors/money/micro.ts"
-import { field } from "./said.ts"
-import { oneOf } from "./shapes.ts"
+import { field, oneOf } from "./shapes.ts"
 
 const Notation = oneOf(["en", "id"])
 export type CsvNotation = Static<typeof Notation>

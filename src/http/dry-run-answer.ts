@@ -1,15 +1,14 @@
 /** What a dry run answers (dry-runs.ts): the report's shape, and how it is written. */
 import { type Static, Type } from "@sinclair/typebox"
-import type { KeyForecast } from "../../actors/key-count.ts"
+import type { KeyForecast } from "../../actors/key-record.ts"
 import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
 import type { WindowView } from "../../actors/window.ts"
 import type { Failure } from "../failure/failure.ts"
 import { rateHeaders } from "../gateway/authenticate.ts"
 import type { Forecast } from "../gateway/dry-run.ts"
 import type { Account } from "../store/accounts.ts"
-import { errorBody } from "./errors.ts"
-import { described, flag, integer, micro, oneOf, orNull, text, time } from "./shapes.ts"
-import { field } from "./said.ts"
+import { errorBody } from "./edge.ts"
+import { described, field, flag, integer, micro, oneOf, orNull, text, time } from "./shapes.ts"
 
 const rupiah = described(
   text,

@@ -18,8 +18,7 @@ import type { ClientSide } from "../wire/format.ts"
 import { answerOf, availableOf } from "./dry-run-answer.ts"
 import { DRY_RUN } from "./edge.ts"
 import { MinuteWindows } from "./minute-windows.ts"
-import { oneOf } from "./shapes.ts"
-import { field } from "./said.ts"
+import { field, oneOf } from "./shapes.ts"
 
 export interface DryRunsDeps {
   readonly ports: GatewayPorts

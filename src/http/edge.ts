@@ -2,17 +2,18 @@
  * The HTTP edge: every response gets its request id here, every failure its body, and whatever throws becomes an error
  * of the catalogue. One of the two places that turn a throw into an outcome (the other is the actor loop).
  */
+import { type Static, Type } from "@sinclair/typebox"
 import { Elysia, NotFoundError } from "elysia"
 import { Failure } from "../failure/failure.ts"
+import { failureCodes } from "../failure/table.ts"
 import { isMuchUnread } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
 import { NotArchived } from "../store/archives.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
-import type { Connection } from "./connection.ts"
-import { discardingBody } from "./discard.ts"
-import { failureResponse } from "./errors.ts"
+import { type Connection, discardingBody } from "./connection.ts"
 import { preflight, readableBy } from "./pages.ts"
 import { newRequestId } from "./request-id.ts"
+import { described, field, flag, oneOf, text } from "./shapes.ts"
 
 /** Asks what a call would come to (dry-runs.ts). */
 export const DRY_RUN = "X-Dry-Run"
@@ -230,3 +231,32 @@ const patternOf = (path: string) =>
       .replace(/\*/g, ".+")
       .replace(/:\w+/g, "[^/]+")}$`,
   )
+
+/**
+ * How a failure leaves over HTTP: its body and headers (gateway-api.md, "Errors"; decisions §4). gateway-api.md,
+ * "Error body".
+ */
+export const errorBody = Type.Object(
+  {
+    error: described(text, field("For people; may change.", "Untuk dibaca orang; dapat berubah.")),
+    code: oneOf(failureCodes, field("The contract: branch on this.", "Inilah kontraknya: bercabanglah menurut ini.")),
+    type: described(text, field("The part of `code` after its last dot.", "Bagian `code` setelah titik terakhir.")),
+    request_id: text,
+    retryable: described(
+      flag,
+      field("Whether the same request may succeed later.", "Apakah permintaan yang sama mungkin berhasil nanti."),
+    ),
+    hint: Type.Optional(text),
+  },
+  { $id: "Error" },
+)
+export type ErrorBody = Static<typeof errorBody>
+
+export function failureResponse(failure: Failure, requestId: string): Response {
+  const headers = new Headers(failure.detail.headers)
+  headers.set("Content-Type", "application/json")
+  headers.set("X-Error-Code", failure.code)
+  if (!failure.retryable) headers.set("x-should-retry", "false")
+  if (failure.detail.retryAfterS !== undefined) headers.set("Retry-After", String(failure.detail.retryAfterS))
+  return new Response(JSON.stringify(failure.body(requestId)), { status: failure.status, headers })
+}

@@ -6,8 +6,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { edge } from "./edge.ts"
 import { open } from "./route.ts"
-import { described, flag, oneOf, orNull, text } from "./shapes.ts"
-import { field } from "./said.ts"
+import { described, field, flag, oneOf, orNull, text } from "./shapes.ts"
 
 export interface Readiness {
   readonly draining: () => boolean

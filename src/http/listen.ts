@@ -2,7 +2,7 @@
 import type { Config } from "../config.ts"
 import { clientAddress, Connection } from "./connection.ts"
 import type { Descriptors } from "./descriptors.ts"
-import { unhandled, type EdgeOptions } from "./edge.ts"
+import { type EdgeOptions, unhandled } from "./edge.ts"
 import { answerHealth, type Readiness } from "./health.ts"
 import type { Metrics } from "./metrics.ts"
 

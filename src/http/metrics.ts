@@ -10,8 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import type { Actors } from "../gateway/actors.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
 import type { LastReconciliation } from "../store/reconciliations.ts"
-import { CallMetrics } from "./call-metrics.ts"
-import { type WatchedPools, watchPools } from "./pool-metrics.ts"
+import { CallMetrics, type WatchedPools, watchPools } from "./call-metrics.ts"
 import { counter, gauge, type Watched, watchEventLoop, watchProcess } from "./process-metrics.ts"
 
 export interface Gauged extends Watched {

@@ -15,8 +15,7 @@ import { featuresOf } from "../gateway/features.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented, open } from "./route.ts"
-import { described, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
-import { field } from "./said.ts"
+import { described, field, flag, integer, listOf, oneOf, orNull, rates, text, time } from "./shapes.ts"
 
 const served = Type.Partial(
   Type.Object({

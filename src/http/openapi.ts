@@ -6,9 +6,9 @@ import { Kind, type TSchema, Type } from "@sinclair/typebox"
 import { rolesThatMay } from "../accounts/permissions.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
 import { memberRoles } from "../store/member-roles.ts"
-import { errorBody } from "./errors.ts"
+import { errorBody } from "./edge.ts"
 import { type Credential, type Documented, tags } from "./route.ts"
-import { field, indonesianOf, type Said, together } from "./said.ts"
+import { field, indonesianOf, type Said, together } from "./shapes.ts"
 
 export type Json = Readonly<Record<string, unknown>>
 

@@ -3,7 +3,7 @@
  * that a key lists (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). Credentials of a browser are never asked for.
  */
 import { ORIGINAL_REQUEST_ID } from "../gateway/repeatable.ts"
-import { DROPPED_FIELDS } from "../wire/dropped-fields.ts"
+import { DROPPED_FIELDS } from "../wire/fields.ts"
 
 /** A browser asks again after so many seconds. Calls are judged by their key, however old the pre-flight. */
 const MAX_AGE_S = 600

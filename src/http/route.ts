@@ -18,7 +18,7 @@ import type { ChangeName } from "../store/idempotency-keys.ts"
 import { IDEMPOTENCY_KEY } from "../idempotency-key.ts"
 import type { Changes, Outcome, Sent } from "./changes.ts"
 import { contextOf } from "./edge.ts"
-import type { Said } from "./said.ts"
+import type { Said } from "./shapes.ts"
 
 export const tags = ["Models", "Calls", "Usage", "Account", "Keys", "Top-ups", "Running", "Operator"] as const
 

@@ -7,7 +7,7 @@ import type { KeptRun } from "../store/runs.ts"
 import { endRun, ENDING, receiptOf, RUN_ID, runReceipt, type RunsDeps } from "./dashboard/runs.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
-import { together } from "./said.ts"
+import { together } from "./shapes.ts"
 
 type Deps = Pick<RunsDeps, "runs" | "ports">
 

@@ -3,14 +3,54 @@
  * QR code, so that no payment can arrive for a top-up that nobody knows.
  */
 import { nanoid } from "nanoid"
-import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
+import { micro, type Micro, MICRO_PER_RUPIAH, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import type { PaymentProblem, PaymentProblemStore } from "../store/payment-problems.ts"
 import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore } from "../store/top-ups.ts"
-import { breakDown, type Fees, total } from "./breakdown.ts"
 import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
 import type { Refunds } from "./refunds.ts"
+
+export interface FeeRate {
+  /** Hundredths of a percent of the balance purchased. */
+  readonly basisPoints: number
+  readonly fixedMicro: Micro
+}
+
+export interface Fees {
+  readonly service: FeeRate
+  /** What the QR provider takes. */
+  readonly payment: FeeRate
+}
+
+const noFee: FeeRate = { basisPoints: 0, fixedMicro: zero }
+/**
+ * What a top-up costs, as shown before payment (gateway-api.md, "Billing rules" 7). Micro-rupiah. The balance
+ * purchased is credited in full; fees come on top of it and are rounded up to whole rupiah, the smallest amount that
+ * can be paid.
+ */
+export const noFees: Fees = { service: noFee, payment: noFee }
+
+export function breakDown(amountRp: number, fees: Fees): Breakdown {
+  const purchased = micro(BigInt(amountRp) * MICRO_PER_RUPIAH)
+  return {
+    balancePurchasedMicro: purchased,
+    serviceFeeMicro: fee(purchased, fees.service),
+    paymentFeeMicro: fee(purchased, fees.payment),
+    networkFeeMicro: zero,
+  }
+}
+
+export const total = (breakdown: Breakdown): Micro =>
+  micro(
+    breakdown.balancePurchasedMicro + breakdown.serviceFeeMicro + breakdown.paymentFeeMicro + breakdown.networkFeeMicro,
+  )
+
+function fee(amount: Micro, rate: FeeRate): Micro {
+  const exact = amount * BigInt(rate.basisPoints) + rate.fixedMicro * 10_000n
+  const unit = MICRO_PER_RUPIAH * 10_000n
+  return micro(((exact + unit - 1n) / unit) * MICRO_PER_RUPIAH)
+}
 
 /** How long a QR code is shown as payable. A payment that comes later is credited all the same. */
 const TOP_UP_MINUTES = 15

@@ -4,10 +4,9 @@
  */
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
-import { total } from "../payments/breakdown.ts"
+import { type TopUps, total } from "../payments/top-ups.ts"
 import type { PaymentNotice, PaymentProvider } from "../payments/provider.ts"
 import type { Refunds } from "../payments/refunds.ts"
-import type { TopUps } from "../payments/top-ups.ts"
 import type { TopUp, TopUpStore } from "../store/top-ups.ts"
 import type { Difference, Finding } from "./finding.ts"
 

@@ -24,7 +24,7 @@ import { installationName, installationSecret } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
 import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
-import { inGroups } from "../upstream/departures.ts"
+import { inGroups } from "../upstream/client.ts"
 import type { Backends } from "../upstream/providers.ts"
 import { NeighbourSockets } from "./neighbour-sockets.ts"
 

@@ -3,11 +3,10 @@
  * through its parts and deltas to done, then completed or incomplete; `sequence_number` rises by one per event.
  */
 import type { Json, JsonObject } from "../language/json.ts"
-import { type Answer, whole } from "./answer.ts"
+import { type Answer, type ToolCall, whole } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
 import { blocksOf } from "./prefix-cache.ts"
-import { callItem, messageItem, reasoningItem, saidPart, searchItem } from "./response-items.ts"
 import { told } from "./usage.ts"
 import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
 
@@ -213,4 +212,44 @@ export const responses: SimulatedFormat = {
   complaints: responsesComplaints,
   statusError: openaiStatus,
   errorBody: (error) => ({ error: openaiError(error) }),
+}
+
+type ItemStatus = "in_progress" | "completed" | "incomplete"
+
+/**
+ * The items in the output of a response, whole or just begun: reasoning, the message, calls of tools. A stream shows
+ * each twice, empty when it is added and full when it is done, so the two must come from one place.
+ */
+const reasoningItem = (answer: Answer, text: string) => ({
+  id: `rs_${answer.serial}`,
+  type: "reasoning",
+  summary: text === "" ? [] : [{ type: "summary_text", text }],
+  encrypted_content: btoa(`simulated reasoning ${answer.serial}`),
+})
+
+/** A search says what it looked for once it is over. */
+const searchItem = (answer: Answer, index: number, status: ItemStatus) => ({
+  id: `ws_${answer.serial}${index}`,
+  type: "web_search_call",
+  status,
+  ...(status === "completed" ? { action: { type: "search", query: `search ${index}`, sources: [] } } : {}),
+})
+
+const messageItem = (answer: Answer, content: Json[], status: ItemStatus) => ({
+  id: `msg_${answer.serial}`,
+  type: "message",
+  status,
+  role: "assistant",
+  content,
+})
+
+const saidPart = (answer: Answer, text: string) =>
+  answer.refused ? { type: "refusal", refusal: text } : { type: "output_text", annotations: [], logprobs: [], text }
+
+const callItem = (call: ToolCall, given: string, status: ItemStatus) => {
+  const { serial, name } = call
+  const item = { status, call_id: `call_${serial}`, name }
+  return call.custom
+    ? { id: `ctc_${serial}`, type: "custom_tool_call", ...item, input: given }
+    : { id: `fc_${serial}`, type: "function_call", ...item, arguments: given }
 }

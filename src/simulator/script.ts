@@ -4,8 +4,7 @@
  * A parameter that nothing reads is a mistake in somebody's test, so it is refused by name and never skipped.
  */
 import { isObject, type JsonObject } from "../language/json.ts"
-import { type Fault, readFault } from "./fault.ts"
-import { Parameters } from "./parameters.ts"
+import { type Fault, Parameters, readFault } from "./fault.ts"
 
 /** How the counts are told; all but `honest` are what a gateway must not believe. */
 export type UsageReport = "honest" | "none" | "null" | "negative" | "fraction" | "string" | "huge"
@@ -135,4 +134,47 @@ const readSteps = (parameters: Parameters): StepScript[] | undefined => {
 export const splitModel = (model: string): { readonly name: string; readonly query: string } => {
   const mark = model.indexOf("?")
   return mark < 0 ? { name: model, query: "" } : { name: model.slice(0, mark), query: model.slice(mark + 1) }
+}
+
+export interface Call {
+  readonly path: string
+  /** With the journal off, empty. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Undefined when it was no JSON object, or with the journal off. */
+  readonly body: JsonObject | undefined
+  /** The upstream model's name with its script, as the caller wrote it. */
+  readonly model: string
+  /** Undefined when the request was refused before its script was read. */
+  readonly script: Script | undefined
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+  readonly endedAt: number | undefined
+  readonly outcome: "running" | "finished" | "faulted" | "client-left"
+}
+
+export type OpenCall = { -readonly [Field in keyof Call]: Call[Field] }
+
+const kept = 10_000
+
+/**
+ * What the simulator was asked and how each call ended, for tests to look into. Bounded: the oldest calls are
+ * forgotten.
+ */
+export class Journal {
+  #calls: OpenCall[] = []
+
+  open(call: OpenCall): OpenCall {
+    if (this.#calls.length >= 2 * kept) this.#calls = this.#calls.slice(-kept)
+    this.#calls.push(call)
+    return call
+  }
+
+  /** Oldest first. */
+  get calls(): readonly Call[] {
+    return this.#calls.slice(-kept)
+  }
+
+  clear(): void {
+    this.#calls = []
+  }
 }

@@ -11,14 +11,11 @@ import { Client } from "./client.ts"
 import { completions, embeddings } from "./completions.ts"
 import { comesInsteadOfAnswer } from "./fault.ts"
 import type { SimulatedFormat } from "./format.ts"
-import { type Call, Journal, type OpenCall } from "./journal.ts"
+import { type Call, Journal, type OpenCall, parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
 import { messages } from "./messages.ts"
-import { play } from "./play.ts"
+import { type Ending, play, sendBody, sendError } from "./play.ts"
 import { PrefixCaches } from "./prefix-cache.ts"
 import { responses } from "./responses.ts"
-import { parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
-import { sendBody, sendError } from "./send.ts"
-import type { Ending } from "./turn.ts"
 
 export interface SimulatorOptions {
   /** 0, the default, is any free port. */

@@ -15,8 +15,7 @@ import type {
 } from "../catalogue/model.ts"
 import { limitsOf } from "../catalogue/providers-file.ts"
 import type { CatalogueFile, UpstreamSeed } from "../catalogue/schema.ts"
-import type { BackendFormat } from "../language/backend-format.ts"
-import type { Endpoint } from "../language/request.ts"
+import type { BackendFormat, Endpoint } from "../language/request.ts"
 import { loadCosts, loadExchangeRates, writtenCosts } from "./costs.ts"
 import type { Sql } from "./database.ts"
 

@@ -1,10 +1,10 @@
 /** What backends charge, and exchange rates, as rows: versions by time, which are added and, once in force, never changed. */
 import type { Rounding } from "../../actors/money/cost.ts"
 import { micro } from "../../actors/money/micro.ts"
-import { costOfSeed } from "../catalogue/cost.ts"
+import { costOfSeed } from "../catalogue/exchange.ts"
 import { backendName, type CostVersion, type ExchangeRate } from "../catalogue/model.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
-import type { BackendFormat } from "../language/backend-format.ts"
+import type { BackendFormat } from "../language/request.ts"
 import type { Sql } from "./database.ts"
 
 /**

@@ -3,15 +3,14 @@
  * is read to classify it and goes no further.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import type { JsonObject } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
+import type { JsonObject } from "../language/json.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
 import { bedrockError } from "../wire/bedrock/error.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
 import type { Manner, WrittenBody } from "../wire/exchange.ts"
 import { askedBetas } from "../wire/shared/betas.ts"
-import { signedHeaders } from "./bedrock-signature.ts"
-import { FRAMED, unframed } from "./bedrock-stream.ts"
+import { FRAMED, signedHeaders, unframed } from "./bedrock.ts"
 import { decoded } from "./body.ts"
 import type { Backend } from "./providers.ts"
 
@@ -206,4 +205,33 @@ function fixedHeaders({ apiKey, provider }: Backend, format: Manner): Headers {
   }
   for (const [name, value] of Object.entries(provider.headers)) headers.set(name, value)
   return headers
+}
+
+/** A request waits for no more than so many others to be prepared. */
+const MOST_AT_ONCE = 32
+
+/**
+ * Requests to backends leave in groups. Bun's HTTP client has a thread of its own, and waking it costs more than what
+ * it does for a request: those of one turn of the event loop wake it once (docs/performance.md). The same function,
+ * whose requests leave when all that can be read of sockets now has been, or when enough of them wait.
+ */
+export function inGroups(fetch: Fetch, later: (run: () => void) => void = setImmediate): Fetch {
+  let waiting: (() => void)[] = []
+  const leave = () => {
+    const all = waiting
+    waiting = []
+    for (const go of all) go()
+  }
+  return (url, init) =>
+    new Promise((resolve, reject) => {
+      const go = () => {
+        try {
+          resolve(fetch(url, init))
+        } catch (error) {
+          reject(error)
+        }
+      }
+      if (waiting.push(go) === 1) later(leave)
+      if (waiting.length === MOST_AT_ONCE) leave()
+    })
 }

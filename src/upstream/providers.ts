@@ -1,7 +1,7 @@
 /** The backends that calls can go to: a provider and a credential that the operator has there. */
 import { readFileSync } from "node:fs"
 import type { Credential, Model, Provider, SecretSource, Upstream } from "../catalogue/model.ts"
-import type { SigningKey } from "./bedrock-signature.ts"
+import type { SigningKey } from "./bedrock.ts"
 
 export interface Backend {
   readonly provider: Provider

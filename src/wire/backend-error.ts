@@ -4,10 +4,9 @@
  *
  * An error inside a stream has no status, so it is given the one that it would have had, and then judged the same way.
  */
-import { readError, type ErrorFacts } from "./error-facts.ts"
+import { type ErrorFacts, isOverflow, overflowMessage, readError } from "./error-facts.ts"
 import type { Json } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
-import { isOverflow, overflowMessage } from "./overflow.ts"
 
 export interface BackendError {
   readonly failure: Failure

@@ -2,18 +2,17 @@
  * How a client's format meets a backend's. The same on both sides takes the short way, with the bytes as they are;
  * different ones are translated through the neutral language (src/language). The gateway knows only this.
  */
-import type { BackendFormat } from "../language/backend-format.ts"
+import type { BackendFormat, Endpoint, ModelRequest, Target } from "../language/request.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
-import type { ModelRequest, Endpoint, Target } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { GatheredStream, RelayedStream, shapesFor, TranslatedStream } from "./backend-stream.ts"
 import { converseFormat } from "./bedrock/format.ts"
 import { refuseInvoke } from "./bedrock/invoke.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath } from "./bedrock/model.ts"
 import { chatFormat } from "./chat/format.ts"
-import { completionsFormat } from "./completions/format.ts"
-import { embeddingsFormat } from "./embeddings/format.ts"
+import { completionsFormat } from "./completions.ts"
+import { embeddingsFormat } from "./embeddings.ts"
 import type { AnswerView, ClientFormat, EncodedPrompt, ClientSide, Format, Reply, StreamReader } from "./format.ts"
 import { messagesFormat } from "./messages/format.ts"
 import { continuedBody } from "./messages/server-tools.ts"

@@ -1,7 +1,7 @@
 /**
  * From a backend's counts to the four priced buckets, in tokens. The one place that decides which counts can be read
  * (decisions §12.20, §13.2): upstream usage is hostile input, and an answer whose counts cannot be read is not charged.
- * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/bounds.ts).
+ * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/quote.ts).
  */
 import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import { type Json, present } from "../language/json.ts"

@@ -3,7 +3,7 @@
  * (docs/formats.md). Paths are dotted, without places in arrays. Cache marks are hints, and are not among them.
  */
 import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
-import type { ModelRequest, Endpoint } from "../language/request.ts"
+import type { Endpoint, ModelRequest } from "../language/request.ts"
 import { takenBetas, unknownOfTools } from "./bedrock/invoke.ts"
 import { type BackendModel, backendSpeaks } from "./exchange.ts"
 import type { Allowance } from "./fields.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type Attempt, SlowDown, slowDownTerms } from "../../src/accounts/slow-down.ts"
+import { type Attempt, SlowDown, slowDownTerms } from "../../src/accounts/pace.ts"
 import { Failure } from "../../src/failure/failure.ts"
 
 /** Time that passes only by waiting. */

@@ -1,7 +1,7 @@
 /** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
 import { expect, test } from "bun:test"
 import type { ReserveReply } from "../../actors/key-command.ts"
-import type { CountReply } from "../../actors/key-count.ts"
+import type { CountReply } from "../../actors/key-record.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type {
   Amount,

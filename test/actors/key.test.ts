@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { CountReply } from "../../actors/key-count.ts"
-import type { LoadedKey } from "../../actors/key-record.ts"
+import type { CountReply, LoadedKey } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt } from "../../actors/period.ts"

@@ -9,8 +9,7 @@ import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key } from "../../actors/key.ts"
 import type { KeyCommand, ReserveReply } from "../../actors/key-command.ts"
-import type { KeyView } from "../../actors/key-count.ts"
-import type { KeyRecord } from "../../actors/key-record.ts"
+import type { KeyRecord, KeyView } from "../../actors/key-record.ts"
 import {
   type Batch,
   type Committed,

@@ -1,8 +1,7 @@
 /** A large request, worked on elsewhere, is asked and answered as if it had been worked on here, and little is told of it. */
 import { describe, expect, test } from "bun:test"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
-import { decode } from "../../src/bodies/desk.ts"
-import type { Answer, Question } from "../../src/bodies/questions.ts"
+import { type Answer, decode, type Question } from "../../src/bodies/desk.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"

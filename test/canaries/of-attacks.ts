@@ -1,7 +1,7 @@
 /** Faults by which customers once had answers for nothing, or paid for what they had not asked for. */
 import type { Canary } from "./canary.ts"
 
-const bounds = { file: "actors/money/bounds.ts", detector: "worlds" } as const
+const bounds = { file: "actors/money/quote.ts", detector: "worlds" } as const
 const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
 const attempt = { file: "src/gateway/attempt.ts", detector: "worlds" } as const
 const clock = { file: "actors/kernel/clock.ts", detector: "worlds" } as const

@@ -23,7 +23,7 @@ export const keyCanaries: readonly Canary[] = [
   {
     name: "a key does not expire while it is known",
     means: "A key of last month's contest goes on spending for as long as it is used.",
-    file: "actors/key-count.ts",
+    file: "actors/key-record.ts",
     find: "nowMs >= record.expiresAt",
     replace: "record.expiresAt === 0",
     detector: "keys",

@@ -2,7 +2,7 @@
  * What the contract's tests say about calls in any of the three formats: how each asks, how its stream begins and ends,
  * and how it tells a failure. Written out here, so that the gateway's own codecs do not judge themselves.
  */
-import type { Call } from "../../src/simulator/journal.ts"
+import type { Call } from "../../src/simulator/script.ts"
 import type { Translated } from "../../src/language/request.ts"
 import type { Init, TestGateway } from "../gateway/harness.ts"
 

@@ -2,7 +2,7 @@
 import { expectTypeOf, test } from "bun:test"
 import type { api } from "../../src/dashboard/api/client.ts"
 import type { Account } from "../../src/dashboard/api/queries.ts"
-import type { ErrorBody } from "../../src/http/errors.ts"
+import type { ErrorBody } from "../../src/http/edge.ts"
 
 type Answered<Call extends (...parameters: never[]) => unknown> = Awaited<ReturnType<Call>>
 type NewKey = Parameters<typeof api.keys.post>[0]

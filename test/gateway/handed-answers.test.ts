@@ -2,8 +2,15 @@
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { handOver, type Neighbours, received } from "../../src/gateway/handed-answers.ts"
-import { FRAME, frame, FrameReader, headFrame } from "../../src/gateway/handed-frames.ts"
+import {
+  frame,
+  FRAME,
+  FrameReader,
+  handOver,
+  headFrame,
+  type Neighbours,
+  received,
+} from "../../src/gateway/handed-answers.ts"
 import { type Answer, UnreadBytes } from "../../src/gateway/outbox.ts"
 
 const text = (bytes: string) => new TextEncoder().encode(bytes)

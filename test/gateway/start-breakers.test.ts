@@ -5,7 +5,7 @@ import { Registry } from "../../actors/kernel/registry.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { AccountActors } from "../../src/gateway/leasing-actors.ts"
 import { START_AGAIN_MS } from "../../src/gateway/restarts.ts"
-import { startBreaker } from "../../src/gateway/start-breakers.ts"
+import { startBreaker } from "../../src/gateway/lease-driver.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { quiesce, world } from "../kernel/world.ts"
 

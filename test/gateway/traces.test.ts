@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import { startSimulator } from "../../src/simulator/simulator.ts"
-import { randomId } from "../../src/traces/trace-context.ts"
+import { randomId } from "../../src/traces/tracing.ts"
 import { type ReceivedSpan, type Receiver, startReceiver } from "../traces/receiver.ts"
 import { backendOf, type Person, startTestGateway, type TestGateway } from "./harness.ts"
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { Mailbox } from "../../actors/kernel/mailbox.ts"
+import { Mailbox } from "../../actors/kernel/actor.ts"
 
 test("a mailbox gives back what was put in, in order, at any mix of puts and takes", () => {
   fc.assert(

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { bounded, type CountBounds } from "../../actors/money/bounds.ts"
+import { bounded, type CountBounds } from "../../actors/money/quote.ts"
 import { largestMicro, micro } from "../../actors/money/micro.ts"
 import { price, type Rates } from "../../actors/money/price.ts"
 import { totalTokens } from "../../actors/money/tokens.ts"

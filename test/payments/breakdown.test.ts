@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, integer, property, record } from "fast-check"
 import { MICRO_PER_RUPIAH, micro } from "../../actors/money/micro.ts"
-import { breakDown, noFees, total } from "../../src/payments/breakdown.ts"
+import { breakDown, noFees, total } from "../../src/payments/top-ups.ts"
 
 const amount = integer({ min: 10_000, max: 100_000_000 })
 const rate = record({

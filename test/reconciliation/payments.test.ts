@@ -1,11 +1,10 @@
 /** Top-ups held against their provider: Midtrans as its documentation describes it, played by a server on loopback. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { noFees } from "../../src/payments/breakdown.ts"
+import { noFees, TopUps } from "../../src/payments/top-ups.ts"
 import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { simulatedProvider } from "../../src/payments/simulated.ts"
 import { Refunds } from "../../src/payments/refunds.ts"
-import { TopUps } from "../../src/payments/top-ups.ts"
 import { comparePayments } from "../../src/reconciliation/payments.ts"
 import { paymentProblemStore } from "../../src/store/payment-problems.ts"
 import { refundStore } from "../../src/store/refunds.ts"

@@ -1,4 +1,4 @@
-/** The windows as Redis counts them (src/redis/script.ts). */
+/** The windows as Redis counts them (src/redis/connection.ts). */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { SlidingWindow } from "../../actors/window.ts"

@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { permits } from "../../src/search/domains.ts"
-import { searx } from "../../src/search/searx.ts"
+import { permits, searx } from "../../src/search/searx.ts"
 import { kyoto, pages, startSearx } from "./searx-server.ts"
 
 const server = startSearx()

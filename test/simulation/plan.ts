@@ -3,7 +3,7 @@
  * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
  */
 import { type Random, seededRandom } from "../../actors/kernel/random.ts"
-import { TRANSLATED, type Translated } from "../../src/language/request.ts"
+import { type Translated, TRANSLATED } from "../../src/language/request.ts"
 import {
   drawFault,
   drawRates,

@@ -1,7 +1,6 @@
 /** A backend sees by the trace of a request whose call it is asked for: each client is in a trace of its own, which the gateway passes on. */
 import { readConfig } from "../../src/config.ts"
-import { readTraceParent, writeTraceParent } from "../../src/traces/trace-context.ts"
-import { Tracing } from "../../src/traces/tracing.ts"
+import { readTraceParent, Tracing, writeTraceParent } from "../../src/traces/tracing.ts"
 
 const config = readConfig({ OTEL_TRACES_SAMPLER: "always_off" })
 if (Array.isArray(config)) throw new Error(config.join("\n"))

@@ -1,6 +1,6 @@
 /** What is answered to a schema when nothing is scripted. */
 import { expect, test } from "bun:test"
-import { sample } from "../../src/simulator/sample.ts"
+import { sample } from "../../src/simulator/answer.ts"
 import { ask, type Format, simulatorForFile, textOfReply } from "./ask.ts"
 
 const simulator = simulatorForFile()

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, property, string } from "fast-check"
-import { randomId, readTraceParent, writeTraceParent } from "../../src/traces/trace-context.ts"
+import { randomId, readTraceParent, writeTraceParent } from "../../src/traces/tracing.ts"
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const SPAN = "b7ad6b7169203331"

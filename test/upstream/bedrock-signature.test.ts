@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type SignedCall, signedHeaders } from "../../src/upstream/bedrock-signature.ts"
+import { type SignedCall, signedHeaders } from "../../src/upstream/bedrock.ts"
 
 const key = {
   accessKeyId: "AKIDEXAMPLE",

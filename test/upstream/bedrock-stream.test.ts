@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { FRAMED, unframed } from "../../src/upstream/bedrock-stream.ts"
+import { FRAMED, unframed } from "../../src/upstream/bedrock.ts"
 import { chunk, event, exception, frame } from "./frames.ts"
 
 const answered = (pieces: readonly Uint8Array[], type = FRAMED): Promise<string> => {

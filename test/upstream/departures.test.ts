@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { inGroups } from "../../src/upstream/departures.ts"
+import { inGroups } from "../../src/upstream/client.ts"
 
 const init = { decompress: false }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { FrameReader } from "../../src/upstream/event-stream.ts"
+import { FrameReader } from "../../src/upstream/bedrock.ts"
 import { event, frame } from "./frames.ts"
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)

@@ -4,11 +4,9 @@ import { cp, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { BESIDE_DATABASE } from "../../store/archives.ts"
 import { copyDatabase } from "../../store/embedded/copy.ts"
-import { command } from "../command.ts"
-import { progress } from "../progress.ts"
+import { command, progress } from "../command.ts"
 import { configuration } from "../settings.ts"
-import { dumpTo } from "./dump.ts"
-import { bytesOf, makeBackup, mib } from "./manifest.ts"
+import { bytesOf, dumpTo, makeBackup, mib } from "./manifest.ts"
 
 export const backupCommand = () =>
   command("backup", {

@@ -8,11 +8,9 @@ import { BESIDE_DATABASE } from "../../store/archives.ts"
 import { sync, syncAll } from "../../store/embedded/database-files.ts"
 import { lockDataDirectory } from "../../store/embedded/lock.ts"
 import { Servers } from "../../store/servers.ts"
-import { command, CommandFailure } from "../command.ts"
-import { progress } from "../progress.ts"
+import { command, CommandFailure, progress } from "../command.ts"
 import { configuration } from "../settings.ts"
-import { restoreFrom } from "./dump.ts"
-import { bytesOf, type Manifest, mib, readBackup } from "./manifest.ts"
+import { bytesOf, type Manifest, mib, readBackup, restoreFrom } from "./manifest.ts"
 
 const ANSWER_MS = 10_000
 

@@ -4,7 +4,7 @@
  */
 import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
-import type { ErrorBody } from "../../http/errors.ts"
+import type { ErrorBody } from "../../http/edge.ts"
 import { sender } from "./sending.ts"
 
 const send = sender()

@@ -9,7 +9,7 @@ import { open } from "../../http/route.ts"
 import type { LegalTexts, LegalTopic } from "../../legal/texts.ts"
 import { framed } from "./frame.ts"
 import { type Language, languageOf, once } from "./kept.ts"
-import { field } from "../../http/said.ts"
+import { field } from "../../http/shapes.ts"
 
 const words = {
   id: {

@@ -16,8 +16,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { Account } from "../../store/accounts.ts"
 import { memberRoles } from "../../store/member-roles.ts"
 import { operatorRoles } from "../../store/operator/role.ts"
-import { described, flag, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, flag, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 
 /** What people type is described where it is checked, in English, for refusals. */
 for (const [{ description = "" }, indonesian] of [

@@ -21,9 +21,8 @@ import type { AccountChange } from "../../store/account-settings.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import { refused } from "../route.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
+import { described, field, fieldAnd, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
 import { type Authenticate, sessionCookie, signedInBy, whereabouts } from "./session.ts"
-import { field, fieldAnd } from "../said.ts"
 
 export interface AccountDeps {
   readonly accounts: Accounts

@@ -5,10 +5,9 @@ import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountEvent, AccountEventStore } from "../../store/account-events.ts"
 import { csvAnswer, csvQuery } from "../csv.ts"
-import { described, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, isSeen, signedInBy, withoutPath } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface ActivityDeps {
   readonly events: AccountEventStore

@@ -6,10 +6,9 @@ import type { Links } from "../../accounts/links.ts"
 import { agreeable, AgreedVersion, Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import { open, refused } from "../route.ts"
-import { flag, text, time } from "../shapes.ts"
+import { field, flag, text, time } from "../shapes.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
 import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, whereabouts } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface AuthDeps {
   readonly accounts: Accounts

@@ -6,11 +6,10 @@ import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Breaker, Pause } from "../../store/breakers.ts"
 import type { SpendingAlert } from "../../store/spending-alerts.ts"
-import { described, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, field, fieldAnd, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { breakerFields, KeyBreaker, PauseMinutes, toBreaker } from "./breaker-body.ts"
 import { KEY_ID } from "./keys.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
-import { field, fieldAnd } from "../said.ts"
 
 export interface BreakerDeps {
   readonly breakers: Breakers

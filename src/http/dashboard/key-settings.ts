@@ -9,8 +9,7 @@ import { present } from "../../language/json.ts"
 import { ENDPOINTS } from "../../language/request.ts"
 import type { KeyChange as Change } from "../../store/api-keys.ts"
 import { refused } from "../route.ts"
-import { described, flag, oneOf, orNull } from "../shapes.ts"
-import { field, fieldAnd } from "../said.ts"
+import { described, field, fieldAnd, flag, oneOf, orNull } from "../shapes.ts"
 
 /** A longer list says less than no list. */
 const MOST_MODELS = 64

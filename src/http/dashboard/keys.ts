@@ -2,7 +2,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { larger, microToJson, zero } from "../../../actors/money/micro.ts"
-import type { KeyView } from "../../../actors/key-count.ts"
+import type { KeyView } from "../../../actors/key-record.ts"
 import type { WindowView } from "../../../actors/window.ts"
 import type { Session } from "../../accounts/accounts.ts"
 import type { Keys } from "../../accounts/keys.ts"
@@ -10,12 +10,11 @@ import { Failure } from "../../failure/failure.ts"
 import { ENDPOINTS } from "../../language/request.ts"
 import { type KeyRecord, MOST_SPENT_DAYS } from "../../store/key-rows.ts"
 import type { KeyName } from "../../store/key-secrets.ts"
-import { described, flag, micro as microShape, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { newBreaker, NewOwnKey } from "./new-key.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { newBreaker, NewOwnKey } from "./breaker-body.ts"
 import { fallbackChoice, KeyChange, periods, toChange, toWishes } from "./key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface KeysDeps {
   readonly keys: Keys

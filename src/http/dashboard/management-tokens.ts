@@ -4,11 +4,10 @@ import { Elysia } from "elysia"
 import type { Children } from "../../accounts/children.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ManagementToken } from "../../store/management-tokens.ts"
-import { described, listOf, text, time } from "../shapes.ts"
+import { described, field, listOf, text, time } from "../shapes.ts"
 import { KEY_ID } from "./keys.ts"
 import { Name } from "./key-settings.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface ManagementTokensDeps {
   readonly children: Children

@@ -7,9 +7,8 @@ import { Failure } from "../../failure/failure.ts"
 import { memberRoles } from "../../store/member-roles.ts"
 import { INVITATION_DAYS, type Invitation, type Member, type Membership, MOST_MEMBERS } from "../../store/members.ts"
 import { open } from "../route.ts"
-import { described, listOf, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, field, listOf, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy, whereabouts } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface MembersDeps {
   readonly members: Members

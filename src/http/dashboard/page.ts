@@ -2,7 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import type { Failure } from "../../failure/failure.ts"
 import { refused } from "../route.ts"
-import { field } from "../said.ts"
+import { field } from "../shapes.ts"
 
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100

@@ -6,11 +6,10 @@ import type { SecondFactors } from "../../accounts/second-factor.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type Passkey, PASSKEYS } from "../../store/passkeys.ts"
 import { open } from "../route.ts"
-import { anyObject, described, orNull, text, time } from "../shapes.ts"
+import { anyObject, described, field, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
 import { Assertion, base64url, Proof, publicKey, Token } from "./second-factor.ts"
 import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface PasskeyDeps {
   readonly factors: SecondFactors

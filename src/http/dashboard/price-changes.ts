@@ -3,9 +3,8 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"
 import type { PriceChangeStore } from "../../store/price-changes.ts"
-import { described, integer, listOf, micro, text, time } from "../shapes.ts"
+import { described, field, integer, listOf, micro, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface PriceChangesDeps {
   readonly priceChanges: PriceChangeStore

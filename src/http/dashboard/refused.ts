@@ -5,11 +5,10 @@ import { Failure } from "../../failure/failure.ts"
 import { failureCodes, failureRow } from "../../failure/table.ts"
 import type { RefusedCall, RefusedCallStore } from "../../store/refused-calls.ts"
 import { csvAnswer, csvQuery } from "../csv.ts"
-import { described, flag, integer, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, flag, integer, orNull, pageOf, text, time } from "../shapes.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { refusedFilter, refusedQuery } from "./usage-query.ts"
-import { field } from "../said.ts"
 
 export interface RefusedDeps {
   readonly refused: RefusedCallStore

@@ -9,8 +9,18 @@ import type { GatewayPorts } from "../../gateway/ports.ts"
 import { makeRun, MOST_RUN_BUDGET, newRunName, RUN_NAME } from "../../gateway/runs.ts"
 import type { KeptRun, RunOfModel, RunStore } from "../../store/runs.ts"
 import { refused } from "../route.ts"
-import { type Said, field, together } from "../said.ts"
-import { described, integer, micro as microShape, oneOf, pageOf, text, time } from "../shapes.ts"
+import {
+  described,
+  field,
+  integer,
+  micro as microShape,
+  oneOf,
+  pageOf,
+  type Said,
+  text,
+  time,
+  together,
+} from "../shapes.ts"
 import { KEY_ID } from "./keys.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"

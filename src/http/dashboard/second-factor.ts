@@ -6,10 +6,9 @@ import { SomePassword } from "../../accounts/fields.ts"
 import type { SecondFactors } from "../../accounts/second-factor.ts"
 import { Failure } from "../../failure/failure.ts"
 import { open } from "../route.ts"
-import { described, flag, integer, orNull, text, time } from "../shapes.ts"
+import { described, field, flag, integer, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
 import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface SecondFactorDeps {
   readonly factors: SecondFactors

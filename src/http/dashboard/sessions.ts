@@ -4,9 +4,8 @@ import { Elysia } from "elysia"
 import type { Accounts } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { SessionRecord } from "../../store/sessions.ts"
-import { described, flag, listOf, text, time } from "../shapes.ts"
+import { described, field, flag, listOf, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface SessionsDeps {
   readonly accounts: Accounts

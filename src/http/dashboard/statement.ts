@@ -11,10 +11,9 @@ import type { Movement, MovementStore } from "../../store/movements.ts"
 import type { UsageSum, UsageSumStore } from "../../store/usage-sums.ts"
 import { csvAnswer, csvQuery, Rupiah } from "../csv.ts"
 import { refused } from "../route.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { summaryQuestion } from "./usage-query.ts"
-import { field } from "../said.ts"
 
 export interface StatementDeps {
   readonly accounts: Pick<Accounts, "account">

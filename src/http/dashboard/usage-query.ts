@@ -13,11 +13,10 @@ import type { CallPeriod } from "../../store/operator/call-hours.ts"
 import { firstRequestId } from "../request-id.ts"
 import { refused } from "../route.ts"
 import { ENDPOINTS } from "../../language/request.ts"
-import { oneOf } from "../shapes.ts"
+import { field, oneOf } from "../shapes.ts"
 import { pageQuery } from "./page.ts"
 import { usageStatuses } from "./usage-rows.ts"
 import { csvQuery } from "../csv.ts"
-import { field } from "../said.ts"
 
 /** How far a summary looks back when nobody says. */
 const SUMMARY_DAYS = 30

@@ -10,8 +10,7 @@ import type { Tokens } from "../../../actors/money/tokens.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
 import { type Cell, csvFile, type CsvNotation, Rupiah } from "../csv.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
 export const usageStatuses = [
   "ok",

@@ -16,7 +16,7 @@ import {
   type UsageTotal,
 } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
-import { described, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
 import { pageJson, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
@@ -30,7 +30,6 @@ import {
   type Whose,
 } from "./usage-query.ts"
 import { markerJson, rowJson, tokenCounts, tokensJson, usageCsv, usageDetail, usageRecord } from "./usage-rows.ts"
-import { field } from "../said.ts"
 
 export interface UsageDeps {
   readonly usage: UsageStore

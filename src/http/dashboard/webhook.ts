@@ -6,9 +6,8 @@ import type { Delivery, Outbox } from "../../store/outbox.ts"
 import { OVERLAP_HOURS, TEST_GAP, type Webhook, type WebhookStore } from "../../store/webhooks.ts"
 import { urlProblem } from "../../webhooks/post.ts"
 import { refused } from "../route.ts"
-import { described, integer, listOf, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, field, integer, listOf, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, isSeen, signedInBy, withoutPath } from "./session.ts"
-import { field } from "../said.ts"
 
 export interface WebhookDeps {
   readonly webhooks: WebhookStore

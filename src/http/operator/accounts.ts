@@ -18,8 +18,7 @@ import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
 import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews

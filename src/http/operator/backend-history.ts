@@ -12,8 +12,7 @@ import {
 } from "../../store/operator/backend-history.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { described, integer, listOf, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, integer, listOf, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
 const HOUR_MS = 3_600_000
 const HOURS = 7 * 24

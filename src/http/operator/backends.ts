@@ -11,8 +11,7 @@ import { type BackendHealth, type BackendView, failureClasses, HEALTH_MINUTES } 
 import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import type { MemberChange, MemberStore } from "../../store/operator/members.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { described, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
 import { modelShape } from "./model-json.ts"
 
 export interface BackendsDeps {

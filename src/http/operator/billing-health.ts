@@ -13,9 +13,8 @@ import type {
 import { pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { LONGEST_DAYS } from "./overview.ts"
-import { field } from "../said.ts"
 
 export interface BillingHealthDeps {
   readonly authenticate: Authenticate

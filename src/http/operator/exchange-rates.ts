@@ -16,9 +16,8 @@ import { Failure } from "../../failure/failure.ts"
 import type { ExchangeRateStore } from "../../store/operator/exchange-rates.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { described, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, field, oneOf, orNull, text, time } from "../shapes.ts"
 import { LEAD_MS } from "./models.ts"
-import { field } from "../said.ts"
 
 export interface ExchangeRatesDeps {
   readonly authenticate: Authenticate

@@ -12,10 +12,18 @@ import type { ModelChange, ModelStore } from "../../store/operator/models.ts"
 import { ID } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
-import { chainProblem, jumpJson, jumpProblem, passProblem, rateNames, stepTo } from "./model-checks.ts"
-import { modelJson, modelShape, priceJson } from "./model-json.ts"
-import { field } from "../said.ts"
+import { field, flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
+import {
+  chainProblem,
+  jumpJson,
+  jumpProblem,
+  modelJson,
+  modelShape,
+  passProblem,
+  priceJson,
+  rateNames,
+  stepTo,
+} from "./model-json.ts"
 
 export interface ModelsDeps {
   readonly models: ModelStore

@@ -33,7 +33,7 @@ import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { firstRequestId } from "../request-id.ts"
-import { described, integer, ofAct, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, integer, ofAct, orNull, pageOf, text, time } from "../shapes.ts"
 import { accountCallsController } from "./account-calls.ts"
 import { operatorAccountsController } from "./accounts.ts"
 import { backendHistoryController } from "./backend-history.ts"
@@ -48,7 +48,6 @@ import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
 import { operatorRefundsController } from "./refunds.ts"
 import { seeAsController } from "./see-as.ts"
-import { field } from "../said.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate

@@ -8,8 +8,7 @@ import type { CallPeriod } from "../../store/operator/call-hours.ts"
 import type { DaySums, Overview } from "../../store/operator/overview.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
-import { described, integer, listOf, micro as microShape, orNull, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, integer, listOf, micro as microShape, orNull, text, time } from "../shapes.ts"
 
 export interface OverviewDeps {
   readonly authenticate: Authenticate

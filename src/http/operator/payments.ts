@@ -11,8 +11,7 @@ import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
 import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
-import { described, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
 export interface PaymentsDeps {
   readonly views: PaymentViews

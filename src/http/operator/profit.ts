@@ -21,8 +21,7 @@ import { type Authenticate, type Operator, operatorBy } from "../dashboard/sessi
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { tokenCounts, tokensJson } from "../dashboard/usage-rows.ts"
 import { refused } from "../route.ts"
-import { described, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
-import { field } from "../said.ts"
+import { described, field, flag, integer, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { LONGEST_DAYS } from "./overview.ts"
 
 export interface ProfitDeps {

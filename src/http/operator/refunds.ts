@@ -10,9 +10,8 @@ import type { Refund, RefundStore } from "../../store/refunds.ts"
 import { Reason } from "../dashboard/page.ts"
 import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { listOf, oneOf, orNull, text } from "../shapes.ts"
+import { field, listOf, oneOf, orNull, text } from "../shapes.ts"
 import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
-import { field } from "../said.ts"
 
 export interface RefundsDeps {
   readonly refunds: Refunds

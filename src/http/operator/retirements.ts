@@ -10,11 +10,9 @@ import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { orNull } from "../shapes.ts"
-import { jumpJson, jumpProblem, targetProblem } from "./model-checks.ts"
-import { PriceShape, priceJson } from "./model-json.ts"
+import { field, orNull } from "../shapes.ts"
+import { jumpJson, jumpProblem, priceJson, PriceShape, targetProblem } from "./model-json.ts"
 import { Changed, ConfirmJump, DryRun, find, instant, Jumps, make, ModelId, type ModelsDeps, Time } from "./models.ts"
-import { field } from "../said.ts"
 
 const RetirementBody = Type.Object({ target: ModelId, until: Time, confirm_jump: ConfirmJump })
 const Retired = Type.Intersect([

@@ -5,8 +5,7 @@ import { Failure } from "../../failure/failure.ts"
 import { MOST_OPEN, type NoteText, type StatusNote, type StatusNoteStore } from "../../store/operator/status-notes.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { field } from "../said.ts"
-import { described, listOf, orNull, text, time } from "../shapes.ts"
+import { described, field, listOf, orNull, text, time } from "../shapes.ts"
 
 export interface StatusNotesDeps {
   readonly authenticate: Authenticate

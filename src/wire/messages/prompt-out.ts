@@ -24,8 +24,7 @@ import { notServed } from "../../language/shape.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../owned.ts"
 import { type NameLimits, toolNames, type ToolNames } from "../shared/tool-names.ts"
-import { type ModelTraits, modelTraits } from "./model-traits.ts"
-import { encodeReasoning, thinks } from "./thinking.ts"
+import { encodeReasoning, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
 import { encodeToolChoice, encodeTools, toolsTold } from "./tools.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */

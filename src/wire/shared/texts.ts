@@ -4,8 +4,9 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import type { Json } from "../../language/json.ts"
-import { misshapen, shown } from "../../language/shape.ts"
+import { misshapen, notServed, shown } from "../../language/shape.ts"
 import { textTokens } from "../estimate/text.ts"
+import type { BackendSide, ClientSide } from "../format.ts"
 
 export interface Texts {
   readonly count: number
@@ -54,3 +55,30 @@ function one(value: Json | undefined, field: string, { mayBeEmpty }: TextTerms):
 }
 
 const isId = (id: Json): boolean => typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id <= LARGEST_ID
+
+const refused = () => notServed("This model's backend does not speak the format of this endpoint.")
+const never = (): never => {
+  throw new Error("there is nothing to translate in this format")
+}
+
+/**
+ * The half of a format that the neutral language has no words for: a client of it is served by backends that speak
+ * it, and by no others. The catalogue sees to that (src/catalogue/references.ts).
+ */
+export const untranslatedClient: Pick<ClientSide, "decodePrompt" | "eventEncoder" | "encodeReply"> = {
+  decodePrompt: refused,
+  eventEncoder: never,
+  encodeReply: never,
+}
+
+export const untranslatedBackend: Pick<BackendSide, "encodePrompt" | "decodeReply"> = {
+  encodePrompt: refused,
+  decodeReply: never,
+}
+
+/** Of a format that has no streams. */
+export const unstreamed: Pick<ClientSide, "streamFailure"> & Pick<BackendSide, "stream" | "gatherer"> = {
+  streamFailure: never,
+  stream: never,
+  gatherer: never,
+}

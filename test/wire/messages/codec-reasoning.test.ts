@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import seed from "../../../seeds/catalogue.json" with { type: "json" }
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Effort, Reasoning, Turn } from "../../../src/language/prompt.ts"
-import { modelTraits } from "../../../src/wire/messages/model-traits.ts"
+import { modelTraits } from "../../../src/wire/messages/thinking.ts"
 import { encoded, forwarding, hello, request } from "./samples.ts"
 
 const wants = (effort: Effort | undefined, changes: Partial<Reasoning> = {}): Reasoning => ({

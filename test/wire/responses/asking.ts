@@ -1,7 +1,7 @@
 /** What the tests of the responses codec share: requests, prompts and views. */
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { Prompt } from "../../../src/language/prompt.ts"
-import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
+import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Tool, UserPart } from "../../../src/language/prompt.ts"
-import type { ModelRequest, Forwarding } from "../../../src/language/request.ts"
+import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { emptyPrompt, forwarding, must, request } from "./asking.ts"

@@ -1,0 +1,128 @@
+/** What is done before the first start and seldom after: the catalogue file applied, the example texts written, operators named. */
+import { mkdir, writeFile } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { Option } from "@commander-js/extra-typings"
+import { nanoid } from "nanoid"
+import { keepEdits } from "../catalogue/edits.ts"
+import { exampleTexts } from "../legal/texts.ts"
+import { seedCatalogue } from "../store/catalogue.ts"
+import { currenciesWithoutRate } from "../store/costs.ts"
+import { openForCommand } from "../store/open.ts"
+import { forgetEdits, readEdits } from "../store/operator/edits.ts"
+import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
+import { resetSecondFactorOf } from "./account.ts"
+import { command, CommandFailure } from "./command.ts"
+import { configuration, seedFiles } from "./settings.ts"
+
+export const seedCommand = () =>
+  command("seed", {
+    summary: "Apply the catalogue file: models, and a changed rate as a new price version",
+    details: "What operators have set by hand since is kept, and told. A running gateway has it within two seconds.",
+    examples: [
+      ["seed", "the file at CATALOGUE_FILE, or the built-in one"],
+      ["seed --overwrite", "the file whole; forgets what operators have set"],
+    ],
+  })
+    .option("--overwrite", "also over what operators have set")
+    .action(async ({ overwrite }) => {
+      const config = configuration()
+      const { catalogueFile } = await seedFiles(config)
+      const store = await openForCommand(config)
+      if (overwrite === true) await forgetEdits(store.database)
+      const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
+      const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
+        (sql) => seedCatalogue(sql, kept.file, new Date()),
+        { retry: true },
+      )
+      const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
+      await store.close()
+      for (const currency of unknown)
+        console.log(
+          `no exchange rate of ${currency}: what its backends cost is not known until \`exchange-rate ${currency} …\``,
+        )
+      for (const line of kept.passedOver) console.log(`kept: ${line}`)
+      if (kept.passedOver.length > 0) console.log("`seed --overwrite` applies the file whole")
+      console.log(
+        `${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added, ${costsAdded} cost versions added`,
+      )
+    })
+
+/** `loket legal-texts`: the example terms, privacy and refund texts, as files for the operator to fill in. */
+export const legalTextsCommand = () =>
+  command("legal-texts", {
+    summary: "Write the example terms, privacy and refund texts into a directory",
+    details: "Six files in Markdown, with gaps to fill in. Files that are there are left as they are, and told.",
+    examples: [["legal-texts /etc/loket/legal", "then fill them in, and set LEGAL_TEXTS_DIR to that directory"]],
+  })
+    .argument("<directory>", "made if it is not there")
+    .action(async (name) => {
+      const directory = resolve(name)
+      try {
+        await mkdir(directory, { recursive: true })
+        for (const [file, text] of Object.entries(exampleTexts)) {
+          const isNew = await writeNew(join(directory, file), text)
+          console.log(isNew ? join(directory, file) : `kept: ${join(directory, file)} is there already`)
+        }
+      } catch (error) {
+        throw new CommandFailure(
+          `the texts cannot be written: ${error instanceof Error ? error.message : String(error)}`,
+        )
+      }
+      console.log(`fill in the gaps, which begin with [ISI: and [FILL IN:, and set LEGAL_TEXTS_DIR=${directory}`)
+    })
+
+/** False where the file is there. */
+async function writeNew(path: string, text: string): Promise<boolean> {
+  try {
+    await writeFile(path, text, { flag: "wx" })
+    return true
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false
+    throw error
+  }
+}
+
+/** `loket operator`: who is an operator, which is first decided by who has the machine. */
+export const operatorCommand = () =>
+  command("operator", {
+    summary: "Make an account an operator's, or a customer's again",
+    details:
+      "The account must exist: sign up on the dashboard first. Its sessions end, so that it signs in anew.\n" +
+      "`support` reads everything and freezes; `finance` also adjusts balances, and sets prices and exchange rates;\n" +
+      "`owner` does everything, and gives and takes roles in the dashboard.",
+    examples: [
+      ["operator ana@mail.id", "ana is an owner from now on"],
+      ["operator budi@mail.id --role support", "budi may look at everything, and freeze"],
+      ["operator ana@mail.id --revoke", "and a customer again"],
+      [
+        "operator ana@mail.id --reset-second-factor",
+        "for an operator who has lost it; the next sign-in leads to a new one",
+      ],
+    ],
+  })
+    .argument("<email>", "the address that the account signed up with")
+    .addOption(new Option("--role <role>", "what the operator may do").choices(operatorRoles).default("owner" as const))
+    .option("--revoke", "take the role back")
+    .option("--reset-second-factor", "take away the second factor and the recovery codes, and end all sessions")
+    .action(async (email, { revoke, resetSecondFactor, role: asked }) => {
+      if (resetSecondFactor === true) return await resetSecondFactorOf(email, "loket operator --reset-second-factor")
+      const role: GivenRole = revoke === true ? "customer" : asked
+      const store = await openForCommand(configuration())
+      const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
+      const outcome = await changeRole(
+        store.database,
+        { email: email.normalize("NFC") },
+        { role, act, keepsAnOwner: false },
+      )
+      await store.close()
+      if (outcome?.kind !== "changed")
+        throw new CommandFailure(
+          `there is no account with the address ${email}; sign up with it first, or look for it with \`loket account list\``,
+        )
+      const is = role === "customer" ? "a customer" : `an operator of the role ${role}`
+      console.log(
+        outcome.before === role
+          ? `${email} is ${is} already`
+          : `${email} is ${is} now; its sessions have ended, so sign in again`,
+      )
+    })
