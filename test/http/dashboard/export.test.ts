@@ -7,6 +7,9 @@ let gateway: TestGateway
 beforeAll(async () => void (gateway = await startTestGateway()))
 afterAll(() => gateway[Symbol.asyncDispose]())
 
+const sum = (list: readonly { readonly amount_micro: number }[]) =>
+  list.reduce((all, { amount_micro: amount }) => all + amount, 0)
+
 const exported = (person: Person, password = "correct horse battery") =>
   gateway.dashboard(person, "/account/export", { method: "POST", body: JSON.stringify({ password }) })
 
@@ -41,11 +44,8 @@ test("it is all of one's own, and nothing of others, no secret and no cost", asy
   })
   expect(file.sessions.length).toBeGreaterThan(0)
   expect(file.sign_in_networks).toHaveLength(1)
-  const moved = file.movements.reduce(
-    (sum: number, { amount_micro: amount }: { amount_micro: number }) => sum + amount,
-    0,
-  )
-  expect(moved).toBe(file.balance[0].balance_micro)
+  expect(file.charges.map(({ request_id: id }: { request_id: string }) => id)).toEqual(calls.toSorted())
+  expect(sum(file.movements) - sum(file.charges)).toBe(file.balance[0].balance_micro)
   for (const secret of [
     key,
     person.token,
