@@ -1,6 +1,6 @@
 /**
- * Whether a member of a pool is well, by what its calls came to, and how many calls may be sent again. Times are monotonic
- * milliseconds, handed in. What was seen is this process's alone: another one finds out by itself.
+ * The circuit breaker of one member of a pool, and the budget of retries. Times are monotonic milliseconds, handed in. The state
+ * is this process's alone: another process finds out by itself.
  *
  * A circuit is closed while calls go through it. Errors open it; after a time it is half-open, and lets one call through at a time,
  * until one has come to something.
@@ -26,23 +26,23 @@ export class Circuit {
   readonly #ended = new Counts(WINDOW_MS)
   #opensAgainAt: number | undefined
   #openedAt = -Infinity
-  /** How often in a row. */
-  #times = 0
-  #isProbed = false
+  /** How often it opened in a row. */
+  #openings = 0
+  #isProbing = false
 
   state(nowMs: number): CircuitState {
     if (this.#opensAgainAt === undefined) return "closed"
     return nowMs < this.#opensAgainAt ? "open" : "half-open"
   }
 
-  /** Nothing is held against it. */
+  /** Calls go through. */
   get isClosed(): boolean {
     return this.#opensAgainAt === undefined
   }
 
   /** Whether a call may go through now: any while it is closed, one at a time while it is half-open. */
-  mayPass(nowMs: number): boolean {
-    return this.#opensAgainAt === undefined || (nowMs >= this.#opensAgainAt && !this.#isProbed)
+  allows(nowMs: number): boolean {
+    return this.#opensAgainAt === undefined || (nowMs >= this.#opensAgainAt && !this.#isProbing)
   }
 
   /** When the next call is let through; 0 while any is. */
@@ -50,52 +50,52 @@ export class Circuit {
     return this.#opensAgainAt ?? 0
   }
 
-  /** A call begins. True of the one that finds out whether all is well again, which has to say `unprobed` when it is over. */
-  begins(nowMs: number): boolean {
-    const isProbe = this.state(nowMs) === "half-open" && !this.#isProbed
-    if (isProbe) this.#isProbed = true
+  /** A call begins. True if it is the probe of a half-open circuit; the probe has to call `endProbe` when it is over. */
+  beginCall(nowMs: number): boolean {
+    const isProbe = this.state(nowMs) === "half-open" && !this.#isProbing
+    if (isProbe) this.#isProbing = true
     return isProbe
   }
 
-  unprobed(): void {
-    this.#isProbed = false
+  endProbe(): void {
+    this.#isProbing = false
   }
 
   /** A call that began at `sinceMs` had content. One from before the circuit opened says nothing of how things are now. */
-  answers(sinceMs: number): void {
+  onContent(sinceMs: number): void {
     if (this.#opensAgainAt === undefined || sinceMs < this.#openedAt) return
     this.close()
   }
 
-  succeeded(nowMs: number): void {
+  onSuccess(nowMs: number): void {
     this.#ended.add(nowMs)
-    if (this.#opensAgainAt === undefined) this.#times = 0
+    if (this.#opensAgainAt === undefined) this.#openings = 0
   }
 
   /** An error, a time-out, a broken stream. */
-  failed(nowMs: number, isProbe: boolean): void {
+  onFailure(nowMs: number, isProbe: boolean): void {
     this.#ended.add(nowMs)
     this.#failed.add(nowMs)
     const failures = this.#failed.sum(nowMs)
     if (isProbe || (failures >= LEAST_FAILURES && 2 * failures >= this.#ended.sum(nowMs)))
-      this.#open(nowMs, longer(OPEN_MS, this.#times, LONGEST_OPEN_MS), isProbe)
+      this.#open(nowMs, backoff(OPEN_MS, this.#openings, LONGEST_OPEN_MS), isProbe)
   }
 
   /** Too many requests: for as long as the backend says, and a minute at the most. */
-  throttled(nowMs: number, retryAfterMs: number | undefined, isProbe: boolean): void {
-    const openMs = retryAfterMs ?? longer(THROTTLED_MS, this.#times, LONGEST_OPEN_MS)
+  onThrottled(nowMs: number, retryAfterMs: number | undefined, isProbe: boolean): void {
+    const openMs = retryAfterMs ?? backoff(THROTTLED_MS, this.#openings, LONGEST_OPEN_MS)
     this.#open(nowMs, Math.min(openMs, LONGEST_OPEN_MS), isProbe)
   }
 
   /** The credential is not taken, or nothing is paid for it. */
-  refused(nowMs: number, isProbe: boolean): void {
-    this.#open(nowMs, longer(REFUSED_MS, this.#times, LONGEST_REFUSED_MS), isProbe)
+  onRefused(nowMs: number, isProbe: boolean): void {
+    this.#open(nowMs, backoff(REFUSED_MS, this.#openings, LONGEST_REFUSED_MS), isProbe)
   }
 
   /** All is well, or an operator says so. */
   close(): void {
     this.#opensAgainAt = undefined
-    this.#isProbed = false
+    this.#isProbing = false
     this.#failed.clear()
     this.#ended.clear()
   }
@@ -104,14 +104,14 @@ export class Circuit {
   #open(nowMs: number, forMs: number, isProbe: boolean): void {
     const isOpen = this.state(nowMs) === "open"
     if (!isOpen || isProbe) {
-      this.#times += 1
+      this.#openings += 1
       this.#openedAt = nowMs
     }
     this.#opensAgainAt = Math.max(nowMs + forMs, isOpen ? (this.#opensAgainAt ?? 0) : 0)
   }
 }
 
-const longer = (ms: number, times: number, longest: number): number => Math.min(ms * 2 ** Math.min(times, 16), longest)
+const backoff = (ms: number, times: number, longest: number): number => Math.min(ms * 2 ** Math.min(times, 16), longest)
 
 /** Events of a sliding window, in buckets. */
 class Counts {
@@ -162,7 +162,7 @@ export class RetryBudget {
     return this.#refused
   }
 
-  called(nowMs: number): void {
+  countCall(nowMs: number): void {
     this.#calls.add(nowMs)
   }
 

@@ -7,7 +7,7 @@
  */
 
 /** A member as far as it is chosen by. */
-export interface Choosable {
+export interface PoolEntry {
   readonly id: string
   /** Higher first. */
   readonly priority: number
@@ -16,15 +16,15 @@ export interface Choosable {
 }
 
 /** What the members are like now, by their places in the list that the ranking was made of. */
-export interface Moment {
+export interface PoolStatus {
   /** It may be asked at all: not one that the call has been at, nor one that cannot say what is asked. */
-  mayAsk(index: number): boolean
-  isWell(index: number): boolean
-  hasRoom(index: number): boolean
+  isEligible(index: number): boolean
+  isHealthy(index: number): boolean
+  hasCapacity(index: number): boolean
   /** Calls under way. */
-  underWay(index: number): number
+  inFlight(index: number): number
   /** How ill one that is not well is; the least is asked where none is well. */
-  illness(index: number): number
+  reopensAt(index: number): number
 }
 
 /** `full`: those that are well have no room, so that the call has to wait. `none`: nobody may be asked. */
@@ -40,8 +40,8 @@ export class Ranking {
   /** By priority, the highest first; those without weight are last. */
   readonly #groups: readonly (readonly Place[])[]
 
-  constructor(members: readonly Choosable[]) {
-    const rankOf = ({ weight, priority }: Choosable) => (weight > 0 ? priority : -1)
+  constructor(members: readonly PoolEntry[]) {
+    const rankOf = ({ weight, priority }: PoolEntry) => (weight > 0 ? priority : -1)
     const ranks = [...new Set(members.map(rankOf))].sort((a, b) => b - a)
     const places = members.map((member, index) => ({ member, index, hash: hashOf(member.id) }))
     this.#groups = ranks.map((rank) =>
@@ -52,27 +52,27 @@ export class Ranking {
   }
 
   /** `conversation` is the hash of what the conversation is known by. */
-  choose(conversation: number, now: Moment): Choice {
-    let hasWell = false
+  choose(conversation: number, status: PoolStatus): Choice {
+    let hasHealthy = false
     for (const group of this.#groups) {
-      const first = highest(group, conversation, (index) => now.mayAsk(index) && now.isWell(index))
+      const first = highest(group, conversation, (index) => status.isEligible(index) && status.isHealthy(index))
       if (first === undefined) continue
-      hasWell = true
-      if (now.hasRoom(first.index)) return first.index
-      const other = overflow(group, conversation, first, now)
+      hasHealthy = true
+      if (status.hasCapacity(first.index)) return first.index
+      const other = overflow(group, conversation, first, status)
       if (other !== undefined) return other
     }
-    return hasWell ? "full" : this.#leastIll(now)
+    return hasHealthy ? "full" : this.#soonestReopening(status)
   }
 
-  #leastIll(now: Moment): Choice {
+  #soonestReopening(status: PoolStatus): Choice {
     let least: number | undefined
     let isFull = false
     for (const group of this.#groups) {
       for (const { index } of group) {
-        if (!now.mayAsk(index)) continue
-        if (!now.hasRoom(index)) isFull = true
-        else if (least === undefined || now.illness(index) < now.illness(least)) least = index
+        if (!status.isEligible(index)) continue
+        if (!status.hasCapacity(index)) isFull = true
+        else if (least === undefined || status.reopensAt(index) < status.reopensAt(least)) least = index
       }
     }
     return least ?? (isFull ? "full" : "none")
@@ -83,21 +83,29 @@ export class Ranking {
  * Where a conversation goes whose member has no room: the better of the next two in its order that are well and have room, by calls
  * under way for each unit of weight. Two are enough to even out what overflows, and they are the same ones as long as they last.
  */
-function overflow(group: readonly Place[], conversation: number, first: Place, now: Moment): number | undefined {
-  const takes = (index: number) => now.mayAsk(index) && now.isWell(index) && now.hasRoom(index)
-  const second = highest(group, conversation, (index) => index !== first.index && takes(index))
+function overflow(group: readonly Place[], conversation: number, first: Place, status: PoolStatus): number | undefined {
+  const accepts = (index: number) => status.isEligible(index) && status.isHealthy(index) && status.hasCapacity(index)
+  const second = highest(group, conversation, (index) => index !== first.index && accepts(index))
   if (second === undefined) return undefined
-  const third = highest(group, conversation, (index) => index !== first.index && index !== second.index && takes(index))
+  const third = highest(
+    group,
+    conversation,
+    (index) => index !== first.index && index !== second.index && accepts(index),
+  )
   if (third === undefined) return second.index
-  const load = ({ index, weight }: Place) => now.underWay(index) / weight
+  const load = ({ index, weight }: Place) => status.inFlight(index) / weight
   return load(third) < load(second) ? third.index : second.index
 }
 
-function highest(group: readonly Place[], conversation: number, takes: (index: number) => boolean): Place | undefined {
+function highest(
+  group: readonly Place[],
+  conversation: number,
+  accepts: (index: number) => boolean,
+): Place | undefined {
   let best: Place | undefined
   let bestScore = 0
   for (const place of group) {
-    if (!takes(place.index)) continue
+    if (!accepts(place.index)) continue
     if (group.length === 1) return place
     const score = scoreOf(place, conversation)
     if (best === undefined || score > bestScore) {

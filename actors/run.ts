@@ -25,8 +25,8 @@ export interface RunRecord {
   readonly spent: Micro
 }
 
-/** What a call says of its run; without a budget the run must be there. */
-export interface RunAsked extends Omit<RunRecord, "budget" | "endsAt" | "spent"> {
+/** The run that a call names. Without a budget the run must exist already. */
+export interface RunRequest extends Omit<RunRecord, "budget" | "endsAt" | "spent"> {
   readonly budget: Micro | undefined
 }
 
@@ -51,12 +51,12 @@ export interface RunView {
   readonly endsAt: number
 }
 
-export type Found = RunRecord | "unknown" | "too-many"
+export type RunLookup = RunRecord | "unknown" | "too-many"
 
 export type RunCommand =
   /** A call wants to be one of the run's. */
-  | { readonly type: "enter"; readonly asked: RunAsked; readonly reply: Reply<EnterReply> }
-  | { readonly type: "found"; readonly found: Found }
+  | { readonly type: "enter"; readonly request: RunRequest; readonly reply: Reply<EnterReply> }
+  | { readonly type: "found"; readonly lookup: RunLookup }
   | { readonly type: "not-found-out" }
   /** It was ended, at this time: of this process's clock or of another's. */
   | { readonly type: "ended"; readonly endsAt: number }
@@ -77,11 +77,11 @@ export type RunCommand =
 export interface RunPorts extends Omit<BudgetPorts, "self"> {
   readonly self: (command: RunCommand) => void
   /** Begins to find the run, or to make it where there is none and a budget is given: comes back as `found` or `not-found-out`. */
-  readonly find: (asked: RunAsked) => void
+  readonly find: (request: RunRequest) => void
 }
 
-interface Entering {
-  readonly asked: RunAsked
+interface PendingEnter {
+  readonly request: RunRequest
   readonly reply: Reply<EnterReply>
 }
 
@@ -95,8 +95,8 @@ export class Run implements Behaviour<RunCommand> {
   readonly #held = new Set<string>()
   readonly #isRestarted: boolean
   #run: { readonly record: RunRecord; readonly budget: Budget } | undefined
-  /** In the order in which they came; it is looked for what the first one asks. */
-  #entering: Entering[] = []
+  /** In the order in which they came. The run of the first one is being looked up. */
+  #pendingEnters: PendingEnter[] = []
   #draining = false
   /** It was ended before its time. */
   #endedAt = Infinity
@@ -111,7 +111,7 @@ export class Run implements Behaviour<RunCommand> {
   }
 
   idle(): boolean {
-    return this.#entering.length === 0 && this.#held.size === 0 && this.#run?.budget.purse.isIdle !== false
+    return this.#pendingEnters.length === 0 && this.#held.size === 0 && this.#run?.budget.purse.isIdle !== false
   }
 
   receive(command: RunCommand): void {
@@ -119,9 +119,9 @@ export class Run implements Behaviour<RunCommand> {
       case "enter":
         return this.#onEnter(command)
       case "found":
-        return this.#onFound(command.found)
+        return this.#onFound(command.lookup)
       case "not-found-out":
-        for (const { reply } of this.#entering.splice(0)) reply({ kind: "unavailable" })
+        for (const { reply } of this.#pendingEnters.splice(0)) reply({ kind: "unavailable" })
         if (this.#isStale) this.#ports.clock.after(AGAIN_MS, () => this.#ports.self({ type: "changed" }))
         return
       case "ended":
@@ -166,31 +166,31 @@ export class Run implements Behaviour<RunCommand> {
     if (this.#run !== undefined && this.#isStale) this.#ports.find({ ...this.#run.record, budget: undefined })
   }
 
-  #onEnter(entering: Entering): void {
-    const { asked, reply } = entering
-    if (this.#run !== undefined) return reply(this.#judge(this.#run.record, asked))
-    if (this.#entering.length >= MOST_WAITING) return reply({ kind: "unavailable" })
-    this.#entering.push(entering)
-    if (this.#entering.length === 1) this.#ports.find(asked)
+  #onEnter(pending: PendingEnter): void {
+    const { request, reply } = pending
+    if (this.#run !== undefined) return reply(this.#check(this.#run.record, request))
+    if (this.#pendingEnters.length >= MOST_WAITING) return reply({ kind: "unavailable" })
+    this.#pendingEnters.push(pending)
+    if (this.#pendingEnters.length === 1) this.#ports.find(request)
   }
 
-  /** What there is not for one call may be made for the next one, which says a budget. */
-  #onFound(found: Found): void {
-    if (typeof found === "object") {
-      if (this.#run === undefined) this.#load(found)
+  /** A run that does not exist for one call may be made for the next one, which names a budget. */
+  #onFound(lookup: RunLookup): void {
+    if (typeof lookup === "object") {
+      if (this.#run === undefined) this.#load(lookup)
       else this.#isStale = false
-      this.#endedAt = Math.min(this.#endedAt, found.endsAt)
+      this.#endedAt = Math.min(this.#endedAt, lookup.endsAt)
       this.#readAgain()
-      for (const { asked, reply } of this.#entering.splice(0)) reply(this.#judge(found, asked))
+      for (const { request, reply } of this.#pendingEnters.splice(0)) reply(this.#check(lookup, request))
       return
     }
-    this.#entering.shift()?.reply({ kind: found })
-    const next = this.#entering[0]
-    if (next !== undefined) this.#ports.find(next.asked)
+    this.#pendingEnters.shift()?.reply({ kind: lookup })
+    const next = this.#pendingEnters[0]
+    if (next !== undefined) this.#ports.find(next.request)
   }
 
-  #judge(record: RunRecord, asked: RunAsked): EnterReply {
-    if (asked.budget !== undefined && asked.budget !== record.budget) {
+  #check(record: RunRecord, request: RunRequest): EnterReply {
+    if (request.budget !== undefined && request.budget !== record.budget) {
       return { kind: "other-budget", budget: record.budget }
     }
     return { kind: this.#ports.clock.now() >= this.#endOf(record) ? "ended" : "entered" }

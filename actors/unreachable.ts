@@ -4,7 +4,7 @@ export function unreachable(value: never): never {
 }
 
 /** A value that is there by now; throws where it is not, which is a bug. */
-export function there<T>(value: T | undefined): T {
+export function defined<T>(value: T | undefined): T {
   if (value === undefined) throw new Error("nothing has come of it so far")
   return value
 }

@@ -3,11 +3,11 @@
  * 3 µs among 16 members, also where the conversation's own has no room.
  */
 import { systemClock } from "../actors/kernel/clock.ts"
-import { hashOf, type Moment, Ranking } from "../actors/pool.ts"
+import { hashOf, type PoolStatus, Ranking } from "../actors/pool.ts"
 import { whole } from "../actors/share.ts"
 import { type BackendLimits, type Model, soleCredential } from "../src/catalogue/model.ts"
 import { Pools } from "../src/gateway/pools.ts"
-import { Seat, Tries } from "../src/gateway/tries.ts"
+import { Seat, MemberSelector } from "../src/gateway/member-selector.ts"
 import type { Exchange } from "../src/wire/exchange.ts"
 
 const RUNS = 5
@@ -24,16 +24,16 @@ const members = Array.from({ length: 16 }, (_, index) => ({
 const ranking = new Ranking(members)
 const conversations = Uint32Array.from({ length: 1_024 }, (_, index) => hashOf(`conversation ${index}`))
 
-const moment = (given: Partial<Moment> = {}): Moment => ({
-  mayAsk: () => true,
-  isWell: () => true,
-  hasRoom: () => true,
-  underWay: (index) => index,
-  illness: (index) => index,
+const moment = (given: Partial<PoolStatus> = {}): PoolStatus => ({
+  isEligible: () => true,
+  isHealthy: () => true,
+  hasCapacity: () => true,
+  inFlight: (index) => index,
+  reopensAt: (index) => index,
   ...given,
 })
 
-function measured(now: Moment): number {
+function measured(now: PoolStatus): number {
   let best = Infinity
   for (let run = 0; run <= RUNS; run++) {
     const before = performance.now()
@@ -44,12 +44,12 @@ function measured(now: Moment): number {
   return best
 }
 
-const rows: readonly [name: string, now: Moment][] = [
+const rows: readonly [name: string, now: PoolStatus][] = [
   ["all are well and have room", moment()],
-  ["half of them have no room", moment({ hasRoom: (index) => index % 2 === 0 })],
-  ["only one has room", moment({ hasRoom: (index) => index === 15 })],
-  ["half of them are ill", moment({ isWell: (index) => index % 2 === 0 })],
-  ["none is well", moment({ isWell: () => false })],
+  ["half of them have no room", moment({ hasCapacity: (index) => index % 2 === 0 })],
+  ["only one has room", moment({ hasCapacity: (index) => index === 15 })],
+  ["half of them are ill", moment({ isHealthy: (index) => index % 2 === 0 })],
+  ["none is well", moment({ isHealthy: () => false })],
 ]
 const limits = { maxConcurrency: 1_000, requestsPerMinute: 1e9, tokensPerMinute: 1e12 }
 const upstream = { provider: "p", format: "chat", model: "m", priority: 0, weight: 1 } as const
@@ -72,14 +72,14 @@ function seated({ pools, pool }: ReturnType<typeof poolOf>): number {
     const before = performance.now()
     for (let call = 0; call < SEATED_CALLS; call++) {
       const conversation = conversations[call & 1_023] ?? 0
-      const tries = new Tries({ pools, pool, conversation, serves: undefined, exchange: () => exchange })
-      void tries.first()
-      const seat = tries.take(100, 0, () => false)
+      const tries = new MemberSelector({ pools, pool, conversation, serves: undefined, exchange: () => exchange })
+      void tries.firstExchange()
+      const seat = tries.acquire(100, 0, () => false)
       if (!(seat instanceof Seat)) throw new Error("no seat")
-      seat.asks()
-      seat.answers()
-      seat.answered(90)
-      seat.leave()
+      seat.requestSent()
+      seat.onContent()
+      seat.onSuccess(90)
+      seat.release()
     }
     const ns = ((performance.now() - before) * 1e6) / SEATED_CALLS
     best = Math.min(best, ns)

@@ -2,10 +2,10 @@
  * An actor: a mailbox, and a behaviour that takes one command at a time. A turn is a synchronous function, so state that
  * a turn touches cannot change under it; what must wait (a query, a timer) is begun in a turn and comes back as a command.
  *
- * An ask is refused when the mailbox is full. A tell never is, nor an insistent ask: they are the ends of what an admitted
- * ask began (releases, settlements) and news, and losing one would lose money. What bounds them is what was admitted.
+ * An ask is refused when the mailbox is full. A tell and an unbounded ask are never refused: they end what an admitted ask began
+ * (releases, settlements) or carry news, and losing one would lose money. The number of admitted asks bounds them.
  */
-import { Ask, type Outcome, type Pending, type Reply } from "./ask.ts"
+import { Ask, type Outcome, type PendingAsk, type Reply } from "./ask.ts"
 import type { Clock } from "./clock.ts"
 import { DenseSet } from "./dense-set.ts"
 import type { Random } from "./random.ts"
@@ -74,32 +74,36 @@ export interface ActorOptions<Command> {
 interface Envelope<Command> {
   readonly command: Command
   readonly sentAt: number
-  readonly ask: Pending | undefined
+  readonly ask: PendingAsk | undefined
 }
 
-/** Builds a command around a reply. */
-export type Make<T, Command> = (reply: Reply<T>) => Command
+/** Builds the command that carries a reply. */
+export type CommandFactory<T, Command> = (reply: Reply<T>) => Command
 
-/** Now, or later. */
-export type Soon<T> = T | Promise<T>
+/** A value that is known now, or later. */
+export type MaybePromise<T> = T | Promise<T>
 
-/** What comes of it: in this turn where it is known now, for a promise costs more than most of what is asked for. */
-export function soon<T, R>(value: Soon<T>, go: (value: T) => Soon<R>): Soon<R> {
-  return value instanceof Promise ? value.then(go) : go(value)
+/** Like `then`, but in this turn where the value is known now: a promise costs more than most of the work that it would wait for. */
+export function andThen<T, R>(value: MaybePromise<T>, onValue: (value: T) => MaybePromise<R>): MaybePromise<R> {
+  return value instanceof Promise ? value.then(onValue) : onValue(value)
 }
 
-/** Hands on what is asked for, or whatever was thrown on the way. */
-export function handOn<T>(ask: () => Soon<T>, go: (value: T) => void, failed: (error: unknown) => void): void {
+/** Calls `onValue` with the result of `work`, or `onError` with whatever was thrown on the way. */
+export function runThen<T>(
+  work: () => MaybePromise<T>,
+  onValue: (value: T) => void,
+  onError: (error: unknown) => void,
+): void {
   try {
-    const value = ask()
-    if (value instanceof Promise) value.then(go).catch(failed)
-    else go(value)
+    const value = work()
+    if (value instanceof Promise) value.then(onValue).catch(onError)
+    else onValue(value)
   } catch (error) {
-    failed(error)
+    onError(error)
   }
 }
 
-export const asItIs = <T>(outcome: Outcome<T>): Outcome<T> => outcome
+export const identity = <T>(outcome: Outcome<T>): Outcome<T> => outcome
 
 type State = "starting" | "running" | "stopped"
 
@@ -109,7 +113,7 @@ export class Actor<Command> {
   readonly #options: ActorOptions<Command>
   readonly #mailbox = new Mailbox<Envelope<Command>>()
   /** Asks whose turn is over, and whose reply is still to come. */
-  readonly #unanswered = new DenseSet<Pending>()
+  readonly #unanswered = new DenseSet<PendingAsk>()
   readonly #stopWaiters: (() => void)[] = []
   #behaviour: Behaviour<Command> | undefined
   #state: State = "starting"
@@ -129,7 +133,7 @@ export class Actor<Command> {
     return this.#state === "stopped"
   }
   /** Why an ask whose turn has not begun at its deadline is refused. */
-  get whyLate(): "unavailable" | "late" {
+  get lateReason(): "unavailable" | "late" {
     return this.#state === "starting" ? "unavailable" : "late"
   }
   get depth(): number {
@@ -152,25 +156,25 @@ export class Actor<Command> {
    * Sends what `make` builds around a reply, and waits for that reply or the deadline. No promise where the actor answers at
    * once.
    */
-  ask<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asItIs)
-    return this.askOf(ask, make(ask.reply), deadlineMs)
+  ask<T>(make: CommandFactory<T, Command>, deadlineMs: number): MaybePromise<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(identity)
+    return this.askWith(ask, make(ask.reply), deadlineMs)
   }
 
-  /** The same with a command that has been built around an ask: resolves with what that reads. */
-  askOf<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): Soon<R> {
+  /** The same with a command that carries the ask's reply: resolves with what the ask makes of the outcome. */
+  askWith<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): MaybePromise<R> {
     if (this.#stopping) return ask.refused("stopped")
     if (this.#mailbox.size >= this.#options.mailboxLimit) return ask.refused("full")
-    return this.insistOn(ask, command, deadlineMs)
+    return this.askUnboundedWith(ask, command, deadlineMs)
   }
 
-  /** Asks for the end of what was admitted: like a tell, it is never refused for want of room. */
-  insist<T>(make: Make<T, Command>, deadlineMs: number): Soon<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asItIs)
-    return this.insistOn(ask, make(ask.reply), deadlineMs)
+  /** An ask that ends what was admitted: like a tell, it is not bound by the mailbox's limit. */
+  askUnbounded<T>(make: CommandFactory<T, Command>, deadlineMs: number): MaybePromise<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(identity)
+    return this.askUnboundedWith(ask, make(ask.reply), deadlineMs)
   }
 
-  insistOn<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): Soon<R> {
+  askUnboundedWith<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): MaybePromise<R> {
     if (this.#state === "stopped") return ask.refused("stopped")
     this.#enqueue(command, ask)
     return ask.outcome(this.#runtime.clock, deadlineMs, this)
@@ -209,7 +213,7 @@ export class Actor<Command> {
         this.#crash(cause)
         return
       }
-      if (ask !== undefined && !ask.ended) ask.leaveUnanswered(this.#unanswered)
+      if (ask !== undefined && !ask.ended) ask.trackIn(this.#unanswered)
     }
     if (this.#mailbox.size > 0) this.#schedule()
     else if (this.#stopping) this.#end({ kind: "refused", reason: "stopped" })
@@ -249,7 +253,7 @@ export class Actor<Command> {
     this.#end({ kind: "refused", reason: "unavailable", cause })
   }
 
-  /** What was begun and not answered never will be: whoever could have answered it is gone. */
+  /** Ends the asks that were begun and not answered: the behaviour that could have answered them is gone. */
   #crash(cause: unknown): void {
     this.#behaviour = undefined
     for (const ask of this.#unanswered.all()) ask.end({ kind: "unknown", reason: "crashed" })
@@ -267,7 +271,7 @@ export class Actor<Command> {
     for (const resolve of this.#stopWaiters.splice(0)) resolve()
   }
 
-  #enqueue(command: Command, ask: Pending | undefined): void {
+  #enqueue(command: Command, ask: PendingAsk | undefined): void {
     this.#mailbox.put({ command, sentAt: this.#runtime.clock.monotonic(), ask })
     this.#schedule()
   }

@@ -22,29 +22,29 @@ export type Outcome<T> =
  */
 export type Refusal = "full" | "late" | "unavailable" | "stopped"
 
-/** What an outcome is to the asker, worked out in the turn in which the ask ends: an ask needs no second promise for it. */
-export type Read<T, R> = (outcome: Outcome<T>) => R
+/** Turns an outcome into what the asker wants, in the turn in which the ask ends, so that it needs no second promise. */
+export type MapOutcome<T, R> = (outcome: Outcome<T>) => R
 
-/** An ask to those who need not know what it is answered with. */
-export interface Pending extends Placed {
+/** An ask, without the type of its answer. */
+export interface PendingAsk extends Placed {
   readonly ended: boolean
   end(outcome: Outcome<never>): void
-  /** Its turn is over without a reply: from now on it is one of those that a crash would leave unanswered. */
-  leaveUnanswered(among: DenseSet<Pending>): void
+  /** Its turn is over without a reply: from now on a crash of the actor ends it. */
+  trackIn(unanswered: DenseSet<PendingAsk>): void
 }
 
-export class Ask<T, R> implements Pending {
+export class Ask<T, R> implements PendingAsk {
   place: number | undefined
-  readonly #read: Read<T, R>
+  readonly #mapOutcome: MapOutcome<T, R>
   #outcome: Outcome<T> | undefined
-  #resolve: ((read: R) => void) | undefined
+  #resolve: ((result: R) => void) | undefined
   #timer: Timer | undefined
-  #unanswered: DenseSet<Pending> | undefined
+  #unanswered: DenseSet<PendingAsk> | undefined
 
   readonly reply: Reply<T> = (value) => this.end({ kind: "ok", value })
 
-  constructor(read: Read<T, R>) {
-    this.#read = read
+  constructor(mapOutcome: MapOutcome<T, R>) {
+    this.#mapOutcome = mapOutcome
   }
 
   get ended(): boolean {
@@ -56,31 +56,31 @@ export class Ask<T, R> implements Pending {
     this.#outcome = outcome
     this.#timer?.cancel()
     this.#unanswered?.delete(this)
-    this.#resolve?.(this.#read(outcome))
+    this.#resolve?.(this.#mapOutcome(outcome))
   }
 
-  /** What it is to the asker that nobody was asked. */
+  /** The result of an ask that was not sent. */
   refused(reason: Refusal): R {
-    return this.#read({ kind: "refused", reason })
+    return this.#mapOutcome({ kind: "refused", reason })
   }
 
-  leaveUnanswered(among: DenseSet<Pending>): void {
-    this.#unanswered = among
-    among.add(this)
+  trackIn(unanswered: DenseSet<PendingAsk>): void {
+    this.#unanswered = unanswered
+    unanswered.add(this)
   }
 
   /** At once where it is known already: only an ask that was not answered in its own turn pays for a promise and a timer. */
-  outcome(clock: Clock, deadlineMs: number, actor: { readonly whyLate: Refusal }): Promise<R> | R {
-    return this.#outcome === undefined ? this.#later(clock, deadlineMs, actor) : this.#read(this.#outcome)
+  outcome(clock: Clock, deadlineMs: number, actor: { readonly lateReason: Refusal }): Promise<R> | R {
+    return this.#outcome === undefined ? this.#later(clock, deadlineMs, actor) : this.#mapOutcome(this.#outcome)
   }
 
-  /** Apart from the answer that is there: whatever makes a closure pays for it at its beginning. */
-  #later(clock: Clock, deadlineMs: number, actor: { readonly whyLate: Refusal }): Promise<R> {
+  /** A function of its own, because a function that makes a closure pays for it at its beginning. */
+  #later(clock: Clock, deadlineMs: number, actor: { readonly lateReason: Refusal }): Promise<R> {
     return new Promise((resolve) => {
       this.#resolve = resolve
       this.#timer = clock.after(deadlineMs, () => {
         const begun = this.#unanswered !== undefined
-        this.end(begun ? { kind: "unknown", reason: "deadline" } : { kind: "refused", reason: actor.whyLate })
+        this.end(begun ? { kind: "unknown", reason: "deadline" } : { kind: "refused", reason: actor.lateReason })
       })
     })
   }

@@ -3,7 +3,15 @@
  * that one start; an actor that has been idle is put away. References are not handed out: between two turns an actor
  * may have been put away, so each message looks its actor up anew.
  */
-import { Actor, asItIs, type Behaviour, type Make, type Outcome, type Runtime, type Soon } from "./actor.ts"
+import {
+  Actor,
+  identity,
+  type Behaviour,
+  type CommandFactory,
+  type Outcome,
+  type Runtime,
+  type MaybePromise,
+} from "./actor.ts"
 import { Ask } from "./ask.ts"
 import type { Clock, Timer } from "./clock.ts"
 
@@ -43,32 +51,34 @@ export class Registry<Command> {
     this.#sweepLater()
   }
 
-  ask<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asItIs)
-    return this.askOf(id, ask, make(ask.reply))
+  ask<T>(id: string, make: CommandFactory<T, Command>): MaybePromise<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(identity)
+    return this.askWith(id, ask, make(ask.reply))
   }
 
   /** Asks with a command that has been built around an ask. */
-  askOf<T, R>(id: string, ask: Ask<T, R>, command: Command): Soon<R> {
+  askWith<T, R>(id: string, ask: Ask<T, R>, command: Command): MaybePromise<R> {
     const actor = this.#find(id)
-    return actor === undefined ? ask.refused("stopped") : actor.askOf(ask, command, this.#options.askDeadlineMs)
+    return actor === undefined ? ask.refused("stopped") : actor.askWith(ask, command, this.#options.askDeadlineMs)
   }
 
   /** Asks only an actor that is there, and does not start one; undefined when there is none. */
-  async askIfActive<T>(id: string, make: Make<T, Command>): Promise<Outcome<T> | undefined> {
+  async askIfActive<T>(id: string, make: CommandFactory<T, Command>): Promise<Outcome<T> | undefined> {
     const actor = this.#actors.get(id)
     return actor?.stopped === false ? await actor.ask(make, this.#options.askDeadlineMs) : undefined
   }
 
   /** Asks for the end of what was admitted: never refused for want of room. */
-  insist<T>(id: string, make: Make<T, Command>): Soon<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asItIs)
-    return this.insistOn(id, ask, make(ask.reply))
+  askUnbounded<T>(id: string, make: CommandFactory<T, Command>): MaybePromise<Outcome<T>> {
+    const ask = new Ask<T, Outcome<T>>(identity)
+    return this.askUnboundedWith(id, ask, make(ask.reply))
   }
 
-  insistOn<T, R>(id: string, ask: Ask<T, R>, command: Command): Soon<R> {
+  askUnboundedWith<T, R>(id: string, ask: Ask<T, R>, command: Command): MaybePromise<R> {
     const actor = this.#find(id)
-    return actor === undefined ? ask.refused("stopped") : actor.insistOn(ask, command, this.#options.askDeadlineMs)
+    return actor === undefined
+      ? ask.refused("stopped")
+      : actor.askUnboundedWith(ask, command, this.#options.askDeadlineMs)
   }
 
   /**
@@ -81,7 +91,7 @@ export class Registry<Command> {
   }
 
   /** Puts an actor away at once if it holds nothing: for ids that turn out to name nothing. */
-  putAway(id: string): void {
+  passivate(id: string): void {
     if (this.#actors.get(id)?.passivate(0) === true) this.#actors.delete(id)
   }
 

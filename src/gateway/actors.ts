@@ -2,13 +2,13 @@
  * The actors that a call meets, with a method for each message. An ask resolves with its reply or a `Failure`. After a
  * failure the caller sends what is right whether or not the ask was handled: a release, or a void.
  */
-import type { Actor, Soon } from "../../actors/kernel/actor.ts"
+import type { Actor, MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { LedgerCommand, LedgerView, Opening, Settled, Settlement } from "../../actors/ledger.ts"
 import type { Share } from "../../actors/share.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsForecast, SlotsView } from "../../actors/slots.ts"
 import type { Failure } from "../failure/failure.ts"
-import { asked } from "./asked.ts"
+import { actorAsk } from "./actor-ask.ts"
 import type { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 
 /** By the catalogue's id. */
@@ -19,14 +19,14 @@ export class ModelActors {
     this.#registry = registry
   }
 
-  acquire(model: string, caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
-    const ask = asked<AcquireReply>()
-    return this.#registry.askOf(model, ask, { type: "acquire", caller, waitMs, reply: ask.reply })
+  acquire(model: string, caller: SlotCaller, waitMs: number): MaybePromise<AcquireReply | Failure> {
+    const ask = actorAsk<AcquireReply>()
+    return this.#registry.askWith(model, ask, { type: "acquire", caller, waitMs, reply: ask.reply })
   }
   /** What a call would meet now; nothing is taken. */
-  forecast(model: string, caller: Omit<SlotCaller, "requestId">): Soon<SlotsForecast | Failure> {
-    const ask = asked<SlotsForecast>()
-    return this.#registry.askOf(model, ask, { type: "forecast", caller, reply: ask.reply })
+  forecast(model: string, caller: Omit<SlotCaller, "requestId">): MaybePromise<SlotsForecast | Failure> {
+    const ask = actorAsk<SlotsForecast>()
+    return this.#registry.askWith(model, ask, { type: "forecast", caller, reply: ask.reply })
   }
   /** Ends a slot or a wait, whichever there is. */
   release(model: string, requestId: string): void {
@@ -56,22 +56,22 @@ export class GateActor {
     this.#deadlineMs = deadlineMs
   }
 
-  acquire(caller: SlotCaller, waitMs: number): Soon<AcquireReply | Failure> {
-    const ask = asked<AcquireReply>()
-    return this.#actor.askOf(ask, { type: "acquire", caller, waitMs, reply: ask.reply }, this.#deadlineMs)
+  acquire(caller: SlotCaller, waitMs: number): MaybePromise<AcquireReply | Failure> {
+    const ask = actorAsk<AcquireReply>()
+    return this.#actor.askWith(ask, { type: "acquire", caller, waitMs, reply: ask.reply }, this.#deadlineMs)
   }
   /** What a call would meet now; nothing is taken. */
-  forecast(caller: Omit<SlotCaller, "requestId">): Soon<SlotsForecast | Failure> {
-    const ask = asked<SlotsForecast>()
-    return this.#actor.askOf(ask, { type: "forecast", caller, reply: ask.reply }, this.#deadlineMs)
+  forecast(caller: Omit<SlotCaller, "requestId">): MaybePromise<SlotsForecast | Failure> {
+    const ask = actorAsk<SlotsForecast>()
+    return this.#actor.askWith(ask, { type: "forecast", caller, reply: ask.reply }, this.#deadlineMs)
   }
   /** Ends a slot or a wait, whichever there is. */
   release(requestId: string): void {
     this.#actor.tell({ type: "release", requestId })
   }
-  view(): Soon<SlotsView | Failure> {
-    const ask = asked<SlotsView>()
-    return this.#actor.askOf(ask, { type: "view", reply: ask.reply }, this.#deadlineMs)
+  view(): MaybePromise<SlotsView | Failure> {
+    const ask = actorAsk<SlotsView>()
+    return this.#actor.askWith(ask, { type: "view", reply: ask.reply }, this.#deadlineMs)
   }
 }
 
@@ -88,14 +88,14 @@ export class LedgerActor {
 
   /** Resolves when the opening is durable. */
   open(opening: Opening): Promise<"durable" | Failure> {
-    const ask = asked<"durable">()
-    return Promise.resolve(this.#actor.askOf(ask, { type: "open", opening, reply: ask.reply }, this.#deadlineMs))
+    const ask = actorAsk<"durable">()
+    return Promise.resolve(this.#actor.askWith(ask, { type: "open", opening, reply: ask.reply }, this.#deadlineMs))
   }
   /** Resolves when the settlement is durable. Never refused for want of room. */
   settle(settlement: Settlement): Promise<Settled | Failure> {
-    const ask = asked<Settled>()
+    const ask = actorAsk<Settled>()
     return Promise.resolve(
-      this.#actor.insistOn(ask, { type: "settle", settlement, reply: ask.reply }, this.#deadlineMs),
+      this.#actor.askUnboundedWith(ask, { type: "settle", settlement, reply: ask.reply }, this.#deadlineMs),
     )
   }
   /** The client was told that nothing is charged: whatever was or will be booked of this settlement must not stand. */
@@ -108,13 +108,13 @@ export class LedgerActor {
   }
   /** Resolves when all that was sent before is durable: of one account, or of all. */
   barrier(accountId?: string, deadlineMs = this.#deadlineMs): Promise<"durable" | Failure> {
-    const ask = asked<"durable">()
-    return Promise.resolve(this.#actor.askOf(ask, { type: "barrier", accountId, reply: ask.reply }, deadlineMs))
+    const ask = actorAsk<"durable">()
+    return Promise.resolve(this.#actor.askWith(ask, { type: "barrier", accountId, reply: ask.reply }, deadlineMs))
   }
   /** As it is for an account, or as it is for most. */
-  view(accountId?: string): Soon<LedgerView | Failure> {
-    const ask = asked<LedgerView>()
-    return this.#actor.askOf(ask, { type: "view", accountId, reply: ask.reply }, this.#deadlineMs)
+  view(accountId?: string): MaybePromise<LedgerView | Failure> {
+    const ask = actorAsk<LedgerView>()
+    return this.#actor.askWith(ask, { type: "view", accountId, reply: ask.reply }, this.#deadlineMs)
   }
 }
 

@@ -3,8 +3,8 @@
  * account, a slot of the model and of the gateway) and gives back on any way out but settlement (decisions §3, §4.12–15).
  */
 import type { HoldReply } from "../../actors/account.ts"
-import type { RunAsked } from "../../actors/run.ts"
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import type { RunRequest } from "../../actors/run.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { affordableLimit, type Loop, quote, type Quote, type QuoteTerms } from "../../actors/money/quote.ts"
@@ -20,8 +20,8 @@ import type { Candidate } from "./candidates.ts"
 import { releaseKeys, reserveOfKeys, type ReservedOfKeys, trimKeys } from "./key-purses.ts"
 import { holdOfRun } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
-import type { Seat } from "./tries.ts"
-import { type InputWeight, windowOf } from "./weigh.ts"
+import type { Seat } from "./member-selector.ts"
+import { type InputEstimate, windowOf } from "./input-estimate.ts"
 
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
@@ -33,8 +33,8 @@ export interface AdmittedCall {
   readonly requestId: string
   readonly caller: Caller
   /** The run that pays as well. */
-  readonly run: RunAsked | undefined
-  readonly asked: { readonly request: ModelRequest; readonly weight: InputWeight }
+  readonly run: RunRequest | undefined
+  readonly plan: { readonly request: ModelRequest; readonly inputEstimate: InputEstimate }
   readonly trace: TracedAdmission | undefined
   /** Whoever leaves while it waits gives up its place. */
   readonly hasLeft: boolean
@@ -50,20 +50,20 @@ export interface TracedAdmission {
 
 type AdmissionTerms = {
   readonly call: AdmittedCall
-} & Pick<Candidate, "offer" | "tries" | "leastAnswerTokens">
+} & Pick<Candidate, "offer" | "members" | "leastAnswerTokens">
 
 export type Held = Extract<HoldReply, { readonly kind: "held" }>
 
 /** What a call may come to at a model. */
 export function quoteTerms(
   { catalogue }: Pick<Ports, "catalogue">,
-  { request, weight }: AdmittedCall["asked"],
+  { request, inputEstimate }: AdmittedCall["plan"],
   { offer, leastAnswerTokens }: Pick<Candidate, "offer" | "leastAnswerTokens">,
 ): QuoteTerms {
   const window = windowOf(offer.model, request) ?? catalogue.largestWindow
   return {
-    inputTokens: Math.max(request.inputTokens, Math.min(weight.least, window)),
-    mostInputTokens: Math.min(weight.most, window),
+    inputTokens: Math.max(request.inputTokens, Math.min(inputEstimate.least, window)),
+    mostInputTokens: Math.min(inputEstimate.most, window),
     clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, leastAnswerTokens),
     modelLimit: offer.model.maxOutputTokens,
     choices: request.choices,
@@ -113,16 +113,16 @@ export class Admission {
 
   /** Another member is asked from now on. */
   moveTo(seat: Seat): void {
-    this.#seat.leave()
+    this.#seat.release()
     this.#seat = seat
-    if (this.#ended) seat.leave()
+    if (this.#ended) seat.release()
   }
 
   /** The money was settled with the actors; only the slots are still to be given back. */
   settled(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#seat.leave()
+    this.#seat.release()
     freeSlots(this.#ports, this.#terms)
   }
 
@@ -135,7 +135,7 @@ export class Admission {
 }
 
 /** At once where nobody has to be waited for. */
-export function admit(ports: Ports, terms: AdmissionTerms): Soon<Admission | Failure> {
+export function admit(ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> {
   return new Admitting(ports, terms).begin()
 }
 
@@ -151,50 +151,50 @@ class Admitting {
     const { call, offer } = terms
     this.#ports = ports
     this.#terms = terms
-    this.#quoted = quote(quoteTerms(ports, call.asked, terms))
-    this.#tokens = call.asked.request.inputTokens + this.#quoted.minimalTokens
+    this.#quoted = quote(quoteTerms(ports, call.plan, terms))
+    this.#tokens = call.plan.request.inputTokens + this.#quoted.minimalTokens
     call.trace?.admitting(offer)
   }
 
-  begin(): Soon<Admission | Failure> {
+  begin(): MaybePromise<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
     const reservation = { requestId, tokens: this.#tokens, least: this.#quoted.least, worst: this.#quoted.worst }
-    return soon(reserveOfKeys(this.#ports.actors, caller, reservation), (reserved) => this.#hold(reserved))
+    return andThen(reserveOfKeys(this.#ports.actors, caller, reservation), (reserved) => this.#hold(reserved))
   }
 
-  #hold(reserved: ReservedOfKeys | Failure): Soon<Admission | Failure> {
+  #hold(reserved: ReservedOfKeys | Failure): MaybePromise<Admission | Failure> {
     if (reserved instanceof Failure) return this.#refused(reserved)
     const { requestId, run } = this.#terms.call
     const target = reserved.hold ?? this.#quoted.worst
     if (run === undefined) return this.#holdOfBreakers(reserved, target)
     const holding = holdOfRun(this.#ports.actors, run, { requestId, least: this.#quoted.least, target })
-    return soon(holding, (held) =>
+    return andThen(holding, (held) =>
       held instanceof Failure ? this.#refused(held) : this.#holdOfBreakers(reserved, held),
     )
   }
 
-  #holdOfBreakers(reserved: ReservedOfKeys, target: Micro): Soon<Admission | Failure> {
+  #holdOfBreakers(reserved: ReservedOfKeys, target: Micro): MaybePromise<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
     const { breakers = [] } = caller.record
     if (breakers.length === 0) return this.#holdOfAccount(reserved, target)
     const terms = { requestId, least: this.#quoted.least, target }
-    return soon(holdOfBreakers(this.#ports.actors, breakers, terms), (held) =>
+    return andThen(holdOfBreakers(this.#ports.actors, breakers, terms), (held) =>
       held instanceof Failure ? this.#refused(held) : this.#holdOfAccount(reserved, held),
     )
   }
 
-  #holdOfAccount(reserved: ReservedOfKeys, target: Micro): Soon<Admission | Failure> {
+  #holdOfAccount(reserved: ReservedOfKeys, target: Micro): MaybePromise<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
     const terms = { requestId, least: this.#quoted.least, target }
     const holding = this.#ports.actors.accounts.hold(caller.record.accountId, terms)
-    return soon(holding, (held) => this.#acquire(reserved, held))
+    return andThen(holding, (held) => this.#acquire(reserved, held))
   }
 
   /** A slot of the model, one of the gateway, and a seat at a member of the model's pool, within one wait. */
-  #acquire(reserved: ReservedOfKeys, held: HoldReply | Failure): Soon<Admission | Failure> {
+  #acquire(reserved: ReservedOfKeys, held: HoldReply | Failure): MaybePromise<Admission | Failure> {
     if (!isHeld(held)) return this.#refused(shortageOf(held))
     const { actors, clock, limits } = this.#ports
-    const { call, offer, tries } = this.#terms
+    const { call, offer, members } = this.#terms
     const { requestId, caller } = call
     // Of a child's call the key may hold more than its parent.
     const isLess = reserved.parent !== undefined || (reserved.hold !== undefined && held.hold < reserved.hold)
@@ -205,12 +205,13 @@ class Admitting {
     call.whenLeft = () => freeSlots(this.#ports, this.#terms)
     const slotCaller = { requestId, accountId: caller.record.accountId, keyId: caller.record.keyId }
     const until = clock.monotonic() + limits.capacityWaitMs
-    return soon(actors.models.acquire(offer.model.id, slotCaller, limits.capacityWaitMs), (slot) => {
+    return andThen(actors.models.acquire(offer.model.id, slotCaller, limits.capacityWaitMs), (slot) => {
       const placing = isFull(slot) ? slot : actors.gate.acquire(slotCaller, until - clock.monotonic())
-      return soon(placing, (place) => {
-        if (isFull(place) || call.hasLeft) return this.#end(reserved, held, place instanceof Failure ? place : noRoom())
-        const seating = tries.take(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
-        return soon(seating, (seat) => this.#end(reserved, held, seat ?? noRoom()))
+      return andThen(placing, (place) => {
+        if (isFull(place) || call.hasLeft)
+          return this.#end(reserved, held, place instanceof Failure ? place : noCapacity())
+        const seating = members.acquire(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
+        return andThen(seating, (seat) => this.#end(reserved, held, seat ?? noCapacity()))
       })
     })
   }
@@ -219,9 +220,9 @@ class Admitting {
     const terms = this.#terms
     terms.call.whenLeft = undefined
     if (seat instanceof Failure || terms.call.hasLeft) {
-      if (!(seat instanceof Failure)) seat.leave()
+      if (!(seat instanceof Failure)) seat.release()
       freeSlots(this.#ports, terms)
-      return this.#refused(seat instanceof Failure ? seat : noRoom())
+      return this.#refused(seat instanceof Failure ? seat : noCapacity())
     }
     terms.call.trace?.admitted()
     const answerLimit = affordableLimit(hold, this.#quoted)
@@ -252,7 +253,7 @@ function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }:
 
 const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
 
-export const noRoom = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
+export const noCapacity = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
 
 /** Of one account's calls within some ten seconds, for want of room; beyond it a refusal takes as long as its `Retry-After`. */
 const MANY_REFUSALS = 100

@@ -1,9 +1,8 @@
 /**
- * Whether an account can pay for anything of what it sends, asked before the gateway works on it (decisions §13.10). Amounts in
- * micro-rupiah.
+ * Checks whether an account can pay for what it sends, before the gateway works on it (decisions §13.10). Amounts in micro-rupiah.
  */
 import type { HoldReply } from "../../actors/account.ts"
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
@@ -16,8 +15,8 @@ type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock">
 
 interface BodySize {
   readonly bytes: number
-  /** The account holds much already, or has used much of the thread. */
-  readonly much: boolean
+  /** The account holds much memory already, or has used much of the thread. */
+  readonly isHeavy: boolean
 }
 
 interface InputPrice {
@@ -25,31 +24,35 @@ interface InputPrice {
   readonly rates: Rates
 }
 
-/** How it is found out what an account can pay for. */
-export interface Means {
-  body(size: BodySize): Soon<Failure | undefined>
+/** Checks what an account can pay for. */
+export interface Affordability {
+  body(size: BodySize): MaybePromise<Failure | undefined>
   input(of: InputPrice): Promise<boolean>
 }
 
 /**
- * Of a call: what it would take is held, and given back. Asked of a large body, or of many small ones at once or one after the
- * other, before it is read: nobody without money makes the gateway work on megabytes, or hold them.
+ * For a call: holds the amount and gives it back. A large body is checked before it is read, and so are many small ones at once or in
+ * a row: nobody without money makes the gateway work on megabytes, or hold them.
  */
-export const meansOfCall = (ports: Ports, caller: Pick<Caller, "record">, requestId: string): Means => ({
-  body: (size) => (isForAnybody(size) ? undefined : affordsBytes(ports, caller, requestId, size.bytes)),
+export const affordabilityByHold = (
+  ports: Ports,
+  caller: Pick<Caller, "record">,
+  requestId: string,
+): Affordability => ({
+  body: (size) => (isUnchecked(size) ? undefined : affordsBytes(ports, caller, requestId, size.bytes)),
   input: async (of) => isHeld(await holdAndRelease(ports, caller, requestId, inputMicro(of))),
 })
 
-/** Of whoever only asks: by what is available. */
-export const meansOf = (ports: Pick<Ports, "catalogue" | "clock">, available: Micro): Means => ({
+/** For a dry run: by what is available, without a hold. */
+export const affordabilityByBalance = (ports: Pick<Ports, "catalogue" | "clock">, available: Micro): Affordability => ({
   body: (size) =>
-    isForAnybody(size) || leastOf(ports, size.bytes) <= available
+    isUnchecked(size) || leastOf(ports, size.bytes) <= available
       ? undefined
       : new Failure("billing.insufficient_balance"),
   input: async (of) => inputMicro(of) <= available,
 })
 
-const isForAnybody = ({ bytes, much }: BodySize): boolean => bytes <= LARGE_BODY_BYTES && !much
+const isUnchecked = ({ bytes, isHeavy }: BodySize): boolean => bytes <= LARGE_BODY_BYTES && !isHeavy
 
 /** Fewer tokens than any body of so many bytes has, unless it is all images. */
 const BYTES_PER_TOKEN = 64n
@@ -72,7 +75,7 @@ function leastOf({ catalogue, clock }: Pick<Ports, "catalogue" | "clock">, bytes
 
 const inputMicro = ({ tokens, rates }: InputPrice): Micro => micro(BigInt(tokens) * rates.input)
 
-/** A purse that is short asks for more of the balance before it says no. */
+/** A hold, because a purse that is short leases more of the balance before it refuses. */
 async function holdAndRelease(
   { actors }: Pick<Ports, "actors">,
   { record: { accountId } }: Pick<Caller, "record">,

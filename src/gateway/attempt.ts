@@ -1,5 +1,5 @@
 /**
- * One try at one backend, streaming or not: from forwarding to the answer's last event, which is withheld, or to a
+ * One attempt at one backend, streaming or not: from forwarding the request to the answer's last event, which is withheld, or to a
  * fault. Times in milliseconds.
  */
 import { bounded } from "../../actors/money/quote.ts"
@@ -19,20 +19,20 @@ import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
 import { readEvents } from "./backend-events.ts"
 import type { Caller } from "./authenticate.ts"
-import type { CallCosts, Try } from "./call-costs.ts"
+import type { CallCosts, AttemptUsage } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { Relay, type Relayed } from "./relay.ts"
-import { sharpened } from "./sharpened.ts"
+import { Relay, type RelayTarget } from "./relay.ts"
+import { withClientDetail } from "./client-error-detail.ts"
 import { echoedTokens, isLargeForItsPrice, vectorsOf } from "./large-answers.ts"
 import type { Timeouts } from "./timeouts.ts"
-import type { Seat } from "./tries.ts"
-import { usesMuchTime } from "./understand.ts"
-import { windowOf } from "./weigh.ts"
+import type { Seat } from "./member-selector.ts"
+import { usesMuchThreadTime } from "./parse-request.ts"
+import { windowOf } from "./input-estimate.ts"
 
 /** How the backend's part of a call ended. */
-export type End = Answered | Failed
+export type End = AnsweredEnd | FailedEnd
 
-export interface Answered {
+export interface AnsweredEnd {
   readonly kind: "answered"
   /** What is charged of the backend's counts, of all turns together; undefined when those could not be read. */
   readonly tokens: Tokens | undefined
@@ -44,17 +44,17 @@ export interface Answered {
   readonly turns: number
 }
 
-export interface Failed {
+export interface FailedEnd {
   readonly kind: "failed"
   readonly fault: Fault
   /** The client has been sent something of it. */
   readonly committed: boolean
 }
 
-/** What a try needs of its call. */
-export interface TriedCall extends Relayed {
+/** What an attempt needs of its call. */
+export interface AttemptedCall extends RelayTarget {
   readonly requestId: string
-  /** What the call holds now, and whom it asks. */
+  /** The current admission; its seat is the member that is asked. */
   readonly admission: { readonly seat: Seat }
   readonly caller: Pick<Caller, "record">
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime">
@@ -62,14 +62,14 @@ export interface TriedCall extends Relayed {
   readonly timeouts: Timeouts
   readonly costs: CallCosts
   readonly clientHeaders: Headers
-  readonly asked: { readonly requestBytes: number }
+  readonly plan: { readonly requestBytes: number }
   /** The first usable output has come. */
-  content(): void
-  /** What relays the stream that is read, or was read last; undefined where the last try came to no stream. */
+  onContent(): void
+  /** The relay of the last attempt; undefined where that came to no stream. */
   relay: Relay | undefined
 }
 
-/** Hears of a sampled call's tries. */
+/** Traces the attempts of a sampled call. */
 export interface TracedAttempts {
   attempting(turn: Turn, member: Member): void
   responded(status: number): void
@@ -77,7 +77,7 @@ export interface TracedAttempts {
   header(): string | undefined
 }
 
-/** What is asked of a model, and in which words. */
+/** One request to a model, and the exchange that writes it in the backend's format. */
 export interface Turn {
   readonly request: ModelRequest
   readonly offer: Offer
@@ -86,48 +86,48 @@ export interface Turn {
   readonly answerLimit: number
 }
 
-export async function attempt(call: TriedCall, turn: Turn): Promise<End> {
+export async function attempt(call: AttemptedCall, turn: Turn): Promise<End> {
   const { timeouts, ports } = call
   const { seat } = call.admission
   const watch = ports.health.watch(seat.member.id, turn.offer.model.id)
-  const tried = call.costs.begin({ ...turn, member: seat.member })
-  timeouts.wait()
-  seat.asks()
+  const usage = call.costs.begin({ ...turn, member: seat.member })
+  timeouts.startWaiting()
+  seat.requestSent()
   call.trace?.attempting(turn, seat.member)
-  const end = await forward(call, turn, tried, () => {
+  const end = await forward(call, turn, usage, () => {
     watch.content()
-    seat.answers()
-    call.content()
+    seat.onContent()
+    call.onContent()
   })
-  timeouts.rest()
+  timeouts.stopWaiting()
   call.trace?.attempted(end)
-  tried.answered = end.kind === "answered"
+  usage.isAnswered = end.kind === "answered"
   const isStopped = timeouts.reason === "stopped"
   watch.ended(end, isStopped)
-  if (end.kind === "answered") seat.answered(end.tokens && totalTokens(end.tokens))
-  else if (!isStopped) seat.failed(end.fault)
+  if (end.kind === "answered") seat.onSuccess(end.tokens && totalTokens(end.tokens))
+  else if (!isStopped) seat.onFailure(end.fault)
   return end
 }
 
-async function forward(call: TriedCall, turn: Turn, tried: Try, onContent: () => void): Promise<End> {
+async function forward(call: AttemptedCall, turn: Turn, usage: AttemptUsage, onContent: () => void): Promise<End> {
   const { timeouts, clientHeaders, ports } = call
   const { exchange, offer } = turn
   const { member } = call.admission.seat
   call.relay = undefined
-  const gathers = isGathered(turn)
-  const asked = gathers ? exchange.asStream() : exchange
-  const encoding = asked.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
-  const body = encoding instanceof Promise ? await encoding : encoding
+  const isGathering = isGathered(turn)
+  const outgoing = isGathering ? exchange.asStream() : exchange
+  const pendingBody = outgoing.encodeRequest(turn.answerLimit, clientHeaders.get("anthropic-beta"))
+  const body = pendingBody instanceof Promise ? await pendingBody : pendingBody
   if (body instanceof Failure) return failed({ ...brokenFault(body), opened: false })
   const { signal } = timeouts
   const { backend } = member
   const traceParent = backend.provider.traceContext ? ports.tracing?.header(call.trace, clientHeaders) : undefined
   const response = await send(
-    { backend, format: exchange.backend, path: asked.path, body, clientHeaders, traceParent, signal },
+    { backend, format: exchange.backend, path: outgoing.path, body, clientHeaders, traceParent, signal },
     ports,
   )
-  if (!(response instanceof Response)) return failed(sharpened(timeouts.explain(response), turn))
-  timeouts.heard()
+  if (!(response instanceof Response)) return failed(withClientDetail(timeouts.explain(response), turn))
+  timeouts.onActivity()
   call.trace?.responded(response.status)
   const { request } = turn
   const view: AnswerView = {
@@ -138,42 +138,48 @@ async function forward(call: TriedCall, turn: Turn, tried: Try, onContent: () =>
     inputTokens: request.inputTokens,
     request,
   }
-  const answer: Answer = { turn, response, view, tried, onContent }
-  if (request.stream) return await streamed(call, answer)
-  return gathers && !isJson(response) ? await gathered(call, answer) : await whole(call, answer)
+  const answer: BackendAnswer = { turn, response, view, usage, onContent }
+  if (request.stream) return await relayStream(call, answer)
+  return isGathering && !isJson(response) ? await gatherStream(call, answer) : await readWhole(call, answer)
 }
 
 /** In tokens. An answer that may be longer is asked for as a stream and gathered, so that only silence ends it (decisions §13.12). */
-const LONGEST_WHOLE = 8_192
+const MAX_WHOLE_TOKENS = 8_192
 
 const isGathered = ({ request, offer, answerLimit: maxOutputTokens }: Turn): boolean =>
-  !request.stream && offer.model.gather && answerLimit(request, { maxOutputTokens }) > LONGEST_WHOLE
+  !request.stream && offer.model.gather && answerLimit(request, { maxOutputTokens }) > MAX_WHOLE_TOKENS
 
 /** Some backends answer in one piece whatever they are asked. */
 const isJson = ({ headers }: Response): boolean => headers.get("content-type")?.startsWith("application/json") === true
 
 /** An answer that has begun. */
-interface Answer {
+interface BackendAnswer {
   readonly turn: Turn
   readonly response: Response
   readonly view: AnswerView
-  readonly tried: Try
+  readonly usage: AttemptUsage
   readonly onContent: () => void
 }
 
-async function streamed(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
+async function relayStream(
+  call: AttemptedCall,
+  { turn, response, view, usage, onContent }: BackendAnswer,
+): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
   const reader = turn.exchange.streamReader(view)
-  const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, received: tried.received })
+  const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, output: usage.output })
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
-  tried.counts(reader.tokens(), reader.searches())
-  if ("terminal" in end) return { kind: "answered", ...charged(reader.tokens(), turn), last: end.terminal, turns: 1 }
-  return failed(sharpened(call.timeouts.explain(end), turn), relay.committed)
+  usage.setCounts(reader.tokens(), reader.searches())
+  if ("terminal" in end) return { kind: "answered", ...chargeable(reader.tokens(), turn), last: end.terminal, turns: 1 }
+  return failed(withClientDetail(call.timeouts.explain(end), turn), relay.committed)
 }
 
 /** Nothing of it is committed before all of it is there, so that what breaks it off may be tried again. */
-async function gathered(call: TriedCall, { turn, response, view, tried, onContent }: Answer): Promise<End> {
+async function gatherStream(
+  call: AttemptedCall,
+  { turn, response, view, usage, onContent }: BackendAnswer,
+): Promise<End> {
   const { exchange } = turn
   const bounds = boundsOf(call, turn)
   if (response.body === null) return failed(connectionFault(true))
@@ -181,43 +187,43 @@ async function gathered(call: TriedCall, { turn, response, view, tried, onConten
   let hasContent = false
   const end = await readEvents(response.body, bounds, call.ports.clock, (events) => {
     for (let event = events.next(); event !== undefined; event = events.next()) {
-      if (event instanceof Failure || hasTooMuch(event.data, turn.request)) return overlongFault
-      call.heard()
-      const came = stream.read(event)
-      if (came instanceof Failure) return brokenFault(came)
-      if (came === "overlong") return overlongFault
+      if (event instanceof Failure || isTooComplex(event.data, turn.request)) return overlongFault
+      call.onBackendActivity()
+      const step = stream.read(event)
+      if (step instanceof Failure) return brokenFault(step)
+      if (step === "overlong") return overlongFault
       if (stream.hasContent && !hasContent) onContent()
       hasContent = stream.hasContent
-      if (hasContent) tried.received.event(event.data.length)
-      if (came === "whole") return { body: stream.reply() }
+      if (hasContent) usage.output.event(event.data.length)
+      if (step === "whole") return { body: stream.reply() }
     }
     return undefined
   })
-  tried.counts(stream.tokens(), stream.searches())
-  if (!("body" in end)) return failed(sharpened(call.timeouts.explain(end), turn))
+  usage.setCounts(stream.tokens(), stream.searches())
+  if (!("body" in end)) return failed(withClientDetail(call.timeouts.explain(end), turn))
   const reply = exchange.readReply(end.body, view)
-  if (reply instanceof Failure) return failed(sharpened(brokenFault(reply), turn))
+  if (reply instanceof Failure) return failed(withClientDetail(brokenFault(reply), turn))
   onContent()
-  tried.counts(reply.tokens, reply.searches)
-  return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
+  usage.setCounts(reply.tokens, reply.searches)
+  return { kind: "answered", ...chargeable(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
-async function whole(call: TriedCall, answer: Answer): Promise<End> {
+async function readWhole(call: AttemptedCall, answer: BackendAnswer): Promise<End> {
   const { timeouts } = call
   const { turn, response } = answer
   let text: string | undefined
   try {
-    text = await readText(response, boundsOf(call, turn).replyBytes, () => timeouts.heard())
+    text = await readText(response, boundsOf(call, turn).replyBytes, () => timeouts.onActivity())
   } catch {
     return failed(timeouts.explain(connectionFault(true)))
   }
   if (text === undefined) return failed(overlongFault)
-  if (text.length <= HEAVY_LENGTH || !isLargeForItsPrice(turn.request)) return read(call, answer, text)
-  timeouts.rest()
-  await itsTurn(call)
+  if (text.length <= HEAVY_LENGTH || !isLargeForItsPrice(turn.request)) return readReply(call, answer, text)
+  timeouts.stopWaiting()
+  await waitForFairTurn(call)
   const { clock, threadTime } = call.ports
   const begunAt = clock.monotonic()
-  const end = read(call, answer, text)
+  const end = readReply(call, answer, text)
   // It is written as well.
   threadTime.add(call.caller.record.accountId, 2 * (clock.monotonic() - begunAt))
   return end
@@ -226,38 +232,38 @@ async function whole(call: TriedCall, answer: Answer): Promise<End> {
 /** Vectors of a hundred texts take the thread for a tenth of a second, to parse and to write them. */
 const HEAVY_LENGTH = 262_144
 const TURN_MS = 200
-const LONGEST_WAIT_MS = 300_000
+const MAX_WAIT_MS = 300_000
 
-/** An account that has used much of the thread lately waits until that is forgotten, its answer in hand. */
-async function itsTurn({ ports, caller }: TriedCall): Promise<void> {
+/** An account that has used much of the thread lately waits before its answer is parsed. */
+async function waitForFairTurn({ ports, caller }: AttemptedCall): Promise<void> {
   const { accountId } = caller.record
-  for (let waitedMs = 0; waitedMs < LONGEST_WAIT_MS && usesMuchTime(ports, accountId); waitedMs += TURN_MS)
+  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && usesMuchThreadTime(ports, accountId); waitedMs += TURN_MS)
     await sleep(ports.clock, TURN_MS)
 }
 
-function read({ timeouts }: TriedCall, { turn, view, tried, onContent }: Answer, text: string): End {
-  if (hasTooMuch(text, turn.request)) return failed(overlongFault)
-  tried.received.whole(text.length)
-  const body = parsed(text)
-  if (!isObject(body)) return failed(unreadable)
+function readReply({ timeouts }: AttemptedCall, { turn, view, usage, onContent }: BackendAnswer, text: string): End {
+  if (isTooComplex(text, turn.request)) return failed(overlongFault)
+  usage.output.whole(text.length)
+  const body = parseJson(text)
+  if (!isObject(body)) return failed(unreadableAnswer)
   const reply = turn.exchange.readReply(body, view)
-  if (reply instanceof Failure) return failed(sharpened(brokenFault(reply), turn))
-  timeouts.rest()
+  if (reply instanceof Failure) return failed(withClientDetail(brokenFault(reply), turn))
+  timeouts.stopWaiting()
   onContent()
-  tried.counts(reply.tokens, reply.searches)
-  return { kind: "answered", ...charged(reply.tokens, turn), last: reply.body, turns: 1 }
+  usage.setCounts(reply.tokens, reply.searches)
+  return { kind: "answered", ...chargeable(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
-function charged(
+function chargeable(
   tokens: Tokens | undefined,
   { request, offer, answerLimit }: Turn,
-): Pick<Answered, "tokens" | "excess"> {
+): Pick<AnsweredEnd, "tokens" | "excess"> {
   const { model, price } = offer
   const bounds = { contextWindow: windowOf(model, request), answerLimit, choices: request.choices }
   return tokens === undefined ? { tokens, excess: zero } : bounded(tokens, bounds, price.rates)
 }
 
-const boundsOf = ({ asked: { requestBytes } }: TriedCall, { request, answerLimit }: Turn): AnswerBounds =>
+const boundsOf = ({ plan: { requestBytes } }: AttemptedCall, { request, answerLimit }: Turn): AnswerBounds =>
   answerBounds({
     requestBytes,
     answerLimit,
@@ -272,22 +278,22 @@ const wantsLogprobs = ({ body }: ModelRequest): boolean => present(body["logprob
 /** Below this an answer is parsed and written whatever it holds. */
 const HARMLESS_LENGTH = 16_384
 /** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
-const MOST_NUMBERS = 409_600
+const MAX_VECTOR_NUMBERS = 409_600
 
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
-function hasTooMuch(text: string, request: ModelRequest): boolean {
+function isTooComplex(text: string, request: ModelRequest): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
-  const most = MOST_VALUES + (vectorsOf(request) > 0 ? MOST_NUMBERS : 0)
+  const most = MOST_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
   const { depth, values } = extentOf(Buffer.from(text), most)
   return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
 }
 
-const failed = (fault: Fault, committed = false): Failed => ({ kind: "failed", fault, committed })
+const failed = (fault: Fault, committed = false): FailedEnd => ({ kind: "failed", fault, committed })
 
 /** An answer that is no JSON object: cut short, or not from the backend at all. */
-const unreadable: Fault = { ...connectionFault(true), alert: true }
+const unreadableAnswer: Fault = { ...connectionFault(true), alert: true }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

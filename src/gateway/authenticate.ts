@@ -1,7 +1,7 @@
 /**
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
@@ -52,12 +52,12 @@ export function authenticate(
   headers: Headers,
   origin: CallOrigin,
   counted = true,
-): Soon<Caller | Failure> {
+): MaybePromise<Caller | Failure> {
   const calling = callerFrom(actors, headers, origin, counted)
   const page = headers.get("origin")
   return page === null
     ? calling
-    : soon(calling, (caller) => fromPage(caller, { page, host: headers.get("host"), actors, origin }))
+    : andThen(calling, (caller) => fromPage(caller, { page, host: headers.get("host"), actors, origin }))
 }
 
 /**
@@ -67,14 +67,14 @@ export function authenticate(
 function fromPage(
   caller: Caller | Failure,
   { page, host, actors, origin }: { page: string; host: string | null; actors: Actors; origin: CallOrigin },
-): Soon<Caller | Failure> {
+): MaybePromise<Caller | Failure> {
   if (caller instanceof Failure && !(caller instanceof KeyRefused)) return caller
   const { record } = caller
   const { parent } = record
   // A child that is refused by itself was not looked at together with its parent, whose list holds for what it is told too.
   if (caller instanceof KeyRefused && parent !== undefined && record.binding?.within === undefined) {
     const counting = { secret: undefined, counted: false, origin }
-    return soon(actors.keys.count(parent.keyHash, counting), (reply) => {
+    return andThen(actors.keys.count(parent.keyHash, counting), (reply) => {
       if (!(reply instanceof Failure) && "record" in reply && isListed(boundBy(record, reply.record), page) === true)
         origin.allowPage?.(page)
       return caller
@@ -92,7 +92,12 @@ function fromPage(
 const isListed = (record: KeyRecord, page: string): boolean | undefined =>
   pagesOf(record)?.every((pages) => pages.has(page))
 
-function callerFrom(actors: Actors, headers: Headers, origin: Origin, counted: boolean): Soon<Caller | Failure> {
+function callerFrom(
+  actors: Actors,
+  headers: Headers,
+  origin: Origin,
+  counted: boolean,
+): MaybePromise<Caller | Failure> {
   const key = keyFrom(headers)
   if (key === undefined) return new Failure("auth.api_key_missing")
   if (!checkApiKey(key))
@@ -111,7 +116,7 @@ async function authenticateMoved(
   actors: Actors,
   counting: Counting,
   secret: string,
-  replying: Soon<CountReply | Failure>,
+  replying: MaybePromise<CountReply | Failure>,
 ): Promise<Caller | Failure> {
   const first = await replying
   if (first instanceof Failure || first.kind !== "moved") return callerOf(actors, counting, secret, first)
@@ -123,11 +128,11 @@ function callerOf(
   counting: Counting,
   keyHash: string,
   reply: CountReply | Failure,
-): Soon<Caller | Failure> {
+): MaybePromise<Caller | Failure> {
   if (reply instanceof Failure) return reply
   if (reply.kind === "unknown") {
     // Guesses must not fill the memory, and a key that is made a moment later must be known.
-    actors.keys.putAway(keyHash)
+    actors.keys.passivate(keyHash)
     return new Failure("auth.api_key_invalid")
   }
   if (reply.kind === "moved") throw new Error("the actor of a key's first secret is the key's own")
@@ -171,9 +176,14 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
  * A child's call is its parent's too: counted in its window, from where it may be used, and none once it is refused. What is bound
  * holds as it is when the call comes. The child's holder is told nothing of the parent's limits.
  */
-function underParent(actors: Actors, counting: Counting, caller: Caller, parent: ParentKey): Soon<Caller | Failure> {
+function underParent(
+  actors: Actors,
+  counting: Counting,
+  caller: Caller,
+  parent: ParentKey,
+): MaybePromise<Caller | Failure> {
   const counted = actors.keys.count(parent.keyHash, { ...counting, secret: undefined })
-  return soon(counted, (reply) => {
+  return andThen(counted, (reply) => {
     if (reply instanceof Failure) return reply
     if (reply.kind === "active") return { ...caller, record: boundBy(caller.record, reply.record) }
     const isThere = reply.kind !== "unknown" && reply.kind !== "moved"

@@ -3,7 +3,7 @@
  * What the ledger says comes back to the call as events.
  */
 import type { KeyRecord } from "../../actors/key-record.ts"
-import { handOn } from "../../actors/kernel/actor.ts"
+import { runThen } from "../../actors/kernel/actor.ts"
 import type { Opening, Settled, UsageRecord } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
@@ -16,7 +16,7 @@ import type { Marker } from "./candidates.ts"
 import * as records from "./call-records.ts"
 import * as settling from "./settle.ts"
 import type { CallEvent, State } from "./states.ts"
-import type { Weighed } from "./weigh.ts"
+import type { CallPlan } from "./input-estimate.ts"
 
 /** What booking needs of its call. */
 export interface BookedCall {
@@ -24,7 +24,7 @@ export interface BookedCall {
   readonly requestId: string
   readonly caller: { readonly keyHash: string; readonly record: Pick<KeyRecord, "accountId" | "keyId" | "breakers"> }
   readonly run: { readonly runId: string } | undefined
-  readonly asked: Weighed
+  readonly plan: CallPlan
   readonly markers: readonly Marker[]
   readonly attempts: number
   readonly firstTokenMs: number | undefined
@@ -53,7 +53,7 @@ export class Booking {
   #record: UsageRecord | undefined
 
   constructor(call: BookedCall, admission: Admission, openedAt: number) {
-    const { offer, request } = call.asked
+    const { offer, request } = call.plan
     const { accountId, keyId, breakers } = call.caller.record
     this.#call = call
     this.#admission = admission
@@ -89,7 +89,7 @@ export class Booking {
   }
   /** Nothing until the ledger has it, nor where it was withdrawn. */
   get charge(): Micro {
-    return this.#isDurable ? this.#billOf().record.charge : zero
+    return this.#isDurable ? this.#requireBill().record.charge : zero
   }
 
   /** Resolves when the ledger has said whether the opening is durable. */
@@ -98,7 +98,7 @@ export class Booking {
   }
 
   /** A call that was rerouted is charged, and its charge taken back, under the lease and in the periods of its last admission. */
-  readmitted(admission: Admission): void {
+  replaceAdmission(admission: Admission): void {
     const { leaseId, starts, parent } = admission
     this.#admission = admission
     this.#opening = { ...this.#opening, leaseId, starts, parent }
@@ -107,8 +107,8 @@ export class Booking {
   /** Charges the actors, then the ledger: comes back as `settled` or `not-settled`. */
   settle(end: End, isDrainedOut: boolean): void {
     this.#isCharging = true
-    handOn(
-      () => settling.charge(this.#call.ports.actors, this.#billed(), end, isDrainedOut),
+    runThen(
+      () => settling.charge(this.#call.ports.actors, this.#billedCall(), end, isDrainedOut),
       (bill) => this.#onCharged(bill),
       (error) => {
         this.#admission.release()
@@ -120,19 +120,19 @@ export class Booking {
   /** Once it is decided that nothing is charged, not even the attempt is made. */
   #onCharged(bill: settling.Bill): void {
     const { ports, state } = this.#call
-    if (state !== "settling") return settling.takeBack(ports.actors, this.#billed(), bill)
+    if (state !== "settling") return settling.reverseCharge(ports.actors, this.#billedCall(), bill)
     this.#bill = bill
     const answered = (settled: Settled | Failure) =>
       this.#call.receive(settled instanceof Failure ? { type: "not-settled" } : { type: "settled", settled })
     this.#call.trace?.committing()
-    void ports.actors.ledger.settle(records.settlement(this.#billed(), bill.record)).then(answered)
+    void ports.actors.ledger.settle(records.settlement(this.#billedCall(), bill.record)).then(answered)
   }
 
   /** The ledger has it. */
-  settled(settled: Settled): void {
-    const { ports, asked } = this.#call
-    const bill = this.#billOf()
-    learn(ports, asked, this.#opening.accountId, bill)
+  onSettled(settled: Settled): void {
+    const { ports, plan } = this.#call
+    const bill = this.#requireBill()
+    learn(ports, plan, this.#opening.accountId, bill)
     this.#bill = { ...bill, record: records.booked(bill.record, settled) }
     this.#isDurable = true
     this.#report(this.#bill.record, true)
@@ -143,8 +143,8 @@ export class Booking {
     const { ports } = this.#call
     // What is being charged is taken back when it has been.
     if (!this.#isCharging) this.#admission.release()
-    const billed = this.#billed()
-    if (this.#bill !== undefined) settling.takeBack(ports.actors, billed, this.#bill)
+    const billed = this.#billedCall()
+    if (this.#bill !== undefined) settling.reverseCharge(ports.actors, billed, this.#bill)
     this.#bill ??= { record: records.unendedRecord(billed, errorCode), tokens: undefined, charged: undefined }
     settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, this.#bill.record)).then(
       () => this.#call.receive({ type: "withdrawn" }),
@@ -153,16 +153,16 @@ export class Booking {
   }
 
   /** It is kept that nothing is charged. */
-  withdrawn(): void {
-    this.#report(records.withdrawn(this.#billOf().record), false)
+  onWithdrawn(): void {
+    this.#report(records.withdrawn(this.#requireBill().record), false)
   }
 
-  #billOf(): settling.Bill {
+  #requireBill(): settling.Bill {
     if (this.#bill === undefined) throw new Error("the call has no bill yet")
     return this.#bill
   }
 
-  #billed(): settling.BilledCall {
+  #billedCall(): settling.BilledCall {
     const { caller, markers, attempts, firstTokenMs, elapsedMs, costs } = this.#call
     return {
       keyHash: caller.keyHash,
@@ -179,7 +179,7 @@ export class Booking {
   #report(record: UsageRecord, durable: boolean): void {
     this.#record = record
     const { requestId, accountId, keyId, endpoint } = this.#opening
-    const { tokens } = this.#billOf()
+    const { tokens } = this.#requireBill()
     const alert = this.#call.isAlerted
     const finished = { requestId, accountId, keyId, endpoint, record, tokens, durable, alert }
     this.#call.ports.finished(finished)
@@ -190,15 +190,15 @@ export class Booking {
 /** What the backend counted of the prompt corrects the estimates to come; one turn says it exactly. */
 function learn(
   { calibration, factors }: BookedCall["ports"],
-  { request, weight }: Weighed,
+  { request, inputEstimate }: CallPlan,
   accountId: string,
   { record, tokens }: settling.Bill,
 ): void {
   if (record.status !== "ok" || tokens === undefined || record.turns > 1) return
   const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
   // What a file comes to says nothing of how a model cuts text.
-  if (request.media === undefined) calibration.learn(record.model, weight.texts, counted)
+  if (request.media === undefined) calibration.learn(record.model, inputEstimate.texts, counted)
   if (record.absorbed <= record.excess || counted <= request.inputTokens) return
-  if (weight.documents === 0) factors.learn(accountId, record.model, "texts", counted / weight.texts)
-  else factors.learn(accountId, record.model, "documents", (counted - weight.texts) / weight.documents)
+  if (inputEstimate.documents === 0) factors.learn(accountId, record.model, "texts", counted / inputEstimate.texts)
+  else factors.learn(accountId, record.model, "documents", (counted - inputEstimate.texts) / inputEstimate.documents)
 }

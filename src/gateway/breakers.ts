@@ -4,7 +4,7 @@
  * Who is refused by one is paused (store/breaker-purses.ts).
  */
 import type { Charged } from "../../actors/account.ts"
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Micro, minus, notNegative } from "../../actors/money/micro.ts"
 import type { HoldTerms } from "../../actors/waiting-holds.ts"
 import { Failure } from "../failure/failure.ts"
@@ -18,10 +18,14 @@ export interface ChargedPurse {
 }
 
 /** What can be held under all of them, at the most. */
-export function holdOfBreakers(actors: Actors, purses: readonly string[], terms: HoldTerms): Soon<Micro | Failure> {
+export function holdOfBreakers(
+  actors: Actors,
+  purses: readonly string[],
+  terms: HoldTerms,
+): MaybePromise<Micro | Failure> {
   const [purse, ...others] = purses
   if (purse === undefined) return terms.target
-  return soon(actors.breakers.hold(purse, terms), (held) => {
+  return andThen(actors.breakers.hold(purse, terms), (held) => {
     if (held instanceof Failure) return held
     if (held.kind === "held") return holdOfBreakers(actors, others, { ...terms, target: held.hold })
     if (held.kind === "unavailable") return new Failure("dependency.database_unavailable")
@@ -42,7 +46,7 @@ const crowded = (): Failure =>
   })
 
 /** A ceiling as a call would find it. */
-export interface ForetoldBreaker extends PurseLook {
+export interface BreakerForecast extends PurseLook {
   /** Of the key, or of all keys of its account. */
   readonly of: "key" | "account"
   /** What is neither spent nor held. */
@@ -50,7 +54,7 @@ export interface ForetoldBreaker extends PurseLook {
 }
 
 /** In the order in which they are asked. Nothing is leased, and nobody is paused. */
-export async function lookAtBreakers(actors: Actors, purses: readonly string[]): Promise<readonly ForetoldBreaker[]> {
+export async function forecastBreakers(actors: Actors, purses: readonly string[]): Promise<readonly BreakerForecast[]> {
   const looks = await Promise.all(purses.map((purse) => actors.breakers.look(purse)))
   return purses.flatMap((purse, index) => {
     const look = looks[index]
@@ -61,7 +65,7 @@ export async function lookAtBreakers(actors: Actors, purses: readonly string[]):
 }
 
 /** What it says to a call that needs more than remains: whom only calls under way keep from it is not paused. */
-export const refusalOfBreaker = ({ ceiling, spent }: ForetoldBreaker, least: Micro): Failure =>
+export const refusalOfBreaker = ({ ceiling, spent }: BreakerForecast, least: Micro): Failure =>
   minus(ceiling, spent) >= least ? crowded() : new Failure("quota.key_paused")
 
 /** Charges each with what the one before it paid. Where one does not say what it paid, all is taken back. */
@@ -71,10 +75,10 @@ export function settleBreakers(
   requestId: string,
   actual: Micro,
   before: readonly ChargedPurse[] = [],
-): Soon<{ readonly payable: Micro; readonly charged: readonly ChargedPurse[] } | "unknown"> {
+): MaybePromise<{ readonly payable: Micro; readonly charged: readonly ChargedPurse[] } | "unknown"> {
   const [purse, ...others] = purses
   if (purse === undefined) return { payable: actual, charged: before }
-  return soon(actors.breakers.settle(purse, requestId, actual), (charged) => {
+  return andThen(actors.breakers.settle(purse, requestId, actual), (charged) => {
     if (charged instanceof Failure) {
       releaseBreakers(actors, purses, requestId)
       unsettleBreakers(actors, before)

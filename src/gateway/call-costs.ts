@@ -13,8 +13,8 @@ import type { Member } from "../upstream/providers.ts"
 /** How many UTF-16 units of an answer a token is, roughly. */
 const UNITS_PER_TOKEN = 4
 
-/** How much of an answer came, where its backend did not come to count it. An event of a stream is a token at least. */
-export class Received {
+/** Estimates the output tokens of an answer that its backend did not count. An event of a stream is at least a token. */
+export class OutputMeter {
   #events = 0
   #length = 0
   #shortest = Number.MAX_SAFE_INTEGER
@@ -47,33 +47,33 @@ export class Received {
   }
 }
 
-/** What is asked of a backend. */
-interface Asked {
+/** One request to a backend. */
+interface SentRequest {
   readonly offer: Offer
   readonly member: Member
   readonly request: Pick<ModelRequest, "inputTokens" | "choices">
   readonly answerLimit: number
 }
 
-/** One try of one backend. */
-export class Try {
+/** The usage of one attempt at one backend. */
+export class AttemptUsage {
   readonly offer: Offer
   readonly member: Member
-  readonly received = new Received()
+  readonly output = new OutputMeter()
   /** An answer came to its end. */
-  answered = false
+  isAnswered = false
   #counted: Tokens | undefined
   #searches = 0
-  readonly #asked: Asked
+  readonly #request: SentRequest
 
-  constructor(asked: Asked) {
-    this.offer = asked.offer
-    this.member = asked.member
-    this.#asked = asked
+  constructor(sent: SentRequest) {
+    this.offer = sent.offer
+    this.member = sent.member
+    this.#request = sent
   }
 
-  /** What the backend counted so far, its tokens unbounded. */
-  counts(tokens: Tokens | undefined, searches: number): void {
+  /** The backend's own counts so far, not bounded by anything. */
+  setCounts(tokens: Tokens | undefined, searches: number): void {
     this.#counted = tokens
     this.#searches = searches
   }
@@ -83,15 +83,15 @@ export class Try {
     return this.#searches
   }
 
-  /** What the backend will bill; undefined where it bills nothing. Without counts the input is what we estimated. */
+  /** What the backend will bill; undefined where it bills nothing. Without counts the input is the gateway's estimate. */
   get consumed(): Tokens | undefined {
-    const { request, answerLimit } = this.#asked
-    const said = Math.min(this.received.tokens, answerLimit * request.choices)
+    const { request, answerLimit } = this.#request
+    const outputTokens = Math.min(this.output.tokens, answerLimit * request.choices)
     const counted = this.#counted
-    if (counted !== undefined && (this.answered || totalTokens(counted) > 0))
-      return this.answered ? counted : { ...counted, output: Math.max(counted.output, said) }
-    return this.answered || said > 0 || this.#searches > 0
-      ? { ...noTokens, input: request.inputTokens, output: said }
+    if (counted !== undefined && (this.isAnswered || totalTokens(counted) > 0))
+      return this.isAnswered ? counted : { ...counted, output: Math.max(counted.output, outputTokens) }
+    return this.isAnswered || outputTokens > 0 || this.#searches > 0
+      ? { ...noTokens, input: request.inputTokens, output: outputTokens }
       : undefined
   }
 }
@@ -110,23 +110,23 @@ export class CallCosts {
   readonly #catalogue: Pick<LiveCatalogue, "costing">
   /** Milliseconds since the epoch. */
   readonly openedAt: number
-  readonly #tries: Try[] = []
+  readonly #attempts: AttemptUsage[] = []
 
   constructor(catalogue: Pick<LiveCatalogue, "costing">, openedAt: number) {
     this.#catalogue = catalogue
     this.openedAt = openedAt
   }
 
-  begin(asked: Asked): Try {
-    const begun = new Try(asked)
-    this.#tries.push(begun)
-    return begun
+  begin(sent: SentRequest): AttemptUsage {
+    const attempt = new AttemptUsage(sent)
+    this.#attempts.push(attempt)
+    return attempt
   }
 
   /** Of the final record: the turns that were answered, and the last try of a call that failed. Undefined where one is not known. */
   get final(): Micro | undefined {
     let sum: Micro = zero
-    for (const one of this.#finals) {
+    for (const one of this.#finalAttempts) {
       const cost = this.#costOf(one)
       if (cost === undefined) return undefined
       sum = plus(sum, cost)
@@ -136,39 +136,39 @@ export class CallCosts {
 
   /** What leaked beside it: nothing where there was one try, and no search. */
   get parts(): readonly CostPart[] {
-    return this.#tries.length === 1 && this.#tries[0]?.searches === 0 ? NOTHING : this.#leaked
+    return this.#attempts.length === 1 && this.#attempts[0]?.searches === 0 ? NOTHING : this.#extraParts
   }
 
-  get #leaked(): CostPart[] {
-    const finals = this.#finals
-    const retries = this.#tries.filter((one) => !finals.includes(one) && one.consumed !== undefined)
-    const part = (kind: CostPart["kind"], one: Try, cost: Micro | undefined): CostPart => {
+  get #extraParts(): CostPart[] {
+    const finals = this.#finalAttempts
+    const retries = this.#attempts.filter((one) => !finals.includes(one) && one.consumed !== undefined)
+    const part = (kind: CostPart["kind"], one: AttemptUsage, cost: Micro | undefined): CostPart => {
       return { kind, offer: one.offer, member: one.member.id, cost }
     }
-    const searching = this.#tries.filter(({ searches }) => searches > 0)
+    const searching = this.#attempts.filter(({ searches }) => searches > 0)
     return [
       ...retries.map((one) => part("retry", one, this.#costOf(one))),
       ...searching.map((one) => part("searches", one, this.#searchesOf(one))).filter(({ cost }) => cost !== zero),
     ]
   }
 
-  get #finals(): readonly Try[] {
-    return this.#tries.length === 1 ? this.#tries : this.#endings
+  get #finalAttempts(): readonly AttemptUsage[] {
+    return this.#attempts.length === 1 ? this.#attempts : this.#answeredOrLast
   }
 
-  get #endings(): readonly Try[] {
-    const last = this.#tries.at(-1)
-    return this.#tries.filter((one) => one.answered || one === last)
+  get #answeredOrLast(): readonly AttemptUsage[] {
+    const last = this.#attempts.at(-1)
+    return this.#attempts.filter((one) => one.isAnswered || one === last)
   }
 
   /** Without its searches, which are a part of their own. */
-  #costOf({ consumed, offer, member }: Try): Micro | undefined {
+  #costOf({ consumed, offer, member }: AttemptUsage): Micro | undefined {
     if (consumed === undefined) return zero
     const costing = this.#catalogue.costing(offer.model.id, member.upstream, this.openedAt)
     return costing && costOf({ tokens: consumed, searches: 0 }, costing.cost, costing.unit)
   }
 
-  #searchesOf({ searches, offer, member }: Try): Micro | undefined {
+  #searchesOf({ searches, offer, member }: AttemptUsage): Micro | undefined {
     const costing = this.#catalogue.costing(offer.model.id, member.upstream, this.openedAt)
     if (costing === undefined) return undefined
     const { cost, unit } = costing

@@ -17,7 +17,7 @@ import type { End, TracedAttempts, Turn } from "./attempt.ts"
 import type { TracedBooking } from "./booking.ts"
 import type { FinishedCall } from "./ports.ts"
 import type { CallEvent, State } from "./states.ts"
-import type { Weighed } from "./weigh.ts"
+import type { CallPlan } from "./input-estimate.ts"
 
 /** Undefined for a call that is not sampled. `startedAt` in milliseconds since the epoch. */
 export function traceCall(
@@ -45,7 +45,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   #settle: TraceSpan | undefined
   #commit: TraceSpan | undefined
   #failure: string | undefined
-  #isUnderWay = false
+  #isForwarded = false
   #answer: Failure | object | undefined
   #isOver = false
 
@@ -54,8 +54,8 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   }
 
   /** What is asked, once it is understood. */
-  asked({ offer: { model }, request }: Pick<Weighed, "offer" | "request">): void {
-    this.#isUnderWay = true
+  onPlan({ offer: { model }, request }: Pick<CallPlan, "offer" | "request">): void {
+    this.#isForwarded = true
     const stream = request.stream && { "gen_ai.request.stream": true }
     this.#trace.call.set({ "gen_ai.operation.name": operationOf(request), "gen_ai.request.model": model.id, ...stream })
   }
@@ -110,7 +110,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   }
 
   /** An event of the call, after it was taken. */
-  heard(event: CallEvent, state: State): void {
+  onEvent(event: CallEvent, state: State): void {
     const { call } = this.#trace
     switch (event.type) {
       case "admitted":
@@ -177,7 +177,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   }
 
   /** What the client was told first: an answer or its head, or why there is none. */
-  answered(answer: Failure | object): void {
+  onAnswer(answer: Failure | object): void {
     this.#answer = answer
     this.#end()
   }
@@ -186,7 +186,7 @@ export class CallTrace implements TracedAdmission, TracedAttempts, TracedBooking
   #end(): void {
     const { call } = this.#trace
     const answer = this.#answer
-    if (answer === undefined || (this.#isUnderWay && !this.#isOver)) return
+    if (answer === undefined || (this.#isForwarded && !this.#isOver)) return
     call.set({ "http.response.status_code": answer instanceof Failure ? answer.status : 200 })
     if (answer instanceof Failure) call.fail(answer.code, answer.status >= SERVER_ERROR)
     else if (this.#failure !== undefined) call.fail(this.#failure)

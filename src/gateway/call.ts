@@ -1,36 +1,36 @@
 /**
- * One call, top to bottom: who calls, what is asked, which models may answer; then it is under way (under-way.ts). Whatever
- * comes of it, the key's limits go out with it.
+ * One call, top to bottom: authenticates the caller, reads and plans the request, and hands it to `Call` (call-actor.ts). Every
+ * response carries the rate headers of its key.
  */
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { KeyRecord, Origin } from "../../actors/key-record.ts"
 import type { LedgerView } from "../../actors/ledger.ts"
-import type { RunAsked } from "../../actors/run.ts"
+import type { RunRequest } from "../../actors/run.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../idempotency-key.ts"
 import { DROPPED_FIELDS, droppedHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { type Means, meansOfCall } from "./afford.ts"
+import { type Affordability, affordabilityByHold } from "./afford.ts"
 import { authenticate, type Caller, KeyRefused, rateHeaders } from "./authenticate.ts"
 import { endpointRefused } from "./binding.ts"
 import { type CallTrace, traceCall } from "./call-trace.ts"
-import { candidates, type Chain, fallbackOf } from "./candidates.ts"
-import { handedOut, roomOf } from "./large-answers.ts"
+import { candidates, type FallbackChain, fallbackOf } from "./candidates.ts"
+import { deliverBody, answerRoomOf } from "./large-answers.ts"
 import type { Answer, StreamConnection } from "./outbox.ts"
-import { runAsked, runLimitHeaders } from "./runs.ts"
+import { runRequestOf, runLimitHeaders } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { type BodyShare, readBody } from "./read-body.ts"
 import type { FirstCall } from "./repeatable.ts"
 import { retriesOf } from "./sdk-retries.ts"
-import { Call, type CallParts } from "./under-way.ts"
-import { type Understood, understand, usesMuchTime } from "./understand.ts"
-import { type InputWeight, type Weighed, weigh } from "./weigh.ts"
+import { Call, type CallParts } from "./call-actor.ts"
+import { type ParsedRequest, parseRequest, usesMuchThreadTime } from "./parse-request.ts"
+import { type InputEstimate, type CallPlan, estimateInput } from "./input-estimate.ts"
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_LAG_MS = 2_000
 
-/** What its way in knows of a request. */
+/** What the HTTP edge knows of a request. */
 export interface Arrival extends Origin {
   readonly requestId: string
   readonly connection: StreamConnection | undefined
@@ -45,153 +45,156 @@ export async function call(
   const { requestId, connection } = arrival
   if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
   const startedAt = ports.clock.now()
-  const calling = authenticate(ports.actors, request.headers, arrival)
-  const caller = calling instanceof Promise ? await calling : calling
+  const pendingCaller = authenticate(ports.actors, request.headers, arrival)
+  const caller = pendingCaller instanceof Promise ? await pendingCaller : pendingCaller
   if (caller instanceof Failure) {
     if (!(caller instanceof KeyRefused)) return caller
-    noteRefused({ ports, format, requestId, model: undefined }, caller, caller.record)
+    reportRefusal({ ports, format, requestId, model: undefined }, caller, caller.record)
     ports.repeats.refused(caller.record.keyId, retriesOf(request.headers), caller)
     return caller
   }
   const trace = traceCall(ports.tracing, format, request, { requestId, startedAt })
-  const received: Received = {
+  const context: LiveCallContext = {
     ports,
     format,
     request,
     requestId,
     caller,
-    means: meansOfCall(ports, caller, requestId),
+    affordability: affordabilityByHold(ports, caller, requestId),
     connection,
     trace,
     retries: caller.record.replaysRetries === false ? undefined : retriesOf(request.headers),
     model: undefined,
     isBooked: false,
   }
-  const answer = await answered(received)
-  const body = handedOut(answer instanceof Failure ? "" : answer.body, received)
-  if (answer instanceof Failure) ports.repeats.refused(caller.record.keyId, received.retries, answer)
-  if (answer instanceof Failure && !received.isBooked) noteRefused(received, answer, caller.record)
-  trace?.answered(answer)
-  const viewing = ports.actors.keys.view(caller.keyHash)
-  const view = viewing instanceof Promise ? await viewing : viewing
+  const answer = await answerCall(context)
+  const body = deliverBody(answer instanceof Failure ? "" : answer.body, context)
+  if (answer instanceof Failure) ports.repeats.refused(caller.record.keyId, context.retries, answer)
+  if (answer instanceof Failure && !context.isBooked) reportRefusal(context, answer, caller.record)
+  trace?.onAnswer(answer)
+  const pendingView = ports.actors.keys.view(caller.keyHash)
+  const view = pendingView instanceof Promise ? await pendingView : pendingView
   const rates = view instanceof Failure ? {} : rateHeaders(view)
-  if (received.run !== undefined) Object.assign(rates, await runLimitHeaders(ports.actors, received.run.runId))
+  if (context.run !== undefined) Object.assign(rates, await runLimitHeaders(ports.actors, context.run.runId))
   if (answer instanceof Failure) return answer.withHeaders(rates)
   return new Response(body, { headers: Object.assign(rates, answer.headers) })
 }
 
-/** What a call is taken in by, and what is learnt of it on the way. */
-export interface TakenIn {
+/** What planning a call needs, and what it finds out on the way. */
+export interface CallContext {
   readonly ports: GatewayPorts
   readonly format: ClientSide
   readonly request: Request
   readonly caller: Caller
-  readonly means: Means
-  /** The one that the body names. */
+  readonly affordability: Affordability
+  /** The model that the body names. */
   model: string | undefined
-  /** The run that it says it is one of. */
-  run?: RunAsked | undefined
-  /** Once it is weighed. */
-  asked?: Weighed
+  /** The run that the call names. */
+  run?: RunRequest | undefined
+  /** Once the input is estimated. */
+  plan?: CallPlan
 }
 
-interface Received extends TakenIn {
+interface LiveCallContext extends CallContext {
   readonly requestId: string
   readonly connection: StreamConnection | undefined
   readonly trace: CallTrace | undefined
-  /** How often the client says that it has sent the call before; undefined where that is not asked. */
+  /** The client's own count of its retries of this call; undefined where it sends none, or the key does not replay retries. */
   readonly retries: number | undefined
-  /** Whether it has come so far as to have a usage record. */
+  /** Whether the call has a usage record. */
   isBooked: boolean
-  /** What is held for its answer, where that may be large. */
+  /** The memory that is held for an answer that may be large. */
   room?: BodyShare
 }
 
-/** What a model's id may look like: whatever else stands in its place is nobody's to read. */
+/** The shape of a model's id. Anything else in its place is not recorded: it may be private text. */
 const MODEL_ID = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$/
 
-function noteRefused(
-  { ports, format, requestId, model }: Pick<Received, "ports" | "format" | "requestId" | "model">,
+function reportRefusal(
+  { ports, format, requestId, model }: Pick<LiveCallContext, "ports" | "format" | "requestId" | "model">,
   { code }: Failure,
   { accountId, keyId }: KeyRecord,
 ): void {
   const { endpoint } = format
-  const named = model !== undefined && MODEL_ID.test(model) ? model : undefined
-  ports.refused({ requestId, accountId, keyId, at: ports.clock.now(), endpoint, model: named, code })
+  const safeModel = model !== undefined && MODEL_ID.test(model) ? model : undefined
+  ports.refused({ requestId, accountId, keyId, at: ports.clock.now(), endpoint, model: safeModel, code })
 }
 
-/** What was taken for a call, given back when it is over, or at once where it does not get under way. */
-class Taken implements Disposable {
+/** The resources of a call. They are released when the call is over, or at once where it is never forwarded. */
+class CallResources implements Disposable {
   readonly share: BodyShare
-  understood: Understood | undefined
-  isUnderWay = false
+  parsedRequest: ParsedRequest | undefined
+  isHandedOver = false
 
   constructor(share: BodyShare) {
     this.share = share
   }
 
   release(): void {
-    this.understood?.release()
+    this.parsedRequest?.release()
     this.share[Symbol.dispose]()
   }
 
   [Symbol.dispose](): void {
-    if (!this.isUnderWay) this.release()
+    if (!this.isHandedOver) this.release()
   }
 }
 
-const nothingTaken = ({ ports, caller }: TakenIn) => new Taken(ports.bodies.share(caller.record.accountId))
+const newCallResources = ({ ports, caller }: CallContext) =>
+  new CallResources(ports.bodies.share(caller.record.accountId))
 
 /**
- * Of a call that is only asked about: reads and judges what comes before admission, as if it repeated none. What was taken is given
- * back when that refuses it; else `go` gives it back.
+ * Reads and plans a call that is not made (a dry run), up to admission, and takes it for no repeat. The resources are released when
+ * the call is refused on the way; else `proceed` has to call `release`.
  */
-export async function takenIn<T extends Pick<Answer, "headers">>(
-  received: TakenIn,
-  go: (asked: Weighed, chain: Chain, release: () => void) => Promise<T | Failure>,
+export async function readAndPlan<T extends Pick<Answer, "headers">>(
+  context: CallContext,
+  proceed: (plan: CallPlan, chain: FallbackChain, release: () => void) => Promise<T | Failure>,
 ): Promise<T | Failure> {
-  const key = idempotencyKeyOf(received.request.headers)
+  const key = idempotencyKeyOf(context.request.headers)
   if (key instanceof Failure) return key
-  using taken = nothingTaken(received)
-  const bytes = await read(received, taken)
+  using resources = newCallResources(context)
+  const bytes = await readCallBody(context, resources)
   if (bytes instanceof Failure) return bytes
-  return await judged(received, bytes, taken, (asked, chain) => {
-    taken.isUnderWay = true
-    return go(asked, chain, () => taken.release())
+  return await planCall(context, bytes, resources, (plan, chain) => {
+    resources.isHandedOver = true
+    return proceed(plan, chain, () => resources.release())
   })
 }
 
-/** The answer of a call that is made, or of one that it repeats. */
-async function answered(received: Received): Promise<Answer | Failure> {
-  const { ports, format, request, requestId, caller, connection, retries } = received
+/** The answer of the call, or of an earlier call that it repeats. */
+async function answerCall(context: LiveCallContext): Promise<Answer | Failure> {
+  const { ports, format, request, requestId, caller, connection, retries } = context
   const { repeats } = ports
   const { endpoint } = format
   const key = idempotencyKeyOf(request.headers)
   if (key instanceof Failure) return key
-  using taken = nothingTaken(received)
-  const bytes = await read(received, taken, (size) => repeats.isKnown({ caller, endpoint, key, retries }, size))
+  using resources = newCallResources(context)
+  const bytes = await readCallBody(context, resources, (size) =>
+    repeats.isKnown({ caller, endpoint, key, retries }, size),
+  )
   if (bytes instanceof Failure) return bytes
-  const made = (first?: FirstCall) =>
-    judged(received, bytes, taken, async (asked, chain) => {
+  const makeCall = (first?: FirstCall) =>
+    planCall(context, bytes, resources, async (plan, chain) => {
       const openedAt = ports.clock.now()
       if (first !== undefined) {
         const refused = await first.claim()
         if (refused !== undefined) return refused
       }
-      taken.isUnderWay = true
-      return await underWay(received, asked, chain, { taken, first, openedAt })
+      resources.isHandedOver = true
+      return await startCall(context, plan, chain, { resources, first, openedAt })
     })
-  const asking = { endpoint, body: bytes, caller, requestId, signal: request.signal, connection }
-  if (key !== undefined) return await repeats.once({ ...asking, key }, made)
-  return retries === undefined ? await made() : await repeats.retried(asking, retries, made)
+  const repeatable = { endpoint, body: bytes, caller, requestId, signal: request.signal, connection }
+  if (key !== undefined) return await repeats.once({ ...repeatable, key }, makeCall)
+  return retries === undefined ? await makeCall() : await repeats.retried(repeatable, retries, makeCall)
 }
 
-/** `isRepeat`: a body of so many bytes repeats one that was paid for. */
-function read(
-  { ports, format, request, caller, means }: TakenIn,
-  { share }: Taken,
+/** `isRepeat`: whether a body of so many bytes repeats a call that was paid for. */
+function readCallBody(
+  { ports, format, request, caller, affordability }: CallContext,
+  { share }: CallResources,
   isRepeat: (size: number) => boolean = () => false,
-): Soon<Uint8Array<ArrayBuffer> | Failure> {
+): MaybePromise<Uint8Array<ArrayBuffer> | Failure> {
   const refused = endpointRefused(caller.record, format.endpoint)
   if (refused !== undefined) return refused
   const { limits, clock } = ports
@@ -201,94 +204,99 @@ function read(
     clock,
     share,
     admit: (size, holdsMuch) => {
-      const much = holdsMuch || usesMuchTime(ports, caller.record.accountId)
-      return !much && isRepeat(size) ? undefined : means.body({ bytes: size, much })
+      const isHeavy = holdsMuch || usesMuchThreadTime(ports, caller.record.accountId)
+      return !isHeavy && isRepeat(size) ? undefined : affordability.body({ bytes: size, isHeavy })
     },
   })
 }
 
-async function judged<T extends Pick<Answer, "headers">>(
-  received: TakenIn,
+async function planCall<T extends Pick<Answer, "headers">>(
+  context: CallContext,
   bytes: Uint8Array<ArrayBuffer>,
-  taken: Taken,
-  go: (asked: Weighed, chain: Chain) => Promise<T | Failure>,
+  resources: CallResources,
+  proceed: (plan: CallPlan, chain: FallbackChain) => Promise<T | Failure>,
 ): Promise<T | Failure> {
-  const { ports, format, request, caller, means } = received
+  const { ports, format, request, caller, affordability } = context
   const { accountId, keyId, binding } = caller.record
-  const named = (model: string) => void (received.model = model)
-  const sender = { accountId, keyId, binding, headers: request.headers, asked: named }
-  const understood = await understand(bytes, format, sender, ports)
-  if (understood instanceof Failure) return understood
-  taken.understood = understood
-  const { model, price } = understood.offer
-  const paysFor = (tokens: number) => means.input({ tokens, rates: price.rates })
-  const weighing = weigh({ request: understood.request, model, accountId, paysFor }, ports)
-  const weight = weighing instanceof Promise ? await weighing : weighing
-  const asked = weighed(understood, weight)
-  received.asked = asked
-  const run = runAsked(caller, request.headers)
-  if (run instanceof Failure) return withDropped<T>(run, asked)
-  received.run = run
-  const choosing = chainOf(received, asked)
-  const chain = choosing instanceof Promise ? await choosing : choosing
-  if (chain instanceof Failure) return withDropped<T>(chain, asked)
-  return withDropped(await go(asked, chain), asked)
+  const onModel = (model: string) => void (context.model = model)
+  const sender = { accountId, keyId, binding, headers: request.headers, onModel }
+  const parsedRequest = await parseRequest(bytes, format, sender, ports)
+  if (parsedRequest instanceof Failure) return parsedRequest
+  resources.parsedRequest = parsedRequest
+  const { model, price } = parsedRequest.offer
+  const canAfford = (tokens: number) => affordability.input({ tokens, rates: price.rates })
+  const pendingEstimate = estimateInput({ request: parsedRequest.request, model, accountId, canAfford }, ports)
+  const inputEstimate = pendingEstimate instanceof Promise ? await pendingEstimate : pendingEstimate
+  const plan = withInputEstimate(parsedRequest, inputEstimate)
+  context.plan = plan
+  const run = runRequestOf(caller, request.headers)
+  if (run instanceof Failure) return withDroppedFields<T>(run, plan)
+  context.run = run
+  const pendingChain = chainOf(context, plan)
+  const chain = pendingChain instanceof Promise ? await pendingChain : pendingChain
+  if (chain instanceof Failure) return withDroppedFields<T>(chain, plan)
+  return withDroppedFields(await proceed(plan, chain), plan)
 }
 
-/** From here on the request's input tokens are what it likely comes to. */
-function weighed(understood: Understood, weight: InputWeight): Weighed {
-  const { offer, exchange, conversation, large, requestBytes, release } = understood
-  const isAsEstimated = understood.request.inputTokens === weight.likely
-  const request = isAsEstimated ? understood.request : { ...understood.request, inputTokens: weight.likely }
-  return { request, offer, exchange, conversation, large, requestBytes, release, weight }
+/** From here on `request.inputTokens` is the likely number. */
+function withInputEstimate(parsedRequest: ParsedRequest, inputEstimate: InputEstimate): CallPlan {
+  const { offer, exchange, conversation, large, requestBytes, release } = parsedRequest
+  const isAsEstimated = parsedRequest.request.inputTokens === inputEstimate.likely
+  const request = isAsEstimated
+    ? parsedRequest.request
+    : { ...parsedRequest.request, inputTokens: inputEstimate.likely }
+  return { request, offer, exchange, conversation, large, requestBytes, release, inputEstimate }
 }
 
-/** The models that may answer; a Failure also where the ledger is too far behind for any (decisions §3). */
-function chainOf({ ports, request, caller, means }: TakenIn, asked: Weighed): Soon<Chain | Failure> {
+/** The models that may answer. A Failure also where the ledger is too far behind to forward anything (decisions §3). */
+function chainOf(
+  { ports, request, caller, affordability }: CallContext,
+  plan: CallPlan,
+): MaybePromise<FallbackChain | Failure> {
   const fallback = fallbackOf(caller.record.fallback, request.headers)
   if (fallback instanceof Failure) return fallback
-  const tokens = asked.request.inputTokens
-  const affords = ({ price: { rates } }: Offer) => means.input({ tokens, rates })
-  return soon(candidates(asked, { fallback, binding: caller.record.binding, affords }, ports), (chain) => {
+  const tokens = plan.request.inputTokens
+  const canAfford = ({ price: { rates } }: Offer) => affordability.input({ tokens, rates })
+  return andThen(candidates(plan, { fallback, binding: caller.record.binding, canAfford }, ports), (chain) => {
     if (chain instanceof Failure) return chain
-    return soon(ports.actors.ledger.view(caller.record.accountId), (ledger) => ifInTime(ledger, chain))
+    return andThen(ports.actors.ledger.view(caller.record.accountId), (ledger) => unlessLagging(ledger, chain))
   })
 }
 
-function ifInTime(ledger: LedgerView | Failure, chain: Chain): Chain | Failure {
+function unlessLagging(ledger: LedgerView | Failure, chain: FallbackChain): FallbackChain | Failure {
   if (ledger instanceof Failure) return ledger
   return ledger.lagMs > LEDGER_LAG_MS ? new Failure("dependency.database_unavailable") : chain
 }
 
-interface UnderWay extends Pick<CallParts, "openedAt"> {
-  readonly taken: Taken
+interface CallStart extends Pick<CallParts, "openedAt"> {
+  readonly resources: CallResources
   readonly first: FirstCall | undefined
 }
 
-async function underWay(
-  received: Received,
-  asked: Weighed,
-  chain: Chain,
-  { taken, first, openedAt }: UnderWay,
+async function startCall(
+  context: LiveCallContext,
+  plan: CallPlan,
+  chain: FallbackChain,
+  { resources, first, openedAt }: CallStart,
 ): Promise<Answer | Failure> {
-  const { ports, format, request, requestId, caller, connection, trace, run } = received
+  const { ports, format, request, requestId, caller, connection, trace, run } = context
   const clientHeaders = request.headers
   const shared = first?.shared
-  trace?.asked(asked)
-  const room = roomOf(asked.request, ports.bodies)
-  if (room > 0) received.room = ports.bodies.share(caller.record.accountId)
-  const takesRoom = () => received.room?.hold(room) ?? true
+  trace?.onPlan(plan)
+  const room = answerRoomOf(plan.request, ports.bodies)
+  if (room > 0) context.room = ports.bodies.share(caller.record.accountId)
+  const takesRoom = () => context.room?.hold(room) ?? true
   const release: CallParts["release"] = (record) => {
-    taken.release()
+    resources.release()
     first?.over(record, call.isBooked)
   }
-  const of = {
+  const parts = {
     ports,
     format,
     requestId,
     caller,
     run,
-    asked,
+    plan,
     chain,
     clientHeaders,
     connection,
@@ -296,19 +304,19 @@ async function underWay(
     shared,
     takesRoom,
   }
-  const call = new Call({ ...of, openedAt, release })
+  const call = new Call({ ...parts, openedAt, release })
   if (request.signal.aborted) call.leave()
   request.signal.addEventListener("abort", () => call.leave())
   call.begin()
   const answer = await call.answer
-  received.isBooked = call.isBooked
+  context.isBooked = call.isBooked
   return answer
 }
 
-/** Whoever wrote a field that did not travel is told so, however the call ends. */
-function withDropped<T extends Pick<Answer, "headers">>(
+/** A header names the client's fields that were not forwarded, however the call ends. */
+function withDroppedFields<T extends Pick<Answer, "headers">>(
   answer: T | Failure,
-  { request: { dropped } }: Weighed,
+  { request: { dropped } }: CallPlan,
 ): T | Failure {
   const names = droppedHeader(dropped)
   if (names === undefined) return answer

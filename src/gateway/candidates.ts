@@ -3,7 +3,7 @@
  * and may cost what they cost (decisions §4.9–11, §7, §13.6). No answer is dearer than asked for, unless the key allows any;
  * what the key allows a call may narrow by a header, and widen where the key follows chains at all.
  */
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -14,16 +14,16 @@ import { type Exchange, leastAnswerTokens } from "../wire/exchange.ts"
 import { tooLong } from "../wire/error-facts.ts"
 import { mayUse } from "./binding.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { Tries } from "./tries.ts"
-import { lacking } from "./features.ts"
-import type { Understood } from "./understand.ts"
-import { windowOf } from "./weigh.ts"
+import { MemberSelector } from "./member-selector.ts"
+import { missingFeature } from "./features.ts"
+import type { ParsedRequest } from "./parse-request.ts"
+import { windowOf } from "./input-estimate.ts"
 
 /** A model that a call may go to. */
 export interface Candidate {
   readonly offer: Offer
-  /** Whom of its pool the call asks. */
-  readonly tries: Tries
+  /** Selects the members of its pool. */
+  readonly members: MemberSelector
   /** The smallest answer limit that the members take; a client's smaller one is paid for as this. */
   readonly leastAnswerTokens: number
 }
@@ -40,28 +40,28 @@ export interface Marker {
 
 type Ports = Pick<GatewayPorts, "catalogue" | "pools" | "search" | "clock">
 
-/** What whoever calls may have. */
+/** What the caller may use. */
 export interface CandidateTerms {
   readonly fallback: Fallback
   readonly binding: KeyBinding | undefined
   /** Whether the account can pay for the input at a model's rates now. */
-  readonly affords: (offer: Offer) => Promise<boolean>
+  readonly canAfford: (offer: Offer) => Promise<boolean>
 }
 
-/** A model that could do what is asked, had it the room. */
-interface TooSmall {
+/** A model whose context window is too small for the input. */
+interface WindowTooSmall {
   readonly offer: Offer
-  readonly tries?: undefined
+  readonly members?: undefined
 }
 
 /** The models that may answer a call, in order. Those after the first are checked when a reroute asks for them. */
-export class Chain {
+export class FallbackChain {
   readonly first: Candidate
   /** Of the models before the first that are too small. */
   readonly markers: readonly Marker[]
-  readonly #others: Others
+  readonly #others: RemainingModels
 
-  constructor(first: Candidate, markers: readonly Marker[], others: Others) {
+  constructor(first: Candidate, markers: readonly Marker[], others: RemainingModels) {
     this.first = first
     this.markers = markers
     this.#others = others
@@ -71,7 +71,7 @@ export class Chain {
   async next(): Promise<Candidate | undefined> {
     for (;;) {
       const other = await this.#others.next()
-      if (other?.tries !== undefined || other === undefined) return other
+      if (other?.members !== undefined || other === undefined) return other
     }
   }
 }
@@ -80,28 +80,32 @@ export class Chain {
  * What the asked model cannot do is a Failure; another model of the chain is left out for it. A model whose window is too
  * small for the estimate is passed over, before the first one with a marker (decisions §4.11).
  */
-export function candidates(understood: Understood, terms: CandidateTerms, ports: Ports): Soon<Chain | Failure> {
-  const { offer } = understood
-  if (ports.pools.of(offer.model).members.length === 0) return unconfigured(understood)
-  const others = new Others(understood, terms, ports)
-  const asked = fitted(understood, offer, terms, ports)
-  if (asked instanceof Promise || asked instanceof Failure || asked.tries === undefined)
-    return firstFit(understood, asked, others)
-  return new Chain(asked, NO_MARKERS, others)
+export function candidates(
+  parsedRequest: ParsedRequest,
+  terms: CandidateTerms,
+  ports: Ports,
+): MaybePromise<FallbackChain | Failure> {
+  const { offer } = parsedRequest
+  if (ports.pools.of(offer.model).members.length === 0) return unconfigured(parsedRequest)
+  const others = new RemainingModels(parsedRequest, terms, ports)
+  const requested = checkFit(parsedRequest, offer, terms, ports)
+  if (requested instanceof Promise || requested instanceof Failure || requested.members === undefined)
+    return firstFit(parsedRequest, requested, others)
+  return new FallbackChain(requested, NO_MARKERS, others)
 }
 
 const NO_MARKERS: readonly Marker[] = []
 
 async function firstFit(
-  { offer, request }: Understood,
-  asked: Soon<Candidate | TooSmall | Failure>,
-  others: Others,
-): Promise<Chain | Failure> {
+  { offer, request }: ParsedRequest,
+  requested: MaybePromise<Candidate | WindowTooSmall | Failure>,
+  others: RemainingModels,
+): Promise<FallbackChain | Failure> {
   const markers: Marker[] = []
-  let fit: Candidate | TooSmall | Failure | undefined = await asked
+  let fit: Candidate | WindowTooSmall | Failure | undefined = await requested
   for (; fit !== undefined; fit = await others.next()) {
     if (fit instanceof Failure) return fit
-    if (fit.tries !== undefined) return new Chain(fit, markers, others)
+    if (fit.members !== undefined) return new FallbackChain(fit, markers, others)
     markers.push({ offer: fit.offer, member: undefined, status: "fallback_oversize", attempts: 0, durationMs: 0 })
   }
   const message = tooLong({ count: request.inputTokens, limit: windowOf(offer.model, request) ?? 0 })
@@ -109,42 +113,42 @@ async function firstFit(
 }
 
 /** The models of a chain after the one that was asked for. */
-class Others {
-  readonly #understood: Understood
+class RemainingModels {
+  readonly #parsedRequest: ParsedRequest
   readonly #terms: CandidateTerms
   readonly #ports: Ports
   readonly #nowMs: number
-  #known: Set<string> | undefined
+  #seen: Set<string> | undefined
   #place = 0
 
-  constructor(understood: Understood, terms: CandidateTerms, ports: Ports) {
-    this.#understood = understood
+  constructor(parsedRequest: ParsedRequest, terms: CandidateTerms, ports: Ports) {
+    this.#parsedRequest = parsedRequest
     this.#terms = terms
     this.#ports = ports
     this.#nowMs = ports.clock.now()
   }
 
-  async next(): Promise<Candidate | TooSmall | undefined> {
+  async next(): Promise<Candidate | WindowTooSmall | undefined> {
     const { catalogue, pools, search } = this.#ports
-    const { offer: asked, request } = this.#understood
+    const { offer: requested, request } = this.#parsedRequest
     const { binding } = this.#terms
-    this.#known ??= new Set([asked.model.id])
+    this.#seen ??= new Set([requested.model.id])
     for (let id = this.#nextId(); id !== undefined; id = this.#nextId()) {
       const offer = catalogue.find(id, this.#nowMs)
-      if (offer === undefined || this.#known.has(offer.model.id)) continue
-      if (!mayAnswer(this.#terms.fallback, asked, offer)) continue
+      if (offer === undefined || this.#seen.has(offer.model.id)) continue
+      if (!mayAnswer(this.#terms.fallback, requested, offer)) continue
       if (binding !== undefined && !mayUse(binding, id, offer)) continue
-      this.#known.add(offer.model.id)
-      if (lacking(offer.model, request, search !== undefined)) continue
+      this.#seen.add(offer.model.id)
+      if (missingFeature(offer.model, request, search !== undefined)) continue
       if (pools.of(offer.model).members.length === 0) continue
-      const fit = await fitted(this.#understood, offer, this.#terms, this.#ports)
+      const fit = await checkFit(this.#parsedRequest, offer, this.#terms, this.#ports)
       if (!(fit instanceof Failure)) return fit
     }
     return undefined
   }
 
   #nextId(): string | undefined {
-    return this.#understood.offer.model.fallback[this.#place++]
+    return this.#parsedRequest.offer.model.fallback[this.#place++]
   }
 }
 
@@ -152,34 +156,36 @@ class Others {
  * What no member's format can say comes before the window (decisions §4.9, §4.11), but not of a large body (§13.10), which
  * is translated only where it fits and could be paid for.
  */
-function fitted(
-  understood: Understood,
+function checkFit(
+  parsedRequest: ParsedRequest,
   offer: Offer,
-  { affords }: CandidateTerms,
+  { canAfford }: CandidateTerms,
   { pools, search }: Ports,
-): Soon<Candidate | TooSmall | Failure> {
-  const { request, exchange, conversation, large } = understood
+): MaybePromise<Candidate | WindowTooSmall | Failure> {
+  const { request, exchange, conversation, large } = parsedRequest
   const { model } = offer
   const contextWindow = windowOf(model, request)
-  const tries = new Tries({
+  const members = new MemberSelector({
     pools,
     pool: pools.of(model),
     conversation,
     serves: isOfBackend(request)
-      ? (upstream) => lacking(model, request, search !== undefined, [upstream]) === undefined
+      ? (upstream) => missingFeature(model, request, search !== undefined, [upstream]) === undefined
       : undefined,
     exchange: (upstream) => exchange(model, upstream),
   })
   const fits = contextWindow === null || request.inputTokens <= contextWindow
-  const judged = (met: Exchange | Failure | undefined) => {
-    if (met === undefined) return new Failure("dependency.upstream_unconfigured")
-    if (met instanceof Failure) return met
+  const toCandidate = (found: Exchange | Failure | undefined) => {
+    if (found === undefined) return new Failure("dependency.upstream_unconfigured")
+    if (found instanceof Failure) return found
     if (!fits) return { offer }
-    return { offer, tries, leastAnswerTokens: leastOf(met, model, request) }
+    return { offer, members, leastAnswerTokens: leastOf(found, model, request) }
   }
-  if (!large) return soon(tries.first(), judged)
+  if (!large) return andThen(members.firstExchange(), toCandidate)
   if (!fits) return { offer }
-  return affords(offer).then((can) => (can ? soon(tries.first(), judged) : new Failure("billing.insufficient_balance")))
+  return canAfford(offer).then((can) =>
+    can ? andThen(members.firstExchange(), toCandidate) : new Failure("billing.insufficient_balance"),
+  )
 }
 
 /** What a model does where one backend of it may, and another may not. */
@@ -190,9 +196,9 @@ const leastOf = (met: Exchange, { upstreams }: Model, { endpoint }: ModelRequest
   upstreams.length === 1 ? met.leastAnswerTokens : leastAnswerTokens(endpoint, upstreams)
 
 /** A small body that the format cannot say is refused as such also where no backend is. */
-async function unconfigured({ offer, exchange, large }: Understood): Promise<Failure> {
-  const met = large ? undefined : await exchange(offer.model, offer.model.upstreams[0])
-  return met instanceof Failure ? met : new Failure("dependency.upstream_unconfigured")
+async function unconfigured({ offer, exchange, large }: ParsedRequest): Promise<Failure> {
+  const found = large ? undefined : await exchange(offer.model, offer.model.upstreams[0])
+  return found instanceof Failure ? found : new Failure("dependency.upstream_unconfigured")
 }
 
 /** From the narrowest. */
@@ -210,8 +216,8 @@ export function fallbackOf(ofKey: Fallback, headers: Headers): Fallback | Failur
 }
 
 /** Whether a model of the chain may answer for the asked one, at the rates in force. */
-const mayAnswer = (fallback: Fallback, asked: Offer, other: Offer): boolean =>
-  fallback === "any" || (fallback === "never_dearer" && !isDearer(other.price.rates, asked.price.rates))
+const mayAnswer = (fallback: Fallback, requested: Offer, other: Offer): boolean =>
+  fallback === "any" || (fallback === "never_dearer" && !isDearer(other.price.rates, requested.price.rates))
 
 const buckets: readonly (keyof Rates)[] = ["input", "output", "cacheRead", "cacheWrite"]
 
@@ -219,5 +225,7 @@ const buckets: readonly (keyof Rates)[] = ["input", "output", "cacheRead", "cach
 const isDearer = (rates: Rates, than: Rates): boolean => buckets.some((bucket) => rates[bucket] > than[bucket])
 
 /** What a rerouted answer says in its head. */
-export const rerouteHeaders = (asked: Offer, answered: Offer): Record<string, string> =>
-  answered.model.id === asked.model.id ? {} : { "X-Model": answered.model.id, "X-Rerouted-From": asked.model.id }
+export const rerouteHeaders = (requested: Offer, answering: Offer): Record<string, string> =>
+  answering.model.id === requested.model.id
+    ? {}
+    : { "X-Model": answering.model.id, "X-Rerouted-From": requested.model.id }

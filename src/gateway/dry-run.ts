@@ -1,6 +1,6 @@
 /**
- * What a call would come to, if it were made now: judged by the same code up to admission, and from there on by what the key,
- * the account and the model say without taking anything. Nothing is forwarded, held, counted or written. Micro-rupiah.
+ * Forecasts what a call would cost, and what would refuse it, if it were made now. Up to admission the code is that of a call; from
+ * there on the key, the account and the model forecast. Nothing is forwarded, held, counted or written. Micro-rupiah.
  */
 import type { KeyForecast, Origin } from "../../actors/key-record.ts"
 import { larger, type Micro, smaller } from "../../actors/money/micro.ts"
@@ -9,28 +9,28 @@ import type { SlotsForecast } from "../../actors/slots.ts"
 import { Failure } from "../failure/failure.ts"
 import { authenticate, type Caller, KeyRefused } from "./authenticate.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { noRoom, quoteTerms } from "./admit.ts"
-import { type TakenIn, takenIn } from "./call.ts"
-import { type ForetoldBreaker, lookAtBreakers, refusalOfBreaker } from "./breakers.ts"
-import { lookAtRun, type RunLook } from "./runs.ts"
-import type { Candidate, Chain } from "./candidates.ts"
-import type { Weighed } from "./weigh.ts"
+import { noCapacity, quoteTerms } from "./admit.ts"
+import { type CallContext, readAndPlan } from "./call.ts"
+import { type BreakerForecast, forecastBreakers, refusalOfBreaker } from "./breakers.ts"
+import { forecastRun, type RunForecast } from "./runs.ts"
+import type { Candidate, FallbackChain } from "./candidates.ts"
+import type { CallPlan } from "./input-estimate.ts"
 
-/** Of what is asked; each part is undefined where the call would be refused before it is known. */
+/** Each part is undefined where the call would be refused before it is known. */
 export interface Forecast {
   readonly key: KeyForecast
   /** The call's run; undefined also where there is none of its name, and none would be made. */
-  readonly run?: RunLook | undefined
+  readonly run?: RunForecast | undefined
   /** The ceilings of ten minutes that the call is under. */
-  readonly breakers?: readonly ForetoldBreaker[]
-  readonly course: Course | undefined
+  readonly breakers?: readonly BreakerForecast[]
+  readonly route: RouteForecast | undefined
   readonly headers: Readonly<Record<string, string>>
   /** The first error that would refuse it. */
   readonly refusal: Failure | undefined
 }
 
-/** What would happen at the first model of the chain that has room for the prompt, and at those after it. */
-interface Course {
+/** The forecast for the first model of the chain whose window fits the prompt, and for those after it. */
+interface RouteForecast {
   readonly model: string
   /** Those that may answer in its place, in order. */
   readonly others: readonly string[]
@@ -50,8 +50,8 @@ interface Course {
   readonly waits: boolean
 }
 
-/** A call that is only asked about: `available` of its account. */
-export interface Asking extends TakenIn {
+/** The context of a dry run. `available`: the money of its account that is neither spent nor held. */
+export interface DryRunContext extends CallContext {
   readonly available: Micro
 }
 
@@ -59,7 +59,7 @@ export interface Asking extends TakenIn {
  * Whose key it is, or what refuses it whatever is asked: as of a call, which is counted before it is looked at. That a window is
  * full is said here only of a key whose account is closed to it; of all others the forecast says so, with everything else.
  */
-export async function asker(
+export async function authenticateDryRun(
   actors: GatewayPorts["actors"],
   headers: Headers,
   origin: Origin,
@@ -78,41 +78,41 @@ const isClosed = ({ status, code }: Failure): boolean => status === 403 && code 
 export const isReported = (caller: Failure): caller is KeyRefused =>
   caller instanceof KeyRefused && (isClosed(caller) || caller.code === "rate_limit.rpm_exceeded")
 
-export async function forecast(asking: Asking): Promise<Forecast | Failure> {
-  const { ports, caller } = asking
-  const met = await takenIn(asking, async (asked, chain, release) => {
+export async function forecast(context: DryRunContext): Promise<Forecast | Failure> {
+  const { ports, caller } = context
+  const planned = await readAndPlan(context, async (plan, chain, release) => {
     using _ = { [Symbol.dispose]: release }
-    return await judged(asking, asked, chain)
+    return await forecastPlan(context, plan, chain)
   })
-  if (!(met instanceof Failure)) return met
-  const key = await ports.actors.keys.forecast(caller.keyHash, asking.asked?.request.inputTokens ?? 0)
+  if (!(planned instanceof Failure)) return planned
+  const key = await ports.actors.keys.forecast(caller.keyHash, context.plan?.request.inputTokens ?? 0)
   if (key instanceof Failure) return key
-  return { key, course: undefined, headers: met.detail.headers ?? {}, refusal: requestsRefused(key) ?? met }
+  return { key, route: undefined, headers: planned.detail.headers ?? {}, refusal: requestsRefused(key) ?? planned }
 }
 
-async function judged(asking: Asking, asked: Weighed, chain: Chain): Promise<Forecast | Failure> {
-  const { ports, caller, available } = asking
+async function forecastPlan(context: DryRunContext, plan: CallPlan, chain: FallbackChain): Promise<Forecast | Failure> {
+  const { ports, caller, available } = context
   const { first } = chain
-  const terms = quoteTerms(ports, asked, first)
+  const terms = quoteTerms(ports, plan, first)
   const quoted = quote(terms)
-  const tokens = asked.request.inputTokens + quoted.minimalTokens
+  const tokens = plan.request.inputTokens + quoted.minimalTokens
   const key = await ports.actors.keys.forecast(caller.keyHash, tokens)
   if (key instanceof Failure) return key
-  const slots = await slotsOf(asking, first)
+  const slots = await slotsOf(context, first)
   if (slots instanceof Failure) return slots
-  const waits = slots.waits || !first.tries.hasRoomFor(tokens)
-  const { run, refusal: ofRun } = (asking.run && (await lookAtRun(ports.actors, asking.run))) ?? {}
-  const breakers = await lookAtBreakers(ports.actors, caller.record.breakers ?? [])
+  const waits = slots.waits || !first.members.hasCapacityFor(tokens)
+  const { run, refusal: ofRun } = (context.run && (await forecastRun(ports.actors, context.run))) ?? {}
+  const breakers = await forecastBreakers(ports.actors, caller.record.breakers ?? [])
   const funds = { budget: key.view.budget?.remaining, run: run?.remaining, breakers, available }
   const hold = holdOf(quoted, funds)
   const isHeld = typeof hold === "bigint"
   const { others, most } = isHeld
-    ? await along(asking, asked, chain, { hold, funds })
+    ? await forecastFallbacks(context, plan, chain, { hold, funds })
     : { others: [], most: quoted.worst }
-  const course: Course = {
+  const route: RouteForecast = {
     model: first.offer.model.id,
     others,
-    inputTokens: asked.request.inputTokens,
+    inputTokens: plan.request.inputTokens,
     mostInputTokens: terms.mostInputTokens ?? terms.inputTokens,
     answerLimit: isHeld ? affordableLimit(hold, quoted) : quoted.answerLimit,
     least: quoted.least,
@@ -123,17 +123,17 @@ async function judged(asking: Asking, asked: Weighed, chain: Chain): Promise<For
   }
   const refusal =
     requestsRefused(key) ??
-    (key.tokens && new Failure("rate_limit.tpm_exceeded", waiting(key.tokens.retryAfterS))) ??
-    (hold === "budget" ? new Failure("quota.key_limit_exceeded", waiting(key.budgetEndsInS)) : undefined) ??
+    (key.tokens && new Failure("rate_limit.tpm_exceeded", retryAfterDetail(key.tokens.retryAfterS))) ??
+    (hold === "budget" ? new Failure("quota.key_limit_exceeded", retryAfterDetail(key.budgetEndsInS)) : undefined) ??
     ofRun ??
     (hold === "run" ? new Failure("quota.run_limit_exceeded") : undefined) ??
     (typeof hold === "object" ? refusalOfBreaker(hold, quoted.least) : undefined) ??
     (hold === "balance" ? new Failure("billing.insufficient_balance") : undefined) ??
-    (slots.isFull || (waits && ports.limits.capacityWaitMs <= 0) ? noRoom() : undefined)
-  return { key, run, breakers, course, headers: {}, refusal }
+    (slots.isFull || (waits && ports.limits.capacityWaitMs <= 0) ? noCapacity() : undefined)
+  return { key, run, breakers, route, headers: {}, refusal }
 }
 
-const waiting = (retryAfterS: number | undefined) => (retryAfterS === undefined ? {} : { retryAfterS })
+const retryAfterDetail = (retryAfterS: number | undefined) => (retryAfterS === undefined ? {} : { retryAfterS })
 
 const requestsRefused = ({ requests }: KeyForecast): Failure | undefined =>
   requests && new Failure("rate_limit.rpm_exceeded", { retryAfterS: requests.retryAfterS ?? 1 })
@@ -143,7 +143,7 @@ interface Funds {
   readonly budget: Micro | undefined
   /** The same of its run. */
   readonly run: Micro | undefined
-  readonly breakers: readonly ForetoldBreaker[]
+  readonly breakers: readonly BreakerForecast[]
   readonly available: Micro
 }
 
@@ -151,7 +151,7 @@ interface Funds {
 function holdOf(
   { worst, least }: Quote,
   { budget, run, breakers, available }: Funds,
-): Micro | "budget" | "run" | ForetoldBreaker | "balance" {
+): Micro | "budget" | "run" | BreakerForecast | "balance" {
   const ofKey = budget === undefined ? worst : holdFrom(budget, worst, least)
   if (ofKey === undefined) return "budget"
   let target = run === undefined ? ofKey : holdFrom(run, ofKey, least)
@@ -164,14 +164,14 @@ function holdOf(
 }
 
 /** Any model after the first may answer where the ones before it throttle; one that cannot be paid for is passed over. */
-async function along(
-  { ports }: Asking,
-  asked: Weighed,
-  chain: Chain,
+async function forecastFallbacks(
+  { ports }: DryRunContext,
+  plan: CallPlan,
+  chain: FallbackChain,
   { hold, funds }: { readonly hold: Micro; readonly funds: Funds },
 ): Promise<{ readonly others: readonly string[]; readonly most: Micro }> {
   const mostAt = (candidate: Candidate, held: Micro): Micro => {
-    const terms = quoteTerms(ports, asked, candidate)
+    const terms = quoteTerms(ports, plan, candidate)
     const { worst } = quote({ ...terms, clientLimit: affordableLimit(held, quote(terms)) })
     // What the input comes to beyond the hold is taken from what is still there.
     const { available, budget = available, run = available, breakers } = funds
@@ -181,7 +181,7 @@ async function along(
   const others: string[] = []
   let most = mostAt(chain.first, hold)
   for (let next = await chain.next(); next !== undefined; next = await chain.next()) {
-    const held = holdOf(quote(quoteTerms(ports, asked, next)), funds)
+    const held = holdOf(quote(quoteTerms(ports, plan, next)), funds)
     if (typeof held !== "bigint") continue
     others.push(next.offer.model.id)
     most = larger(most, mostAt(next, held))
@@ -191,7 +191,7 @@ async function along(
 
 /** Of the model, and of the whole gateway, of which nobody is told how many are taken. */
 async function slotsOf(
-  { ports: { actors }, caller }: Asking,
+  { ports: { actors }, caller }: DryRunContext,
   { offer: { model } }: Candidate,
 ): Promise<{ readonly model: SlotsForecast; readonly waits: boolean; readonly isFull: boolean } | Failure> {
   const { accountId, keyId } = caller.record

@@ -10,7 +10,7 @@ import { type BackendModel, speaksMessages } from "../wire/exchange.ts"
  * What a model has not of what a request uses: none of its backends, or none of those given. `searches` says whether the gateway
  * has a search server to run web searches with.
  */
-export function lacking(
+export function missingFeature(
   model: Model,
   request: ModelRequest,
   searches: boolean,

@@ -21,7 +21,7 @@ import type { Neighbours } from "./handed-answers.ts"
 import { drainLeases, hear, hearAll, Shares, tellShare } from "./neighbours.ts"
 import { UnreadBytes } from "./outbox.ts"
 import { Pools } from "./pools.ts"
-import { type CallLimits, CallsUnderWay, type GatewayPorts } from "./ports.ts"
+import { type CallLimits, CallsInFlight, type GatewayPorts } from "./ports.ts"
 import { BodyBytes } from "./read-body.ts"
 import { Repeats } from "./repeats.ts"
 import { withdrawKept } from "./settle.ts"
@@ -89,7 +89,7 @@ export class Gateway {
       changed: (now) => {
         log.info("sharing", { ...now })
         tellShare(this.ports.actors, now)
-        this.ports.pools.shared(now)
+        this.ports.pools.setShare(now)
       },
       failed: (error) => log.warn("share not read", { error: String(error) }),
     })
@@ -101,7 +101,7 @@ export class Gateway {
       clock,
       share,
       setting: (member) => catalogue.member(member),
-      occurred: (one) => history?.occurred(one),
+      onOccurrence: (one) => history?.occurred(one),
     })
     this.ports = {
       actors: startActors({
@@ -152,7 +152,7 @@ export class Gateway {
       alerted: parts.alerted,
       crashed: parts.crashed,
       draining: this.#draining.signal,
-      underWay: new CallsUnderWay(),
+      inFlight: new CallsInFlight(),
     }
   }
 
@@ -196,13 +196,13 @@ export class Gateway {
 
   /** Takes no new calls; resolves when those under way have been settled, which it hurries in the end. */
   async drain(): Promise<void> {
-    const { actors, clock, underWay } = this.ports
+    const { actors, clock, inFlight } = this.ports
     this.#draining.abort()
     this.#shares.stop()
     drainLeases(actors)
-    await Promise.race([underWay.ended(), sleep(clock, this.#parts.limits.drainMs)])
-    underWay.stop()
-    await underWay.ended()
+    await Promise.race([inFlight.ended(), sleep(clock, this.#parts.limits.drainMs)])
+    inFlight.stop()
+    await inFlight.ended()
   }
 
   /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */

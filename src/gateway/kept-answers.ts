@@ -3,7 +3,7 @@
  * alone. An account has a share of the room. Who needs more loses its own oldest answers first, then whoever keeps the most does.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
-import { there } from "../../actors/unreachable.ts"
+import { defined } from "../../actors/unreachable.ts"
 
 /** What an answer takes beside its bytes. */
 const KEEPING_BYTES = 2_048
@@ -63,7 +63,7 @@ export class KeptAnswers {
   /** Its answer is kept from now on for so long. */
   keep(answer: KeptAnswer): void {
     this.#ended.set(answer, { untilMs: this.#clock.monotonic() + this.#keptMs })
-    const account = there(this.#accounts.get(answer.accountId))
+    const account = defined(this.#accounts.get(answer.accountId))
     account.ended ??= new Set()
     account.ended.add(answer)
     this.#timer ??= this.#clock.wait(this.#keptMs, () => this.#sweep())

@@ -2,7 +2,7 @@
  * What a call takes of its key, and of the key's parent, if it is a child: tokens of their windows, and money of their budgets. The
  * parent is asked for what the child has granted, so that neither's budget is ever passed, on any number of processes. Micro-rupiah.
  */
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { CallUsage, Reservation, ReserveReply } from "../../actors/key-command.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
@@ -30,12 +30,12 @@ export function reserveOfKeys(
   actors: Actors,
   { keyHash, record: { parent } }: CallerKey,
   reservation: Reservation,
-): Soon<ReservedOfKeys | Failure> {
-  return soon(actors.keys.reserve(keyHash, reservation), (own) => {
+): MaybePromise<ReservedOfKeys | Failure> {
+  return andThen(actors.keys.reserve(keyHash, reservation), (own) => {
     const reserved = reservedOf(own, "")
     if (reserved instanceof Failure || parent === undefined) return reserved
     const rest = { ...reservation, worst: reserved.hold ?? reservation.worst }
-    return soon(actors.keys.reserve(parent.keyHash, rest), (its) => {
+    return andThen(actors.keys.reserve(parent.keyHash, rest), (its) => {
       const ofParent = reservedOf(its, OF_PARENT)
       if (ofParent instanceof Failure) return ofParent
       return { ...reserved, hold: ofParent.hold ?? reserved.hold, parent: { ...parent, starts: ofParent.starts } }
@@ -83,11 +83,11 @@ export function settleKeys(
   { keyHash, starts, parent }: PayingKeys,
   usage: Omit<CallUsage, "starts">,
   held: Micro,
-): Soon<Micro> {
-  return soon(settleKey(actors, keyHash, { ...usage, starts }, held), (ofKey) => {
+): MaybePromise<Micro> {
+  return andThen(settleKey(actors, keyHash, { ...usage, starts }, held), (ofKey) => {
     if (parent === undefined) return ofKey
     const rest = { ...usage, actual: ofKey, starts: parent.starts }
-    return soon(settleKey(actors, parent.keyHash, rest, held), (paid) => {
+    return andThen(settleKey(actors, parent.keyHash, rest, held), (paid) => {
       if (paid < ofKey) actors.keys.unsettle(keyHash, minus(ofKey, paid), starts)
       return paid
     })
@@ -95,8 +95,8 @@ export function settleKeys(
 }
 
 /** One that did not say in time is told, and pays what it held. */
-const settleKey = (actors: Actors, keyHash: string, usage: CallUsage, held: Micro): Soon<Micro> =>
-  soon(actors.keys.settle(keyHash, usage), (budgeted) => {
+const settleKey = (actors: Actors, keyHash: string, usage: CallUsage, held: Micro): MaybePromise<Micro> =>
+  andThen(actors.keys.settle(keyHash, usage), (budgeted) => {
     if (!(budgeted instanceof Failure)) return budgeted
     const actual = smaller(usage.actual, held)
     actors.keys.tellSettled(keyHash, { ...usage, actual })

@@ -27,7 +27,7 @@ export const isLargeForItsPrice = (request: ModelRequest): boolean =>
 const MOST = 33_554_432
 
 /** What an answer in one piece likely takes at the most, of all there is; 0 of one whose tokens are paid for, which is small. */
-export function roomOf(request: ModelRequest, { total }: BodyBytes): number {
+export function answerRoomOf(request: ModelRequest, { total }: BodyBytes): number {
   const { body, stream } = request
   if (stream) return 0
   const vector = body["encoding_format"] === "base64" ? VECTOR.base64 : VECTOR.numbers
@@ -38,7 +38,7 @@ export function roomOf(request: ModelRequest, { total }: BodyBytes): number {
 /** Larger ones are read by pieces. */
 const ONE_PIECE = 262_144
 
-export interface Handing {
+export interface BodyDelivery {
   readonly ports: Pick<GatewayPorts, "clock" | "limits">
   readonly connection: StreamConnection | undefined
   readonly request: Pick<Request, "signal">
@@ -47,7 +47,7 @@ export interface Handing {
 }
 
 /** An answer's body as its client takes it. */
-export function handedOut(body: Answer["body"], { ports, connection, request, room }: Handing): Answer["body"] {
+export function deliverBody(body: Answer["body"], { ports, connection, request, room }: BodyDelivery): Answer["body"] {
   if (room === undefined) return body
   const free = () => room[Symbol.dispose]()
   if (typeof body !== "string" || body.length <= ONE_PIECE || request.signal.aborted) {

@@ -1,6 +1,6 @@
 /** Those of the actors that a call meets that lease money: keys, runs, accounts and breakers (actors.ts). */
 import type { AccountCommand, AccountView, Charged, HoldReply } from "../../actors/account.ts"
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "../../actors/key-command.ts"
@@ -8,12 +8,12 @@ import type { Counting, CountReply, KeyForecast, KeyView } from "../../actors/ke
 import type { LeaseNews } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
-import type { EnterReply, RunAsked, RunCommand, RunView } from "../../actors/run.ts"
+import type { EnterReply, RunRequest, RunCommand, RunView } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import type { HoldOutcome, HoldTerms } from "../../actors/waiting-holds.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { BreakerPurses, PurseLook } from "../store/breaker-purses.ts"
-import { asked } from "./asked.ts"
+import { actorAsk } from "./actor-ask.ts"
 
 /** How long whoever has changed a key waits until the change is in force here. */
 const IN_FORCE_MS = 2_000
@@ -64,22 +64,22 @@ export class KeyActors extends LeasingActors {
     this.#clock = clock
   }
 
-  count(keyHash: string, call: Counting): Soon<CountReply | Failure> {
-    const ask = asked<CountReply>()
-    return this.#registry.askOf(keyHash, ask, { type: "count", call, reply: ask.reply })
+  count(keyHash: string, call: Counting): MaybePromise<CountReply | Failure> {
+    const ask = actorAsk<CountReply>()
+    return this.#registry.askWith(keyHash, ask, { type: "count", call, reply: ask.reply })
   }
-  reserve(keyHash: string, reservation: Reservation): Soon<ReserveReply | Failure> {
-    const ask = asked<ReserveReply>()
-    return this.#registry.askOf(keyHash, ask, { type: "reserve", reservation, reply: ask.reply })
+  reserve(keyHash: string, reservation: Reservation): MaybePromise<ReserveReply | Failure> {
+    const ask = actorAsk<ReserveReply>()
+    return this.#registry.askWith(keyHash, ask, { type: "reserve", reservation, reply: ask.reply })
   }
   /** The account held less than the key did. */
   trim(keyHash: string, requestId: string, hold: Micro): void {
     this.#registry.tellIfActive(keyHash, { type: "trim", requestId, hold })
   }
   /** Resolves with what the budget pays of what the call costs. Never refused for want of room. */
-  settle(keyHash: string, usage: CallUsage): Soon<Micro | Failure> {
-    const ask = asked<Micro>()
-    return this.#registry.insistOn(keyHash, ask, { type: "settle", usage, reply: ask.reply })
+  settle(keyHash: string, usage: CallUsage): MaybePromise<Micro | Failure> {
+    const ask = actorAsk<Micro>()
+    return this.#registry.askUnboundedWith(keyHash, ask, { type: "settle", usage, reply: ask.reply })
   }
   /** Settles without asking what the budget pays, if the key's actor is there. */
   tellSettled(keyHash: string, usage: CallUsage): void {
@@ -93,14 +93,14 @@ export class KeyActors extends LeasingActors {
     this.#registry.tellIfActive(keyHash, { type: "release", requestId })
   }
 
-  view(keyHash: string): Soon<KeyView | Failure> {
-    const ask = asked<KeyView>()
-    return this.#registry.askOf(keyHash, ask, { type: "view", reply: ask.reply })
+  view(keyHash: string): MaybePromise<KeyView | Failure> {
+    const ask = actorAsk<KeyView>()
+    return this.#registry.askWith(keyHash, ask, { type: "view", reply: ask.reply })
   }
   /** What the key would say to a call of so many tokens; nothing is counted. */
-  forecast(keyHash: string, tokens: number): Soon<KeyForecast | Failure> {
-    const ask = asked<KeyForecast>()
-    return this.#registry.askOf(keyHash, ask, { type: "forecast", tokens, reply: ask.reply })
+  forecast(keyHash: string, tokens: number): MaybePromise<KeyForecast | Failure> {
+    const ask = actorAsk<KeyForecast>()
+    return this.#registry.askWith(keyHash, ask, { type: "forecast", tokens, reply: ask.reply })
   }
   /** Undefined when the key's actor is not there, or does not answer. */
   async viewIfActive(keyHash: string): Promise<KeyView | undefined> {
@@ -145,8 +145,8 @@ export class KeyActors extends LeasingActors {
     this.#registry.tellAll({ type: "tell" })
   }
   /** Forgets the actor of a hash that turned out to be no key's. */
-  putAway(keyHash: string): void {
-    this.#registry.putAway(keyHash)
+  passivate(keyHash: string): void {
+    this.#registry.passivate(keyHash)
   }
 }
 
@@ -167,22 +167,22 @@ export class RunActors extends LeasingActors {
   }
 
   /** A call wants to be one of the run's, which is made where there is none and a budget is given. */
-  enter(asking: RunAsked): Soon<EnterReply | Failure> {
-    const ask = asked<EnterReply>()
-    return this.#registry.askOf(asking.runId, ask, { type: "enter", asked: asking, reply: ask.reply })
+  enter(asking: RunRequest): MaybePromise<EnterReply | Failure> {
+    const ask = actorAsk<EnterReply>()
+    return this.#registry.askWith(asking.runId, ask, { type: "enter", request: asking, reply: ask.reply })
   }
-  hold(runId: string, terms: HoldTerms): Soon<HoldOutcome | Failure> {
-    const ask = asked<HoldOutcome>()
-    return this.#registry.askOf(runId, ask, { type: "hold", terms, reply: ask.reply })
+  hold(runId: string, terms: HoldTerms): MaybePromise<HoldOutcome | Failure> {
+    const ask = actorAsk<HoldOutcome>()
+    return this.#registry.askWith(runId, ask, { type: "hold", terms, reply: ask.reply })
   }
   /** The account held less than the run did. */
   trim(runId: string, requestId: string, hold: Micro): void {
     this.#registry.tellIfActive(runId, { type: "trim", requestId, hold })
   }
   /** Resolves with what the run pays of what the call costs. Never refused for want of room. */
-  settle(runId: string, requestId: string, actual: Micro): Soon<Micro | Failure> {
-    const ask = asked<Micro>()
-    return this.#registry.insistOn(runId, ask, { type: "settle", requestId, actual, reply: ask.reply })
+  settle(runId: string, requestId: string, actual: Micro): MaybePromise<Micro | Failure> {
+    const ask = actorAsk<Micro>()
+    return this.#registry.askUnboundedWith(runId, ask, { type: "settle", requestId, actual, reply: ask.reply })
   }
   /** Settles without asking what the run pays, if its actor is there. */
   tellSettled(runId: string, requestId: string, actual: Micro): void {
@@ -209,8 +209,8 @@ export class RunActors extends LeasingActors {
     return outcome?.kind === "ok" ? outcome.value : undefined
   }
   /** Forgets the actor of a run that there is not. */
-  putAway(runId: string): void {
-    this.#registry.putAway(runId)
+  passivate(runId: string): void {
+    this.#registry.passivate(runId)
   }
 }
 
@@ -223,14 +223,14 @@ export class AccountActors extends LeasingActors {
     this.#registry = registry
   }
 
-  hold(accountId: string, terms: HoldTerms): Soon<HoldReply | Failure> {
-    const ask = asked<HoldReply>()
-    return this.#registry.askOf(accountId, ask, { type: "hold", terms, reply: ask.reply })
+  hold(accountId: string, terms: HoldTerms): MaybePromise<HoldReply | Failure> {
+    const ask = actorAsk<HoldReply>()
+    return this.#registry.askWith(accountId, ask, { type: "hold", terms, reply: ask.reply })
   }
   /** Ends the hold and charges what the purse can pay of `actual`. Never refused for want of room. */
-  settle(accountId: string, requestId: string, actual: Micro): Soon<Charged | Failure> {
-    const ask = asked<Charged>()
-    return this.#registry.insistOn(accountId, ask, { type: "settle", requestId, actual, reply: ask.reply })
+  settle(accountId: string, requestId: string, actual: Micro): MaybePromise<Charged | Failure> {
+    const ask = actorAsk<Charged>()
+    return this.#registry.askUnboundedWith(accountId, ask, { type: "settle", requestId, actual, reply: ask.reply })
   }
   /** Takes back a charge that was not booked. */
   unsettle(accountId: string, charged: Charged): void {
@@ -239,9 +239,9 @@ export class AccountActors extends LeasingActors {
   release(accountId: string, requestId: string): void {
     this.#registry.tellIfActive(accountId, { type: "release", requestId })
   }
-  view(accountId: string): Soon<AccountView | Failure> {
-    const ask = asked<AccountView>()
-    return this.#registry.askOf(accountId, ask, { type: "view", reply: ask.reply })
+  view(accountId: string): MaybePromise<AccountView | Failure> {
+    const ask = actorAsk<AccountView>()
+    return this.#registry.askWith(accountId, ask, { type: "view", reply: ask.reply })
   }
 }
 

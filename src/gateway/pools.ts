@@ -1,11 +1,11 @@
 /**
- * The pool of each model as calls meet it: who of it is well, who has room, and who is asked next. Limits and health are kept by
- * member and by credential, through all changes of the catalogue, and by this process alone. Milliseconds, monotonic.
+ * The pool of each model: which members are healthy and have capacity, and which one is asked next. Limits and health are kept for each
+ * member and each credential, across changes of the catalogue, and by this process alone. Milliseconds, monotonic.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Circuit, RetryBudget } from "../../actors/circuit.ts"
-import { type Choice, type Moment, Ranking } from "../../actors/pool.ts"
-import { Room } from "../../actors/room.ts"
+import { type Choice, type PoolStatus, Ranking } from "../../actors/pool.ts"
+import { Capacity } from "../../actors/capacity.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BackendLimits, MemberSetting, MemberState, Model } from "../catalogue/model.ts"
 import type { Fault } from "../upstream/client.ts"
@@ -13,22 +13,22 @@ import { type Backend, type Backends, type Member, membersOf } from "../upstream
 import { classOf } from "./backend-health.ts"
 import type { Occurrence } from "./backend-history.ts"
 
-/** What is known of a member, or of a credential. */
-export class Known {
+/** The circuit and the capacity of a member, or of a credential. */
+export class BackendStatus {
   readonly circuit = new Circuit()
-  readonly room: Room
+  readonly capacity: Capacity
   limits: BackendLimits
   /** When an operator last said that it is to be asked again. */
   retriedAt: number | undefined
 
   constructor(limits: BackendLimits, share: Share) {
     this.limits = limits
-    this.room = new Room(limits, share)
+    this.capacity = new Capacity(limits, share)
   }
 
-  limited(limits: BackendLimits, share: Share): void {
+  setLimits(limits: BackendLimits, share: Share): void {
     this.limits = limits
-    this.room.under(limits, share)
+    this.capacity.setLimits(limits, share)
   }
 }
 
@@ -41,8 +41,8 @@ export interface PoolMember {
   /** An operator's, or the catalogue's; of one that is draining nothing. */
   readonly weight: number
   /** Of the member, and of the credential that it is asked with. */
-  readonly own: Known
-  readonly credential: Known
+  readonly own: BackendStatus
+  readonly credential: BackendStatus
 }
 
 /** The members of one model that are configured, without those that are disabled. */
@@ -62,8 +62,8 @@ export class Pool {
     return this.members.length === 1
   }
 
-  choose(conversation: number, moment: Moment): Choice {
-    return this.#ranking.choose(conversation, moment)
+  choose(conversation: number, status: PoolStatus): Choice {
+    return this.#ranking.choose(conversation, status)
   }
 }
 
@@ -74,7 +74,7 @@ interface PoolsParts {
   /** What operators have set of a member. */
   readonly setting: (member: string) => MemberSetting | undefined
   /** Told of circuits that open, and of those that calls have closed. */
-  readonly occurred?: ((occurrence: Occurrence) => void) | undefined
+  readonly onOccurrence?: ((occurrence: Occurrence) => void) | undefined
 }
 
 /** Whoever waits for room looks again after so long, because rooms by the minute free themselves. */
@@ -85,8 +85,8 @@ export class Pools {
   readonly budget = new RetryBudget()
   readonly #parts: PoolsParts
   readonly #pools = new WeakMap<Model, Pool>()
-  readonly #members = new Map<string, Known>()
-  readonly #credentials = new Map<Backend, Known>()
+  readonly #members = new Map<string, BackendStatus>()
+  readonly #credentials = new Map<Backend, BackendStatus>()
   readonly #waiting = new Set<() => void>()
 
   constructor(parts: PoolsParts) {
@@ -95,8 +95,8 @@ export class Pools {
   }
 
   of(model: Model): Pool {
-    const known = this.#pools.get(model)
-    if (known !== undefined) return known
+    const existing = this.#pools.get(model)
+    if (existing !== undefined) return existing
     const pool = new Pool(this.all(model).filter(({ state }) => state !== "disabled"))
     this.#pools.set(model, pool)
     return pool
@@ -108,8 +108,8 @@ export class Pools {
     const share = this.#parts.share()
     return membersOf(model, backends).map((member) => {
       const { state = "serving", weight = member.weight, retriedAt } = setting(member.id) ?? {}
-      const own = knownOf(this.#members, memberKey(model, member), member.upstream, share)
-      const credential = knownOf(this.#credentials, member.backend, member.backend.credential, share)
+      const own = statusOf(this.#members, memberKey(model, member), member.upstream, share)
+      const credential = statusOf(this.#credentials, member.backend, member.backend.credential, share)
       if (own.retriedAt !== retriedAt) {
         own.retriedAt = retriedAt
         own.circuit.close()
@@ -127,19 +127,23 @@ export class Pools {
     return most.length === 0 ? model.maxConcurrency : Math.min(model.maxConcurrency, sum(most))
   }
 
-  /** What has become of circuits that were as `before` (`closedOf`), by this failure or by an answer. */
-  tell(place: PoolMember, [wasOwn, wasCredential]: Closed, fault: Fault | undefined): void {
-    const [own, credential] = closedOf(place)
+  /** Reports the circuits that this failure or an answer has opened or closed. The second argument is `closedCircuits` before it. */
+  reportCircuits(place: PoolMember, [wasOwn, wasCredential]: ClosedCircuits, fault: Fault | undefined): void {
+    const [own, credential] = closedCircuits(place)
     if (own === wasOwn && credential === wasCredential) return
-    const { occurred } = this.#parts
+    const { onOccurrence } = this.#parts
     const { member, model } = place
     const { provider, credential: asked } = member.backend
     const why = { class: fault && classOf(fault), status: fault?.status }
     const well = { class: undefined, status: undefined }
     if (own !== wasOwn)
-      occurred?.({ member: member.id, model, ...(own ? { event: "closed", ...well } : { event: "opened", ...why }) })
+      onOccurrence?.({
+        member: member.id,
+        model,
+        ...(own ? { event: "closed", ...well } : { event: "opened", ...why }),
+      })
     if (credential !== wasCredential)
-      occurred?.({
+      onOccurrence?.({
         member: `${provider.id}/${asked.name}`,
         model: undefined,
         ...(credential ? { event: "credential_accepted", ...well } : { event: "credential_refused", ...why }),
@@ -152,21 +156,23 @@ export class Pools {
     for (const model of models) {
       for (const { member, own } of this.all(model)) {
         keys.add(memberKey(model, member))
-        own.limited(member.upstream, this.#parts.share())
+        own.setLimits(member.upstream, this.#parts.share())
       }
     }
-    for (const [key, { room }] of this.#members) if (!keys.has(key) && room.underWay === 0) this.#members.delete(key)
-    this.freed()
+    for (const [key, { capacity }] of this.#members)
+      if (!keys.has(key) && capacity.inFlight === 0) this.#members.delete(key)
+    this.wakeWaiting()
   }
 
   /** This process's part of all limits is another from now on. */
-  shared(share: Share): void {
-    for (const known of [...this.#members.values(), ...this.#credentials.values()]) known.limited(known.limits, share)
-    this.freed()
+  setShare(share: Share): void {
+    for (const status of [...this.#members.values(), ...this.#credentials.values()])
+      status.setLimits(status.limits, share)
+    this.wakeWaiting()
   }
 
-  /** Somebody may have room again. */
-  freed(): void {
+  /** A member may have capacity again: whoever waits looks. */
+  wakeWaiting(): void {
     for (const look of this.#waiting) look()
   }
 
@@ -190,15 +196,18 @@ export class Pools {
   }
 }
 
-type Closed = readonly [own: boolean, credential: boolean]
-export const closedOf = ({ own, credential }: PoolMember): Closed => [own.circuit.isClosed, credential.circuit.isClosed]
+type ClosedCircuits = readonly [own: boolean, credential: boolean]
+export const closedCircuits = ({ own, credential }: PoolMember): ClosedCircuits => [
+  own.circuit.isClosed,
+  credential.circuit.isClosed,
+]
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 
 const memberKey = ({ id }: Model, member: Member): string => JSON.stringify([id, member.id])
 
-function knownOf<Key>(all: Map<Key, Known>, key: Key, limits: BackendLimits, share: Share): Known {
-  const known = all.get(key) ?? new Known(limits, share)
+function statusOf<Key>(all: Map<Key, BackendStatus>, key: Key, limits: BackendLimits, share: Share): BackendStatus {
+  const known = all.get(key) ?? new BackendStatus(limits, share)
   all.set(key, known)
   return known
 }

@@ -86,7 +86,7 @@ export interface GatewayPorts {
   readonly crashed: (requestId: string, error: unknown) => void
   /** Aborts when no new calls are taken. */
   readonly draining: AbortSignal
-  readonly underWay: CallsUnderWay
+  readonly inFlight: CallsInFlight
 }
 
 export interface BackendAlert {
@@ -113,15 +113,15 @@ export interface FinishedCall {
   readonly alert: boolean
 }
 
-interface CallUnderWay extends Placed {
+interface InFlightCall extends Placed {
   readonly requestId: string
   /** Ends it soon. */
   stop(): void
 }
 
 /** Calls that are still to be settled, for a drain to wait for. */
-export class CallsUnderWay {
-  readonly #calls = new DenseSet<CallUnderWay>()
+export class CallsInFlight {
+  readonly #calls = new DenseSet<InFlightCall>()
   #drained: (() => void)[] = []
 
   get size(): number {
@@ -132,11 +132,11 @@ export class CallsUnderWay {
     return this.#calls.all().map(({ requestId }) => requestId)
   }
 
-  add(call: CallUnderWay): void {
+  add(call: InFlightCall): void {
     this.#calls.add(call)
   }
 
-  remove(call: CallUnderWay): void {
+  remove(call: InFlightCall): void {
     this.#calls.delete(call)
     if (this.#calls.size === 0) for (const resolve of this.#drained.splice(0)) resolve()
   }

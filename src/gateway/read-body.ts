@@ -3,7 +3,7 @@
  * §4.5, §13.10). A small body with a length is read in one go; a larger one by pieces, into memory that grows with what has
  * come: a length that is only announced takes room from nobody.
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 
@@ -18,7 +18,7 @@ export interface BodyTerms {
    * Asked before a body of so many bytes is read: at its length, or as it grows past them. `much`: with it the account holds
    * more than any account may.
    */
-  readonly admit?: (bytes: number, much: boolean) => Soon<Failure | undefined>
+  readonly admit?: (bytes: number, much: boolean) => MaybePromise<Failure | undefined>
 }
 
 const BODY_IDLE_MS = 30_000

@@ -1,6 +1,6 @@
 /**
- * Relays one backend's stream to one client: hands events on as they come, holds back the first ones that carry nothing
- * and the terminal one, and gathers usage in passing (decisions §6).
+ * Relays one backend's stream to one client. Events are passed on as they come; the first ones without content and the terminal one
+ * are buffered. Usage is read on the way (decisions §6).
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { AnswerBounds } from "../upstream/answer-bounds.ts"
@@ -9,42 +9,42 @@ import { brokenFault, type Fault, overlongFault } from "../upstream/client.ts"
 import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
 import type { WaitingEvents } from "../wire/sse.ts"
 import { readEvents } from "./backend-events.ts"
-import type { Received } from "./call-costs.ts"
+import type { OutputMeter } from "./call-costs.ts"
 
-/** The most that is held back, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
-const HELD_LENGTH = 131_072
+/** The most that is buffered, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
+const MAX_BUFFERED_LENGTH = 131_072
 /** The stream came to its terminal event, whose bytes leave once the charge is durable. */
 export interface StreamComplete {
   readonly terminal: string
 }
 
-/** What a relay tells its call. */
-export interface Relayed {
+/** Where a relay writes to, and reports to: its call. */
+export interface RelayTarget {
   /** Text for the client. */
   write(text: string): void
-  /** The backend sent an event. Pieces of one are no life sign. */
-  heard(): void
+  /** The backend sent an event. A part of an event does not count. */
+  onBackendActivity(): void
   /** Something of this stream is about to be written. */
-  committed(): void
+  onCommit(): void
 }
 
-/** What whoever tries a backend learns of its stream. */
+/** What an attempt learns of its stream. */
 export interface RelayWatch {
   /** Run at the first usable output. */
   readonly onContent: () => void
-  readonly received: Pick<Received, "event" | "unread">
+  readonly output: Pick<OutputMeter, "event" | "unread">
 }
 
 export class Relay {
   readonly #reader: StreamReader
   readonly #bounds: AnswerBounds
-  readonly #call: Relayed
+  readonly #call: RelayTarget
   readonly #watch: RelayWatch
-  #held = ""
+  #buffered = ""
   #committed = false
   #usable = false
 
-  constructor(reader: StreamReader, bounds: AnswerBounds, call: Relayed, watch: RelayWatch) {
+  constructor(reader: StreamReader, bounds: AnswerBounds, call: RelayTarget, watch: RelayWatch) {
     this.#reader = reader
     this.#bounds = bounds
     this.#call = call
@@ -60,28 +60,28 @@ export class Relay {
     return this.#reader.position()
   }
 
-  /** Writes what is held back, because the client has waited for so long that it must hear something. False without any. */
-  release(): boolean {
-    if (this.#held === "") return false
-    this.#call.write(this.#takeHeld())
+  /** Writes the buffered events, because the client has waited too long for a sign of life. False where there are none. */
+  flush(): boolean {
+    if (this.#buffered === "") return false
+    this.#call.write(this.#takeBuffered())
     return true
   }
 
-  /** What was held back, to be sent now. */
-  #takeHeld(): string {
+  /** The buffered events, which are sent now. */
+  #takeBuffered(): string {
     if (!this.#committed) {
       this.#committed = true
-      this.#call.committed()
+      this.#call.onCommit()
     }
-    const held = this.#held
-    this.#held = ""
-    return held
+    const buffered = this.#buffered
+    this.#buffered = ""
+    return buffered
   }
 
   async run(body: ReadableStream<Uint8Array>, clock: Clock): Promise<StreamComplete | Fault> {
     const end = await readEvents(body, this.#bounds, clock, (events) => this.#relay(events))
-    // What is still held belongs to an answer that came to nothing; a heartbeat must not send it any more.
-    this.#held = ""
+    // A heartbeat must not send the rest of the buffer any more: it belongs to an answer that came to nothing.
+    this.#buffered = ""
     return end
   }
 
@@ -91,7 +91,7 @@ export class Relay {
     let end: StreamComplete | Fault | undefined
     let hasEvent = false
     while (end === undefined) {
-      this.#pass(events, out)
+      this.#passThrough(events, out)
       const event = events.next()
       if (event === undefined) break
       hasEvent = true
@@ -99,36 +99,36 @@ export class Relay {
       else {
         const step = this.#reader.read(event)
         if (step.kind === "failure") end = brokenFault(step.failure)
-        else if (step.kind === "terminal") end = { terminal: this.#takeHeld() + step.bytes }
+        else if (step.kind === "terminal") end = { terminal: this.#takeBuffered() + step.bytes }
         else this.#add(step, out)
       }
     }
-    if (hasEvent || out.length > 0) this.#call.heard()
+    if (hasEvent || out.length > 0) this.#call.onBackendActivity()
     if (out.length > 0) this.#call.write(out.join(""))
     return end
   }
 
   /** What goes on unread is content. */
-  #pass(events: WaitingEvents, out: string[]): void {
+  #passThrough(events: WaitingEvents, out: string[]): void {
     if (this.#reader.pass === undefined) return
     const before = out.length
     this.#reader.pass(events, out)
     let length = 0
     for (let index = before; index < out.length; index++) length += out[index]?.length ?? 0
-    if (length > 0) this.#watch.received.unread(length)
+    if (length > 0) this.#watch.output.unread(length)
   }
 
   #add({ kind, bytes }: SentStep, out: string[]): void {
     if (kind === "preamble" && !this.#committed) {
-      this.#held += bytes
-      if (this.#held.length > HELD_LENGTH) out.push(this.#takeHeld())
+      this.#buffered += bytes
+      if (this.#buffered.length > MAX_BUFFERED_LENGTH) out.push(this.#takeBuffered())
       return
     }
     if (kind === "content") {
-      this.#watch.received.event(bytes.length)
+      this.#watch.output.event(bytes.length)
       if (!this.#usable) this.#watch.onContent()
       this.#usable = true
-      if (!this.#committed) out.push(this.#takeHeld())
+      if (!this.#committed) out.push(this.#takeBuffered())
     }
     if (bytes !== "") out.push(bytes)
   }

@@ -5,7 +5,7 @@
  * itself is known in this process alone (sdk-retries.ts).
  */
 import { createHash, createHmac } from "node:crypto"
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import { type CallClaim, type CallClaimed, type CallKeyStatements, claimCall } from "../store/call-keys.ts"
@@ -222,9 +222,9 @@ export class Repeats {
 const keyHashOf = (keyId: string, key: string): Buffer => createHash("sha256").update(`${keyId}\n${key}`).digest()
 
 /** SHA-256; of a large body off the thread. */
-const digestOf = (body: Uint8Array<ArrayBuffer>): Soon<Buffer> =>
+const digestOf = (body: Uint8Array<ArrayBuffer>): MaybePromise<Buffer> =>
   body.length > LARGE_BODY_BYTES
-    ? soon(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest))
+    ? andThen(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest))
     : Buffer.from(Bun.SHA256.hash(body).buffer)
 
 /** Keyed by what the client alone has, because a body is a prompt. */

@@ -2,9 +2,9 @@
  * The run that a call belongs to, as its headers say. `X-Run-Id` names it among the runs of the key; `X-Run-Budget-Rp`, whole
  * rupiah, is what its calls may spend together, fixed by the first of them.
  */
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors/money/micro.ts"
-import type { EnterReply, RunAsked } from "../../actors/run.ts"
+import type { EnterReply, RunRequest } from "../../actors/run.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { HoldTerms } from "../../actors/waiting-holds.ts"
 import { Failure } from "../failure/failure.ts"
@@ -18,7 +18,7 @@ const MOST_RUN_BUDGET_RP = 1_000_000_000
 export const MOST_RUN_BUDGET: Micro = micro(BigInt(MOST_RUN_BUDGET_RP) * MICRO_PER_RUPIAH)
 
 /** Undefined of a call that belongs to no run. */
-export function runAsked({ record }: Caller, headers: Headers): RunAsked | Failure | undefined {
+export function runRequestOf({ record }: Caller, headers: Headers): RunRequest | Failure | undefined {
   const name = headers.get("x-run-id")
   const budget = headers.get("x-run-budget-rp")
   if (name === null && budget === null) return undefined
@@ -54,10 +54,10 @@ export const newRunName = (seed: Uint8Array = crypto.getRandomValues(new Uint8Ar
 /** The id of the run, whether it was made now or was there with the same budget, and the same end where one is asked for. */
 export async function makeRun(
   statements: RunStatements,
-  asked: Omit<RunAsked, "runId"> & { readonly budget: Micro },
+  request: Omit<RunRequest, "runId"> & { readonly budget: Micro },
   { now, endsAt }: { readonly now: number; readonly endsAt: number | undefined },
 ): Promise<string | Failure> {
-  const run = { ...asked, runId: runIdOf(asked.keyId, asked.name) }
+  const run = { ...request, runId: runIdOf(request.keyId, request.name) }
   const found = await findOrOpenRun(statements, run, now, endsAt)
   if (found === "unknown") return new Failure("internal.error")
   if (found === "too-many") return tooManyRuns()
@@ -80,19 +80,19 @@ const otherBudget = (budget: Micro): Failure =>
   })
 
 /** What the run pays at the most. The run is made where there is none. */
-export function holdOfRun(actors: Actors, run: RunAsked, terms: HoldTerms): Soon<Micro | Failure> {
-  return soon(actors.runs.enter(run), (reply) => {
+export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldTerms): MaybePromise<Micro | Failure> {
+  return andThen(actors.runs.enter(run), (reply) => {
     const refusal = refusalOf(actors, run.runId, reply)
     if (refusal !== undefined) return refusal
-    return soon(actors.runs.hold(run.runId, terms), (held) => {
+    return andThen(actors.runs.hold(run.runId, terms), (held) => {
       if (typeof held !== "string") return held
       return new Failure(held === "insufficient" ? "quota.run_limit_exceeded" : "dependency.database_unavailable")
     })
   })
 }
 
-/** What a call would find of its run. */
-export interface RunLook {
+/** The run as a call would find it. */
+export interface RunForecast {
   readonly limit: Micro
   readonly remaining: Micro
   /** `new`: the call would make it. */
@@ -101,14 +101,14 @@ export interface RunLook {
   readonly endsAt: number | undefined
 }
 
-/** The run is not made by asking: it is as it would be, or as it is, and what would refuse its calls whatever they cost. */
-export async function lookAtRun(
+/** Forecasts a run without making it: the run as it is, or as it would be, and the failure that would refuse its calls at any cost. */
+export async function forecastRun(
   actors: Actors,
-  run: RunAsked,
-): Promise<{ readonly run: RunLook | undefined; readonly refusal: Failure | undefined }> {
+  run: RunRequest,
+): Promise<{ readonly run: RunForecast | undefined; readonly refusal: Failure | undefined }> {
   const found = await actors.runs.enter({ ...run, budget: undefined })
   if (!(found instanceof Failure) && found.kind === "unknown" && run.budget !== undefined) {
-    actors.runs.putAway(run.runId)
+    actors.runs.passivate(run.runId)
     if (!(await actors.runs.mayOpen(run.accountId))) return { run: undefined, refusal: tooManyRuns() }
     const { budget } = run
     return { run: { limit: budget, remaining: budget, state: "new", endsAt: undefined }, refusal: undefined }
@@ -131,7 +131,7 @@ function refusalOf(actors: Actors, runId: string, reply: EnterReply | Failure): 
       return undefined
     case "unknown":
       // Made-up names must not fill the memory.
-      actors.runs.putAway(runId)
+      actors.runs.passivate(runId)
       return new Failure("run.unknown")
     case "other-budget":
       return otherBudget(reply.budget)
@@ -140,7 +140,7 @@ function refusalOf(actors: Actors, runId: string, reply: EnterReply | Failure): 
         message: "The run has ended. Begin another one with an X-Run-Id of its own.",
       })
     case "too-many":
-      actors.runs.putAway(runId)
+      actors.runs.passivate(runId)
       return tooManyRuns()
     case "unavailable":
       return new Failure("dependency.database_unavailable")

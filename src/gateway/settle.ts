@@ -4,7 +4,7 @@
  * record status", and decisions §12.12.
  */
 import type { Charged } from "../../actors/account.ts"
-import { soon, type Soon } from "../../actors/kernel/actor.ts"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Opening, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
 import { price } from "../../actors/money/price.ts"
@@ -53,14 +53,14 @@ export interface Bill {
  * Ends both holds. Only an answer is charged, and no more than the key's budget and then the account cover. `drainedOut`: the
  * client went away, and its backend was read on for as long as it may be.
  */
-export function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): Soon<Bill> {
+export function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): MaybePromise<Bill> {
   const outcome = statusOf(call, end, drainedOut)
   const tokens = end.kind === "answered" ? end.tokens : undefined
   const charging = outcome.status === "ok" && tokens !== undefined ? chargeActors(actors, call, tokens) : undefined
-  return soon(charging, (charged) => billed(actors, call, end, outcome, charged))
+  return andThen(charging, (charged) => makeBill(actors, call, end, outcome, charged))
 }
 
-function billed(
+function makeBill(
   actors: Actors,
   call: BilledCall,
   end: End,
@@ -112,11 +112,11 @@ function statusOf({ opening, firstTokenMs }: BilledCall, end: End, drainedOut: b
 }
 
 /** Unknown when the account's actor could not say what it charged. */
-function chargeActors(actors: Actors, call: BilledCall, tokens: Tokens): Soon<ChargedCall | "unknown"> {
+function chargeActors(actors: Actors, call: BilledCall, tokens: Tokens): MaybePromise<ChargedCall | "unknown"> {
   const { opening, admission } = call
   const actual = price(tokens, admission.offer.price.rates)
   const usage = { requestId: opening.requestId, tokens: totalTokens(tokens), actual }
-  return soon(settleKeys(actors, keysOf(call), usage, admission.hold), (payable) =>
+  return andThen(settleKeys(actors, keysOf(call), usage, admission.hold), (payable) =>
     chargeRun(actors, call, actual, payable),
   )
 }
@@ -128,11 +128,16 @@ const keysOf = ({ keyHash, opening: { starts, parent } }: Pick<BilledCall, "keyH
 })
 
 /** As the key, so its run: no more than what it can pay. */
-function chargeRun(actors: Actors, call: BilledCall, actual: Micro, ofKey: Micro): Soon<ChargedCall | "unknown"> {
+function chargeRun(
+  actors: Actors,
+  call: BilledCall,
+  actual: Micro,
+  ofKey: Micro,
+): MaybePromise<ChargedCall | "unknown"> {
   const { opening, admission } = call
   const { requestId, runId } = opening
   if (runId === undefined) return chargeAccount(actors, call, actual, ofKey)
-  return soon(actors.runs.settle(runId, requestId, ofKey), (paid) => {
+  return andThen(actors.runs.settle(runId, requestId, ofKey), (paid) => {
     const payable = paid instanceof Failure ? smaller(ofKey, admission.hold) : paid
     if (paid instanceof Failure) actors.runs.tellSettled(runId, requestId, payable)
     if (payable < ofKey) unsettleKeys(actors, keysOf(call), minus(ofKey, payable))
@@ -140,26 +145,31 @@ function chargeRun(actors: Actors, call: BilledCall, actual: Micro, ofKey: Micro
   })
 }
 
-function chargeAccount(actors: Actors, call: BilledCall, actual: Micro, ofRun: Micro): Soon<ChargedCall | "unknown"> {
+function chargeAccount(
+  actors: Actors,
+  call: BilledCall,
+  actual: Micro,
+  ofRun: Micro,
+): MaybePromise<ChargedCall | "unknown"> {
   const { requestId, accountId, runId, breakers = [] } = call.opening
-  const takeBackOver = (paid: Micro) => {
+  const reverseExcess = (paid: Micro) => {
     if (paid >= ofRun) return
     unsettleKeys(actors, keysOf(call), minus(ofRun, paid))
     if (runId !== undefined) actors.runs.unsettle(runId, minus(ofRun, paid))
   }
   const unknown = () => {
     actors.accounts.release(accountId, requestId)
-    takeBackOver(zero)
+    reverseExcess(zero)
     return "unknown" as const
   }
-  return soon(settleBreakers(actors, breakers, requestId, ofRun), (under) => {
-    if (under === "unknown") return unknown()
-    return soon(actors.accounts.settle(accountId, requestId, under.payable), (charged) => {
+  return andThen(settleBreakers(actors, breakers, requestId, ofRun), (breakersCharge) => {
+    if (breakersCharge === "unknown") return unknown()
+    return andThen(actors.accounts.settle(accountId, requestId, breakersCharge.payable), (charged) => {
       const paid = charged instanceof Failure ? zero : charged.charge
-      unsettleBreakers(actors, under.charged, paid)
+      unsettleBreakers(actors, breakersCharge.charged, paid)
       if (charged instanceof Failure) return unknown()
-      takeBackOver(paid)
-      return { ...charged, absorbed: minus(actual, paid), breakers: paidOf(under.charged, paid) }
+      reverseExcess(paid)
+      return { ...charged, absorbed: minus(actual, paid), breakers: paidOf(breakersCharge.charged, paid) }
     })
   })
 }
@@ -175,7 +185,7 @@ function releaseActors(actors: Actors, call: BilledCall, status: UsageStatus): v
 }
 
 /** The actors take back what is not booked. */
-export function takeBack(actors: Actors, call: BilledCall, { charged }: Bill): void {
+export function reverseCharge(actors: Actors, call: BilledCall, { charged }: Bill): void {
   if (charged === undefined) return
   const { opening } = call
   actors.accounts.unsettle(opening.accountId, charged)

@@ -11,7 +11,7 @@ import type { KeyCommand } from "../../actors/key-command.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
 import type { LeaseDriver, LeaseNews } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import { Run, type RunAsked, type RunCommand } from "../../actors/run.ts"
+import { Run, type RunRequest, type RunCommand } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
 import type { WindowCounts } from "../../actors/window-counts.ts"
@@ -211,11 +211,11 @@ function startKey({ runtime: { clock }, store, log, share, counts, written }: St
 function startRun({ runtime: { clock }, store, log, written }: Started): Restart<RunCommand> {
   return async (runId, self, isRestarted) => {
     let known = await store.findRun(runId)
-    const find = (asked: RunAsked) => {
-      store.findOrOpenRun(asked, clock.now()).then(
-        (found) => {
-          if (typeof found === "object") known = found
-          return self({ type: "found", found })
+    const find = (request: RunRequest) => {
+      store.findOrOpenRun(request, clock.now()).then(
+        (lookup) => {
+          if (typeof lookup === "object") known = lookup
+          return self({ type: "found", lookup })
         },
         (error: unknown) => {
           log.warn("run not found out", { error: String(error) })

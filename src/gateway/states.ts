@@ -1,6 +1,6 @@
 /**
- * Where a call is, and what each event makes of that. Pure: what an event does to the client, the backend and the ledger is in
- * call.ts. README.md draws this table.
+ * The states of a call, and the transition of each event. Pure: what an event does to the client, the backend and the ledger is in
+ * call-actor.ts. README.md draws this table.
  */
 import type { Settled } from "../../actors/ledger.ts"
 import type { Failure } from "../failure/failure.ts"
@@ -110,26 +110,26 @@ export function next(state: State, event: CallEvent["type"]): State {
   return to
 }
 
-/** Hears of each event after its turn, and of the state that it led to. */
-interface Watcher {
-  heard(event: CallEvent, state: State): void
+/** Is told of each event after its turn, and of the state that it led to. */
+interface Observer {
+  onEvent(event: CallEvent, state: State): void
 }
 
-/** A call that crashes in what it does about its crashes is left as it is: it must not keep everybody else waiting. */
-const MOST_CRASHES = 5
+/** A call that crashes while it handles its crashes is left as it is, so that it does not block the thread. */
+const MAX_CRASHES = 5
 
-/** Takes one event after the other: what an event brings about in its turn waits for the end of it. */
-export class Turns {
-  readonly #turn: (event: CallEvent, before: State) => void
-  readonly #watcher: Watcher | undefined
+/** Processes one event at a time: an event that is raised in a turn waits for the end of that turn. */
+export class StateMachine {
+  readonly #onEvent: (event: CallEvent, before: State) => void
+  readonly #observer: Observer | undefined
   readonly #events: CallEvent[] = []
-  #isTaking = false
+  #isRunning = false
   #crashes = 0
   #state: State = "waiting"
 
-  constructor(turn: (event: CallEvent, before: State) => void, watcher?: Watcher) {
-    this.#turn = turn
-    this.#watcher = watcher
+  constructor(onEvent: (event: CallEvent, before: State) => void, observer?: Observer) {
+    this.#onEvent = onEvent
+    this.#observer = observer
   }
 
   get state(): State {
@@ -138,18 +138,18 @@ export class Turns {
 
   receive(event: CallEvent): void {
     this.#events.push(event)
-    if (this.#isTaking) return
-    this.#isTaking = true
-    for (let now = this.#events.shift(); now !== undefined; now = this.#events.shift()) {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    for (let current = this.#events.shift(); current !== undefined; current = this.#events.shift()) {
       try {
         const before = this.#state
-        this.#state = next(before, now.type)
-        this.#turn(now, before)
-        this.#watcher?.heard(now, this.#state)
+        this.#state = next(before, current.type)
+        this.#onEvent(current, before)
+        this.#observer?.onEvent(current, this.#state)
       } catch (error) {
-        if (++this.#crashes <= MOST_CRASHES) this.#events.unshift({ type: "crashed", error })
+        if (++this.#crashes <= MAX_CRASHES) this.#events.unshift({ type: "crashed", error })
       }
     }
-    this.#isTaking = false
+    this.#isRunning = false
   }
 }

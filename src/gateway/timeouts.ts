@@ -29,7 +29,7 @@ export interface TimeoutLimits {
 export class Timeouts {
   readonly #clock: Clock
   readonly #limits: TimeoutLimits
-  readonly #over: (reason: TimeoutReason) => void
+  readonly #onTimeout: (reason: TimeoutReason) => void
   readonly #abort = new AbortController()
   readonly #startedAt: number
   #timer: Timer
@@ -37,11 +37,11 @@ export class Timeouts {
   #hasContent = false
   #reason: TimeoutReason | undefined
 
-  /** `over` is to call `stop` in its own time. */
-  constructor(clock: Clock, limits: TimeoutLimits, over: (reason: TimeoutReason) => void) {
+  /** `onTimeout` has to call `stop`. */
+  constructor(clock: Clock, limits: TimeoutLimits, onTimeout: (reason: TimeoutReason) => void) {
     this.#clock = clock
     this.#limits = limits
-    this.#over = over
+    this.#onTimeout = onTimeout
     this.#startedAt = clock.running()
     this.#timer = this.#after(Math.min(limits.upstreamStartMs, limits.upstreamAnswerMs))
   }
@@ -57,29 +57,29 @@ export class Timeouts {
   get startLeftMs(): number {
     return this.#startedAt + this.#limits.upstreamStartMs - this.#clock.running()
   }
-  get #wholeLeftMs(): number {
+  get #totalLeftMs(): number {
     return this.#startedAt + this.#limits.upstreamAnswerMs - this.#clock.running()
   }
 
   /** Content has come. */
-  content(): void {
+  onContent(): void {
     if (this.#hasContent) return
     this.#hasContent = true
     // The silence allowed from here on may be shorter than what was left for the start.
-    if (this.#reason === undefined && this.#waitingSince !== undefined) this.#again(this.#limits.upstreamIdleMs)
+    if (this.#reason === undefined && this.#waitingSince !== undefined) this.#restartTimer(this.#limits.upstreamIdleMs)
   }
 
   /** A backend is waited for from now on. */
-  wait(): void {
+  startWaiting(): void {
     this.#waitingSince = this.#clock.running()
-    if (this.#hasContent && this.#reason === undefined) this.#again(this.#limits.upstreamIdleMs)
+    if (this.#hasContent && this.#reason === undefined) this.#restartTimer(this.#limits.upstreamIdleMs)
   }
-  /** The backend that is waited for gave a sign of life: an event, or a piece of an answer that has no events. */
-  heard(): void {
+  /** The backend sent something: an event, or a piece of an answer that has no events. */
+  onActivity(): void {
     if (this.#waitingSince !== undefined) this.#waitingSince = this.#clock.running()
   }
-  /** No backend is waited for until the next `wait`. */
-  rest(): void {
+  /** No backend is waited for until the next `startWaiting`. */
+  stopWaiting(): void {
     this.#waitingSince = undefined
   }
 
@@ -103,23 +103,23 @@ export class Timeouts {
     return { ...fault, failure, retryAfterMs: undefined }
   }
 
-  #look(): void {
-    if (this.#wholeLeftMs <= 1) return this.#over("whole")
+  #check(): void {
+    if (this.#totalLeftMs <= 1) return this.#onTimeout("whole")
     if (!this.#hasContent) {
-      if (this.startLeftMs <= 1) return this.#over("start")
-      return this.#again(this.startLeftMs)
+      if (this.startLeftMs <= 1) return this.#onTimeout("start")
+      return this.#restartTimer(this.startLeftMs)
     }
     const waited = this.#waitingSince === undefined ? 0 : this.#clock.running() - this.#waitingSince
-    if (waited + 1 >= this.#limits.upstreamIdleMs) return this.#over("idle")
-    this.#again(this.#limits.upstreamIdleMs - waited)
+    if (waited + 1 >= this.#limits.upstreamIdleMs) return this.#onTimeout("idle")
+    this.#restartTimer(this.#limits.upstreamIdleMs - waited)
   }
 
-  #again(delayMs: number): void {
+  #restartTimer(delayMs: number): void {
     this.#timer.cancel()
-    this.#timer = this.#after(Math.min(delayMs, this.#wholeLeftMs))
+    this.#timer = this.#after(Math.min(delayMs, this.#totalLeftMs))
   }
 
   #after(delayMs: number): Timer {
-    return this.#clock.after(delayMs, () => this.#look())
+    return this.#clock.after(delayMs, () => this.#check())
   }
 }

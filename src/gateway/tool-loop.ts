@@ -17,7 +17,14 @@ import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-a
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
 import { type Turn, turnOfReply, TurnReader } from "../wire/messages/server-tools-turn.ts"
 import { type Admission, SEARCH_LOOP } from "./admit.ts"
-import { type Answered, attempt, type End, type Failed, type TriedCall, type Turn as AskedTurn } from "./attempt.ts"
+import {
+  type AnsweredEnd,
+  attempt,
+  type End,
+  type FailedEnd,
+  type AttemptedCall,
+  type Turn as AskedTurn,
+} from "./attempt.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
@@ -41,7 +48,7 @@ export async function toolLoop(call: LoopedCall, loop: Loop): Promise<End> {
   return await new ToolLoop(call, loop).run()
 }
 
-interface Played extends Pick<Answered, "tokens" | "excess"> {
+interface PlayedTurn extends Pick<AnsweredEnd, "tokens" | "excess"> {
   readonly kind: "played"
   readonly turn: Turn
 }
@@ -51,7 +58,7 @@ class ToolLoop {
   readonly #loop: Loop
   readonly #answer = new SearchedAnswer()
   /** What was withheld of a stream until there was something to tell. */
-  #held = ""
+  #buffered = ""
   /** Of all turns; undefined once one could not be read. */
   #tokens: Tokens | undefined = noTokens
   #excess: Micro = zero
@@ -86,15 +93,15 @@ class ToolLoop {
   }
 
   /** One turn; a later one is tried again by itself. */
-  async #play(request: ModelRequest, answerLimit: number, turn: number): Promise<Failed | Played> {
+  async #play(request: ModelRequest, answerLimit: number, turn: number): Promise<FailedEnd | PlayedTurn> {
     let read: (() => Turn) | undefined
     const once = () => {
       const exchange = this.#exchange((reading) => (read = reading))
       return attempt(this.#call, { request, answerLimit, offer: this.#loop.first.offer, exchange })
     }
-    const end = await (turn === 1 ? once() : retried(once, this.#call))
+    const end = await (turn === 1 ? once() : retry(once, this.#call))
     if (end.kind === "failed") return end
-    if (typeof end.last === "string") this.#held += end.last
+    if (typeof end.last === "string") this.#buffered += end.last
     if (read === undefined) throw new Error("an answer that nobody has read")
     return { kind: "played", turn: read(), tokens: end.tokens, excess: end.excess }
   }
@@ -129,7 +136,7 @@ class ToolLoop {
   /** Runs a turn's searches side by side, and tells of each when those before it are told. */
   async #search({ searches }: Turn, turn: number): Promise<void> {
     const { requestId } = this.#call
-    this.#call.content()
+    this.#call.onContent()
     const running = searches.map((input) => this.#run(input))
     for (const [place, input] of searches.entries()) {
       const id = searchId(requestId, turn, place)
@@ -157,7 +164,7 @@ class ToolLoop {
     const { first } = this.#loop
     const { model, price } = first.offer
     const spent = this.#tokens
-    if (turns === SEARCH_LOOP.turns || !this.#call.isWanted || tokens === undefined || spent === undefined)
+    if (turns === SEARCH_LOOP.turns || !this.#call.isClientWaiting || tokens === undefined || spent === undefined)
       return "pause_turn"
     const answerLeft =
       Math.min(first.request.maxOutputTokens ?? model.maxOutputTokens, model.maxOutputTokens) - spent.output
@@ -181,15 +188,15 @@ class ToolLoop {
 
   #tell(events: string): void {
     if (!this.#loop.first.request.stream) return
-    const held = this.#held
-    this.#held = ""
-    this.#call.committed()
+    const held = this.#buffered
+    this.#buffered = ""
+    this.#call.onCommit()
     this.#call.write(held + events)
   }
 
-  #done(turns: number, end?: GatewayEnd): Answered {
+  #done(turns: number, end?: GatewayEnd): AnsweredEnd {
     const last = this.#loop.first.request.stream
-      ? this.#held + this.#answer.lastEvents(this.#tokens, end)
+      ? this.#buffered + this.#answer.lastEvents(this.#tokens, end)
       : this.#answer.reply(this.#tokens, end)
     const tokens = this.#tokens
     return {
@@ -217,25 +224,25 @@ function sum(one: Tokens | undefined, other: Tokens | undefined): Tokens | undef
 }
 
 const MAX_ATTEMPTS = 3
-const BACK_OFF_MS = 200
+const BACKOFF_MS = 200
 
-/** What more than one try needs of its call. */
-interface RetriedCall extends TriedCall {
+/** What retries need of their call. */
+interface RetriedCall extends AttemptedCall {
   readonly ports: Pick<GatewayPorts, "clock" | "fetch" | "health" | "tracing" | "threadTime" | "random">
-  /** The client is there, so that another try, turn or model is of use to it. */
-  readonly isWanted: boolean
-  /** Tries of the model that is asked now, of all turns beyond the first of each. */
+  /** The client is still connected, so that another attempt, turn or model is of use to it. */
+  readonly isClientWaiting: boolean
+  /** Attempts at the current model; the first attempt of each further turn is not counted. */
   attempts: number
 }
 
-/** What is done between tries. */
-interface Between {
-  /** Hears of each try that failed. */
-  readonly failed?: (end: Failed) => void
-  /** Whether another member is asked now, which is done at once. */
-  readonly moves?: (end: Failed) => Promise<boolean>
-  /** Whether the same one may be asked again. */
-  readonly again?: () => boolean
+/** What is done between attempts. */
+interface RetryHooks {
+  /** Called with each attempt that failed. */
+  readonly onFailure?: (end: FailedEnd) => void
+  /** Moves the call to another member of the pool; true if it did, and then there is no backoff. */
+  readonly moveToAnother?: (end: FailedEnd) => Promise<boolean>
+  /** Whether the same member may be asked again. */
+  readonly mayRetrySame?: () => boolean
 }
 
 /**
@@ -243,25 +250,31 @@ interface Between {
  * §7). Milliseconds. Tries until there is an answer, something of it was committed, or more tries are of no use: each
  * member that is well once, and then the same one again with back-off.
  */
-export async function retried(once: () => Promise<End>, call: RetriedCall, between: Between = {}): Promise<End> {
-  for (let tries = 1; ; tries++) {
+export async function retry(once: () => Promise<End>, call: RetriedCall, hooks: RetryHooks = {}): Promise<End> {
+  for (let attempts = 1; ; attempts++) {
     const end = await once()
-    if (end.kind === "failed") between.failed?.(end)
+    if (end.kind === "failed") hooks.onFailure?.(end)
     if (end.kind === "answered" || end.committed) return end
     const { retryAfterMs } = end.fault
-    const isLeft = call.isWanted && call.timeouts.reason === undefined
-    if (isLeft && between.moves !== undefined && (await between.moves(end))) {
-      if (!call.isWanted) return end
+    const mayContinue = call.isClientWaiting && call.timeouts.reason === undefined
+    if (mayContinue && hooks.moveToAnother !== undefined && (await hooks.moveToAnother(end))) {
+      if (!call.isClientWaiting) return end
       call.attempts++
       continue
     }
-    if (tries >= MAX_ATTEMPTS || retryAfterMs === undefined || !call.isWanted || between.again?.() === false) return end
+    if (
+      attempts >= MAX_ATTEMPTS ||
+      retryAfterMs === undefined ||
+      !call.isClientWaiting ||
+      hooks.mayRetrySame?.() === false
+    )
+      return end
     // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
-    const backOff = call.ports.random() * BACK_OFF_MS * 2 ** (tries - 1)
-    const waitMs = Math.max(backOff, retryAfterMs)
+    const backoffMs = call.ports.random() * BACKOFF_MS * 2 ** (attempts - 1)
+    const waitMs = Math.max(backoffMs, retryAfterMs)
     if (waitMs >= call.timeouts.startLeftMs) return end
     await sleep(call.ports.clock, waitMs)
-    if (!call.isWanted) return end
+    if (!call.isClientWaiting) return end
     call.attempts++
   }
 }

@@ -194,7 +194,7 @@ export interface WatchedPools {
  */
 export function watchPools(registry: Registry, { members, health, budget, now }: WatchedPools): void {
   gauge(registry, "member_under_way", "Calls at a member of a pool.", ["model", "member"], (set) => {
-    for (const { model, place } of members()) set({ model, member: place.member.id }, place.own.room.underWay)
+    for (const { model, place } of members()) set({ model, member: place.member.id }, place.own.capacity.inFlight)
   })
   const well = "1 for a member that is asked, 0 for one that is held back, or whose credential is."
   gauge(

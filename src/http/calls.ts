@@ -1,7 +1,7 @@
 /** The endpoints that call models, and those that count a request's tokens for nothing. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { meansOfCall } from "../gateway/afford.ts"
+import { affordabilityByHold } from "../gateway/afford.ts"
 import { authenticate } from "../gateway/authenticate.ts"
 import { endpointRefused, modelRefused } from "../gateway/binding.ts"
 import { call } from "../gateway/call.ts"
@@ -12,9 +12,9 @@ import type { ClientSide, Counting } from "../wire/format.ts"
 import { readBody } from "../gateway/read-body.ts"
 import { ORIGINAL_REQUEST_ID } from "../gateway/repeatable.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
-import { readRequest } from "../gateway/understand.ts"
+import { parseRequestBody } from "../gateway/parse-request.ts"
 import { RUN_NAME } from "../gateway/runs.ts"
-import { weigh } from "../gateway/weigh.ts"
+import { estimateInput } from "../gateway/input-estimate.ts"
 import type { Endpoint } from "../language/request.ts"
 import { fallbackChoice } from "./dashboard/key-settings.ts"
 import { dryRunAnswer } from "./dry-run-answer.ts"
@@ -165,7 +165,7 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
       if (notHere !== undefined) return notHere
       const { limits, clock } = ports
       const { accountId } = caller.record
-      const means = meansOfCall(ports, caller, requestId)
+      const means = affordabilityByHold(ports, caller, requestId)
       using share = ports.bodies.share(accountId)
       const bytes = await readBody(request, {
         maxBytes: limits.maxBodyBytes,
@@ -173,10 +173,10 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
         clock,
         share,
         // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
-        admit: (size, much) => (much ? means.body({ bytes: size, much }) : undefined),
+        admit: (size, isHeavy) => (isHeavy ? means.body({ bytes: size, isHeavy }) : undefined),
       })
       if (bytes instanceof Failure) return bytes
-      const read = await readRequest(bytes, format.endpoint, ports, accountId)
+      const read = await parseRequestBody(bytes, format.endpoint, ports, accountId)
       if (read instanceof Failure) return read
       using held = new DisposableStack()
       held.defer(() => read.release())
@@ -188,8 +188,8 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
       if (notFor !== undefined) return notFor
       const decoded = await read.decode({ more: counting.more })
       if (decoded instanceof Failure) return decoded
-      const paysFor = (tokens: number) => means.input({ tokens, rates: offer.price.rates })
-      const { likely } = await weigh({ request: decoded, model: offer.model, accountId, paysFor }, ports)
+      const canAfford = (tokens: number) => means.input({ tokens, rates: offer.price.rates })
+      const { likely } = await estimateInput({ request: decoded, model: offer.model, accountId, canAfford }, ports)
       return { ...counting.answer, input_tokens: likely }
     },
     documented("key", {

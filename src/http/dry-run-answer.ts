@@ -217,7 +217,7 @@ export interface Told {
 }
 
 export function answerOf({ requestId, refusal, dryRuns, account, forecast, model, paused }: Told): Response {
-  const course = forecast?.course
+  const course = forecast?.route
   const body = {
     object: "dry_run",
     request_id: requestId,
@@ -263,7 +263,7 @@ const breakerJson = (breaker: NonNullable<Forecast["breakers"]>[number]) => ({
   resets_in_s: breaker.resetS,
 })
 
-type Course = NonNullable<Forecast["course"]>
+type Course = NonNullable<Forecast["route"]>
 
 const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most }: Course) => ({
   input_tokens: inputTokens,

@@ -9,10 +9,10 @@ import type { WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { Failure } from "../failure/failure.ts"
-import { meansOf } from "../gateway/afford.ts"
+import { affordabilityByBalance } from "../gateway/afford.ts"
 import type { Caller } from "../gateway/authenticate.ts"
 import type { Arrival } from "../gateway/call.ts"
-import { asker, type Asking, forecast, isReported } from "../gateway/dry-run.ts"
+import { authenticateDryRun, type DryRunContext, forecast, isReported } from "../gateway/dry-run.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { answerOf, availableOf } from "./dry-run-answer.ts"
@@ -66,7 +66,7 @@ export class DryRuns {
     const { requestId } = arrival
     const { ports } = this.#deps
     if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
-    const caller = await asker(ports.actors, request.headers, arrival)
+    const caller = await authenticateDryRun(ports.actors, request.headers, arrival)
     // Whoever has the key elsewhere than it is meant for uses up nothing of it, and is told nothing.
     if (caller instanceof Failure && !isReported(caller)) return caller
     const { keyId, accountId } = caller.record
@@ -111,4 +111,12 @@ const askingOf = (
   request: Request,
   caller: Caller,
   available: Micro,
-): Asking => ({ ports, format, request, caller, available, means: meansOf(ports, available), model: undefined })
+): DryRunContext => ({
+  ports,
+  format,
+  request,
+  caller,
+  available,
+  affordability: affordabilityByBalance(ports, available),
+  model: undefined,
+})

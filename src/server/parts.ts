@@ -105,7 +105,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
       metrics.alerted(alert)
     },
   })
-  const { actors, bodies, repeats, underWay } = gateway.ports
+  const { actors, bodies, repeats, inFlight } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
   const pageOrigins = new PageOrigins(pageOriginStore(database))
   const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue, pageOrigins })
@@ -145,7 +145,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   metrics.watch({
     actors,
     models: () => catalogue.offers(systemClock.now()).map(({ model }) => model.id),
-    underWay: () => underWay.size,
+    underWay: () => inFlight.size,
     memberPools: {
       members: () =>
         catalogue.offers(systemClock.now()).flatMap(({ model }) => {

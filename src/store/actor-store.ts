@@ -3,7 +3,7 @@ import type { AccountLease } from "../../actors/account.ts"
 import type { LoadedKey } from "../../actors/key-record.ts"
 import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import type { Found, RunAsked, RunRecord } from "../../actors/run.ts"
+import type { RunLookup, RunRequest, RunRecord } from "../../actors/run.ts"
 import { type BudgetPeriod, budgetStatements, growBudget, type GrownBudget, returnBudget } from "./budget-leases.ts"
 import { type BreakerPurses, breakerPurses } from "./breaker-purses.ts"
 import type { Database } from "./database.ts"
@@ -24,7 +24,7 @@ export interface ActorStore {
   ): Promise<LoadedKey | undefined>
   findRun(runId: string): Promise<RunRecord | undefined>
   /** Makes the run where there is none, if a budget is given. */
-  findOrOpenRun(asked: RunAsked, nowMs: number): Promise<Found>
+  findOrOpenRun(asked: RunRequest, nowMs: number): Promise<RunLookup>
   /** Whether the account may have one more. */
   mayOpenRun(accountId: string, nowMs: number): Promise<boolean>
   /** `version` as it is known, 0 at first. Undefined when there is no such account, or this process was closed by another. */

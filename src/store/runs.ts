@@ -3,7 +3,7 @@
  * `key_spend`, in one commit with the records of its calls. Micro-rupiah.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { RunAsked, RunRecord } from "../../actors/run.ts"
+import type { RunRequest, RunRecord } from "../../actors/run.ts"
 import type { Tokens } from "../../actors/money/tokens.ts"
 import type { Database, Sql } from "./database.ts"
 import { type TokenColumns, toTokens } from "./usage.ts"
@@ -16,7 +16,7 @@ export const RUN_KEPT_DAYS = 30
 /** How long a run lasts whose end nobody has said. */
 const RUN_LASTS_MS = 7 * 24 * 60 * 60 * 1_000
 
-export interface NewRun extends RunAsked {
+export interface NewRun extends RunRequest {
   readonly budget: Micro
   readonly createdAt: number
   readonly endsAt: number
@@ -123,7 +123,7 @@ export const runStatements = (database: Database): RunStatements => ({
 /** What a call asks of its run: found, or made where there is none and a budget is given. */
 export async function findOrOpenRun(
   statements: RunStatements,
-  asked: RunAsked,
+  asked: RunRequest,
   nowMs: number,
   endsAt = nowMs + RUN_LASTS_MS,
 ): Promise<RunRecord | "unknown" | "too-many"> {

@@ -5,49 +5,49 @@ import { Circuit, RetryBudget } from "../../actors/circuit.ts"
 /** A circuit that three failures have opened at 0. */
 function opened(): Circuit {
   const circuit = new Circuit()
-  for (let n = 0; n < 3; n++) circuit.failed(0, false)
+  for (let n = 0; n < 3; n++) circuit.onFailure(0, false)
   return circuit
 }
 
 describe("what opens a circuit", () => {
   test("three failures within 30 s, if they are half of what ended", () => {
     const circuit = new Circuit()
-    circuit.failed(0, false)
-    circuit.failed(0, false)
+    circuit.onFailure(0, false)
+    circuit.onFailure(0, false)
     expect(circuit.state(0)).toBe("closed")
-    circuit.failed(1, false)
+    circuit.onFailure(1, false)
     expect(circuit.state(1)).toBe("open")
   })
 
   test("as many successes and one more keep it closed, until they are old", () => {
     const circuit = new Circuit()
-    for (let n = 0; n < 4; n++) circuit.succeeded(0)
-    for (let n = 0; n < 3; n++) circuit.failed(20_000, false)
+    for (let n = 0; n < 4; n++) circuit.onSuccess(0)
+    for (let n = 0; n < 3; n++) circuit.onFailure(20_000, false)
     expect(circuit.state(20_000)).toBe("closed")
-    circuit.failed(33_000, false)
+    circuit.onFailure(33_000, false)
     expect(circuit.state(33_000)).toBe("open")
   })
 
   test("failures that are further apart do not", () => {
     const circuit = new Circuit()
-    for (let n = 0; n < 20; n++) circuit.failed(n * 16_000, false)
+    for (let n = 0; n < 20; n++) circuit.onFailure(n * 16_000, false)
     expect(circuit.state(20 * 16_000)).toBe("closed")
   })
 
   test("a 429 does at once, for as long as it says and a minute at the most; in silence for a second, then two", () => {
     const lasted = [7_000, 60_000, 3_600_000, undefined].map((retryAfterMs) => {
       const circuit = new Circuit()
-      circuit.throttled(0, retryAfterMs, false)
+      circuit.onThrottled(0, retryAfterMs, false)
       return circuit.reopensAt
     })
     expect(lasted).toEqual([7_000, 60_000, 60_000, 1_000])
     const circuit = new Circuit()
-    circuit.throttled(0, undefined, false)
-    circuit.throttled(500, undefined, false)
+    circuit.onThrottled(0, undefined, false)
+    circuit.onThrottled(500, undefined, false)
     expect(circuit.reopensAt).toBe(2_500)
     const long = new Circuit()
-    long.throttled(0, 30_000, false)
-    long.throttled(1_000, 2_000, false)
+    long.onThrottled(0, 30_000, false)
+    long.onThrottled(1_000, 2_000, false)
     expect(long.reopensAt).toBe(30_000)
   })
 })
@@ -55,14 +55,14 @@ describe("what opens a circuit", () => {
 describe("a half-open circuit", () => {
   test("lets one call through at a time, and closes when it is answered", () => {
     const circuit = opened()
-    expect(circuit.mayPass(4_999)).toBeFalse()
-    expect(circuit.mayPass(5_000)).toBeTrue()
-    expect(circuit.begins(5_000)).toBeTrue()
-    expect(circuit.mayPass(5_001)).toBeFalse()
-    expect(circuit.begins(5_001)).toBeFalse()
-    circuit.answers(5_000)
+    expect(circuit.allows(4_999)).toBeFalse()
+    expect(circuit.allows(5_000)).toBeTrue()
+    expect(circuit.beginCall(5_000)).toBeTrue()
+    expect(circuit.allows(5_001)).toBeFalse()
+    expect(circuit.beginCall(5_001)).toBeFalse()
+    circuit.onContent(5_000)
     expect(circuit.state(5_002)).toBe("closed")
-    expect(circuit.begins(5_003)).toBeFalse()
+    expect(circuit.beginCall(5_003)).toBeFalse()
   })
 
   test("opens again for twice as long each time that the call fails, up to a minute", () => {
@@ -72,27 +72,27 @@ describe("a half-open circuit", () => {
     for (let n = 0; n < 7; n++) {
       lasted.push(circuit.reopensAt - now)
       now = circuit.reopensAt
-      const isProbe = circuit.begins(now)
-      circuit.failed(now, isProbe)
-      circuit.unprobed()
+      const isProbe = circuit.beginCall(now)
+      circuit.onFailure(now, isProbe)
+      circuit.endProbe()
     }
     expect(lasted).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 60_000])
   })
 
   test("lets the next one through when the call was given up", () => {
     const circuit = opened()
-    circuit.begins(5_000)
-    circuit.unprobed()
-    expect(circuit.mayPass(5_001)).toBeTrue()
+    circuit.beginCall(5_000)
+    circuit.endProbe()
+    expect(circuit.allows(5_001)).toBeTrue()
   })
 
   test("an answer to a call from before says nothing of how things are now", () => {
     const circuit = new Circuit()
-    circuit.throttled(100, 30_000, false)
-    circuit.answers(50)
-    circuit.succeeded(200)
+    circuit.onThrottled(100, 30_000, false)
+    circuit.onContent(50)
+    circuit.onSuccess(200)
     expect(circuit.state(200)).toBe("open")
-    circuit.answers(101)
+    circuit.onContent(101)
     expect(circuit.state(200)).toBe("closed")
   })
 })
@@ -110,21 +110,21 @@ test("property: no circuit is open for more than ten minutes after the last thin
       let isProbe = false
       for (const { kind, afterMs, retryAfterMs } of events) {
         now += afterMs
-        if (kind === "ok") circuit.succeeded(now)
-        else if (kind === "failed") circuit.failed(now, isProbe)
-        else if (kind === "throttled") circuit.throttled(now, retryAfterMs, isProbe)
-        else if (kind === "refused") circuit.refused(now, isProbe)
-        else if (kind === "begins") isProbe = circuit.begins(now) || isProbe
+        if (kind === "ok") circuit.onSuccess(now)
+        else if (kind === "failed") circuit.onFailure(now, isProbe)
+        else if (kind === "throttled") circuit.onThrottled(now, retryAfterMs, isProbe)
+        else if (kind === "refused") circuit.onRefused(now, isProbe)
+        else if (kind === "begins") isProbe = circuit.beginCall(now) || isProbe
         else {
-          circuit.unprobed()
+          circuit.endProbe()
           isProbe = false
         }
       }
-      circuit.unprobed()
+      circuit.endProbe()
       const later = now + 600_000
-      const passes = circuit.mayPass(later)
-      circuit.begins(later)
-      circuit.answers(later)
+      const passes = circuit.allows(later)
+      circuit.beginCall(later)
+      circuit.onContent(later)
       return passes && circuit.state(later) === "closed"
     }),
   )
@@ -142,7 +142,7 @@ describe("the budget of retries", () => {
 
   test("is a tenth of many calls", () => {
     const budget = new RetryBudget()
-    for (let n = 0; n < 1_000; n++) budget.called(n)
+    for (let n = 0; n < 1_000; n++) budget.countCall(n)
     let taken = 0
     while (budget.take(1_000)) taken++
     expect(taken).toBe(100)

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Choosable, hashOf, type Moment, Ranking } from "../../actors/pool.ts"
+import { type PoolEntry, hashOf, type PoolStatus, Ranking } from "../../actors/pool.ts"
 
-const member = (id: string, weight = 1, priority = 0): Choosable => ({ id, weight, priority })
+const member = (id: string, weight = 1, priority = 0): PoolEntry => ({ id, weight, priority })
 
 /** Everybody may be asked, is well and has room, but for what is given. */
-const moment = (given: Partial<Moment> = {}): Moment => ({
-  mayAsk: () => true,
-  isWell: () => true,
-  hasRoom: () => true,
-  underWay: () => 0,
-  illness: () => 0,
+const moment = (given: Partial<PoolStatus> = {}): PoolStatus => ({
+  isEligible: () => true,
+  isHealthy: () => true,
+  hasCapacity: () => true,
+  inFlight: () => 0,
+  reopensAt: () => 0,
   ...given,
 })
 const conversations = Array.from({ length: 40_000 }, (_, n) => hashOf(`conversation ${n}`))
@@ -38,7 +38,7 @@ test("a member that goes moves its own conversations alone, and they spread over
   const moved = new Map<unknown, number>()
   for (const conversation of conversations) {
     const before = ranking.choose(conversation, moment())
-    const after = ranking.choose(conversation, moment({ isWell: (index) => index !== gone }))
+    const after = ranking.choose(conversation, moment({ isHealthy: (index) => index !== gone }))
     if (before === gone) moved.set(after, (moved.get(after) ?? 0) + 1)
     else expect(after).toBe(before)
   }
@@ -58,20 +58,20 @@ test("property: one that may not be asked never is; one that is ill or full is n
   const bits = fc.nat(0xffff)
   fc.assert(
     fc.property(pool, fc.integer(), bits, bits, bits, (members, conversation, may, well, room) => {
-      const now = moment({ mayAsk: subset(may), isWell: subset(well), hasRoom: subset(room) })
+      const now = moment({ isEligible: subset(may), isHealthy: subset(well), hasCapacity: subset(room) })
       const choice = new Ranking(members).choose(conversation, now)
       const all = members.map((_, index) => index)
-      const able = all.filter((index) => now.mayAsk(index) && now.isWell(index) && now.hasRoom(index))
+      const able = all.filter((index) => now.isEligible(index) && now.isHealthy(index) && now.hasCapacity(index))
       if (able.length > 0) {
         const rankOf = (index: number) => (members[index]?.weight === 0 ? -1 : members[index]?.priority)
         const highest = Math.max(...able.map((index) => rankOf(index) ?? -1))
         return able.includes(Number(choice)) && rankOf(Number(choice)) === highest
       }
-      if (all.some((index) => now.mayAsk(index) && now.isWell(index))) return choice === "full"
-      const ill = all.filter((index) => now.mayAsk(index))
+      if (all.some((index) => now.isEligible(index) && now.isHealthy(index))) return choice === "full"
+      const ill = all.filter((index) => now.isEligible(index))
       if (ill.length === 0) return choice === "none"
-      return ill.some((index) => now.hasRoom(index))
-        ? ill.includes(Number(choice)) && now.hasRoom(Number(choice))
+      return ill.some((index) => now.hasCapacity(index))
+        ? ill.includes(Number(choice)) && now.hasCapacity(Number(choice))
         : choice === "full"
     }),
     { numRuns: 2_000 },
@@ -89,7 +89,7 @@ describe("what overflows", () => {
         Number(
           ranking.choose(
             conversation,
-            moment({ hasRoom: (index) => index !== own, underWay: (index) => load[index] ?? 0 }),
+            moment({ hasCapacity: (index) => index !== own, inFlight: (index) => load[index] ?? 0 }),
           ),
         )
       const seen = new Set(members.map((_, busy) => full(members.map((__, index) => (index === busy ? 1_000 : index)))))
@@ -104,7 +104,7 @@ describe("what overflows", () => {
 
   test("falls to a lower priority when the higher one is full, and waits when all are", () => {
     const ranking = new Ranking([member("a", 1, 9), member("b", 1, 9), member("c", 1, 1), member("d", 0, 100)])
-    const withRoom = (...able: number[]) => ranking.choose(7, moment({ hasRoom: (index) => able.includes(index) }))
+    const withRoom = (...able: number[]) => ranking.choose(7, moment({ hasCapacity: (index) => able.includes(index) }))
     expect(withRoom(2, 3)).toBe(2)
     expect(withRoom(3)).toBe(3)
     expect(withRoom()).toBe("full")
@@ -114,7 +114,7 @@ describe("what overflows", () => {
 test("where none is well the least ill one is asked, without weight too", () => {
   const ranking = new Ranking([member("a"), member("b"), member("c", 0)])
   const ill = (illness: readonly number[]) =>
-    ranking.choose(1, moment({ isWell: () => false, illness: (index) => illness[index] ?? 0 }))
+    ranking.choose(1, moment({ isHealthy: () => false, reopensAt: (index) => illness[index] ?? 0 }))
   expect(ill([3, 1, 2])).toBe(1)
   expect(ill([3, 2, 1])).toBe(2)
 })

@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { type EnterReply, type Found, Run, type RunRecord } from "../../actors/run.ts"
+import { type EnterReply, type RunLookup, Run, type RunRecord } from "../../actors/run.ts"
 
-const asked = { runId: "run_1", accountId: "acc", keyId: "key", name: "one", budget: undefined }
+const request = { runId: "run_1", accountId: "acc", keyId: "key", name: "one", budget: undefined }
 
 function world(known: boolean) {
   const clock = new VirtualClock()
-  const record: RunRecord = { ...asked, budget: micro(10n), endsAt: clock.now() + 1_000_000, spent: zero }
+  const record: RunRecord = { ...request, budget: micro(10n), endsAt: clock.now() + 1_000_000, spent: zero }
   let finds = 0
   const driver = { grow: () => {}, giveBack: () => {} }
   const run: Run = new Run(
@@ -17,10 +17,10 @@ function world(known: boolean) {
   )
   const enter = () => {
     const replies: EnterReply["kind"][] = []
-    run.receive({ type: "enter", asked, reply: ({ kind }) => replies.push(kind) })
+    run.receive({ type: "enter", request, reply: ({ kind }) => replies.push(kind) })
     return replies
   }
-  const found = (what: Found) => run.receive({ type: "found", found: what })
+  const found = (what: RunLookup) => run.receive({ type: "found", lookup: what })
   return { clock, record, run, enter, found, finds: () => finds }
 }
 

@@ -4,7 +4,7 @@
  * from the seed alone, so a failing seed fails again.
  */
 import { Account, type AccountCommand, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
-import { Actor, type Outcome, type Soon } from "../../actors/kernel/actor.ts"
+import { Actor, type Outcome, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Random } from "../../actors/kernel/random.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key } from "../../actors/key.ts"
@@ -181,13 +181,13 @@ class Simulation {
 
   async #written(): Promise<boolean> {
     const { backlog, lagMs } = await this.#look(
-      this.#ledger.insist<LedgerView>((reply) => ({ type: "view", accountId: undefined, reply }), DEADLINE_MS),
+      this.#ledger.askUnbounded<LedgerView>((reply) => ({ type: "view", accountId: undefined, reply }), DEADLINE_MS),
     )
     return backlog === 0 && lagMs === 0
   }
 
   /** Waits for an answer outside of the story: everyone takes the turns that are ready, then time moves on. */
-  async #look<T>(asked: Soon<Outcome<T>>): Promise<T> {
+  async #look<T>(asked: MaybePromise<Outcome<T>>): Promise<T> {
     const heard: Outcome<T>[] = []
     void Promise.resolve(asked).then((ended) => heard.push(ended))
     for (await flush(); heard.length === 0; await flush()) if (!this.#on.scheduler.step()) this.#on.clock.runNext()
@@ -235,12 +235,12 @@ class Simulation {
     const over = this.#random() < 0.2 ? 3 : 1
     const actual = failed ? zero : micro((hold * BigInt(Math.floor(this.#random() * 100)) * BigInt(over)) / 100n)
     const usage = { requestId, tokens: 1, actual, starts }
-    const paid = await this.#keys.insist<Micro>(key, (reply) => ({ type: "settle", usage, reply }))
+    const paid = await this.#keys.askUnbounded<Micro>(key, (reply) => ({ type: "settle", usage, reply }))
     const payable = paid.kind === "ok" ? paid.value : smaller(actual, hold)
     if (paid.kind !== "ok") {
       this.#keys.tellIfActive(key, { type: "settle", usage: { ...usage, actual: payable }, reply: () => {} })
     }
-    const settled = await this.#accounts.insist<Charged>(account, (reply) => ({
+    const settled = await this.#accounts.askUnbounded<Charged>(account, (reply) => ({
       type: "settle",
       requestId,
       actual: payable,
@@ -256,7 +256,10 @@ class Simulation {
     free()
 
     const settlement = settlementOf(opening, charge, absorbed)
-    const durable = await this.#ledger.insist<Settled>((reply) => ({ type: "settle", settlement, reply }), DEADLINE_MS)
+    const durable = await this.#ledger.askUnbounded<Settled>(
+      (reply) => ({ type: "settle", settlement, reply }),
+      DEADLINE_MS,
+    )
     if (durable.kind === "ok") {
       this.#must(this.#store.charges.get(requestId) === charge, `${requestId} was told ${charge} before it was durable`)
       this.#told.set(requestId, charge)
@@ -290,16 +293,20 @@ class Simulation {
   async #check(): Promise<void> {
     for (const account of ACCOUNTS) {
       const settled = this.#store.settledBy(account)
-      const purse = await this.#look(this.#accounts.insist<AccountView>(account, (reply) => ({ type: "view", reply })))
+      const purse = await this.#look(
+        this.#accounts.askUnbounded<AccountView>(account, (reply) => ({ type: "view", reply })),
+      )
       const left = (GRANTED[account] ?? 0n) - settled
       this.#must(purse.held === 0n, `${account} still holds ${purse.held}`)
       this.#must(purse.available === left && left >= 0n, `${account} has ${purse.available}, its books say ${left}`)
-      const key = await this.#look(this.#keys.insist<KeyView>(`key-${account}`, (reply) => ({ type: "view", reply })))
+      const key = await this.#look(
+        this.#keys.askUnbounded<KeyView>(`key-${account}`, (reply) => ({ type: "view", reply })),
+      )
       this.#must(key.budget?.usage === settled, `the key of ${account} used ${key.budget?.usage} of ${settled}`)
       this.#must(settled <= BUDGET, `the key of ${account} spent ${settled} of ${BUDGET}`)
     }
     const { taken, waiting } = await this.#look(
-      this.#slots.insist<SlotsView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
+      this.#slots.askUnbounded<SlotsView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
     )
     this.#must(taken === 0 && waiting === 0, `${taken} slots are taken, ${waiting} wait`)
     for (const [requestId, charge] of this.#told) {

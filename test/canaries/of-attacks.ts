@@ -2,7 +2,7 @@
 import type { Canary } from "./canary.ts"
 
 const bounds = { file: "actors/money/quote.ts", detector: "worlds" } as const
-const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
+const underWay = { file: "src/gateway/call-actor.ts", detector: "worlds" } as const
 const attempt = { file: "src/gateway/attempt.ts", detector: "worlds" } as const
 const clock = { file: "actors/kernel/clock.ts", detector: "worlds" } as const
 
@@ -144,7 +144,7 @@ export const attackCanaries: readonly Canary[] = [
     reason: /bytes for clients that do not read/,
   },
   {
-    file: "src/gateway/answering.ts",
+    file: "src/gateway/response-writer.ts",
     detector: "worlds",
     name: "a client that was cut off pays nothing",
     means: "Whoever reads slowly enough to be cut off has an answer for nothing.",

@@ -2,10 +2,10 @@
 import type { Canary } from "./canary.ts"
 
 const settle = { file: "src/gateway/settle.ts", detector: "worlds" } as const
-const underWay = { file: "src/gateway/under-way.ts", detector: "worlds" } as const
+const underWay = { file: "src/gateway/call-actor.ts", detector: "worlds" } as const
 const booking = { file: "src/gateway/booking.ts", detector: "worlds" } as const
 const admit = { file: "src/gateway/admit.ts", detector: "worlds" } as const
-const tries = { file: "src/gateway/tries.ts", detector: "worlds" } as const
+const tries = { file: "src/gateway/member-selector.ts", detector: "worlds" } as const
 const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
 const lane = { file: "actors/ledger-lane.ts", detector: "ledger" } as const
 const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
@@ -69,8 +69,8 @@ export const callCanaries: readonly Canary[] = [
     detector: "costs",
     name: "a try that broke off is forgotten",
     means: "Retries cost money that no page tells of.",
-    find: "this.answered || said > 0 || this.#searches > 0",
-    replace: "this.answered",
+    find: "this.isAnswered || outputTokens > 0 || this.#searches > 0",
+    replace: "this.isAnswered",
     reason: /\(fail\) a try that broke off after it had content is a part of its own/,
   },
   {
@@ -110,10 +110,10 @@ export const callCanaries: readonly Canary[] = [
     ...underWay,
     name: "a client that leaves is refunded",
     means: "Whoever hangs up before the last byte never pays.",
-    find: "there(this.#booking).settle(end, isDrainedOut)",
+    find: "defined(this.#booking).settle(end, isDrainedOut)",
     replace: `const failure = new Failure("dependency.upstream_unavailable")
     const refunded = { kind: "failed", committed: true, fault: { failure, opened: true, alert: false } }
-    there(this.#booking).settle(this.hasLeft ? refunded : end, false)`,
+    defined(this.#booking).settle(this.hasLeft ? refunded : end, false)`,
     reason: /an answer that came whole is not charged/,
   },
   {
@@ -185,7 +185,7 @@ export const callCanaries: readonly Canary[] = [
     ...admit,
     name: "a seat at a member is not given back",
     means: "A member stands still after as many calls as it takes at once.",
-    find: "    this.#ended = true\n    this.#seat.leave()",
+    find: "    this.#ended = true\n    this.#seat.release()",
     replace: "    this.#ended = true",
     reason: /at rest there are calls at the member/,
   },
@@ -193,7 +193,7 @@ export const callCanaries: readonly Canary[] = [
     ...tries,
     name: "a call that found out about a member never ends",
     means: "A member that was ill once is asked by nobody any more.",
-    find: "if (this.#isOfMember) this.#place.own.circuit.unprobed()",
+    find: "if (this.#probesMember) this.#place.own.circuit.endProbe()",
     replace: "",
     reason: /is never asked again/,
   },
@@ -212,8 +212,8 @@ export const callCanaries: readonly Canary[] = [
     name: "a conversation is forgotten",
     means: "Each turn goes to another member, and pays the full price of its prompt there.",
     file: "src/gateway/pools.ts",
-    find: "return this.#ranking.choose(conversation, moment)",
-    replace: "return this.#ranking.choose(conversation ^ (Math.random() * 2 ** 32), moment)",
+    find: "return this.#ranking.choose(conversation, status)",
+    replace: "return this.#ranking.choose(conversation ^ (Math.random() * 2 ** 32), status)",
     detector: "pools",
     reason: /\(fail\) shares are as the weights say/,
   },
@@ -221,8 +221,8 @@ export const callCanaries: readonly Canary[] = [
     name: "a refused credential is asked in other models",
     means: "A key that does not work fails once for each model that uses it.",
     file: "src/gateway/pools.ts",
-    find: "knownOf(this.#credentials, member.backend, member.backend.credential, share)",
-    replace: "knownOf(new Map<Backend, Known>(), member.backend, member.backend.credential, share)",
+    find: "statusOf(this.#credentials, member.backend, member.backend.credential, share)",
+    replace: "statusOf(new Map<Backend, BackendStatus>(), member.backend, member.backend.credential, share)",
     detector: "pools",
     reason: /\(fail\) a credential that is refused/,
   },
@@ -329,8 +329,8 @@ export const callCanaries: readonly Canary[] = [
     name: "a call waits for its spans to be sent",
     means: "A collector that hangs holds up every call.",
     file: "src/gateway/call.ts",
-    find: "  trace?.answered(answer)\n",
-    replace: "  trace?.answered(answer)\n  await ports.tracing?.stop()\n",
+    find: "  trace?.onAnswer(answer)\n",
+    replace: "  trace?.onAnswer(answer)\n  await ports.tracing?.stop()\n",
     detector: "traces",
     reason: /\(fail\) a collector that hangs holds up no call/,
   },
@@ -383,8 +383,8 @@ export const callCanaries: readonly Canary[] = [
     name: "a dry run does not look at ceilings",
     means: "A dry run says that a call passes, and the call stops the key.",
     file: "src/gateway/dry-run.ts",
-    find: "lookAtBreakers(ports.actors, caller.record.breakers ?? [])",
-    replace: "lookAtBreakers(ports.actors, [])",
+    find: "forecastBreakers(ports.actors, caller.record.breakers ?? [])",
+    replace: "forecastBreakers(ports.actors, [])",
     detector: "worlds",
     reason: /is foretold \S+, and told quota\.key_paused/,
   },

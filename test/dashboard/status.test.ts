@@ -9,7 +9,7 @@ import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 const shut = () => {
   const circuit = new Circuit()
-  for (let n = 0; n < 3; n++) circuit.failed(0, false)
+  for (let n = 0; n < 3; n++) circuit.onFailure(0, false)
   return circuit
 }
 const member = (own: Circuit, credential = new Circuit()) =>

@@ -10,7 +10,7 @@ import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { candidates } from "../../src/gateway/candidates.ts"
-import { understand } from "../../src/gateway/understand.ts"
+import { parseRequest } from "../../src/gateway/parse-request.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
@@ -74,14 +74,14 @@ async function chainOf(
     threadTime: new RecentUse(new VirtualClock()),
   }
   const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 } }
-  const understood = await understand(
+  const understood = await parseRequest(
     new TextEncoder().encode(JSON.stringify(body)),
     chatFormat.client,
     { accountId: "acc_1", keyId: "key_1", binding, headers: new Headers() },
     ports,
   )
   if (understood instanceof Failure) throw new Error(understood.code)
-  const chain = await candidates(understood, { fallback, binding, affords: async () => true }, ports)
+  const chain = await candidates(understood, { fallback, binding, canAfford: async () => true }, ports)
   if (chain instanceof Failure) throw new Error(`${chain.code}: ${chain.message}`)
   const ids = async () => {
     const left: string[] = []

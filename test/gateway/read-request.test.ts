@@ -3,7 +3,7 @@ import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { RecentUse } from "../../src/bodies/recent-use.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { readRequest } from "../../src/gateway/understand.ts"
+import { parseRequestBody } from "../../src/gateway/parse-request.ts"
 
 const saying = (content: string) => JSON.stringify({ model: "m", messages: [{ role: "user", content }] })
 /** A chat request of so many bytes. */
@@ -23,7 +23,7 @@ async function isSentAway(bytes: number, usedMs: number): Promise<boolean> {
   const threadTime = new RecentUse(new VirtualClock())
   threadTime.add("acc_1", usedMs)
   const ports = { largeBodies: new LargeBodies(watching), threadTime, clock: systemClock }
-  const read = await readRequest(bodyOf(bytes), "chat", ports, "acc_1")
+  const read = await parseRequestBody(bodyOf(bytes), "chat", ports, "acc_1")
   if (read instanceof Failure) throw new Error(read.message)
   return asked
 }
@@ -40,10 +40,10 @@ test("what a body that is not small costs here counts for its account", async ()
   const threadTime = new RecentUse(systemClock)
   const ports = { largeBodies: new LargeBodies(new DirectClerk()), threadTime, clock: systemClock }
   for (let n = 0; n < 20; n++) {
-    const read = await readRequest(bodyOf(250_000), "chat", ports, "acc_1")
+    const read = await parseRequestBody(bodyOf(250_000), "chat", ports, "acc_1")
     if (read instanceof Failure) throw new Error(read.message)
     await read.decode({})
-    await readRequest(bodyOf(16_384), "chat", ports, "acc_2")
+    await parseRequestBody(bodyOf(16_384), "chat", ports, "acc_2")
   }
   expect(threadTime.by("acc_1")).toBeGreaterThan(0)
   expect(threadTime.by("acc_2")).toBe(0)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
-import { Received } from "../../src/gateway/call-costs.ts"
+import { OutputMeter } from "../../src/gateway/call-costs.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
@@ -13,13 +13,13 @@ function relayed() {
   const heard = { events: 0, text: "", committed: 0, content: 0 }
   const client = {
     write: (text: string) => (heard.text += text),
-    heard: () => heard.events++,
-    committed: () => heard.committed++,
+    onBackendActivity: () => heard.events++,
+    onCommit: () => heard.committed++,
   }
   const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
   const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
     onContent: () => heard.content++,
-    received: new Received(),
+    output: new OutputMeter(),
   })
   const pipe = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 0 })
   const writer = pipe.writable.getWriter()
@@ -48,13 +48,13 @@ describe("a relay", () => {
     await says(ping)
     await ends()
     expect(await end).toMatchObject({ opened: true })
-    expect(relay.release()).toBeFalse()
+    expect(relay.flush()).toBeFalse()
     expect(relay.committed).toBeFalse()
     expect(heard.text).toBe("")
   })
 
   test("takes what its own reader throws for a bug, and a broken connection for a fault", async () => {
-    const client = { write() {}, heard() {}, committed() {} }
+    const client = { write() {}, onBackendActivity() {}, onCommit() {} }
     const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
     const bug = new Error("a bug of ours")
     const reader = new RelayedStream({
@@ -64,14 +64,14 @@ describe("a relay", () => {
       },
     })
     const sent = new Response(ping).body ?? undefined
-    const thrown = await new Relay(reader, bounds, client, { onContent: () => {}, received: new Received() })
+    const thrown = await new Relay(reader, bounds, client, { onContent: () => {}, output: new OutputMeter() })
       .run(sent!, systemClock)
       .catch((error: unknown) => error)
     expect(thrown).toBe(bug)
     const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
     const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
       onContent: () => {},
-      received: new Received(),
+      output: new OutputMeter(),
     })
     expect(await relay.run(broken, systemClock)).toMatchObject({ opened: true })
   })

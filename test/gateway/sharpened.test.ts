@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Offer } from "../../src/catalogue/live.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
-import { sharpened } from "../../src/gateway/sharpened.ts"
+import { withClientDetail } from "../../src/gateway/client-error-detail.ts"
 import { connectionFault } from "../../src/upstream/client.ts"
 import { classifyBackendError } from "../../src/wire/backend-error.ts"
 import type { Json, JsonObject } from "../../src/language/json.ts"
@@ -12,7 +12,7 @@ const body: JsonObject = { temperature: 3, messages: [{ content: "x" }], tools: 
 function told(answer: Json): string {
   const { failure, field } = classifyBackendError(400, answer, new Headers(), 0)
   const asked = { request: { body } as ModelRequest, offer: {} as Offer }
-  return sharpened({ ...connectionFault(false), failure, field, status: 400 }, asked).failure.message
+  return withClientDetail({ ...connectionFault(false), failure, field, status: 400 }, asked).failure.message
 }
 const rejected = (field: string) => `The model's backend rejected '${field}' of the request.`
 

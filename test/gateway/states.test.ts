@@ -1,6 +1,6 @@
 /** The table of a call's states, without a network: every state, every event; and what docs/reliability.md says of its end. */
 import { describe, expect, test } from "bun:test"
-import { type CallEvent, next, type State, states, table, Turns } from "../../src/gateway/states.ts"
+import { type CallEvent, next, type State, states, table, StateMachine } from "../../src/gateway/states.ts"
 import { type Cause, type Ending, endings, type State as PlayedState } from "../contract/endings.ts"
 
 type EventType = CallEvent["type"]
@@ -48,7 +48,7 @@ describe("the table of states", () => {
 
   test("leaves a call that crashes over its own crashes, so that others have their turn", () => {
     const heard: string[] = []
-    const turns = new Turns((event) => {
+    const turns = new StateMachine((event) => {
       heard.push(event.type)
       throw new Error("a bug")
     })

@@ -18,7 +18,7 @@ function started(over: Partial<TimeoutLimits> = {}) {
 describe("the time-outs of a call", () => {
   test("end the wait for the first content at its time, and not before", () => {
     const { clock, reasons, timeouts } = started()
-    timeouts.wait()
+    timeouts.startWaiting()
     clock.advance(99_998)
     expect([reasons, timeouts.signal.aborted]).toEqual([[], false])
     clock.advance(2)
@@ -28,10 +28,10 @@ describe("the time-outs of a call", () => {
 
   test("end a silence after the content at its own time, which is shorter than that for the start", () => {
     const { clock, reasons, timeouts } = started()
-    timeouts.wait()
-    timeouts.content()
+    timeouts.startWaiting()
+    timeouts.onContent()
     clock.advance(9_000)
-    timeouts.heard()
+    timeouts.onActivity()
     clock.advance(9_998)
     expect(reasons).toEqual([])
     clock.advance(2)
@@ -41,10 +41,10 @@ describe("the time-outs of a call", () => {
 
   test("end an answer that is never silent", () => {
     const { clock, reasons, timeouts } = started({ upstreamAnswerMs: 50_000 })
-    timeouts.wait()
-    timeouts.content()
+    timeouts.startWaiting()
+    timeouts.onContent()
     for (let second = 0; second < 60; second++) {
-      timeouts.heard()
+      timeouts.onActivity()
       clock.advance(1_000)
     }
     expect(reasons).toEqual(["whole"])
@@ -52,11 +52,11 @@ describe("the time-outs of a call", () => {
 
   test("do not count the time in which no backend is waited for", () => {
     const { clock, reasons, timeouts } = started()
-    timeouts.content()
+    timeouts.onContent()
     clock.advance(60_000)
-    timeouts.wait()
+    timeouts.startWaiting()
     clock.advance(9_000)
-    timeouts.rest()
+    timeouts.stopWaiting()
     clock.advance(60_000)
     expect(reasons).toEqual([])
   })
@@ -74,7 +74,7 @@ describe("the time-outs of a call", () => {
 
   test("are over with their call", () => {
     const { clock, reasons, timeouts } = started()
-    timeouts.wait()
+    timeouts.startWaiting()
     timeouts.end()
     clock.advance(2_000_000)
     expect(reasons).toEqual([])

@@ -84,7 +84,7 @@ describe("asks", () => {
     const { actor, seen } = probe(on)
     const asks = [1, 2, 3, 4].map((value) => actor.ask(echo(value), 100))
     expect(actor.tell({ type: "note", value: 5 })).toBe(true)
-    const insistent = actor.insist(echo(6), 100)
+    const insistent = actor.askUnbounded(echo(6), 100)
     expect(await asks[3]).toEqual({ kind: "refused", reason: "full" })
     await quiesce(on)
     expect(await insistent).toEqual(ok(6))
@@ -222,7 +222,7 @@ describe("stop", () => {
     const stopped = actor.stop()
     const asked = actor.ask(echo(2), 100)
     expect(actor.tell({ type: "note", value: 3 })).toBe(true)
-    const insisted = actor.insist(echo(4), 100)
+    const insisted = actor.askUnbounded(echo(4), 100)
     await quiesce(on)
     await stopped
     expect([await before, await asked, await insisted]).toEqual([ok(1), { kind: "refused", reason: "stopped" }, ok(4)])

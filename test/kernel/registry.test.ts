@@ -153,7 +153,7 @@ test("stop waits for all actors, those that are starting too, and refuses who as
   await stop
   expect(await starting).toEqual({ kind: "ok", value: 1 })
   for (const id of ["a", "c"]) expect(await registry.ask(id, add)).toEqual({ kind: "refused", reason: "stopped" })
-  expect(await registry.insist("a", add)).toEqual({ kind: "refused", reason: "stopped" })
+  expect(await registry.askUnbounded("a", add)).toEqual({ kind: "refused", reason: "stopped" })
   expect(on.clock.runNext()).toBe(false)
 })
 
@@ -175,7 +175,7 @@ test("an actor that holds nothing can be put away at once, and the next ask star
   const first = registry.ask("a", add)
   await loaded()
   expect(await first).toEqual({ kind: "ok", value: 1 })
-  registry.putAway("a")
+  registry.passivate("a")
   expect(registry.metrics().actors).toBe(0)
   const second = registry.ask("a", add)
   await loaded()

@@ -10,7 +10,7 @@ import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/lang
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Received } from "../../src/gateway/call-costs.ts"
+import { OutputMeter } from "../../src/gateway/call-costs.ts"
 import { Relay } from "../../src/gateway/relay.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 import { NONE_DROPPED } from "../../src/wire/fields.ts"
@@ -350,8 +350,8 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
 async function relayed(reader: StreamReader, bytes: Uint8Array) {
   let told = ""
   const bounds = { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 }
-  const client = { write: (text: string) => (told += text), heard: () => {}, committed: () => {} }
-  const relay = new Relay(reader, bounds, client, { onContent: () => {}, received: new Received() })
+  const client = { write: (text: string) => (told += text), onBackendActivity: () => {}, onCommit: () => {} }
+  const relay = new Relay(reader, bounds, client, { onContent: () => {}, output: new OutputMeter() })
   const end = await relay.run(bodyOf(bytes), systemClock)
   const failure = "terminal" in end ? undefined : end.failure
   if ("terminal" in end) told += end.terminal

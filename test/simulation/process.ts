@@ -8,8 +8,8 @@ import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { meansOf } from "../../src/gateway/afford.ts"
-import { asker, forecast } from "../../src/gateway/dry-run.ts"
+import { affordabilityByBalance } from "../../src/gateway/afford.ts"
+import { authenticateDryRun, forecast } from "../../src/gateway/dry-run.ts"
 import { call } from "../../src/gateway/call.ts"
 import { Gateway } from "../../src/gateway/gateway.ts"
 import type { Log } from "../../src/log.ts"
@@ -196,14 +196,14 @@ export class SimulatedProcess {
       if (this.clock.stands) await this.clock.heard()
       const { ports } = this.gateway
       const origin = { requestId: "dry", connection: undefined, address: "192.0.2.1" }
-      const caller = await asker(ports.actors, request.headers, origin)
+      const caller = await authenticateDryRun(ports.actors, request.headers, origin)
       if (caller instanceof Failure) return caller
       const { accountId } = caller.record
       const available = await this.#statements.run("reads what is available", () =>
         this.#database.books.available(accountId),
       )
-      const means = meansOf(ports, available)
-      const met = await forecast({ ports, format, request, caller, available, means, model: undefined })
+      const affordability = affordabilityByBalance(ports, available)
+      const met = await forecast({ ports, format, request, caller, available, affordability, model: undefined })
       return met instanceof Failure ? met : (met.refusal ?? "passes")
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")

@@ -3,7 +3,7 @@
  * left can be spent, and the books and what clients were told agree. What does not is told to the stage.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { ReserveReply } from "../../actors/key-command.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { HoldOutcome } from "../../actors/waiting-holds.ts"
@@ -102,9 +102,9 @@ export async function checkIdle({ stage, stories, database }: Scene, { id, gatew
     if (slots !== undefined && (slots.taken > 0 || slots.waiting > 0))
       stage.violate(`at rest the slots of ${model.id} in ${id} are not empty: ${JSON.stringify(slots)}`)
     for (const { member, own, credential } of pools.of(model).members) {
-      if (own.room.underWay !== 0 || credential.room.underWay !== 0)
+      if (own.capacity.inFlight !== 0 || credential.capacity.inFlight !== 0)
         stage.violate(`at rest there are calls at the member ${member.id} of ${model.id} in ${id}`)
-      if (!own.circuit.mayPass(Infinity) || !credential.circuit.mayPass(Infinity))
+      if (!own.circuit.allows(Infinity) || !credential.circuit.allows(Infinity))
         stage.violate(`at rest the member ${member.id} of ${model.id} in ${id} is never asked again`)
     }
   }
@@ -146,7 +146,7 @@ export async function checkCeilings({ stage, database, processes }: Scene): Prom
 /** Undefined once it is held, or why it is not at the fifth time. */
 async function insisted(
   stage: Stage,
-  hold: () => Soon<{ readonly kind: string } | Failure>,
+  hold: () => MaybePromise<{ readonly kind: string } | Failure>,
 ): Promise<string | undefined> {
   for (let tries = 1; ; tries++) {
     const held = await hold()

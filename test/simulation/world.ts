@@ -147,7 +147,7 @@ class World {
     return (
       this.#waiting > 0 ||
       this.#stories.some((story) => story.told === undefined || isMissing(story)) ||
-      this.#all.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.underWay.size ?? 0) > 0)
+      this.#all.some(({ alive, calls, gateway }) => alive && calls + (gateway?.ports.inFlight.size ?? 0) > 0)
     )
   }
 
@@ -456,7 +456,7 @@ class World {
     for (const { clock } of this.#all) clock.goOn()
     if (!this.#until(() => !this.#busy, REST_MS)) {
       const open = this.#stories.filter(({ told }) => told === undefined).map(({ requestId }) => requestId)
-      const underWay = this.#processes.flatMap(({ gateway }) => [...(gateway?.ports.underWay.requestIds() ?? [])])
+      const underWay = this.#processes.flatMap(({ gateway }) => [...(gateway?.ports.inFlight.requestIds() ?? [])])
       stage.violate(`no rest within ${REST_MS} ms: untold ${open.join(" ")}; under way ${underWay.join(" ")}`)
       return
     }

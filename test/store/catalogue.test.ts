@@ -1,4 +1,4 @@
-import { there } from "../../actors/unreachable.ts"
+import { defined } from "../../actors/unreachable.ts"
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { inForce } from "../../actors/money/price.ts"
 import { readCatalogueFile } from "../../src/catalogue/catalogue-file.ts"
@@ -81,7 +81,7 @@ test("the shipped catalogue fills an empty database, and comes back as it was wr
       contextWindow: wanted.context_window,
       maxOutputTokens: wanted.max_output_tokens,
       endpoints: new Set(wanted.endpoints),
-      upstreams: [{ ...there(wanted.upstreams[0]), priority: 0, weight: 1 }],
+      upstreams: [{ ...defined(wanted.upstreams[0]), priority: 0, weight: 1 }],
       maxConcurrency: wanted.max_concurrency,
       fallback: wanted.fallback,
       strip: wanted.strip,
@@ -285,7 +285,7 @@ test("a pool comes back as it was written, and an older process's word on the fi
   ])
   const [, second] = upstreams
   expect(
-    await seed(noon, [model("a", { upstreams: [there(upstreams[0]), { ...there(second), weight: 1 }] })]),
+    await seed(noon, [model("a", { upstreams: [defined(upstreams[0]), { ...defined(second), weight: 1 }] })]),
   ).toMatchObject({
     modelsChanged: 1,
   })

@@ -247,7 +247,7 @@ function memberJson(place: PoolMember, nowMs: number, view: BackendView | undefi
     circuit,
     reopens_in_s: circuit === "open" ? Math.ceil((own.circuit.reopensAt - nowMs) / 1_000) : null,
     credential_circuit: credential.circuit.state(nowMs),
-    under_way: own.room.underWay,
+    under_way: own.capacity.inFlight,
     max_concurrency: mosts.length === 0 ? null : Math.min(...mosts),
     share: tries === 0 ? null : (view?.calls ?? 0) / tries,
     calls: view?.calls ?? 0,

@@ -14,7 +14,7 @@ export interface OverviewDeps {
   readonly authenticate: Authenticate
   readonly overview: (period: CallPeriod) => Promise<Overview>
   readonly days: (period: CallPeriod & { readonly timeZone: string }) => Promise<readonly DaySums[]>
-  readonly ports: Pick<GatewayPorts, "actors" | "underWay" | "clock">
+  readonly ports: Pick<GatewayPorts, "actors" | "inFlight" | "clock">
   readonly processId: string
 }
 
@@ -137,7 +137,7 @@ export const overviewController = ({ authenticate, overview, days, ports, proces
             ...overviewJson(sums),
             this_process: {
               id: processId,
-              in_flight: ports.underWay.size,
+              in_flight: ports.inFlight.size,
               ledger_lag_ms: ledger instanceof Failure ? null : Math.round(ledger.lagMs),
               ledger_backlog: ledger instanceof Failure ? null : ledger.backlog,
             },

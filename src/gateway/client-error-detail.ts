@@ -1,4 +1,4 @@
-/** A backend's refusal in the terms of the client's own request: its field, its numbers. */
+/** Adds to a backend's refusal what the client can act on: the field of its own request, or the numbers of a context overflow. */
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Json, JsonObject } from "../language/json.ts"
@@ -6,17 +6,17 @@ import type { ModelRequest } from "../language/request.ts"
 import type { Fault } from "../upstream/client.ts"
 import { tooLong } from "../wire/error-facts.ts"
 
-interface Asked {
+interface RequestTurn {
   readonly request: ModelRequest
   readonly offer: Offer
 }
 
-/** What a client can do something about is told as exactly as it is known, and in none of the backend's words. */
-export function sharpened(fault: Fault, turn: Asked): Fault {
+/** The fault with a message as exact as the gateway knows it, and without the backend's own words. */
+export function withClientDetail(fault: Fault, turn: RequestTurn): Fault {
   const { code, detail } = fault.failure
   if (code === "upstream.context_length_exceeded") return withNumbers(fault, turn)
   if (code !== "upstream.invalid_request" && code !== "upstream.unsupported_feature") return fault
-  const field = ownField(fault.field ?? "", turn.request.body)
+  const field = clientField(fault.field ?? "", turn.request.body)
   if (field === "") return fault
   const words = code === "upstream.invalid_request" ? "rejected" : "does not support"
   const failure = new Failure(code, { ...detail, message: `The model's backend ${words} '${field}' of the request.` })
@@ -24,15 +24,15 @@ export function sharpened(fault: Fault, turn: Asked): Fault {
 }
 
 /** As many steps of a field's path as lead somewhere in the client's own body, its lists by number. */
-function ownField(path: string, body: JsonObject): string {
-  const told: string[] = []
+function clientField(path: string, body: JsonObject): string {
+  const known: string[] = []
   let here: Json | undefined = body
   for (const step of path.split(/[.[\]]+/, MOST_STEPS)) {
     if (!NAMEABLE.test(step) || typeof here !== "object" || here === null || !Object.hasOwn(here, step)) break
-    told.push(step)
+    known.push(step)
     here = (here as JsonObject)[step]
   }
-  return told.join(".")
+  return known.join(".")
 }
 
 const MOST_STEPS = 10
@@ -42,7 +42,7 @@ const NAMEABLE = /^\w{1,64}$/
  * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend gave none,
  * they are ours; an estimate that says the prompt fits is wrong by at least one token.
  */
-function withNumbers(fault: Fault, { offer: { model }, request }: Asked): Fault {
+function withNumbers(fault: Fault, { offer: { model }, request }: RequestTurn): Fault {
   const { code, detail } = fault.failure
   if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
   if (model.contextWindow === null) return fault

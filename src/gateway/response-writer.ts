@@ -1,4 +1,4 @@
-/** What one client is told: a whole answer or the head of a stream, once, and then the rest of the stream (decisions §6). */
+/** Writes the response to one client: once a whole answer or the head of a stream, and then the rest of the stream (decisions §6). */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/live.ts"
@@ -9,53 +9,57 @@ import { type Answer, type ClientOutbox, Outbox, type StreamConnection } from ".
 import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
 import type { SharedAnswer } from "./shared-answer.ts"
-import type { Turns } from "./states.ts"
+import type { StateMachine } from "./states.ts"
 
-export interface AnsweringParts {
+export interface ResponseWriterParts {
   readonly ports: Pick<GatewayPorts, "clock" | "limits" | "unread">
   readonly requestId: string
   readonly format: ClientSide
-  readonly asked: { readonly offer: Offer; readonly request: { readonly stream: boolean } }
+  readonly plan: { readonly offer: Offer; readonly request: { readonly stream: boolean } }
   readonly connection: StreamConnection | undefined
   /** Where others may ask for the same answer. */
   readonly shared: SharedAnswer | undefined
 }
 
-export class Answering {
+export class ResponseWriter {
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
   readonly outbox: ClientOutbox
   readonly #format: ClientSide
   readonly #requestId: string
-  /** What was asked for. */
+  /** The model that the client asked for. */
   readonly #offer: Offer
   readonly #isStream: boolean
   readonly #clock: Clock
-  /** Undefined once something has been said. */
-  #say: ((answer: Answer | Failure) => void) | undefined
+  /** Undefined once the head has been sent. */
+  #resolveAnswer: ((answer: Answer | Failure) => void) | undefined
 
-  constructor({ ports, format, requestId, asked, connection, shared }: AnsweringParts, call: Pick<Turns, "receive">) {
+  constructor(
+    { ports, format, requestId, plan, connection, shared }: ResponseWriterParts,
+    call: Pick<StateMachine, "receive">,
+  ) {
     const { clock, limits, unread } = ports
     this.#format = format
     this.#requestId = requestId
-    this.#offer = asked.offer
-    this.#isStream = asked.request.stream
+    this.#offer = plan.offer
+    this.#isStream = plan.request.stream
     this.#clock = clock
-    const hearing = {
+    const listeners = {
       onSilence: () => call.receive({ type: "heartbeat" }),
       onLeave: () => call.receive({ type: "client-left" }),
     }
     const { heartbeatMs, readerStallMs: stallMs } = limits
-    this.outbox = shared?.begin(hearing) ?? new Outbox({ clock, heartbeatMs, stallMs, unread, connection, ...hearing })
-    this.answer = new Promise((resolve) => (this.#say = resolve))
+    this.outbox =
+      shared?.begin(listeners) ?? new Outbox({ clock, heartbeatMs, stallMs, unread, connection, ...listeners })
+    this.answer = new Promise((resolve) => (this.#resolveAnswer = resolve))
   }
 
-  /** There is something to say, and the head has not gone. */
-  get owesHead(): boolean {
-    return this.#say !== undefined && this.outbox.hasBegun
+  /** There is something to send, and the head has not been sent. */
+  get isHeadDue(): boolean {
+    return this.#resolveAnswer !== undefined && this.outbox.hasBegun
   }
-  get isHeadSaid(): boolean {
-    return this.#say === undefined
+  get isHeadSent(): boolean {
+    return this.#resolveAnswer === undefined
   }
 
   /** A comment between events, white space before a JSON body, or nothing (decisions §6). */
@@ -65,9 +69,9 @@ export class Answering {
   }
 
   /** The head of an answer that has begun. `offer`: of the model that answers, where it is decided. */
-  sayHead(offer: Offer | undefined): void {
-    if (this.#say === undefined) return
-    this.#sayNow({
+  sendHead(offer: Offer | undefined): void {
+    if (this.#resolveAnswer === undefined) return
+    this.#send({
       body: this.outbox.whole() ?? this.outbox.stream(),
       headers: {
         "Content-Type": this.#isStream ? "text/event-stream; charset=utf-8" : "application/json",
@@ -78,32 +82,32 @@ export class Answering {
     })
   }
 
-  /** A failure instead of the answer, with a status of its own; only where nothing has been said. */
-  sayFailure(failure: Failure): void {
-    this.#sayNow(failure)
+  /** A failure instead of the answer, with a status of its own; only where nothing has been sent. */
+  sendFailure(failure: Failure): void {
+    this.#send(failure)
     this.outbox.leave()
   }
 
-  /** A whole answer where nothing has been said and none is streamed: else the last bytes of what has begun. */
-  sayLast(last: string, offer: Offer, charge: Micro): void {
+  /** A whole answer where nothing has been sent and none is streamed; else the last bytes of what has begun. */
+  sendLast(last: string, offer: Offer, charge: Micro): void {
     if (this.#isStream) this.outbox.write(this.#withCost(last, charge))
-    else if (this.#say === undefined || this.outbox.hasBegun) this.outbox.write(last)
+    else if (this.#resolveAnswer === undefined || this.outbox.hasBegun) this.outbox.write(last)
     else {
       const headers = { "Content-Type": "application/json", "X-Cost-Rp": microToRupiah(charge) }
-      this.#sayNow({ body: last, headers: { ...headers, ...this.#rerouted(offer) } })
+      this.#send({ body: last, headers: { ...headers, ...this.#rerouted(offer) } })
     }
     this.outbox.end()
   }
 
   /** A failure in an answer that has begun. */
-  sayInBand(failure: Failure, { model }: Offer, relay: Relay | undefined): void {
+  sendFailureInBand(failure: Failure, { model }: Offer, relay: Relay | undefined): void {
     const format = this.#format
     const requestId = this.#requestId
     const context = { requestId, model: model.id, position: relay?.position(), nowMs: this.#clock.now() }
     const body = () => format.failedReply?.(failure, context) ?? failure.body(requestId)
     const started = relay?.committed ?? false
-    const said = started ? brokenOff(failure) : failure
-    const failed = () => this.#withCost(format.streamFailure(said, { ...context, started }), zero)
+    const reported = started ? midStreamFailure(failure) : failure
+    const failed = () => this.#withCost(format.streamFailure(reported, { ...context, started }), zero)
     this.outbox.write(this.#isStream ? failed() : JSON.stringify(body()))
     this.outbox.end()
   }
@@ -120,14 +124,14 @@ export class Answering {
     return offer === undefined ? {} : rerouteHeaders(this.#offer, offer)
   }
 
-  #sayNow(answer: Answer | Failure): void {
-    this.#say?.(answer)
-    this.#say = undefined
+  #send(answer: Answer | Failure): void {
+    this.#resolveAnswer?.(answer)
+    this.#resolveAnswer = undefined
   }
 }
 
-/** In the middle of an answer nobody looks for an outage: where no more is known than that its backend failed, that is said. */
-function brokenOff(failure: Failure): Failure {
+/** In the middle of an answer a plain outage would mislead: the message says that the backend broke off. */
+function midStreamFailure(failure: Failure): Failure {
   if (failure.code !== "dependency.upstream_unavailable" || failure.detail.message !== undefined) return failure
   const message = "The model's backend broke off in the middle of its answer; what came of it is not charged."
   return new Failure(failure.code, { ...failure.detail, message })

@@ -1,9 +1,9 @@
 /**
- * What is asked for: the body's shape, its model, and whether that model can do it here (decisions §4.6–10).
+ * Parses a request: its body, its model, and whether that model supports what the request uses (decisions §4.6–10).
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { KeyBinding } from "../../actors/key-record.ts"
-import { there } from "../../actors/unreachable.ts"
+import { defined } from "../../actors/unreachable.ts"
 import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { JsonObject } from "../language/json.ts"
@@ -17,17 +17,17 @@ import { type BackendModel, type Exchange, exchange, speaksMessages } from "../w
 import type { ClientSide } from "../wire/format.ts"
 import { askedBetas } from "../wire/shared/betas.ts"
 import { modelRefused } from "./binding.ts"
-import { lacking } from "./features.ts"
+import { missingFeature } from "./features.ts"
 import type { GatewayPorts } from "./ports.ts"
 
-export interface Understood {
+export interface ParsedRequest {
   readonly request: ModelRequest
   readonly offer: Offer
   /** How a backend of a model is asked; a Failure says what its format cannot say. The model has what the request uses. */
-  readonly exchange: (model: Model, backend: BackendModel) => Soon<Exchange | Failure>
+  readonly exchange: (model: Model, backend: BackendModel) => MaybePromise<Exchange | Failure>
   /** Whose place among the members of a pool is the same in each turn and in each process; from 0 to 2³² − 1. */
   readonly conversation: number
-  /** So large that it is judged against the window before it is translated (decisions §13.10). */
+  /** So large that it is compared with the context window before it is translated (decisions §13.10). */
   readonly large: boolean
   /** The size of the client's body. */
   readonly requestBytes: number
@@ -41,41 +41,41 @@ export interface Sender {
   readonly keyId: string
   readonly binding: KeyBinding | undefined
   readonly headers: Headers
-  /** Told of the model that the body names. */
-  readonly asked?: (model: string) => void
+  /** Called with the model that the body names. */
+  readonly onModel?: (model: string) => void
 }
 
 type Ports = Pick<GatewayPorts, "catalogue" | "clock" | "search" | "endUserSecret" | "largeBodies" | "threadTime">
 
-/** What is understood is to be let go of when its call has ended. */
-export async function understand(
+/** The caller has to call `release` of the result when the call has ended. */
+export async function parseRequest(
   bytes: Uint8Array<ArrayBuffer>,
   format: ClientSide,
-  { headers, accountId, keyId, binding, asked }: Sender,
+  { headers, accountId, keyId, binding, onModel }: Sender,
   ports: Ports,
-): Promise<Understood | Failure> {
+): Promise<ParsedRequest | Failure> {
   const { catalogue, clock, search, endUserSecret: secret } = ports
   const requestBytes = bytes.length
-  const reading = readRequest(bytes, format.endpoint, ports, accountId)
-  const read = reading instanceof Promise ? await reading : reading
-  if (read instanceof Failure) return read
-  asked?.(read.model)
-  let isUnderstood = false
+  const pendingBody = parseRequestBody(bytes, format.endpoint, ports, accountId)
+  const body = pendingBody instanceof Promise ? await pendingBody : pendingBody
+  if (body instanceof Failure) return body
+  onModel?.(body.model)
+  let isParsed = false
   try {
-    const offer = catalogue.find(read.model, clock.now())
+    const offer = catalogue.find(body.model, clock.now())
     if (offer === undefined) return new Failure("model.unknown")
     if (!offer.model.endpoints.has(format.endpoint)) {
       const served = [...offer.model.endpoints].join(", ")
       return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
     }
-    const refused = modelRefused(binding, read.model, offer)
+    const refused = modelRefused(binding, body.model, offer)
     if (refused !== undefined) return refused
     const { pass, upstreams } = offer.model
     const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
     // Any member of the pool may be asked, so what travels is what all of them take.
     const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && speaksMessages(upstream))
     const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
-    const decoding = read.decode({
+    const pendingRequest = body.decode({
       allowance: { pass, betas: betas.listed },
       call: {
         secret,
@@ -85,30 +85,30 @@ export async function understand(
         conversationName: nameInHeaders(headers),
       },
     })
-    const request = decoding instanceof Promise ? await decoding : decoding
+    const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest
     if (request instanceof Failure) return request
-    const missing = lacking(offer.model, request, search !== undefined)
+    const missing = missingFeature(offer.model, request, search !== undefined)
     if (missing) return missing
-    isUnderstood = true
+    isParsed = true
     return {
       request,
       offer,
-      exchange: ({ strip, pass }, backend) => read.exchange(request, backend, { strip, pass }),
-      conversation: conversationKey(secret, { accountId, keyId, model: offer.model.id }, there(request.conversation)),
+      exchange: ({ strip, pass }, backend) => body.exchange(request, backend, { strip, pass }),
+      conversation: conversationKey(secret, { accountId, keyId, model: offer.model.id }, defined(request.conversation)),
       large: requestBytes > LARGE_BODY_BYTES,
       requestBytes,
-      release: () => read.release(),
+      release: () => body.release(),
     }
   } finally {
-    if (!isUnderstood) read.release()
+    if (!isParsed) body.release()
   }
 }
 
-/** A body that names a model; its shape is judged after the model. */
-export interface ReadRequest {
+/** A body that names a model. `decode` checks the rest of it, once the model is known. */
+export interface ParsedBody {
   readonly model: string
-  decode(terms: DecodeTerms): Soon<ModelRequest | Failure>
-  exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): Soon<Exchange | Failure>
+  decode(terms: DecodeTerms): MaybePromise<ModelRequest | Failure>
+  exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): MaybePromise<Exchange | Failure>
   release(): void
 }
 
@@ -120,24 +120,24 @@ const SMALL_BODY_BYTES = 65_536
 const MUCH_TIME_MS = 700
 
 /** Whether an account has used so much of the thread lately that others would notice. */
-export const usesMuchTime = ({ threadTime }: Pick<GatewayPorts, "threadTime">, accountId: string): boolean =>
+export const usesMuchThreadTime = ({ threadTime }: Pick<GatewayPorts, "threadTime">, accountId: string): boolean =>
   threadTime.by(accountId) > MUCH_TIME_MS
 
 /**
  * Here, or where nobody waits for the thread, as the body's size asks for, or the account that has used much of the thread
  * lately: 16 connections with bodies of 250 KB, for which nobody asks for money, took most of it.
  */
-export function readRequest(
+export function parseRequestBody(
   bytes: Uint8Array<ArrayBuffer>,
   endpoint: Endpoint,
   ports: Pick<GatewayPorts, "largeBodies" | "threadTime" | "clock">,
   accountId: string,
-): Soon<ReadRequest | Failure> {
+): MaybePromise<ParsedBody | Failure> {
   const { largeBodies, threadTime, clock } = ports
   const isCounted = bytes.length > COUNTED_BODY_BYTES
-  const goesAway = bytes.length > SMALL_BODY_BYTES && usesMuchTime(ports, accountId)
-  const extent = goesAway || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
-  if (extent === undefined || extent.values > MANY_VALUES) return readElsewhere(largeBodies, bytes, accountId, endpoint)
+  const goesToWorker = bytes.length > SMALL_BODY_BYTES && usesMuchThreadTime(ports, accountId)
+  const extent = goesToWorker || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
+  if (extent === undefined || extent.values > MANY_VALUES) return parseInWorker(largeBodies, bytes, accountId, endpoint)
   const begunAt = isCounted ? clock.monotonic() : 0
   const body = parseBody(bytes, extent)
   if (isCounted) threadTime.add(accountId, clock.monotonic() - begunAt)
@@ -145,15 +145,15 @@ export function readRequest(
   const model = readModel(body)
   return model instanceof Failure
     ? model
-    : new ReadHere(model, endpoint, body, isCounted ? { ports, accountId } : undefined)
+    : new LocalParsedBody(model, endpoint, body, isCounted ? { ports, accountId } : undefined)
 }
 
-async function readElsewhere(
+async function parseInWorker(
   largeBodies: GatewayPorts["largeBodies"],
   bytes: Uint8Array<ArrayBuffer>,
   accountId: string,
   endpoint: Endpoint,
-): Promise<ReadRequest | Failure> {
+): Promise<ParsedBody | Failure> {
   const read = await largeBodies.read(bytes, accountId, endpoint)
   if (read instanceof Failure) return read
   return {
@@ -165,18 +165,18 @@ async function readElsewhere(
 }
 
 /** Whose time on the thread is counted. */
-interface Timed {
+interface TimedAccount {
   readonly ports: Pick<GatewayPorts, "threadTime" | "clock">
   readonly accountId: string
 }
 
-class ReadHere implements ReadRequest {
+class LocalParsedBody implements ParsedBody {
   readonly model: string
   readonly #endpoint: Endpoint
   readonly #body: JsonObject
-  readonly #timed: Timed | undefined
+  readonly #timed: TimedAccount | undefined
 
-  constructor(model: string, endpoint: Endpoint, body: JsonObject, timed: Timed | undefined) {
+  constructor(model: string, endpoint: Endpoint, body: JsonObject, timed: TimedAccount | undefined) {
     this.model = model
     this.#endpoint = endpoint
     this.#body = body

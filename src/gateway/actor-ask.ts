@@ -4,7 +4,7 @@ import { Ask } from "../../actors/kernel/ask.ts"
 import { Failure } from "../failure/failure.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 
-export const asked = <T>(): Ask<T, T | Failure> => new Ask(valueOf<T>)
+export const actorAsk = <T>(): Ask<T, T | Failure> => new Ask(valueOf<T>)
 
 /** What an ask came to: a value, or a failure. */
 function valueOf<T>(outcome: Outcome<T>): T | Failure {

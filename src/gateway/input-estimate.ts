@@ -1,38 +1,37 @@
 /**
- * What a call's input likely comes to, and the most that it may (decisions §13.4), in tokens: the likely amount is what the
- * window and the tokens per minute go by, and the least of the hold where the files are there to be looked at; the most is
- * what is held if the balance can.
+ * Estimates a call's input tokens (decisions §13.4). The context window and the tokens per minute go by the likely number. The hold
+ * covers at least `least`, and `most` where the balance allows it.
  */
-import type { Soon } from "../../actors/kernel/actor.ts"
+import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/media.ts"
 import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
-import type { Understood } from "./understand.ts"
+import type { ParsedRequest } from "./parse-request.ts"
 
-export interface InputWeight {
+export interface InputEstimate {
   readonly likely: number
   /** Infinity where only the window bounds it. */
   readonly most: number
-  /** What has to be held in any case: the likely amount, or Infinity with a document that only the backend sees. */
+  /** The least that has to be held: the likely number, or Infinity with a document that only the backend sees. */
   readonly least: number
   /** The parts of `likely` before any factor. */
   readonly texts: number
   readonly documents: number
 }
 
-/** `request.inputTokens` is what it likely comes to. */
-export interface Weighed extends Understood {
-  readonly weight: InputWeight
+/** Everything that is known of a call before its admission. `request.inputTokens` is the likely number. */
+export interface CallPlan extends ParsedRequest {
+  readonly inputEstimate: InputEstimate
 }
 
-export interface WeighTerms {
+export interface InputEstimateTerms {
   readonly request: ModelRequest
   readonly model: Model
   readonly accountId: string
-  /** Whether the account could pay for so many tokens now: for nobody else a file is read. */
-  readonly paysFor: (tokens: number) => Promise<boolean>
+  /** Whether the account could pay for so many tokens now. Files are read only for an account that can. */
+  readonly canAfford: (tokens: number) => Promise<boolean>
 }
 
 interface Ports {
@@ -47,40 +46,46 @@ const TEXT_BYTES_PER_TOKEN = 4
 /** A page in the smallest print, or whatever else a backend finds on one. */
 const MOST_OF_PAGE_TOKENS = 12_000
 /** More PDFs in one call count by their size. */
-const MOST_READ = 20
+const MAX_PDFS_READ = 20
 
 /** Tokens, of all prompts together; null where it is not known. */
 export const windowOf = ({ contextWindow }: Model, { prompts = 1 }: Pick<ModelRequest, "prompts">): number | null =>
   contextWindow === null ? null : contextWindow * prompts
 
 /** At once where no document is sent. */
-export function weigh(terms: WeighTerms, ports: Ports): Soon<InputWeight> {
+export function estimateInput(terms: InputEstimateTerms, ports: Ports): MaybePromise<InputEstimate> {
   const { request, model, accountId } = terms
-  const sent = request.media?.documents ?? NONE
-  if (sent.length > 0) return weighDocuments(terms, ports, sent)
-  return weighed(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
+  const sent = request.media?.documents ?? NO_DOCUMENTS
+  if (sent.length > 0) return estimateDocuments(terms, ports, sent)
+  return combineEstimates(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
 }
 
-const NONE: readonly SentDocument[] = []
+const NO_DOCUMENTS: readonly SentDocument[] = []
 
-async function weighDocuments(terms: WeighTerms, ports: Ports, sent: readonly SentDocument[]): Promise<InputWeight> {
-  const { model, accountId, paysFor } = terms
+async function estimateDocuments(
+  terms: InputEstimateTerms,
+  ports: Ports,
+  sent: readonly SentDocument[],
+): Promise<InputEstimate> {
+  const { model, accountId, canAfford } = terms
   const factors = await ports.factors.read(accountId, model.id)
-  const reads = sent.some(({ pdf }) => pdf !== undefined) && (await paysFor(PAGE_TOKENS))
+  const reads = sent.some(({ pdf }) => pdf !== undefined) && (await canAfford(PAGE_TOKENS))
   const read = await Promise.all(
-    sent.map(async (one, place) => (reads && place < MOST_READ ? await readDocument(one, ports.pdfs, accountId) : one)),
+    sent.map(async (one, place) =>
+      reads && place < MAX_PDFS_READ ? await readDocument(one, ports.pdfs, accountId) : one,
+    ),
   )
-  return weighed(terms, ports, factors, sent, read)
+  return combineEstimates(terms, ports, factors, sent, read)
 }
 
 /** `read`: the same documents, with what was found in them. */
-function weighed(
-  { request, model }: WeighTerms,
+function combineEstimates(
+  { request, model }: InputEstimateTerms,
   ports: Ports,
   factors: ReturnType<EstimateFactors["known"]>,
   sent: readonly SentDocument[],
   read: readonly SentDocument[],
-): InputWeight {
+): InputEstimate {
   const { media, inputTokens } = request
   const texts = inputTokens - Math.ceil(sum(sent, likelyOf))
   const documents = sum(read, likelyOf)
