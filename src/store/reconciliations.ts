@@ -57,6 +57,8 @@ export const reconciliationStore = (database: Database): ReconciliationStore => 
         insert into reconciliations as r (day, process_id, charges_read_by) values (${day}::date, ${processId}, ${processId})
         on conflict (day) do update set process_id = excluded.process_id, started_at = now(), charges_read_by = excluded.charges_read_by
         where r.ended_at is null and (r.process_id = excluded.process_id
+          -- One of the version before cannot end it, and would begin it anew every minute.
+          or r.charges_read_by is distinct from r.process_id
           or not exists (select from processes p where p.id = r.process_id and p.closed_at is null))
         returning id`,
       once,

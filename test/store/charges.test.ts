@@ -136,6 +136,9 @@ test("a reconciliation that began before the migration freezes nobody, and one t
   await target.sql`update reconciliations set process_id = ${another} where id = ${day!}`
   expect(await freeze(day).then(() => "frozen", String)).toContain("did not read all of them")
   expect(await frozen()).toBe(null)
+  // It lives, and yet one of this version takes the day from it: it can only begin it again.
+  expect(await store.beginDay("2026-11-22", processId)).toBe(day)
+  expect(await store.beginDay("2026-11-22", another)).toBeUndefined()
 
   await freeze(await store.beginDay("2026-11-23", processId))
   expect(await frozen()).toContain("it does not hold")
