@@ -30,7 +30,9 @@ export function newSince({ id, untilCall, untilTransfer }: Proof): New {
     call,
     usage: `(select * from usage where request_id >= ${call} union all
       select * from usage where request_id < ${call} and request_id in (select request_id from call_changes))`,
-    transfers: `(select * from all_transfers where id > ${untilTransfer} or request_id >= ${call})`,
+    // Each half by its own key: with "or" neither could be used.
+    transfers: `(select * from all_transfers where id > ${untilTransfer} union all
+      select * from all_transfers where request_id >= ${call})`,
     hour: `'${hour.toISOString()}'::timestamptz`,
   }
 }
