@@ -6,19 +6,26 @@ import type { Database } from "./database.ts"
 import type { Sql } from "./sql.ts"
 import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
 
-/** How many days and months are summed in one round; the rest comes with the next ones. */
-const MOST_SPANS = 500
+/** How many statements sum in one round; the rest comes with the next ones. */
+const MOST_STATEMENTS = 500
+/** How many accounts one of them sums, so that it is over long before it is given up. */
+const ACCOUNTS = 20
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 
-/** Zones whose days are summed, by what they are called, and the hours by which they are ahead of UTC. */
-const ZONES: Readonly<Record<string, number>> = { GMT: 0, "GMT+7": 7, "GMT+8": 8, "GMT+9": 9 }
+/**
+ * Zones whose days are summed, and the hours by which they are ahead of UTC. Their clocks never change: one offset holds for any time,
+ * which the offsets at its two ends do not prove of another zone.
+ */
+const ZONES: ReadonlyMap<string, number> = new Map([
+  ["UTC", 0],
+  ["Asia/Jakarta", 7],
+  ["Asia/Pontianak", 7],
+  ["Asia/Makassar", 8],
+  ["Asia/Jayapura", 9],
+])
 
-/** The hours by which a zone's clocks are ahead of UTC, where its days are summed and its clocks do not change within the time. */
-export function zoneOf(timeZone: string, from: Date, to: Date): number | undefined {
-  const zone = new Intl.DateTimeFormat("en", { timeZone, timeZoneName: "shortOffset" })
-  const name = (at: Date) => zone.formatToParts(at).find(({ type }) => type === "timeZoneName")?.value ?? ""
-  return name(from) === name(to) ? ZONES[name(from)] : undefined
-}
+/** The hours by which a zone's clocks are ahead of UTC, where its days are summed. */
+export const zoneOf = (timeZone: string): number | undefined => ZONES.get(timeZone)
 
 export interface SpanQuestion {
   readonly accountId: string
@@ -82,13 +89,16 @@ export function hoursWithCalls(sql: Sql, question: HoursQuestion) {
     ) h`
 }
 
-/** Sums the days and months that are over, each in a statement of its own. */
-export async function sumUsageSpans(database: Database): Promise<void> {
-  for (let span = 0; span < MOST_SPANS; span++) {
+/** Sums the days and months that are over, a few accounts in each statement. */
+export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Promise<void> {
+  let last: { readonly since: string | null; readonly account: string } = { since: null, account: "" }
+  for (let n = 0; n < MOST_STATEMENTS; n++) {
     const [row] = await database.run(
-      (sql) => sql<{ since: Date | null }[]>`select sum_usage_span_1(now() - interval '3 hours') as since`,
+      (sql) => sql<{ since: string; account: string }[]>`
+        select since::text, account from sum_usage_span_1(now() - interval '3 hours', ${last.since}::date, ${last.account}, ${accounts})`,
       patient,
     )
-    if (row?.since === null || row === undefined) return
+    if (row === undefined) return
+    last = row
   }
 }

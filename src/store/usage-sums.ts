@@ -176,7 +176,7 @@ function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup) {
   const last = new Date(Math.floor(to.getTime() / HOUR_MS) * HOUR_MS)
   if (first >= last || !hasWholeHours(timeZone)) return recordsOf(sql, range, from, to)
   // Where days are not told apart those of any zone are.
-  const zone = groupBy === "hour" ? undefined : (zoneOf(timeZone, from, to) ?? (groupBy === "day" ? undefined : 0))
+  const zone = groupBy === "hour" ? undefined : (zoneOf(timeZone) ?? (groupBy === "day" ? undefined : 0))
   return sql`
     ${sumsOfHours(sql, { accountId, zone, withMonths: groupBy !== "day", first, last, only: range.only ?? {} })}
     ${from < first ? sql`union all ${recordsOf(sql, range, from, first)}` : sql``}

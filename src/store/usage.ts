@@ -162,9 +162,11 @@ const narrowedTo = (sql: Sql, { errorCode, runId, ...only }: Omit<UsageFilter, "
   ${runId === undefined ? sql`` : sql`and u.run_id = ${runId}`}
   ${narrowed(sql, only)}`
 
-const pageEnd = (sql: Sql, { after, limit }: UsagePage) => sql`
-  ${after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`}
-  order by u.request_id desc, u.part desc limit ${limit}`
+const afterPlace = (sql: Sql, { after }: UsagePage) =>
+  after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`
+
+const pageEnd = (sql: Sql, page: UsagePage) => sql`
+  ${afterPlace(sql, page)} order by u.request_id desc, u.part desc limit ${page.limit}`
 
 const following = (sql: Sql, filter: UsageFilter, page: UsagePage) =>
   sql`${matching(sql, filter)} ${pageEnd(sql, page)}`
@@ -173,7 +175,7 @@ const following = (sql: Sql, filter: UsageFilter, page: UsagePage) =>
 function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
   if (filter.runId !== undefined || filter.errorCode !== undefined)
     return sql`
-      with found as materialized (select * from usage u where ${matching(sql, filter)})
+      with found as materialized (select * from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)})
       ${selectRows(sql, sql`found`)} where true ${pageEnd(sql, page)}`
   const before = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
   return sql`

@@ -124,11 +124,14 @@ const ZONES = [
   "Asia/Jayapura",
   "Asia/Kolkata",
   "Europe/Berlin",
+  // Its clocks are those of UTC at both ends of a year, and not in between.
+  "Europe/London",
   "America/New_York",
 ]
 const RANGES = [
   [FIRST, FIRST + LENGTH],
   [FIRST - 50 * DAY_MS, Date.now()],
+  [Date.UTC(now.getUTCFullYear() - 1, 11, 1), Date.UTC(now.getUTCFullYear(), 11, 1)],
   [FIRST + 2.21 * DAY_MS, FIRST + 33.9 * DAY_MS],
   [FIRST + 5 * DAY_MS + 10 * 60_000, FIRST + 5 * DAY_MS + 50 * 60_000],
 ] as const
@@ -217,7 +220,8 @@ test(`an account's lists and sums are its records', of days and months that are 
     from (select distinct hour from call_late) late`
 
   await agree()
-  await sumUsageSpans(db)
+  // As where many accounts are summed: one in each statement.
+  await sumUsageSpans(db, 1)
   expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })
   await agree()
 

@@ -104,9 +104,12 @@ begin
   end loop;
 end $$;
 
--- Sums the next day, or month of summed days, that is over before a time, the newest first, and says which; null where none is due, or another
--- process is at it. An hour is never marked as late meanwhile and its mark taken away: that needs the same lock.
-create function sum_usage_span_1(over_since timestamptz) returns date language plpgsql as $$
+-- Sums the next day, or month of summed days, that is over before a time, the newest first, of so many accounts. Says which day, and which
+-- account was the last, or '' where it is done; given again, it goes on there. Nothing where none is due, or another process is at it. An hour
+-- is never marked as late meanwhile and its mark taken away: that needs the same lock.
+create function sum_usage_span_1(over_since timestamptz, last_since date, last_account text, most integer)
+returns table (since date, account text) language plpgsql as $$
+#variable_conflict use_column
 declare
   zones smallint[] := '{0,7,8,9}';
   reach integer := 367;
@@ -114,10 +117,11 @@ declare
   day date;
   begins timestamptz;
   ends timestamptz;
-  account text;
+  payer text;
+  summed integer := 0;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('loket:call_hours', 0)) then
-    return null;
+    return;
   end if;
   day := (
     select max(d.day)::date
@@ -135,33 +139,42 @@ begin
     );
   end if;
   if day is null then
-    return null;
+    return;
   end if;
   begins := span_begins(day, 0);
   ends := span_ends(day, of_month, 0);
-  for account in
-    select p.account_id from profit_hours p where not of_month and p.hour >= begins and p.hour < ends
-    group by 1 having sum(p.records) >= 100
-    union all
-    select a.account_id from usage_span_accounts a
-    where of_month and not a.is_month and a.since >= day and a.since < day + interval '1 month' group by 1 having count(*) >= 4
+  for payer in
+    select large.account_id from (
+      select p.account_id from profit_hours p where not of_month and p.hour >= begins and p.hour < ends
+      group by 1 having sum(p.records) >= 100
+      union all
+      select a.account_id from usage_span_accounts a
+      where of_month and not a.is_month and a.since >= day and a.since < day + interval '1 month' group by 1 having count(*) >= 4
+    ) large
+    where (last_since is distinct from day or large.account_id > last_account)
+      and not exists (select from usage_span_accounts a where a.account_id = large.account_id and a.is_month = of_month and a.since = day)
+    order by 1 limit most
   loop
+    summed := summed + 1;
     -- What is too large for a sum is read by the hour, as without it.
     begin
       insert into usage_spans
-      select account, z.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
+      select payer, z.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
         sum(h.cache_read_tokens), sum(h.cache_write_tokens), sum(h.charge_micro), sum(h.cache_reads)
       from unnest(zones) z (zone) cross join lateral (
         select * from usage_hours u
-        where u.account_id = account and u.hour >= span_begins(day, z.zone) and u.hour < span_ends(day, of_month, z.zone)
+        where u.account_id = payer and u.hour >= span_begins(day, z.zone) and u.hour < span_ends(day, of_month, z.zone)
       ) h
       group by 2, 5, 6, 7, 8;
-      insert into usage_span_accounts values (account, of_month, day);
+      insert into usage_span_accounts values (payer, of_month, day);
     exception when numeric_value_out_of_range then null;
     end;
   end loop;
-  insert into usage_spans_summed values (of_month, day);
-  return day;
+  if summed < most then
+    payer := '';
+    insert into usage_spans_summed values (of_month, day);
+  end if;
+  return query select day, payer;
 end $$;
 
 -- Takes away the sums of days and months that an hour is in, in any zone; they are made again.
