@@ -230,8 +230,13 @@ export class Visit implements AsyncDisposable {
     expect(sum < 0.02 ? [] : shifts).toEqual([])
   }
 
-  /** Nothing sticks out at the side. */
+  /** Nothing sticks out at the side, once charts have been drawn anew for the window's width. */
   async expectNoSidewaysScroll(): Promise<void> {
+    await this.page
+      .waitForFunction(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth, undefined, {
+        timeout: 20_000,
+      })
+      .catch(() => undefined)
     const [content, window] = await this.page.evaluate(() => [
       document.documentElement.scrollWidth,
       document.documentElement.clientWidth,
