@@ -83,7 +83,18 @@ const ModelShape = Type.Object(
     type: Type.Literal("model"),
     display_name: text,
     created_at: time,
+    max_input_tokens: orNull(
+      integer,
+      field("As messages SDKs name `context_window`.", "`context_window`, dengan nama yang dipakai SDK messages."),
+    ),
     max_output_tokens: integer,
+    max_tokens: described(
+      integer,
+      field(
+        "As messages SDKs name `max_output_tokens`.",
+        "`max_output_tokens`, dengan nama yang dipakai SDK messages.",
+      ),
+    ),
     supports_vision: flag,
     supports_tools: flag,
     ...rates,
@@ -206,7 +217,9 @@ const modelItem = ({ model, price }: Offer, searches: boolean): Static<typeof Mo
   type: "model",
   display_name: model.displayName,
   created_at: model.createdAt.toISOString(),
+  max_input_tokens: model.contextWindow,
   max_output_tokens: model.maxOutputTokens,
+  max_tokens: model.maxOutputTokens,
   supports_vision: model.supportsVision,
   supports_tools: model.supportsTools,
   ...ratesJson(price),

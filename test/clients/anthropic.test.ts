@@ -136,7 +136,13 @@ test("the list of models is read, page by page and one by one", async () => {
   const ids: string[] = []
   for await (const { id } of anthropic.models.list()) ids.push(id)
   expect(ids).toContain(model)
-  expect(await anthropic.models.retrieve(model)).toMatchObject({ id: model, type: "model", display_name: model })
+  expect(await anthropic.models.retrieve(model)).toMatchObject({
+    id: model,
+    type: "model",
+    display_name: model,
+    max_input_tokens: 200_000,
+    max_tokens: expect.any(Number),
+  })
 })
 
 describe("an error that no retry mends is thrown at the first try, with our code", () => {
