@@ -92,6 +92,28 @@ const endedOf = (of: Compared): string => `
       from summed s full join kept k using (hour, status, error_code)
       where (s.calls, s.charge_micro, s.absorbed_micro) is distinct from (k.calls, k.charge_micro, k.absorbed_micro)`
 
+/** `sums`: whose sums of which days and months, as rows of `usage_span_accounts`. */
+const spansOf = (of: Compared): string => `
+      with standing as materialized (
+        select a.account_id, z.zone, a.is_month, a.since, span_begins(a.since, z.zone) as begins, span_ends(a.since, a.is_month, z.zone) as ends
+        from ${of.sums} a cross join (values (0), (7), (8), (9)) z (zone)
+        where not exists (
+          select from call_late l where l.hour >= span_begins(a.since, z.zone) and l.hour < span_ends(a.since, a.is_month, z.zone))
+      ), kept as (
+        select s.* from standing t join usage_spans s using (account_id, zone, is_month, since)
+      ), summed as (
+        select t.account_id, t.zone, t.is_month, t.since, h.model, h.key_id, h.endpoint, h.status, sum(h.calls) as calls,
+          sum(h.input_tokens) as input_tokens, sum(h.output_tokens) as output_tokens, sum(h.cache_read_tokens) as cache_read_tokens,
+          sum(h.cache_write_tokens) as cache_write_tokens, sum(h.charge_micro) as charge_micro, sum(h.cache_reads) as cache_reads
+        from standing t join ${of.records} h on h.account_id = t.account_id and h.hour >= t.begins and h.hour < t.ends
+        group by 1, 2, 3, 4, 5, 6, 7, 8
+      )
+      select null::text as account_id, account_id as sums_of, zone, is_month, since, model, key_id, endpoint, status,
+        k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
+      from summed s full join kept k using (account_id, zone, is_month, since, model, key_id, endpoint, status)
+      where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.cache_reads)
+        is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.cache_reads)`
+
 /** From the first hour on in which no call was archived: a call may have begun an hour after its id was given. */
 const WHOLE = `date_trunc('hour', ${ARCHIVED_AT} + interval '2 hours', 'UTC')`
 const RECORDS = `(select * from usage where opened_at >= ${WHOLE})`
@@ -126,6 +148,12 @@ export const claimsOfSums: readonly Claim[] = [
     of: "call_hours",
     contradictions: endedOf({ records: RECORDS, sums: keptOf("call_summed") }),
   },
+  {
+    // Of those that are summed, and of which nothing came later.
+    name: "the sums by days and months are those of the hours",
+    of: "usage_spans",
+    contradictions: spansOf({ records: "usage_hours", sums: "usage_span_accounts" }),
+  },
 ]
 
 /** Of whole hours and days since a proof, and of the accounts that called in them. */
@@ -153,5 +181,10 @@ export function sumsSince({ call, hour }: New): Replaced {
       since("profit_days", "since", day),
     ),
     "the sums of how calls ended are those of the records": of(since("call_summed", "hour"), endedOf),
+    "the sums by days and months are those of the hours": of(
+      `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`,
+      spansOf,
+      "usage_hours",
+    ),
   }
 }

@@ -11,6 +11,7 @@ export interface Claim {
     | "runs"
     | "usage"
     | "usage_hours"
+    | "usage_spans"
     | "profit_hours"
     | "profit_days"
     | "profit_house"
