@@ -88,14 +88,16 @@ test("sixty calls at once of a key and its children, on two processes, in all fo
     return call(gateways[n % 2 === 0 ? 0 : 1], keys[(n >> 1) % 4] ?? "", format, `quick-${format}`, n % 4 < 2)
   })
   const codes = await Promise.all(asked)
-  const ok = codes.filter((code) => code === "ok").length
   expect(new Set(codes)).toEqual(new Set(["ok", "quota.key_limit_exceeded"]))
+  let ok = codes.filter((code) => code === "ok").length
+  // What they held at once is free again, and is spent from either side.
+  for (const gateway of gateways) while ((await call(gateway, customer.key, "chat", "quick-chat", false)) === "ok") ok++
   const [parent] = await expectWithin()
   // Towards the end answers are shorter, for what is left pays for less.
   expect(parent?.spent).toBeGreaterThan(BUDGET / 2)
   expect(parent?.spent).toBeLessThanOrEqual(ok * COST)
   expect(ok).toBeGreaterThan(5)
-}, 60_000)
+})
 
 test("what a killed process held of a key for its children comes back, and no more", async () => {
   const [living, killed] = gateways
@@ -109,16 +111,14 @@ test("what a killed process held of a key for its children comes back, and no mo
   while ((await call(living, one, "chat", "quick-chat", false)) === "ok") await Bun.sleep(20)
   await killed.kill()
   expect(new Set(await Promise.all(held))).toEqual(new Set(["cut"]))
-  const until = Date.now() + 40_000
   let [parent] = await spent()
-  for (let n = 0; Date.now() < until && (parent === undefined || parent.spent < BUDGET - 2 * COST); n++) {
+  for (let n = 0; parent === undefined || parent.spent < BUDGET - 2 * COST; n++) {
     await call(living, keys[n % 3] ?? "", "chat", "quick-chat", n % 2 === 0)
     ;[parent] = await spent()
   }
-  expect(parent?.spent).toBeGreaterThanOrEqual(BUDGET - 2 * COST)
   while ((await call(living, one, "chat", "quick-chat", false)) === "ok");
   await expectWithin()
-}, 90_000)
+})
 
 test("a key that is revoked, paused or has expired stops its children in every process, and one that is given less stops them there", async () => {
   const one = await child("one")
@@ -142,4 +142,4 @@ test("a key that is revoked, paused or has expired stops its children in every p
   await sent(gateways[0], `/keys/${customer.keyId}/revoke`, owner, "POST", {})
   await until("auth.api_key_revoked")
   await house.books((sql) => reconcile(sql))
-}, 60_000)
+})

@@ -52,8 +52,10 @@ test("fifty calls at once, on two processes, streamed and not, in all formats, s
     return call(gateways[n % 2 === 0 ? 0 : 1], "many", format, `quick-${format}`, n % 4 < 2)
   })
   const codes = await Promise.all(asked)
-  const ok = codes.filter((code) => code === "ok").length
   expect(new Set(codes)).toEqual(new Set(["ok", "quota.run_limit_exceeded"]))
+  let ok = codes.filter((code) => code === "ok").length
+  // What they held at once is free again, and is spent from either side.
+  for (const gateway of gateways) while ((await call(gateway, "many", "chat", "quick-chat", false)) === "ok") ok++
   const [row] = await spent()
   expect(row?.charged).toBe(row?.spent ?? -1)
   expect(row?.spent).toBeLessThanOrEqual(BUDGET)
@@ -62,7 +64,7 @@ test("fifty calls at once, on two processes, streamed and not, in all formats, s
   expect(row?.spent).toBeLessThanOrEqual(ok * COST)
   expect(ok).toBeGreaterThan(5)
   await house.books((sql) => reconcile(sql))
-}, 60_000)
+})
 
 test("what a killed process held of a run comes back to it, and no more", async () => {
   const [living, killed] = gateways
@@ -74,19 +76,17 @@ test("what a killed process held of a run comes back to it, and no more", async 
   while ((await call(living, "killed", "chat", "quick-chat", false)) === "ok") await Bun.sleep(20)
   await killed.kill()
   expect(new Set(await Promise.all(held))).toEqual(new Set(["cut"]))
-  const until = Date.now() + 40_000
   let [row] = await spent()
-  while (Date.now() < until && (row === undefined || row.spent < BUDGET - 2 * COST)) {
-    await call(living, "killed", "chat", "quick-chat", Date.now() % 2 === 0)
+  for (let n = 0; row === undefined || row.spent < BUDGET - 2 * COST; n++) {
+    await call(living, "killed", "chat", "quick-chat", n % 2 === 0)
     ;[row] = await spent()
   }
-  expect(row?.spent).toBeGreaterThanOrEqual(BUDGET - 2 * COST)
   while ((await call(living, "killed", "chat", "quick-chat", false)) === "ok");
   const [last] = await spent()
   expect(last?.spent).toBeLessThanOrEqual(BUDGET)
   expect(last?.charged).toBe(last?.spent ?? -1)
   await house.books((sql) => reconcile(sql))
-}, 90_000)
+})
 
 test("a run that is ended at one process is ended at the other, which knew it", async () => {
   const [here, there] = gateways
@@ -98,7 +98,5 @@ test("a run that is ended at one process is ended at the other, which knew it", 
   expect([ended.status, await ended.json()]).toMatchObject([200, { status: "ended", calls: 1 }])
   expect(await call(here, "short", "chat", "quick-chat", false)).toBe("quota.run_limit_exceeded")
   // A notice is on its way for a moment.
-  const deadline = Date.now() + 30_000
-  while ((await call(there, "short", "chat", "quick-chat", false)) !== "quota.run_limit_exceeded")
-    expect(Date.now()).toBeLessThan(deadline)
+  while ((await call(there, "short", "chat", "quick-chat", false)) !== "quota.run_limit_exceeded") await Bun.sleep(20)
 })
