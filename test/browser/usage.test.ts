@@ -127,8 +127,9 @@ test("the page asks for what it shows, once", async () => {
     // Of the period before.
     "/usage/summary",
   ]
-  // News of the account asks again for what is unusual: a call of another test may end just now.
-  const isNews = (path: string, place: number) => path === "/account/breaker" && asked.indexOf(path) !== place
+  // News asks again: of the account, as a call of another test may end just now, and of the models that were made for the tests.
+  const ofNews = ["/account/breaker", "/account/price-changes", "/models"]
+  const isNews = (path: string, place: number) => ofNews.includes(path) && asked.indexOf(path) !== place
   const first = () => asked.filter((path, place) => !isNews(path, place))
   await eventually(async () => expect(first().toSorted()).toEqual(shown))
   await visit.page.getByRole("tab", { name: "Errors" }).click()
