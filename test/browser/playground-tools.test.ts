@@ -311,7 +311,8 @@ test("the code that is shown makes the same request, whatever is written in it",
   await page.getByRole("button", { name: "Get the code" }).click()
   const shown = async (tab: string) => {
     await page.getByRole("tab", { name: tab }).click()
-    return await page.getByRole("tabpanel").locator("pre:visible").innerText()
+    // The panel before it may still be seen for a moment.
+    return await page.getByRole("tabpanel", { name: tab, exact: true }).locator("pre:visible").innerText()
   }
   const run = async (command: string[], cwd?: string) => {
     const child = Bun.spawn(command, {
