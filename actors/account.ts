@@ -4,12 +4,11 @@
  * elsewhere, or a neighbour may have some to spare.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { LeaseNews, LeasePorts, VersionedLease } from "./lease.ts"
+import type { HoldRequest, LeaseNews, LeasePorts, VersionedLease } from "./lease.ts"
 import { LeasedPurse } from "./leased-purse.ts"
 import type { Micro } from "./money/micro.ts"
 import type { Settled } from "./money/purse.ts"
 import { unreachable } from "./unreachable.ts"
-import type { HoldTerms } from "./waiting-holds.ts"
 
 /** The id is the lease's epoch: charges are booked under it, while it is open. */
 export interface AccountLease extends VersionedLease {
@@ -33,7 +32,7 @@ export interface AccountView {
 }
 
 export type AccountCommand =
-  | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldReply> }
+  | { readonly type: "hold"; readonly terms: HoldRequest; readonly reply: Reply<HoldReply> }
   | { readonly type: "settle"; readonly requestId: string; readonly actual: Micro; readonly reply: Reply<Charged> }
   /** Less is needed than was held. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
@@ -79,7 +78,7 @@ export class Account implements Behaviour<AccountCommand> {
     }
   }
 
-  #onHold(terms: HoldTerms, reply: Reply<HoldReply>): void {
+  #onHold(terms: HoldRequest, reply: Reply<HoldReply>): void {
     this.#purse.hold(terms, (outcome) => {
       if (typeof outcome === "string") reply({ kind: outcome })
       else reply({ kind: "held", hold: outcome, leaseId: this.#leaseId })

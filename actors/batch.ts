@@ -1,7 +1,7 @@
 /** What the ledger writes: openings and settlements, gathered into batches. Money in micro-rupiah, times in milliseconds. */
 import type { Reply } from "./kernel/actor.ts"
 import { type Micro, zero } from "./money/micro.ts"
-import type { Tokens } from "./money/tokens.ts"
+import type { Tokens } from "./money/price.ts"
 import type { PeriodStarts } from "./period.ts"
 
 /** A call that is being forwarded. */

@@ -10,8 +10,7 @@
  */
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-import type { SlidingWindow, WindowView } from "./window.ts"
-import type { Amount, Counted, ToldBucket, WindowCounts } from "./window-counts.ts"
+import type { Amount, Counted, SlidingWindow, SharedBucket, WindowCounts, WindowView } from "./window.ts"
 
 export type Taken =
   | { readonly fits: true; readonly atMs: number }
@@ -37,7 +36,7 @@ export type CountNews =
       readonly counted: Counted | undefined
       readonly done: (wait: Wait | undefined) => void
     }
-  | { readonly type: "told"; readonly told: readonly ToldBucket[]; readonly counted: Counted | undefined }
+  | { readonly type: "told"; readonly told: readonly SharedBucket[]; readonly counted: Counted | undefined }
 
 /** A window's name at the counter, and how what it says comes back as a command. */
 export interface Counter {
@@ -67,7 +66,7 @@ export class CountedWindow {
   #fullUntilMs = -Infinity
   readonly #isOnlyCounted: boolean
   /** What the counter is not known to know, by its seconds. */
-  readonly #owed = new Map<number, ToldBucket>()
+  readonly #unreported = new Map<number, SharedBucket>()
   #isTelling = false
   /** Under which all but the owed was told. */
   #epoch: string | undefined
@@ -130,7 +129,7 @@ export class CountedWindow {
       case "looked":
         return news.done(this.#onLooked(news.amount, news.counted, nowMs))
       case "told":
-        return this.#onTold(news.told, news.counted, nowMs)
+        return this.#onSharedCount(news.told, news.counted, nowMs)
       default:
         return unreachable(news)
     }
@@ -143,8 +142,8 @@ export class CountedWindow {
     const { counts } = counter
     if (this.#epoch !== counts.epoch) this.#oweAll(counts, nowMs)
     const oldest = Math.floor(counts.timeOf(nowMs) / 1_000) - WINDOW_S
-    const told = [...this.#owed.values()].filter(({ second, by }) => second >= oldest && by !== 0)
-    this.#owed.clear()
+    const told = [...this.#unreported.values()].filter(({ second, by }) => second >= oldest && by !== 0)
+    this.#unreported.clear()
     if (told.length === 0) return
     this.#isTelling = true
     counts.add(counter.window, told, (counted) => counter.self({ type: "told", told, counted }))
@@ -230,30 +229,32 @@ export class CountedWindow {
 
   #oweAt(timeMs: number, by: number): void {
     const second = Math.floor(timeMs / 1_000)
-    const before = this.#owed.get(second)
-    this.#owed.set(second, {
+    const before = this.#unreported.get(second)
+    this.#unreported.set(second, {
       second,
       ms: Math.max(before?.ms ?? 0, Math.floor(timeMs - second * 1_000)),
       by: (before?.by ?? 0) + by,
     })
     // A second more than there are in the window can go: its first is over.
-    if (this.#owed.size > WINDOW_S + 1) this.#owed.delete(Math.min(...this.#owed.keys()))
+    if (this.#unreported.size > WINDOW_S + 1) this.#unreported.delete(Math.min(...this.#unreported.keys()))
   }
 
   #oweAll(counts: WindowCounts, nowMs: number): void {
-    this.#owed.clear()
+    this.#unreported.clear()
     for (const { count, lastMs } of this.#own.buckets(nowMs)) this.#oweAt(counts.timeOf(lastMs), count)
     this.#epoch = counts.epoch
   }
 
-  #onTold(told: readonly ToldBucket[], counted: Counted | undefined, nowMs: number): void {
+  #onSharedCount(sharedBuckets: readonly SharedBucket[], counted: Counted | undefined, nowMs: number): void {
     this.#isTelling = false
     if (counted === undefined) {
-      for (const { second, ms, by } of told) this.#oweAt(second * 1_000 + ms, by)
+      for (const { second, ms, by } of sharedBuckets) this.#oweAt(second * 1_000 + ms, by)
+      // It has begun anew since this was told, and said so while nothing else could be told.
+      if (this.#epoch !== this.#counter?.counts.epoch) this.tell(nowMs)
       return
     }
     this.#see(counted, nowMs)
-    if (this.#owed.size > 0) this.tell(nowMs)
+    if (this.#unreported.size > 0) this.tell(nowMs)
   }
 }
 

@@ -4,8 +4,7 @@
  */
 import { CountedWindow, type CountNews, type Wait } from "./counted-window.ts"
 import type { Share } from "./share.ts"
-import { SlidingWindow, type WindowView } from "./window.ts"
-import type { WindowCounts } from "./window-counts.ts"
+import { SlidingWindow, type WindowCounts, type WindowView } from "./window.ts"
 
 export interface KeyLimits {
   readonly requestsPerMinute: number | undefined

@@ -2,30 +2,32 @@
  * A key: its windows of requests and tokens per minute, its state, and its budget of the calendar period (decisions §4.3–4,
  * §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for as long as someone asks for it.
  */
-import { Budget, type BudgetPorts } from "./budget.ts"
+import { type Budget, type BudgetPorts, KeyBudgets } from "./budget.ts"
 import type { Taken } from "./counted-window.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import { KeyCalendar } from "./key-calendar.ts"
+import { KeyCalendar } from "./period.ts"
 import {
-  type Counting,
+  type CallUsage,
   type CountReply,
+  type Counting,
+  type KeyCommand,
   type KeyForecast,
   type KeyRecord,
   type KeyView,
   type LoadedKey,
+  type Reservation,
+  type ReserveReply,
   refusalOf,
 } from "./key-record.ts"
-import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "./key-command.ts"
 import { KeyWindows } from "./key-windows.ts"
 import type { LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
-import type { PeriodStarts, SpendingPeriod } from "./period.ts"
 import { isWithin } from "./network.ts"
 import { Reads } from "./reads.ts"
 import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
-import type { WindowCounts } from "./window-counts.ts"
+import type { WindowCounts } from "./window.ts"
 
 export interface KeyPorts extends Omit<BudgetPorts, "self"> {
   readonly self: (command: KeyCommand) => void
@@ -43,7 +45,6 @@ interface Reserved {
 }
 
 export class Key implements Behaviour<KeyCommand> {
-  readonly #ports: KeyPorts
   readonly #clock: Clock
   readonly #reserved = new Map<string, Reserved>()
   /** Reservations whose tokens are being asked for. */
@@ -51,18 +52,11 @@ export class Key implements Behaviour<KeyCommand> {
   #record: KeyRecord | undefined
   readonly #windows: KeyWindows
   readonly #calendar: KeyCalendar
-  readonly #isRestarted: boolean
   readonly #reads: Reads
-  #loaded: LoadedKey | undefined
-  /** By period and start: the current one, and those that calls under way were admitted in. */
-  readonly #budgets = new Map<string, Budget>()
-  #budget: Budget | undefined
-  #draining = false
+  readonly #budgets: KeyBudgets
 
   /** `isRestarted`: after a crash. */
   constructor(ports: KeyPorts, loaded: LoadedKey | undefined, share: Share, isRestarted = false) {
-    this.#ports = ports
-    this.#isRestarted = isRestarted
     const { counts } = ports
     this.#windows = new KeyWindows(
       share,
@@ -73,6 +67,11 @@ export class Key implements Behaviour<KeyCommand> {
     )
     this.#clock = ports.clock
     this.#calendar = new KeyCalendar(ports.clock)
+    this.#budgets = new KeyBudgets(
+      { ...ports, self: (budget, news) => ports.self({ type: "budget", budget, news }) },
+      this.#calendar,
+      isRestarted,
+    )
     this.#reads = new Reads({
       clock: ports.clock,
       read: ports.load,
@@ -82,9 +81,8 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   idle(): boolean {
-    const shared = [...this.#budgets.values()].every(({ purse }) => purse.isIdle)
     const isUsed = this.#reserved.size > 0 || this.#asking.size > 0
-    return !isUsed && this.#reads.isIdle && shared && this.#windows.isEmpty(this.#clock.monotonic())
+    return !isUsed && this.#reads.isIdle && this.#budgets.isIdle && this.#windows.isEmpty(this.#clock.monotonic())
   }
 
   receive(command: KeyCommand): void {
@@ -101,7 +99,7 @@ export class Key implements Behaviour<KeyCommand> {
         this.#asking.delete(command.requestId)
         return this.#end(command.requestId, 0)?.budget?.purse.release(command.requestId)
       case "unsettle":
-        return this.#budgetOf(command.starts)?.unsettle(command.charge)
+        return this.#budgets.of(command.starts)?.unsettle(command.charge)
       case "view":
         return this.#windows.whenFresh(this.#clock.monotonic(), () => command.reply(this.#view()))
       case "forecast":
@@ -182,7 +180,7 @@ export class Key implements Behaviour<KeyCommand> {
   #reserve({ requestId, tokens, least, worst }: Reservation, taken: Taken, reply: Reply<ReserveReply>): void {
     if (!taken.fits) return reply({ kind: "tokens-exceeded", retryAfterS: taken.retryAfterS })
     const starts = this.#calendar.starts()
-    const budget = this.#currentBudget()
+    const budget = this.#budgets.current()
     this.#reserved.set(requestId, { atMs: taken.atMs, tokens, budget })
     if (budget === undefined) return reply({ kind: "reserved", hold: undefined, starts })
     budget.purse.hold({ requestId, least, target: worst }, (outcome) => {
@@ -203,7 +201,7 @@ export class Key implements Behaviour<KeyCommand> {
       const { charge } = reserved.budget.purse.settle(requestId, actual)
       return reply(this.#record?.budget === undefined ? actual : charge)
     }
-    const budget = this.#budgetOf(starts)
+    const budget = this.#budgets.of(starts)
     if (reserved !== undefined || budget === undefined || actual === zero) {
       budget?.count(actual)
       return reply(actual)
@@ -224,65 +222,26 @@ export class Key implements Behaviour<KeyCommand> {
   }
 
   #onLease(news: LeaseNews): void {
-    if (news.type === "drain") this.#draining = true
-    this.#currentBudget()?.purse.receive(news)
-  }
-
-  /** The budget in force. One that no longer is keeps only what calls under way hold. */
-  #currentBudget(): Budget | undefined {
-    const starts = this.#calendar.starts()
-    const period = this.#record?.budget?.period
-    const known = this.#budget
-    if (known?.period === period && (known === undefined || known.start === starts[known.period])) return known
-    known?.purse.drain(true)
-    for (const [name, { purse }] of this.#budgets) if (purse.isIdle) this.#budgets.delete(name)
-    this.#budget = period && this.#openBudget(period, starts[period])
-    return this.#budget
-  }
-
-  #openBudget(period: SpendingPeriod, start: number): Budget {
-    const name = `${period} ${start}`
-    const loaded = this.#loaded
-    const budget =
-      this.#budgets.get(name) ??
-      new Budget(
-        { ...this.#ports, self: (budget, news) => this.#ports.self({ type: "budget", budget, news }) },
-        {
-          keyId: this.#record?.keyId ?? "",
-          period,
-          start,
-          spent: loaded?.starts[period] === start ? loaded.spent[period] : zero,
-          mayBeLeased: this.#isRestarted,
-        },
-      )
-    budget.purse.drain(this.#draining)
-    this.#budgets.set(name, budget)
-    return budget
-  }
-
-  /** The budget that a call counts in that was admitted in these periods: the current one, or one of a period before. */
-  #budgetOf(starts: PeriodStarts): Budget | undefined {
-    const current = this.#currentBudget()
-    if (current === undefined || starts[current.period] === current.start) return current
-    const past = this.#openBudget(current.period, starts[current.period])
-    past.purse.drain(true)
-    return past
+    if (news.type === "drain") this.#budgets.drain()
+    this.#budgets.current()?.purse.receive(news)
   }
 
   /** New limits act at once; what was counted and spent under the old ones stays. */
   #onLoaded(loaded: LoadedKey | undefined): void {
-    if (loaded === undefined) this.#record = undefined
-    else this.#load(loaded)
+    if (loaded === undefined) {
+      this.#record = undefined
+      this.#budgets.load(undefined)
+    } else this.#load(loaded)
     this.#reads.ended()
   }
 
   #load(loaded: LoadedKey): void {
     const before = this.#record
-    this.#loaded = loaded
     this.#record = loaded.record
+    this.#budgets.load(loaded)
     this.#windows.limit(loaded.record)
     this.#calendar.follow(loaded.record)
-    const budget = this.#currentBudget()
+    const budget = this.#budgets.current()
     if (before?.budget?.limit !== loaded.record.budget?.limit) budget?.purse.reconsider()
   }
 
@@ -295,7 +254,7 @@ export class Key implements Behaviour<KeyCommand> {
 
   #view(): KeyView {
     const budget = this.#record?.budget
-    const usage = this.#currentBudget()?.usage ?? zero
+    const usage = this.#budgets.current()?.usage ?? zero
     return {
       ...this.#windows.view(this.#clock.monotonic()),
       budget: budget && { ...budget, usage, remaining: notNegative(minus(budget.limit, usage)) },

@@ -6,12 +6,21 @@
  * One statement about a lease is under way at a time, so that what is being given back is never counted as missing.
  */
 import type { Clock } from "./kernel/clock.ts"
-import type { Growth, LeaseNews, LeasePorts, LookAt, VersionedLease } from "./lease.ts"
+import {
+  type Growth,
+  type HoldOutcome,
+  type HoldRequest,
+  type LeaseNews,
+  type LeasePorts,
+  type LookAt,
+  type VersionedLease,
+  type WaitingHold,
+  WaitingHolds,
+} from "./lease.ts"
 import { larger, type Micro, micro, minus, notNegative, smaller, zero } from "./money/micro.ts"
 import { Purse, type Settled } from "./money/purse.ts"
-import { holdFrom } from "./money/quote.ts"
+import { holdFrom } from "./money/price.ts"
 import { unreachable } from "./unreachable.ts"
-import { type HoldOutcome, type HoldTerms, type WaitingHold, WaitingHolds } from "./waiting-holds.ts"
 
 /** For how long the answer "there is no more" holds before the database is asked again, if no notice comes. */
 const ASK_AGAIN_MS = 250
@@ -47,7 +56,7 @@ export class LeasedPurse {
   /** A growth has no outcome, or was begun by a purse before this one: until another statement has one, more may be granted than we know of. */
   #unsure: boolean
   /** The terms have changed since the statement under way was begun: what it grants is given back. */
-  #stale = false
+  #isStale = false
   #askedAt: number
   #usedAt: number
   #looksForIdleness = false
@@ -90,7 +99,7 @@ export class LeasedPurse {
   }
 
   /** Answers at once where it can. A release of the request id ends the wait. */
-  hold(terms: HoldTerms, answer: (outcome: HoldOutcome) => void): void {
+  hold(terms: HoldRequest, answer: (outcome: HoldOutcome) => void): void {
     this.#usedAt = this.#clock.monotonic()
     this.#lookForIdleness()
     const inDoubt = this.#underWay !== undefined || this.#usedAt - this.#askedAt >= ASK_AGAIN_MS
@@ -165,12 +174,12 @@ export class LeasedPurse {
 
   /** Gives back all that is not held, and asks anew when it is needed: the terms of the whole may have changed. */
   reconsider(): void {
-    this.#stale = this.#underWay !== undefined || this.#unsure
+    this.#isStale = this.#underWay !== undefined || this.#unsure
     this.#giveBack(this.#purse.available)
     this.#onFreed()
   }
 
-  #holdsInFull({ target }: HoldTerms): boolean {
+  #holdsInFull({ target }: HoldRequest): boolean {
     return target <= this.#purse.available / 2n
   }
 
@@ -237,8 +246,8 @@ export class LeasedPurse {
 
   /** Who waits is served of what is granted under the terms that hold now. */
   #giveBackStale(): boolean {
-    if (!this.#stale) return false
-    this.#stale = false
+    if (!this.#isStale) return false
+    this.#isStale = false
     this.#wantsGrowth ||= !this.#waiting.isEmpty
     this.#giveBack(this.#purse.available)
     this.#next()

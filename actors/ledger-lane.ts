@@ -209,7 +209,7 @@ const SHRINKS_TO = 0.8
 /** A commit of others is over soon; each further meeting doubles it. */
 const AGAIN_MS = 3
 /** One that is met more often in a row is held by somebody who does not just book it. */
-const MOST_MEETINGS = 3
+const MAX_MEETINGS = 3
 /** An account without a call for so long is as any other. */
 const FORGOTTEN_MS = 1_000
 
@@ -232,7 +232,7 @@ class Contention {
   /** Others had its rows. False where it is nobody's who just books it; it is forgotten then. */
   met(accountId: string, now: number): boolean {
     const known = this.#accounts.get(accountId) ?? { gapMs: FIRST_GAP_MS, heldUntil: now, meetings: 0 }
-    if (known.meetings >= MOST_MEETINGS) {
+    if (known.meetings >= MAX_MEETINGS) {
       this.#accounts.delete(accountId)
       return false
     }

@@ -23,7 +23,7 @@ export function readNetwork(text: string): Network | undefined {
   if (length !== undefined && !/^(?:0|[1-9]\d{0,2})$/.test(length)) return undefined
   const prefix = (length === undefined ? width : Number(length)) - (width - address.bits)
   if (prefix < 0 || prefix > address.bits) return undefined
-  const start = begins(address, prefix)
+  const start = hasPrefix(address, prefix)
   return start << BigInt(address.bits - prefix) === address.value ? { bits: address.bits, start, prefix } : undefined
 }
 
@@ -38,7 +38,7 @@ export function isWithin(networks: readonly Network[], text: string): boolean {
   // A link's own address may have the name of its interface behind it.
   const address = readAddress(text.split("%", 1)[0] ?? "")
   if (address === undefined) return false
-  return networks.some(({ bits, start, prefix }) => bits === address.bits && begins(address, prefix) === start)
+  return networks.some(({ bits, start, prefix }) => bits === address.bits && hasPrefix(address, prefix) === start)
 }
 
 /** Whether every address of a network is in one of these. */
@@ -48,7 +48,7 @@ export const isPartOf = (network: Network, networks: readonly Network[]): boolea
       bits === network.bits && prefix <= network.prefix && network.start >> BigInt(network.prefix - prefix) === start,
   )
 
-const begins = ({ bits, value }: Address, prefix: number): bigint => value >> BigInt(bits - prefix)
+const hasPrefix = ({ bits, value }: Address, prefix: number): bigint => value >> BigInt(bits - prefix)
 
 const isMapped = (written: string, { bits }: Address): boolean => bits === 32 && written.includes(":")
 

@@ -7,10 +7,9 @@
  */
 import { Budget, type BudgetPorts } from "./budget.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { LeaseNews } from "./lease.ts"
+import type { HoldOutcome, HoldRequest, LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { unreachable } from "./unreachable.ts"
-import type { HoldOutcome, HoldTerms } from "./waiting-holds.ts"
 
 /** A run as it is in durable state. */
 export interface RunRecord {
@@ -62,7 +61,7 @@ export type RunCommand =
   | { readonly type: "ended"; readonly endsAt: number }
   /** It may have been ended: it is read again. */
   | { readonly type: "changed" }
-  | { readonly type: "hold"; readonly terms: HoldTerms; readonly reply: Reply<HoldOutcome> }
+  | { readonly type: "hold"; readonly terms: HoldRequest; readonly reply: Reply<HoldOutcome> }
   /** The account held less than the run did. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }
   /** Answers with what the run pays of what the call costs. */
@@ -201,7 +200,7 @@ export class Run implements Behaviour<RunCommand> {
   }
 
   /** A call that has entered may be held for when the run has ended meanwhile: it began in time. */
-  #onHold(terms: HoldTerms, reply: Reply<HoldOutcome>): void {
+  #onHold(terms: HoldRequest, reply: Reply<HoldOutcome>): void {
     const { requestId } = terms
     if (this.#run === undefined) return reply("unavailable")
     this.#held.add(requestId)

@@ -6,9 +6,8 @@
  * (releases, settlements) or carry news, and losing one would lose money. The number of admitted asks bounds them.
  */
 import { Ask, type Outcome, type PendingAsk, type Reply } from "./ask.ts"
-import type { Clock } from "./clock.ts"
+import type { Clock, Random } from "./clock.ts"
 import { DenseSet } from "./dense-set.ts"
-import type { Random } from "./random.ts"
 import type { Scheduler } from "./scheduler.ts"
 
 /** A first-in-first-out queue in one array: taking from the front is O(1), and space is given back when it empties. */

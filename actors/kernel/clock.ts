@@ -1,11 +1,11 @@
 /**
- * Time, handed in. All in milliseconds.
+ * Time and randomness, handed in. All times in milliseconds.
  *
  * A process can stand still: a long turn, a busy machine, SIGSTOP. Whoever waits then hears its timers first and its sockets
  * second, and would take an answer that lies in the socket for one that never came. So a deadline counts the time in which
- * this process ran (decisions §13.1), and a timer that comes late lets I/O have its turn before it says so.
+ * this process ran (decisions §13.1), and a timer that comes late lets I/O have its turn before it says so. Long deadlines share the timers of a wheel.
  */
-import { TimerWheel } from "./timer-wheel.ts"
+import { DenseSet, type Placed } from "./dense-set.ts"
 
 export interface Clock {
   /** The wall clock in whole milliseconds since the epoch, for what people and calendars see. */
@@ -31,7 +31,7 @@ const LATE_MS = 20
 /** Long enough for one look at every socket. */
 const IO_TURN_MS = 5
 /** A machine that is always late must not put a deadline off for ever. */
-const MOST_IO_TURNS = 3
+const MAX_IO_TURNS = 3
 
 /** `after` of a clock: what it waits for is running time, and I/O has its turn before it runs late. */
 export function afterRunning(machine: Machine, delayMs: number, run: () => void): Timer {
@@ -43,7 +43,7 @@ export function afterRunning(machine: Machine, delayMs: number, run: () => void)
     return machine.wait(ms, () => {
       const left = due - machine.running()
       if (left > 1) timer = wait(left)
-      else if (machine.monotonic() - at > LATE_MS && turns++ < MOST_IO_TURNS) timer = wait(IO_TURN_MS)
+      else if (machine.monotonic() - at > LATE_MS && turns++ < MAX_IO_TURNS) timer = wait(IO_TURN_MS)
       else run()
     })
   }
@@ -94,6 +94,98 @@ const machine: Machine = {
     const handle = setTimeout(run, Math.max(0, delayMs))
     return { cancel: () => clearTimeout(handle) }
   },
+}
+
+// Deadlines of seconds, in ticks: all that are due in one tick share one timer of the clock, so that a deadline which is
+// cancelled in time, as nearly every one is, costs no timer. None comes early; each comes within a tick.
+
+/** One that is waited for: in the set of those that are due with it until it runs or is cancelled. */
+class Deadline implements Timer, Placed {
+  place: number | undefined
+  readonly run: () => void
+  readonly #wheel: TimerWheel
+  readonly #due: DenseSet<Deadline>
+
+  constructor(wheel: TimerWheel, due: DenseSet<Deadline>, run: () => void) {
+    this.run = run
+    this.#wheel = wheel
+    this.#due = due
+  }
+
+  cancel(): void {
+    if (this.#due.delete(this)) this.#wheel.left()
+  }
+}
+
+export class TimerWheel {
+  readonly #clock: Pick<Clock, "running" | "after">
+  readonly #tickMs: number
+  /** By the tick in which they are due. */
+  readonly #ticks = new Map<number, DenseSet<Deadline>>()
+  #waiting = 0
+  /** The tick that the clock's timer is set for. */
+  #next = Infinity
+  #timer: Timer | undefined
+
+  constructor(clock: Pick<Clock, "running" | "after">, tickMs: number) {
+    this.#clock = clock
+    this.#tickMs = tickMs
+  }
+
+  after(delayMs: number, run: () => void): Timer {
+    const tick = Math.ceil((this.#clock.running() + delayMs) / this.#tickMs)
+    const due = this.#ticks.get(tick) ?? new DenseSet()
+    if (due.size === 0) this.#ticks.set(tick, due)
+    const deadline = new Deadline(this, due, run)
+    due.add(deadline)
+    this.#waiting++
+    if (tick < this.#next) this.#arm(tick)
+    return deadline
+  }
+
+  /** One that was waited for is not any more. */
+  left(): void {
+    if (--this.#waiting === 0) this.#disarm()
+  }
+
+  #arm(tick: number): void {
+    this.#timer?.cancel()
+    this.#next = tick
+    this.#timer = this.#clock.after(tick * this.#tickMs - this.#clock.running(), () => this.#turn())
+  }
+
+  /** A timer that nobody waits for must not keep a process from its end. */
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#next = Infinity
+    this.#ticks.clear()
+  }
+
+  #turn(): void {
+    // The clock may be early by a part of a millisecond.
+    const now = Math.floor((this.#clock.running() + 1) / this.#tickMs)
+    this.#next = Infinity
+    try {
+      for (const tick of [...this.#ticks.keys()].toSorted((a, b) => a - b)) if (tick <= now) this.#run(tick)
+    } finally {
+      // Also when a deadline throws: what it kept from running runs next.
+      const next = Math.min(...this.#ticks.keys())
+      if (next < this.#next) this.#arm(next)
+    }
+  }
+
+  #run(tick: number): void {
+    const due = this.#ticks.get(tick)
+    if (due === undefined) return
+    for (const deadline of due.all()) {
+      // One that ran before it may have cancelled it.
+      if (!due.delete(deadline)) continue
+      this.#waiting--
+      deadline.run()
+    }
+    // One that ran may have set another one for this very tick: the next turn has it.
+    if (due.size === 0) this.#ticks.delete(tick)
+  }
 }
 
 /** Below this a deadline has a timer of its own, which is exact. */
@@ -184,3 +276,18 @@ export class VirtualClock implements Clock {
 }
 
 const later = (a: Due | undefined, b: Due): boolean => a !== undefined && a.at > b.at
+
+/** Randomness, handed in: a number in [0, 1). */
+export type Random = () => number
+
+/** mulberry32 (public domain): small, fast, and the same run for the same seed. Not for secrets. */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = state
+    t = Math.imul(t ^ (t >>> 15), t | 1)
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+}

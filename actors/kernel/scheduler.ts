@@ -2,7 +2,7 @@
  * Who takes the next turn. Turns never nest: what a turn sends waits until that turn is over, so an actor that asks
  * another never finds itself re-entered.
  */
-import type { Random } from "./random.ts"
+import type { Random } from "./clock.ts"
 
 /** Something with one turn to take. It announces itself again when it has more. */
 export interface Runnable {

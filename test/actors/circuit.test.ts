@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { Circuit, RetryBudget } from "../../actors/circuit.ts"
+import { Circuit, RetryBudget } from "../../actors/backend.ts"
 
 /** A circuit that three failures have opened at 0. */
 function opened(): Circuit {

@@ -1,16 +1,8 @@
 /** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
 import { expect, test } from "bun:test"
-import type { ReserveReply } from "../../actors/key-command.ts"
-import type { CountReply } from "../../actors/key-record.ts"
+import type { CountReply, ReserveReply } from "../../actors/key-record.ts"
 import { micro } from "../../actors/money/micro.ts"
-import type {
-  Amount,
-  CountAnswered,
-  Counted,
-  CountState,
-  ToldBucket,
-  WindowCounts,
-} from "../../actors/window-counts.ts"
+import type { Amount, CountAnswered, Counted, CountState, SharedBucket, WindowCounts } from "../../actors/window.ts"
 import { budget, key } from "./key-harness.ts"
 
 /** A counter that answers a look at once, and what is taken when it is told to. */
@@ -18,7 +10,7 @@ class Counter implements WindowCounts {
   state: CountState = "exact"
   epoch = "one"
   readonly asked: { readonly window: string; readonly asked: Amount; readonly answered: CountAnswered }[] = []
-  readonly told: { readonly window: string; readonly buckets: readonly ToldBucket[] }[] = []
+  readonly told: { readonly window: string; readonly buckets: readonly SharedBucket[] }[] = []
 
   take(window: string, asked: Amount, answered: CountAnswered) {
     this.asked.push({ window, asked, answered })
@@ -26,7 +18,7 @@ class Counter implements WindowCounts {
   look(_: string, __: Amount, answered: CountAnswered) {
     answered({ epoch: this.epoch, atMs: 0, fits: true, used: 0, emptyAtMs: 0, fitsAtMs: 0 })
   }
-  add(window: string, buckets: readonly ToldBucket[]) {
+  add(window: string, buckets: readonly SharedBucket[]) {
     this.told.push({ window, buckets })
   }
   timeOf = (atMs: number) => 1_000_000 + atMs

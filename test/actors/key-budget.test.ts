@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Key } from "../../actors/key.ts"
-import type { ReserveReply } from "../../actors/key-command.ts"
+import type { ReserveReply } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { calendarAt, type RunningPeriods } from "../../actors/period.ts"

@@ -1,14 +1,13 @@
 /** A key on a virtual clock, with leases as a database would give them. */
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Key } from "../../actors/key.ts"
-import type { KeyCommand, ReserveReply } from "../../actors/key-command.ts"
-import type { CountReply, KeyRecord, KeyView, LoadedKey } from "../../actors/key-record.ts"
+import type { CountReply, KeyCommand, KeyRecord, KeyView, LoadedKey, ReserveReply } from "../../actors/key-record.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { calendarAt, carriedOver, type RunningPeriods, type SpendingPeriod } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
-import type { WindowCounts } from "../../actors/window-counts.ts"
+import type { WindowCounts } from "../../actors/window.ts"
 
 export const plain: KeyRecord = {
   keyId: "key",

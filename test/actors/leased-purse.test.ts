@@ -4,12 +4,10 @@
  * than there is, and when all is quiet again any one of them can spend the last unit.
  */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type Random, seededRandom } from "../../actors/kernel/random.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
+import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
+import type { HoldOutcome, LeaseNews } from "../../actors/lease.ts"
 import { LeasedPurse } from "../../actors/leased-purse.ts"
 import { micro } from "../../actors/money/micro.ts"
-import type { HoldOutcome } from "../../actors/waiting-holds.ts"
 
 const TOTAL = 1_000n
 const PURSES = 3

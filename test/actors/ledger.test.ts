@@ -12,7 +12,7 @@ import {
 } from "../../actors/ledger.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { noTokens } from "../../actors/money/tokens.ts"
+import { noTokens } from "../../actors/money/price.ts"
 import { flush } from "../kernel/world.ts"
 
 /** What follows an `@` is the account. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Capacity } from "../../actors/capacity.ts"
+import { Capacity } from "../../actors/backend.ts"
 
 test("a room has as many calls at once as its limit says, and this process its share of them", () => {
   const room = new Capacity({ maxConcurrency: 3 })

@@ -5,11 +5,10 @@
  */
 import { Account, type AccountCommand, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
 import { Actor, type Outcome, type MaybePromise } from "../../actors/kernel/actor.ts"
-import type { Random } from "../../actors/kernel/random.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key } from "../../actors/key.ts"
-import type { KeyCommand, ReserveReply } from "../../actors/key-command.ts"
-import type { KeyRecord, KeyView } from "../../actors/key-record.ts"
+import type { KeyCommand, KeyRecord, KeyView, ReserveReply } from "../../actors/key-record.ts"
 import {
   type Batch,
   type Committed,
@@ -22,7 +21,7 @@ import {
 import type { Budget } from "../../actors/budget.ts"
 import type { LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
-import { noTokens } from "../../actors/money/tokens.ts"
+import { noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { whole } from "../../actors/share.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"

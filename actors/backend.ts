@@ -1,15 +1,17 @@
 /**
- * The circuit breaker of one member of a pool, and the budget of retries. Times are monotonic milliseconds, handed in. The state
- * is this process's alone: another process finds out by itself.
+ * What guards one member of a pool: its circuit breaker, its limits, and the budget of retries. Times are monotonic milliseconds,
+ * handed in. The state of a circuit is this process's alone: another process finds out by itself.
  *
  * A circuit is closed while calls go through it. Errors open it; after a time it is half-open, and lets one call through at a time,
  * until one has come to something.
  */
+import { type Share, shareOf, whole } from "./share.ts"
+import { type SlidingWindow, limited } from "./window.ts"
 
 const WINDOW_MS = 30_000
 const BUCKETS = 10
 /** So many failures within the window open a circuit, if they are half of the calls that ended. */
-const LEAST_FAILURES = 3
+const MIN_FAILURES = 3
 /** How long it stays open at first; twice as long each time that the call which is let through fails. */
 const OPEN_MS = 5_000
 const LONGEST_OPEN_MS = 60_000
@@ -19,7 +21,7 @@ const THROTTLED_MS = 1_000
 const REFUSED_MS = 30_000
 const LONGEST_REFUSED_MS = 600_000
 
-export type CircuitState = "closed" | "open" | "half-open"
+type CircuitState = "closed" | "open" | "half-open"
 
 export class Circuit {
   readonly #failed = new Counts(WINDOW_MS)
@@ -77,7 +79,7 @@ export class Circuit {
     this.#ended.add(nowMs)
     this.#failed.add(nowMs)
     const failures = this.#failed.sum(nowMs)
-    if (isProbe || (failures >= LEAST_FAILURES && 2 * failures >= this.#ended.sum(nowMs)))
+    if (isProbe || (failures >= MIN_FAILURES && 2 * failures >= this.#ended.sum(nowMs)))
       this.#open(nowMs, backoff(OPEN_MS, this.#openings, LONGEST_OPEN_MS), isProbe)
   }
 
@@ -148,7 +150,7 @@ class Counts {
 
 /** Of the calls of the window, so many may be asked of another member; and so many in any case. */
 const RETRIED_SHARE = 0.1
-const LEAST_RETRIES = 20
+const MIN_RETRIES = 20
 const BUDGET_WINDOW_MS = 10_000
 
 /** Calls that are sent to another member, over all models: an outage of a backend is not multiplied by the pool's size. */
@@ -168,11 +170,72 @@ export class RetryBudget {
 
   /** Whether one more may be sent again, which is then counted. */
   take(nowMs: number): boolean {
-    if (this.#retries.sum(nowMs) >= Math.max(LEAST_RETRIES, RETRIED_SHARE * this.#calls.sum(nowMs))) {
+    if (this.#retries.sum(nowMs) >= Math.max(MIN_RETRIES, RETRIED_SHARE * this.#calls.sum(nowMs))) {
       this.#refused++
       return false
     }
     this.#retries.add(nowMs)
     return true
+  }
+}
+
+/** An undefined limit does not bound. */
+interface CapacityLimits {
+  readonly maxConcurrency?: number | undefined
+  readonly requestsPerMinute?: number | undefined
+  readonly tokensPerMinute?: number | undefined
+}
+
+/**
+ * The limits of one backend: calls at once, requests and tokens in any minute. Where processes on one database share a limit, this
+ * process keeps its share of it.
+ */
+export class Capacity {
+  inFlight = 0
+  #most: number | undefined
+  #requests: SlidingWindow | undefined
+  #tokens: SlidingWindow | undefined
+
+  constructor(limits: CapacityLimits, share: Share = whole) {
+    this.setLimits(limits, share)
+  }
+
+  /** New limits, or another share of them. What was counted stays. */
+  setLimits({ maxConcurrency: most, requestsPerMinute, tokensPerMinute }: CapacityLimits, share: Share): void {
+    this.#most = most === undefined ? undefined : shareOf(most, share)
+    this.#requests = limited(this.#requests, requestsPerMinute, share)
+    this.#tokens = limited(this.#tokens, tokensPerMinute, share)
+  }
+
+  /** Whether there is room for one more call of so many tokens. */
+  hasRoomFor(tokens: number, nowMs: number): boolean {
+    if (this.#most !== undefined && this.inFlight >= this.#most) return false
+    if (this.#requests !== undefined && !this.#requests.fits(1, nowMs)) return false
+    return this.#tokens === undefined || this.#tokens.fits(tokens, nowMs) || this.#fitsAlone(tokens, nowMs)
+  }
+
+  enter(tokens: number, nowMs: number): void {
+    this.inFlight += 1
+    this.countRequest(tokens, nowMs)
+  }
+
+  /** One more request of a call that has entered. */
+  countRequest(tokens: number, nowMs: number): void {
+    this.#requests?.add(1, nowMs)
+    this.#tokens?.add(tokens, nowMs)
+  }
+
+  /** What was counted at `atMs` came to so many more tokens. */
+  correctTokens(by: number, atMs: number): void {
+    this.#tokens?.correct(by, atMs)
+  }
+
+  leave(): void {
+    this.inFlight -= 1
+  }
+
+  /** A call that is larger than the limit itself may go when nothing else is counted: else it never could. */
+  #fitsAlone(tokens: number, nowMs: number): boolean {
+    return this.#tokens !== undefined && tokens > this.#tokens.limit && this.#tokens.used(nowMs) === 0
   }
 }
