@@ -1,6 +1,5 @@
 /** That sums which triggers keep are those of the records. No money, so that a difference is about no account and freezes none. */
-import type { Claim } from "./finding.ts"
-import { ARCHIVED_AT, type New, type Replaced } from "./new.ts"
+import { type Claim, ARCHIVED_AT, type New, type Replaced } from "./claim.ts"
 
 /** Whose sums are held against which, as SQL that can follow `from`. */
 interface Compared {
@@ -77,6 +76,19 @@ const houseOf = (of: Compared): string => `
       where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
         is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`
 
+const customersOf = (of: Compared): string => `
+      with standing as materialized (
+        select c.*, span_begins(day, zone) as begins, span_ends(day, false, zone) as ends from ${of.sums} c
+      )
+      select null::text as account_id, zone, day, s.accounts as kept_accounts, found.accounts as found_accounts
+      from standing s cross join lateral (
+        select count(*) as accounts from (
+          select distinct account_id from ${of.records} d where since >= s.begins and since < s.ends and records > 0
+        ) accounts offset 0
+      ) found
+      where s.accounts <> found.accounts
+        and not exists (select from profit_late l where l.since >= s.begins and l.since < s.ends)`
+
 const endedOf = (of: Compared): string => `
       with standing as materialized (
         select hour from ${of.sums} h except select hour from call_late
@@ -143,6 +155,11 @@ export const claimsOfSums: readonly Claim[] = [
     contradictions: houseOf({ records: "profit_days", sums: "profit_house" }),
   },
   {
+    name: "the sums of customers by days are those of the parts of days",
+    of: "customer_days",
+    contradictions: customersOf({ records: "profit_days", sums: "customer_days" }),
+  },
+  {
     // Of hours that are summed, and of which nothing came later.
     name: "the sums of how calls ended are those of the records",
     of: "call_hours",
@@ -179,6 +196,11 @@ export function sumsSince({ call, hour }: New): Replaced {
       since("profit_house", "since", day),
       houseOf,
       since("profit_days", "since", day),
+    ),
+    "the sums of customers by days are those of the parts of days": of(
+      `(select * from customer_days where day >= (${day} at time zone 'UTC')::date)`,
+      customersOf,
+      "profit_days",
     ),
     "the sums of how calls ended are those of the records": of(since("call_summed", "hour"), endedOf),
     "the sums by days and months are those of the hours": of(

@@ -2,15 +2,14 @@
  * The claims (`claims.ts`) held against what is new since a proof, whose sums stand for all before it. Micro-rupiah.
  *
  * New are calls whose ids sort after the proof's and their charges, other transfers with higher ids, and calls whose records were changed
- * or came late (`call_changes`): what they were charged then is one of the other transfers. What is kept of whom nothing is new, as a key's spending, is not looked at; balances all are. Where something differs
+ * or came late (`call_changes`): what they were charged then is there, or is one of the other transfers. What is kept of whom nothing is new, as a key's spending, is not looked at; balances all are. Where something differs
  * everything is read (`reconcile.ts`), so what only seems to differ freezes nobody.
  */
-import type { Proof } from "../store/proofs.ts"
-import { balances, charges, claims, CREDIT_KEY, houseOwes } from "./claims.ts"
-import { refundsSince } from "./claims-of-refunds.ts"
+import type { Proof } from "../store/reconciliations.ts"
+import { balances, charges, claims, houseOwes } from "./claims.ts"
+import { CREDIT_KEY, refundsSince } from "./claims-of-payments.ts"
 import { sumsSince } from "./claims-of-sums.ts"
-import type { Claim } from "./finding.ts"
-import { ARCHIVED_CALLS, type New, movedSince, newSince, type Replaced } from "./new.ts"
+import { type Claim, ARCHIVED_CALLS, type New, movedSince, newSince, OWN_CHARGES, type Replaced } from "./claim.ts"
 
 const OF_CALLS = "('charge', 'absorb', 'void', 'void-absorb')"
 
@@ -48,7 +47,7 @@ const ofBalances = (since: New): Replaced => ({
   },
 })
 
-const ofCalls = ({ call, usage, transfers }: New): Replaced => {
+const ofCalls = ({ call, usage, booked }: New): Replaced => {
   const compared = `${usage} u`
   return {
     "the transfers of a call are its charge and what the house absorbed of it": {
@@ -57,7 +56,7 @@ const ofCalls = ({ call, usage, transfers }: New): Replaced => {
         with calls as materialized (
           select request_id from usage where request_id >= ${call}
           union select request_id from call_changes
-          union select split_part(idempotency_key, ':', 2) from ${transfers} t where split_part(idempotency_key, ':', 1) in ${OF_CALLS}
+          union select split_part(idempotency_key, ':', 2) from ${booked} t where split_part(idempotency_key, ':', 1) in ${OF_CALLS}
         ), parts as (
           -- Each by its key, however many transfers there are.
           select c.request_id, k.kind, t.debit_account, t.credit_account, t.amount_micro
@@ -74,7 +73,8 @@ const ofCalls = ({ call, usage, transfers }: New): Replaced => {
             sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end) as absorbed
           from parts group by 1
         ), recorded as (
-          select c.request_id, max(u.account_id) as account_id, sum(u.charge_micro) as charged, sum(u.absorbed_micro) as absorbed
+          select c.request_id, max(u.account_id) as account_id, sum(u.absorbed_micro) as absorbed,
+            sum(case when c.request_id < ${OWN_CHARGES} then u.charge_micro else 0 end) as charged
           from calls c cross join lateral (select * from usage where request_id = c.request_id offset 0) u group by 1
         )
         select coalesce(r.account_id, b.account_id) as account_id, request_id,
@@ -86,16 +86,16 @@ const ofCalls = ({ call, usage, transfers }: New): Replaced => {
     // A transfer of a call that is archived by now: then all are added up.
     "the transfers of archived calls are what was archived": {
       contradictions: `
-        select null::text as account_id, idempotency_key, amount_micro from ${transfers} t
+        select null::text as account_id, idempotency_key, amount_micro from ${booked} t
         where split_part(idempotency_key, ':', 1) in ${OF_CALLS} and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}`,
     },
     "a charge goes from its own account to revenue, and is taken back the same way": {
-      compared: `${transfers} t`,
+      compared: `${booked} t`,
       contradictions: `
         with parts as (
           select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
             debit_account, credit_account, amount_micro
-          from ${transfers} t where split_part(idempotency_key, ':', 1) in ('charge', 'void')
+          from ${booked} t where split_part(idempotency_key, ':', 1) in ('charge', 'void')
         )
         select u.account_id, t.request_id, t.kind, t.debit_account, t.credit_account, t.amount_micro
         from parts t cross join lateral (select account_id from usage where request_id = t.request_id and part = 0 offset 0) u

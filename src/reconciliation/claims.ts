@@ -6,15 +6,11 @@
  * A query names the account that a row is about; null is the house's books as a whole. Columns in `_micro` are money.
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
-import { claimsOfRefunds } from "./claims-of-refunds.ts"
-import { type Claim, ofEach } from "./finding.ts"
-import { ARCHIVED_AT, ARCHIVED_CALLS, movedBy } from "./new.ts"
+import { claimsOfRefunds, claimsOfTopUps } from "./claims-of-payments.ts"
+import { type Claim, ofEach, ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, OWN_CHARGES } from "./claim.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
-
-/** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
-export const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
 
 /** Who gives and who takes of each of these transfers, which are SQL that can follow `from`. */
 const knownKinds = (transfers: string): string => `
@@ -128,13 +124,14 @@ export const claims: readonly Claim[] = [
       where s.leased_micro <> coalesce(l.amount, 0)`,
   },
   {
+    // Of a call whose record is its charge there is a transfer of that only where it was taken back, and it was taken back whole.
     name: "the transfers of a call are its charge and what the house absorbed of it",
     of: "usage",
     contradictions: `
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
           debit_account, credit_account, amount_micro
-        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
+        from ${BOOKED} b where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
           and split_part(idempotency_key, ':', 2) >= ${ARCHIVED_CALLS}
       ), booked as (
         select request_id,
@@ -143,8 +140,10 @@ export const claims: readonly Claim[] = [
           sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end) as absorbed
         from parts group by 1
       ), recorded as (
-        select request_id, max(account_id) as account_id, sum(charge_micro) as charged, sum(absorbed_micro) as absorbed
-        from usage where request_id >= ${ARCHIVED_CALLS} group by 1
+        select request_id, max(account_id) as account_id, sum(absorbed_micro) as absorbed,
+          sum(case when request_id < ${OWN_CHARGES} then charge_micro else 0 end) as charged
+        from usage where request_id >= ${ARCHIVED_CALLS}
+          and (absorbed_micro <> 0 or (charge_micro <> 0 and request_id < ${OWN_CHARGES})) group by 1
       )
       select coalesce(r.account_id, b.account_id) as account_id, request_id,
         b.charged as charge_booked_micro, r.charged as charge_recorded_micro,
@@ -191,7 +190,7 @@ export const claims: readonly Claim[] = [
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
           debit_account, credit_account, amount_micro
-        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'void')
+        from ${BOOKED} b where split_part(idempotency_key, ':', 1) in ('charge', 'void')
       )
       select u.account_id, t.request_id, t.kind, t.debit_account, t.credit_account, t.amount_micro
       from parts t join usage u on u.request_id = t.request_id and u.part = 0
@@ -274,34 +273,8 @@ export const claims: readonly Claim[] = [
         -- Of one that may have begun in an archived month not all records are here.
         and coalesce(r.created_at > ${ARCHIVED_AT} + interval '2 days', true)`,
   },
-  {
-    name: "a paid top-up was credited once, in full, and no other was",
-    of: "top_ups",
-    contradictions: `
-      with credits as (
-        select idempotency_key, credit_account, amount_micro from transfers where reason = 'top_up'
-      )
-      select coalesce(p.account_id, c.credit_account) as account_id, p.id as top_up_id, p.status,
-        p.balance_purchased_micro, c.idempotency_key, c.amount_micro as credited_micro, c.credit_account as credited_account
-      from (select *, ${CREDIT_KEY} as idempotency_key from top_ups) p full join credits c using (idempotency_key)
-      where (p.status = 'paid') is distinct from (c.amount_micro is not null) or (c.amount_micro is not null
-        and (c.amount_micro, c.credit_account) is distinct from (p.balance_purchased_micro, p.account_id))`,
-  },
-  {
-    name: "the service fee of a paid top-up is revenue, once",
-    of: "top_ups",
-    contradictions: `
-      with fees as (
-        select idempotency_key, amount_micro from transfers
-        where reason = 'service_fee' and credit_account = 'house:revenue'
-      )
-      select null::text as account_id, p.id as top_up_id, p.status, p.service_fee_micro, f.idempotency_key,
-        f.amount_micro as booked_micro
-      from (select *, ${CREDIT_KEY} || ':service_fee' as idempotency_key from top_ups) p
-      full join fees f using (idempotency_key)
-      where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
-  },
-  // Amounts of calls and top-ups are compared above; here it is who gives and who takes, and that nothing else moves money.
+  ...claimsOfTopUps,
+  // Amounts of calls and top-ups are compared elsewhere; here it is who gives and who takes, and that nothing else moves money.
   ofEach("all_transfers", "a transfer is of a known kind, and an adjustment is an operator's", knownKinds),
   ...claimsOfRefunds,
   ofEach(

@@ -4,7 +4,7 @@
  */
 import type { Log } from "../log.ts"
 import type { LastReconciliation, ReconciliationStore } from "../store/reconciliations.ts"
-import { differencesIn, notComparedIn } from "./finding.ts"
+import { differencesIn, notComparedIn } from "./claim.ts"
 import type { Reconciliation } from "./reconcile.ts"
 
 export interface DailyParts {

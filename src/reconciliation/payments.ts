@@ -8,7 +8,7 @@ import { type TopUps, total } from "../payments/top-ups.ts"
 import type { PaymentNotice, PaymentProvider } from "../payments/provider.ts"
 import type { Refunds } from "../payments/refunds.ts"
 import type { TopUp, TopUpStore } from "../store/top-ups.ts"
-import type { Difference, Finding } from "./finding.ts"
+import type { Difference, Finding } from "./claim.ts"
 
 const CLAIM = "a top-up is credited if it was paid at its provider, in the same amount"
 

@@ -1,15 +1,14 @@
 /**
  * One reconciliation: the books held against their claims, top-ups against their providers, what differs written down, and
- * the accounts that it is about frozen. It can be broken off at any point and begun anew.
+ * the accounts that it is about frozen. It can be broken off at any point and begun anew. Nothing is locked that a call needs.
  */
-import type { Connection } from "../store/connection.ts"
-import type { ReconciliationStore } from "../store/reconciliations.ts"
-import { type Proof, proofPoint, prove } from "../store/proofs.ts"
-import { within } from "../store/deadline.ts"
-import { checkBooks, CLAIM_MS, type Progress } from "./books.ts"
-import { claims } from "./claims.ts"
+import { micro, microToRupiah } from "../../actors/money/micro.ts"
+import { type Connection, within } from "../store/connection.ts"
+import type { Sql } from "../store/database.ts"
+import { type Proof, proofPoint, prove, type ReconciliationStore } from "../store/reconciliations.ts"
+import { differencesIn, type Finding, notComparedIn, type Claim, type Difference } from "./claim.ts"
 import { claimsSince } from "./claims-since.ts"
-import { differencesIn, type Finding, notComparedIn } from "./finding.ts"
+import { claims } from "./claims.ts"
 import { comparePayments, type PaymentsParts } from "./payments.ts"
 
 export interface ReconcileParts {
@@ -23,7 +22,7 @@ export interface ReconcileParts {
   readonly now: () => number
 }
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   readonly signal: AbortSignal
   /** Reads everything, whatever was proven. */
   readonly full?: boolean | undefined
@@ -84,3 +83,126 @@ async function books(parts: ReconcileParts, { full = false, ...options }: Reconc
 /** Not where all is to be read again, and not of a clock that was ahead: what came since would sort before what it has proven. */
 const goesOn = ({ fullAt, untilCall }: Proof, { firstId, now }: ReconcileParts): boolean =>
   Math.abs(now() - fullAt.getTime()) <= FULL_EVERY_MS && untilCall <= firstId(now())
+
+/** How many differences of one claim are shown; all are counted. */
+const SHOWN = 100
+/** How many accounts one claim freezes at once. The next reconciliation finds the rest. */
+const ACCOUNTS = 10_000
+/** A claim reads a table or two from one end to the other. */
+export const CLAIM_MS = 600_000
+
+/** Told before each claim how many were held. */
+export type Progress = (held: number, of: number) => void
+
+/** Throws when the database does not answer, or when `signal` ends it; the connection is not fit for use then. */
+async function checkBooks(
+  connection: Connection,
+  claims: readonly Claim[],
+  { signal, progress = () => {} }: { readonly signal: AbortSignal; readonly progress?: Progress | undefined },
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = []
+  const { promise: ended, reject } = Promise.withResolvers<never>()
+  const end = () => reject(new Error("the reconciliation was ended"))
+  signal.addEventListener("abort", end, { once: true })
+  // postgres.js may leave a statement unsettled whose connection was lost.
+  connection.onClosed(() => reject(new Error("the connection was lost")))
+  ended.catch(() => {})
+  using _listening = { [Symbol.dispose]: () => signal.removeEventListener("abort", end) }
+  for (const claim of claims) {
+    if (signal.aborted) end()
+    progress(findings.length, claims.length)
+    findings.push(await Promise.race([ended, within(CLAIM_MS, checkClaim(connection.sql, claim))]))
+  }
+  return findings
+}
+
+interface Row {
+  readonly compared: bigint
+  readonly differences: bigint
+  readonly accounts: readonly string[]
+  readonly shown: readonly { readonly account_id: string | null; readonly figures: Difference["figures"] }[]
+}
+
+/** One statement, and so one moment. Figures are text, because JSON's numbers end at 2^53. */
+export async function checkClaim(sql: Sql, { name, of, compared, contradictions }: Claim): Promise<Finding> {
+  const [row] = await sql<Row[]>`
+    with found as materialized (${sql.unsafe(contradictions)}),
+    first as (
+      select f.account_id, (
+        select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(f) - 'account_id')
+      ) as figures
+      from (select * from found order by account_id nulls first limit ${SHOWN}) f
+    )
+    select (select count(*) from ${compared === undefined ? sql(of) : sql.unsafe(compared)}) as compared, (select count(*) from found) as differences,
+      array(select distinct account_id from found where account_id is not null order by 1 limit ${ACCOUNTS}) as accounts,
+      (select coalesce(jsonb_agg(first), '[]') from first) as shown`
+  if (row === undefined) throw new Error(`no answer to whether ${name}`)
+  return {
+    claim: name,
+    compared: Number(row.compared),
+    notCompared: 0,
+    differences: Number(row.differences),
+    accounts: row.accounts,
+    shown: row.shown.map(({ account_id, figures }) => ({ accountId: account_id, figures, mended: false })),
+  }
+}
+
+/** What a reconciliation found, for a person at a terminal. Money in rupiah beside micro-rupiah. */
+export function reportText({ id, since, findings, frozen }: Reconciliation): string {
+  const width = Math.max(...findings.map(({ claim }) => claim.length))
+  const row = (claim: string, compared: string, differences: string) =>
+    `${claim.padEnd(width)}  ${compared.padStart(12)}  ${differences.padStart(11)}`
+  const differences = differencesIn(findings)
+  return [
+    row(`reconciliation ${id}`, "compared", "differences"),
+    ...findings.map(({ claim, compared, differences }) => row(claim, count(compared), count(differences))),
+    ...findings.flatMap(differencesText),
+    "",
+    ...(since === undefined
+      ? []
+      : [`of what is new since ${since.toISOString()}, when all before agreed; everything with --full`]),
+    ...(notComparedIn(findings) > 0
+      ? [`${count(notComparedIn(findings))} top-ups not compared: their provider gave no answer, or keeps no list`]
+      : []),
+    ...(frozen.length > 0 ? [`frozen: ${frozen.join(" ")}`] : []),
+    differences === 0 ? "all agrees" : `${count(differences)} differences`,
+  ].join("\n")
+}
+
+function differencesText({ claim, differences, shown }: Finding): string[] {
+  if (differences === 0) return []
+  const left = differences - shown.length
+  const more = left > 0 ? [`  and ${count(left)} more`] : []
+  return ["", `not so: ${claim}`, ...shown.map(differenceText), ...more]
+}
+
+const differenceText = ({ accountId, figures, mended }: Difference): string =>
+  [
+    `  ${accountId ?? "the house's books"}${mended ? ", mended" : ""}:`,
+    ...Object.entries(figures).map(([name, value]) => `    ${name} ${figureText(name, value)}`),
+  ].join("\n")
+
+const figureText = (name: string, value: string | null): string => {
+  if (value === null) return "nothing"
+  return name.endsWith("_micro") && /^-?\d+$/.test(value)
+    ? `${value} (Rp ${microToRupiah(micro(BigInt(value)))})`
+    : value
+}
+
+const count = (value: number): string => value.toLocaleString("en-US")
+
+export const reportJson = ({ id, since, findings, frozen }: Reconciliation): string =>
+  JSON.stringify({
+    reconciliation: Number(id),
+    since: since?.toISOString() ?? null,
+    differences: differencesIn(findings),
+    not_compared: notComparedIn(findings),
+    frozen,
+    claims: findings.map(({ claim, compared, notCompared, differences, shown }) => ({
+      claim,
+      compared,
+      not_compared: notCompared,
+      differences,
+      shown: shown.map(({ accountId, figures, mended }) => ({ account_id: accountId, ...figures, mended })),
+    })),
+  })

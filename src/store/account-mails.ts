@@ -4,10 +4,9 @@
  * account first, so that two uses at once, of one link or of two, come one after the other.
  */
 import { nanoid } from "nanoid"
-import type { MemberRole } from "./member-roles.ts"
-import { type DueMail, type LinkKind, linkKinds, type MailKind, type OwnMailKind } from "./mail-kinds.ts"
-import type { Language, OwnedKey, OwnedKeyRow } from "./account-settings.ts"
-import { toOwnedKey } from "./account-settings.ts"
+import type { MemberRole } from "./members.ts"
+import { type DueMail, isLink, type LinkKind, linkKinds, type MailKind, type OwnMailKind } from "./mail-kinds.ts"
+import { type Language, type OwnedKey, type OwnedKeyRow, toOwnedKey } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
@@ -64,7 +63,6 @@ const TRIES = 30
 const LEASE_MINUTES = 5
 const UNIQUE_VIOLATION = "23505"
 
-const isLink = (kind: MailKind): kind is LinkKind => (linkKinds as readonly string[]).includes(kind)
 const minutesOf = (kind: MailKind): number => (isLink(kind) ? LINK_MINUTES[kind] : TELL_MINUTES)
 
 const once = { deadlineMs: 5_000, retry: true } as const

@@ -1,6 +1,7 @@
 /**
- * Accounts as rows. Each function is one autocommit statement that may be sent twice with the effect of once, because a
- * connection that dies leaves nobody knowing whether its last statement was committed.
+ * Accounts as rows, and their freezes: a frozen account's keys are refused until an operator has looked at it. Each function is one
+ * autocommit statement that may be sent twice with the effect of once, because a connection that dies leaves nobody knowing
+ * whether its last statement was committed.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import {
@@ -11,12 +12,13 @@ import {
   settingsStore,
   toOwnedKey,
 } from "./account-settings.ts"
-import { type FreezeStore, freezeStore } from "./account-freezes.ts"
-import { type CredentialStore, credentialStore } from "./credentials.ts"
-import type { Database } from "./database.ts"
-import { lockedOwners, type OperatorRole, operatorRole, type Role } from "./operator/role.ts"
-import { rememberNetwork } from "./account-networks.ts"
-import { SESSION_DAYS } from "./session-days.ts"
+import { type CredentialStore, credentialStore, rememberNetwork } from "./credentials.ts"
+import type { Database, Sql } from "./database.ts"
+import { type Act, signature, signatureColumns } from "./operator/audit.ts"
+import { type OperatorRole, type Role, lockedOwners, operatorRole } from "./operator/role.ts"
+
+/** How long a session lasts, for its row and for the cookie that carries its token (decisions §10). */
+export const SESSION_DAYS = 30
 
 export interface Account {
   readonly id: string
@@ -56,12 +58,12 @@ export interface FirstSteps {
 }
 
 /** From where a session is used: a network address, and what the browser calls itself. */
-export interface Whereabouts {
+export interface ClientInfo {
   readonly address: string
   readonly userAgent: string
 }
 
-export interface NewAccount {
+interface NewAccount {
   readonly id: string
   readonly email: string
   /** It is to be proved. */
@@ -71,7 +73,7 @@ export interface NewAccount {
   readonly agreedVersion?: string | undefined
   /** Of the session that the sign-up opens. */
   readonly sessionHash: Uint8Array
-  readonly from: Whereabouts
+  readonly from: ClientInfo
   readonly network: string
 }
 
@@ -235,3 +237,51 @@ const toAccount = (row: AccountRow): Account => ({
       : { version: row.agreed_version, at: row.agreed_at },
   createdAt: row.created_at,
 })
+
+interface FreezeStore {
+  /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
+  freeze(id: string, reason: string, act?: Act): Promise<readonly OwnedKey[]>
+  unfreeze(id: string, by?: { readonly act: Act; readonly reason: string }): Promise<readonly OwnedKey[]>
+}
+
+const freezeStore = (database: Database): FreezeStore => {
+  /** Makes the change, if there is one to make, and returns the account's keys in either case. */
+  const changed = async (id: string, change: (sql: Sql) => ReturnType<Sql>, by: Signed | undefined) => {
+    const rows = await database.run(
+      (sql) => sql<OwnedKeyRow[]>`
+        with changed as (${change(sql)})${by === undefined ? sql`` : sql`, logged as (${logged(sql, by)})`}
+        select id, key_hash from api_keys where account_id = ${id} and revoked_at is null`,
+      once,
+    )
+    return rows.map(toOwnedKey)
+  }
+  return {
+    freeze: (id, reason, act) =>
+      changed(
+        id,
+        (sql) => sql`
+          update accounts set frozen_at = now(), frozen_reason = ${reason} where id = ${id} and frozen_at is null returning id`,
+        act && { act, reason, becomesFrozen: true },
+      ),
+
+    unfreeze: (id, by) =>
+      changed(
+        id,
+        (sql) => sql`
+          update accounts set frozen_at = null, frozen_reason = null where id = ${id} and frozen_at is not null returning id`,
+        by && { ...by, becomesFrozen: false },
+      ),
+  }
+}
+
+interface Signed {
+  readonly act: Act
+  readonly reason: string
+  readonly becomesFrozen: boolean
+}
+
+const logged = (sql: Sql, { act, reason, becomesFrozen }: Signed) => sql`
+  insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
+  select ${signature(sql, act)}, ${becomesFrozen ? "account.frozen" : "account.unfrozen"}, id,
+    jsonb_build_object('frozen', ${!becomesFrozen}::boolean), jsonb_build_object('frozen', ${becomesFrozen}::boolean), ${reason}
+  from changed`

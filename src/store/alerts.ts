@@ -3,10 +3,11 @@
  * and all. One statement for all accounts, which writes what it found into the outbox: whatever a process or a connection does,
  * each is found once. Which was found is kept beside the account and the key, and forgotten when it is over.
  */
+import { micro, type Micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { hasRoom } from "./outbox.ts"
 
-export interface AlertStore {
+interface AlertStore {
   /** Falls of balances. Who wishes ever something else is told a few times a day: the address may be anybody's. */
   findLowBalances(): Promise<void>
   findBudgets(): Promise<void>
@@ -109,3 +110,165 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
     )
   },
 })
+
+/**
+ * Finds spending that its owner is warned of, as of a key that leaked: of a key or an account, within ten
+ * minutes, more than the owner's own ceiling, or more than so many times the usual of that hour of the week. One statement for
+ * all accounts, which writes what it found into the outbox. Micro-rupiah.
+ *
+ * The usual is what was spent in the same hour of the last four weeks, a sixth of it, the mean of as many weeks as the account
+ * has. It needs a week to be known, and spending of less than `FLOOR_MICRO` is never unusual.
+ */
+
+/** Under it nothing is unusual, so that the first call of a quiet hour warns nobody. */
+const FLOOR_MICRO = 10_000_000_000n
+/** After so long without more, the next time is told again. */
+const QUIET = "1 hour"
+/** Calls that were begun longer ago are not looked at, whenever they end. */
+const LOOK_BACK_MS = 30 * 60_000
+/** Of alerts that nobody sees any more. */
+const KEPT = "7 days"
+
+/** Why an owner is warned: by a ceiling, or by what is usual. */
+type AlertReason = "ceiling" | "usual"
+
+export interface SpendingAlert {
+  /** Undefined for the account, all its keys together. */
+  readonly key: { readonly id: string; readonly name: string } | undefined
+  readonly why: AlertReason
+  readonly since: Date
+  /** The most within ten minutes, and what it was measured by. */
+  readonly spentMicro: Micro
+  readonly thresholdMicro: Micro
+}
+
+export interface SpendingAlertStore {
+  /** Returns the accounts that have something new to hear. */
+  find(now: number): Promise<readonly string[]>
+  /** Those that are going on, and were not dismissed. */
+  list(accountId: string): Promise<readonly SpendingAlert[]>
+  /** Until the spending has been usual again. */
+  dismiss(accountId: string): Promise<void>
+  removeOld(): Promise<void>
+}
+
+interface SpendingAlertOptions {
+  readonly database: Database
+  /** There is a mail server. */
+  readonly sendsMail: boolean
+  /** Other processes are told who has something new to hear. */
+  readonly tells: boolean
+  /** What all request ids of this millisecond begin with. */
+  readonly firstId: (ms: number) => string
+}
+
+export const spendingAlertStore = ({
+  database,
+  sendsMail,
+  tells,
+  firstId,
+}: SpendingAlertOptions): SpendingAlertStore => ({
+  async find(now) {
+    const rows = await database.run(
+      (sql) => sql<{ account_id: string }[]>`
+        with recent as materialized (
+          select account_id, key_id, sum(charge_micro)::bigint as spent from usage
+          where request_id >= ${firstId(now - LOOK_BACK_MS)} and charge_micro > 0
+            and opened_at + duration_ms * interval '1 millisecond' > now() - interval '10 minutes'
+          group by 1, 2
+        ), owners as (
+          -- What children of a key spend is the key's, as its ceiling counts it; of a child alone nobody is warned.
+          select k.id as owner_id, k.account_id, k.id as key_id, k.name, sum(r.spent)::bigint as spent, k.breaker_ceiling_micro as ceiling
+          from recent r join api_keys c on c.id = r.key_id
+            join api_keys k on k.id = coalesce(c.parent_id, c.id) and k.revoked_at is null
+          group by k.id
+          union all
+          select r.account_id, r.account_id, null, null, sum(r.spent)::bigint, a.breaker_ceiling_micro
+          from recent r join accounts a on a.id = r.account_id group by r.account_id, a.breaker_ceiling_micro
+        ), weighed as (
+          select o.*, a.email_unproved, case
+              when a.breaker_factor is null or a.created_at > now() - interval '7 days' then null
+              else greatest(${FLOOR_MICRO}::numeric, a.breaker_factor * (
+                select coalesce(sum(h.charge_micro), 0) from usage_hours h
+                where h.account_id = o.account_id and (o.key_id is null or h.key_id = o.key_id
+                    or h.key_id in (select c.id from api_keys c where c.parent_id = o.key_id)) and h.hour in (
+                  select date_trunc('hour', now(), 'UTC') - weeks * interval '7 days' from generate_series(1, 4) weeks)
+              ) / (6 * least(4, floor(extract(epoch from now() - a.created_at) / 604800)))) end as most
+          from owners o join accounts a on a.id = o.account_id and a.deleted_at is null
+        ), over as (
+          select *, case when spent > ceiling then 'ceiling' else 'usual' end as why,
+            case when spent > ceiling then ceiling else floor(most)::bigint end as threshold
+          from weighed where spent > ceiling or spent > most
+        ), told as (
+          insert into spending_alerts as s (owner_id, account_id, key_id, why, spent_micro, threshold_micro)
+          select owner_id, account_id, key_id, why, spent, threshold from over order by owner_id
+          on conflict (owner_id) do update set last_at = now(),
+            since = case when s.last_at < now() - ${QUIET}::interval then now() else s.since end,
+            dismissed = s.dismissed and s.last_at >= now() - ${QUIET}::interval,
+            why = excluded.why, threshold_micro = excluded.threshold_micro,
+            spent_micro = case when s.last_at < now() - ${QUIET}::interval then excluded.spent_micro
+              else greatest(s.spent_micro, excluded.spent_micro) end
+          returning owner_id, since = now() as is_new
+        ), news as materialized (
+          select o.account_id, o.email_unproved, jsonb_build_object('key_id', o.key_id, 'key_name', o.name, 'why', o.why,
+            'spent_micro', o.spent, 'threshold_micro', o.threshold) as data
+          from over o join told t on t.owner_id = o.owner_id and t.is_new
+        ), room as (
+          select * from news where ${hasRoom(sql, sql`account_id`)}
+        ), posted as (
+          insert into outbox (account_id, channel, kind, expires_at, data)
+          select n.account_id, 'webhook', 'spending.unusual', now() + interval '5 days', n.data
+          from room n join webhooks w on w.account_id = n.account_id and w.disabled_at is null
+        ), mailed as (
+          -- One mail for all that one look has found.
+          insert into outbox (account_id, channel, kind, expires_at, data)
+          select account_id, 'mail', 'spending.unusual', now() + interval '1 day', jsonb_build_object('alerts', jsonb_agg(data order by data))
+          from room where ${sendsMail} and not email_unproved group by account_id
+        )
+        select account_id ${tells ? sql`, pg_notify('loket', 'unusual account ' || account_id)::text as asked` : sql``}
+        from (select distinct account_id from news) accounts`,
+      { ...again, attemptMs: 4_000 },
+    )
+    return rows.map(({ account_id: id }) => id)
+  },
+
+  async list(accountId) {
+    const rows = await database.run(
+      (sql) => sql<AlertRow[]>`
+        select s.key_id, k.name, s.why, s.since, s.spent_micro, s.threshold_micro
+        from spending_alerts s left join api_keys k on k.id = s.key_id
+        where s.account_id = ${accountId} and not s.dismissed and s.last_at > now() - ${QUIET}::interval
+        order by s.key_id is not null, s.since, s.owner_id`,
+      again,
+    )
+    return rows.map((row) => ({
+      key: row.key_id === null ? undefined : { id: row.key_id, name: row.name ?? "" },
+      why: row.why,
+      since: row.since,
+      spentMicro: micro(row.spent_micro),
+      thresholdMicro: micro(row.threshold_micro),
+    }))
+  },
+
+  async dismiss(accountId) {
+    await database.run(
+      (sql) => sql`update spending_alerts set dismissed = true where account_id = ${accountId} and not dismissed`,
+      again,
+    )
+  },
+
+  async removeOld() {
+    await database.run((sql) => sql`delete from spending_alerts where last_at < now() - ${KEPT}::interval`, again)
+    // They count for eleven minutes (0062_breakers.sql).
+    await database.run((sql) => sql`delete from spending_minutes where minute < now() - interval '1 hour'`, again)
+  },
+})
+
+interface AlertRow {
+  key_id: string | null
+  name: string | null
+  why: AlertReason
+  since: Date
+  spent_micro: bigint
+  threshold_micro: bigint
+}

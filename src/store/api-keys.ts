@@ -8,10 +8,18 @@ import type { SpendingPeriod } from "../../actors/period.ts"
 import type { Breaker } from "./breakers.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
-import { type KeyBounds, type KeyRecord, type KeyRow, spendingSince, toRecord } from "./key-rows.ts"
-import { type KeyName, type NewSecret, replaceSecret } from "./key-secrets.ts"
+import { type KeyName, runningPeriods } from "./account-settings.ts"
+import {
+  type KeyBounds,
+  type KeyRecord,
+  type KeyRow,
+  type NewSecret,
+  replaceSecret,
+  spendingSince,
+  toRecord,
+} from "./key-rows.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { runningPeriods } from "./running-periods.ts"
+import { lastCalls } from "./usage-spans.ts"
 
 export interface NewKey extends KeyBounds {
   readonly id: string
@@ -53,7 +61,7 @@ export interface KeyPage {
   readonly limit: number
   /** Children of this key; else those that are nobody's. */
   readonly childrenOf?: string | undefined
-  /** With what each has spent on so many days, today the last; at most `MOST_SPENT_DAYS`. */
+  /** With what each has spent on so many days, today the last; at most `MAX_SPENT_DAYS`. */
   readonly spentDays?: number | undefined
 }
 
@@ -101,6 +109,8 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
         with page as (
           select k.id from api_keys k
           where k.account_id = ${accountId} and ${"keyId" in what ? named(sql, what) : following(sql, what)}
+        ), calls as materialized (
+          ${lastCalls(sql, accountId, sql`array(select id from page)`)}
         )
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
           k.spending_limit_micro, k.spending_period, k.fallback, k.shows_balance, k.replays_retries, k.breaker_ceiling_micro, k.breaker_stops,
@@ -110,7 +120,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
           (select count(*)::int from api_keys c where c.parent_id = k.id and c.revoked_at is null) as children,
           a.time_zone, ${runningPeriods(sql)} as running, s.spent_micro, s.period_start,
           ${days === undefined ? sql`null` : spentPeriods(sql, spendingSince(at))} as spent_periods,
-          greatest((select opened_at from usage u where u.key_id = k.id and u.part = 0 order by opened_at desc limit 1),
+          greatest((select at from calls where key_id = k.id),
             (select max(opened_at) from openings o where o.key_id = k.id),
             (select last_used_at from archived_keys where key_id = k.id)) as last_used_at,
           (select max(expires_at) from key_secrets where key_id = k.id and expires_at > now()) as previous_expires_at

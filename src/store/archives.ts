@@ -1,10 +1,20 @@
 /**
- * Months of records in files (migrations/0076_archives.sql): CSV as PostgreSQL's `copy` writes it, compressed in blocks of some calls each,
- * which is one gzip file to any other program. A month's table goes in the same transaction in which its file, its sums and its blocks
- * are written down, so that a call is always in one of the two. The file is complete and was read back before that.
+ * Months of records in files (migrations/0076_archives.sql, archive-file.ts). A month's table goes in the same transaction in which
+ * its file, its sums and its blocks are written down, so that a call is always in one of the two. The file is complete and was
+ * read back before that.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeSync } from "node:fs"
+import { existsSync, mkdirSync, renameSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
+import {
+  type ArchivedRow,
+  blockRows,
+  headerOf,
+  NotArchived,
+  readBack,
+  sha256Of,
+  type Sums,
+  writeRecords,
+} from "./archive-file.ts"
 import { sync } from "./embedded/database-files.ts"
 import type { Sql } from "./sql.ts"
 
@@ -17,19 +27,12 @@ export interface Month {
   readonly untilAt: Date
 }
 
-/** Records that cannot be archived now, or an archive that cannot be read: in a sentence. */
-export class NotArchived extends Error {
-  override readonly name = "NotArchived"
-}
-
 /** Pages and warnings look at the records of so many days. */
 const KEPT_DAYS = 93
 const DAY_MS = 86_400_000
-const BLOCK_CALLS = 1_000
+/** Blocks that are written to the database at a time. */
 const BATCH = 5_000
 const LOCK_TRIES = 60
-/** What all ids of a millisecond begin with: `firstRequestId`. */
-const MILLISECOND_LENGTH = 13
 const LOCK_NOT_AVAILABLE = "55P03"
 
 /** What of the data directory belongs to the database: a backup of its files has it, and who moves takes it along. */
@@ -66,12 +69,6 @@ export async function obstacle(sql: Sql, { until, untilAt }: Month, nowMs: numbe
   return row.changes || !row.proven ? "the books were not found to agree since: run `loket reconcile`" : undefined
 }
 
-interface Sums {
-  readonly records: number
-  readonly charged: string
-  readonly absorbed: string
-}
-
 export interface Archived {
   readonly file: string
   readonly records: number
@@ -103,7 +100,7 @@ export async function archiveMonth(
     const [sums] = await sql.unsafe<Sums[]>(`
       select count(*)::int as records, coalesce(sum(charge_micro), 0)::text as charged, coalesce(sum(absorbed_micro), 0)::text as absorbed from ${table}`)
     if (sums === undefined) throw new Error("no answer to what a month comes to")
-    const blocks = await write(sql, table, `${file}.part`, (records) =>
+    const blocks = await writeRecords(sql, table, `${file}.part`, (records) =>
       step(`${month.name}: ${records} of ${sums.records} records`),
     )
     step(`${month.name}: reading it back`)
@@ -136,6 +133,11 @@ export async function archiveMonth(
       insert into archived_leases (lease_id, charge_micro)
       select lease_id, sum(charge_micro) from ${table} where lease_id in (select id from leases where closed_at is null) group by 1 order by 1
       on conflict (lease_id) do update set charge_micro = archived_leases.charge_micro + excluded.charge_micro`)
+    // Where records are charges, one transfer of each account says what they came to.
+    await sql.unsafe(`
+      insert into archived_charges (archive, account_id, amount_micro)
+      select '${month.name}', account_id, sum(charge_micro) from ${table}
+      where charge_micro > 0 and request_id >= (select until_call from charges_end) group by 2 order by 2`)
     await indexCharges(sql, month.name.replace(/^usage/, "charges"))
     await detach(sql, table)
     step(`${month.name}: its table goes`)
@@ -148,7 +150,7 @@ export async function archiveMonth(
   }
 }
 
-/** A month's charges stay, and an account's are not found by its records any more. */
+/** Of calls before records were charges a month's charges stay, and an account's are not found by its records any more. */
 async function indexCharges(sql: Sql, table: string): Promise<void> {
   const [found] = await sql<{ there: boolean }[]>`select to_regclass(${`"${table}"`}) is not null as there`
   if (found?.there === true)
@@ -176,124 +178,6 @@ async function detach(sql: Sql, table: string): Promise<void> {
       await Bun.sleep(800)
     }
   }
-}
-
-interface Block {
-  readonly first: string
-  readonly starts: number
-  readonly size: number
-}
-
-/** All records of a millisecond's calls are in one block: in which order they are depends on the database's collation. */
-async function write(
-  sql: Sql,
-  table: string,
-  path: string,
-  written: (records: number) => void,
-): Promise<readonly Block[]> {
-  const columns = await sql.unsafe<{ name: string }[]>(
-    `select attname::text as name from pg_attribute where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped order by attnum`,
-  )
-  const names = columns.map(({ name }) => name)
-  const blocks: Block[] = []
-  const file = openSync(path, "w", 0o600)
-  try {
-    let ends = 0
-    const add = (text: string): number => {
-      const bytes = Bun.gzipSync(Buffer.from(text))
-      for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done)
-      ends += bytes.length
-      return bytes.length
-    }
-    add(`${names.join(",")}\n`)
-    let [lines, first, last, calls, records]: [string[], string, string, number, number] = [[], "", "", 0, 0]
-    const flush = () => {
-      const starts = ends
-      if (lines.length > 0) blocks.push({ first, starts, size: add(`${lines.join("\n")}\n`) })
-      ;[lines, first, calls] = [[], "", 0]
-    }
-    await sql.unsafe(`declare archived no scroll cursor for select array[${names.map((name) => `${name}::text`).join(", ")}] as cells
-      from ${table} order by request_id, part`)
-    for (;;) {
-      const batch = await sql.unsafe<{ cells: (string | null)[] }[]>(`fetch ${BATCH} from archived`)
-      if (batch.length === 0) break
-      for (const { cells } of batch) {
-        const id = cells[names.indexOf("request_id")] ?? ""
-        if (calls >= BLOCK_CALLS && millisecondOf(id) !== millisecondOf(last)) flush()
-        if (id !== last) calls += 1
-        if (first === "") first = millisecondOf(id)
-        last = id
-        lines.push(cells.map(cellOf).join(","))
-      }
-      written((records += batch.length))
-    }
-    flush()
-    await sql.unsafe("close archived")
-    fsyncSync(file)
-    return blocks
-  } finally {
-    closeSync(file)
-  }
-}
-
-const millisecondOf = (id: string): string => id.slice(0, MILLISECOND_LENGTH)
-
-/** Null is nothing at all, and an empty text is quoted. */
-const cellOf = (value: string | null): string =>
-  value === null ? "" : /^$|[",\r\n\\]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
-
-const CELL = /(?:"((?:[^"]|"")*)"|([^",\n]*))(,|\n)/gy
-
-/** Rows of cells, of text that ends with a line's end. */
-function rowsOf(text: string): (string | null)[][] {
-  const rows: (string | null)[][] = []
-  let row: (string | null)[] = []
-  let read = 0
-  for (const [whole, quoted, plain, end] of text.matchAll(CELL)) {
-    row.push(quoted === undefined ? plain || null : quoted.replaceAll('""', '"'))
-    read += whole.length
-    if (end === ",") continue
-    rows.push(row)
-    row = []
-  }
-  if (read !== text.length) throw new NotArchived("it is no CSV")
-  return rows
-}
-
-export type ArchivedRow = Readonly<Record<string, string | null>>
-
-async function blockRows(path: string, header: readonly string[], { starts, size }: Block): Promise<ArchivedRow[]> {
-  const bytes = await Bun.file(path)
-    .slice(starts, starts + size)
-    .bytes()
-  const rows = rowsOf(Buffer.from(Bun.gunzipSync(bytes)).toString())
-  return rows.map((cells) => Object.fromEntries(header.map((name, n) => [name, cells[n] ?? null])))
-}
-
-async function headerOf(path: string, bytes: number): Promise<readonly string[]> {
-  const text = Buffer.from(Bun.gunzipSync(await Bun.file(path).slice(0, bytes).bytes())).toString()
-  return text.trimEnd().split(",")
-}
-
-async function readBack(path: string, blocks: readonly Block[]): Promise<Sums & { sha256: string }> {
-  let [records, charged, absorbed] = [0, 0n, 0n]
-  if (blocks[0] !== undefined) {
-    const header = await headerOf(path, blocks[0].starts)
-    for (const block of blocks) {
-      for (const row of await blockRows(path, header, block)) {
-        records += 1
-        charged += BigInt(row["charge_micro"] ?? "0")
-        absorbed += BigInt(row["absorbed_micro"] ?? "0")
-      }
-    }
-  }
-  return { records, charged: String(charged), absorbed: String(absorbed), sha256: await sha256Of(path) }
-}
-
-async function sha256Of(path: string): Promise<string> {
-  const hasher = new Bun.CryptoHasher("sha256")
-  for await (const chunk of Bun.file(path).stream()) hasher.update(chunk)
-  return hasher.digest("hex")
 }
 
 /** Where a call's records are, if they are archived. */

@@ -3,7 +3,7 @@
  * its own, because those of a pool may all be waiting. Times in milliseconds unless a name says otherwise.
  */
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { within } from "./deadline.ts"
+import { within } from "./connection.ts"
 import type { Servers } from "./servers.ts"
 
 /** A session that holds a lock, and waits for none itself. */

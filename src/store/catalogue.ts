@@ -13,13 +13,13 @@ import type {
   Upstream,
   Upstreams,
 } from "../catalogue/model.ts"
-import { limitsOf } from "../catalogue/providers-file.ts"
+import { limitsOf } from "../catalogue/seed-files.ts"
 import type { CatalogueFile, UpstreamSeed } from "../catalogue/schema.ts"
 import type { BackendFormat, Endpoint } from "../language/request.ts"
 import { loadCosts, loadExchangeRates, writtenCosts } from "./costs.ts"
-import type { Sql } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 
-export interface Seeded {
+interface Seeded {
   readonly modelsAdded: number
   readonly modelsChanged: number
   /** New price versions, and versions still to come that were corrected. */
@@ -251,3 +251,13 @@ export const priceOf = (row: PriceRow): PriceVersion => ({
   },
   effectiveAt: row.effective_at.getTime(),
 })
+
+/** The catalogue that a gateway starts with. */
+
+/** The database's catalogue, filled from the file if it is empty. */
+export async function storedCatalogue(database: Database, file: CatalogueFile): Promise<Catalogue> {
+  const stored = await database.run((sql) => loadCatalogue(sql), { retry: true })
+  if (stored.models.length > 0) return stored
+  await database.run((sql) => seedCatalogue(sql, file, new Date()), { retry: true })
+  return await database.run((sql) => loadCatalogue(sql), { retry: true })
+}

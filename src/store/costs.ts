@@ -1,5 +1,5 @@
 /** What backends charge, and exchange rates, as rows: versions by time, which are added and, once in force, never changed. */
-import type { Rounding } from "../../actors/money/cost.ts"
+import type { Rounding } from "../../actors/money/price.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { costOfSeed } from "../catalogue/exchange.ts"
 import { backendName, type CostVersion, type ExchangeRate } from "../catalogue/model.ts"

@@ -4,11 +4,10 @@
  * because nothing can be known of a statement whose connection was lost.
  */
 import postgres from "postgres"
+import { AsyncLocalStorage } from "node:async_hooks"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { byWhoActs } from "./acting.ts"
 import { type Blocker, Blockers } from "./blockers.ts"
-import type { Connection } from "./connection.ts"
-import { NoAnswer, within } from "./deadline.ts"
+import { type Connection, NoAnswer, within } from "./connection.ts"
 import { Gate, type GateLoad } from "./gate.ts"
 import { ServerRefused, Servers } from "./servers.ts"
 import type { Sql } from "./sql.ts"
@@ -225,3 +224,33 @@ export function isLost(error: unknown): error is Error {
 /** The server ended the session for a trouble of its own, as where its disk is too full to begin one. */
 const isBrokenSession = ({ severity, code }: postgres.PostgresError): boolean =>
   (severity === "FATAL" || severity === "PANIC") && code.startsWith("XX")
+
+/**
+ * Who acts on an account that is not their own: a member, or whoever has a management token of one of its keys. Triggers write the
+ * account's history (`0060_account_events.sql`). They know who acts by `loket.member` or `loket.management_token` of their
+ * transaction, so each statement that is run inside of `actingAs` sets it first.
+ */
+type Acting =
+  | {
+      readonly accountId: string
+      /** The account that the person signs in to. */
+      readonly memberId: string
+    }
+  | { readonly tokenId: string }
+
+const acting = new AsyncLocalStorage<Acting>()
+
+/** Everything that is written meanwhile is done by this member, or with this token. Of other accounts a member is not said. */
+export const actingAs = <T>(who: Acting, work: () => T): T => acting.run(who, work)
+
+/** Runs one statement; that of a member or a token in a transaction of its own. */
+function byWhoActs<T>(sql: Sql, statement: (sql: Sql) => PromiseLike<T>): PromiseLike<T> {
+  const who = acting.getStore()
+  if (who === undefined) return statement(sql)
+  const [setting, named] =
+    "tokenId" in who ? ["loket.management_token", who.tokenId] : ["loket.member", `${who.accountId} ${who.memberId}`]
+  return sql.begin(async (transaction) => {
+    await transaction`select set_config(${setting}, ${named}, true)`
+    return await statement(transaction as unknown as Sql)
+  }) as Promise<T>
+}

@@ -46,7 +46,7 @@ export interface IdempotencyKeyStore {
 }
 
 /** Of one account at a time. */
-const MOST_KEPT = 1_000
+const MAX_KEPT = 1_000
 /** Longer than any request takes. Whoever is later than this is carried out twice, which is harmless. */
 const CLAIM_S = 60
 const REMOVED_AT_ONCE = 10_000
@@ -55,7 +55,7 @@ const once = { deadlineMs: 5_000, retry: true } as const
 
 const named = (sql: Sql, { scope, keyHash }: ChangeName) => sql`scope = ${scope} and key_hash = ${keyHash}`
 
-export const idempotencyKeyStore = (database: Database, mostKept = MOST_KEPT): IdempotencyKeyStore => {
+export const idempotencyKeyStore = (database: Database, mostKept = MAX_KEPT): IdempotencyKeyStore => {
   const find: IdempotencyKeyStore["find"] = async (change) => {
     const [kept] = await database.run(
       (sql) => sql<{ same: boolean; done_at: Date | null; made: string | null }[]>`

@@ -1,6 +1,6 @@
 /**
  * Commits a batch of openings and settlements in one autocommit statement (decisions §3). Micro-rupiah. What is done in it,
- * and in what order, is in the function `book_1` of the database (migrations/0090_charges_are_booked.sql).
+ * and in what order, is in the function `book_1` of the database (migrations/0096_records_are_charges.sql).
  *
  * Idempotent: what moves money is what is inserted into `usage` for the first time, so the same batch may be sent again
  * whenever its outcome is unknown.
@@ -14,20 +14,24 @@ import {
   RowsLocked,
   type UsageRecord,
 } from "../../actors/ledger.ts"
-import { arrayLiteral, rowLiteral } from "./arrays.ts"
+import { arrayLiteral, rowLiteral } from "./sql.ts"
 import { type Database, RowsHeld, type Sql } from "./database.ts"
 
 /** How long one batch may take before it is given up and sent again on a fresh connection. */
 const ATTEMPT_MS = 3_000
+/** So the function names calls of archived months, among those whose lease was not open. */
+const ARCHIVED = "archived:"
 
 export interface LedgerStoreOptions {
   readonly database: Database
   readonly processId: string
   /** Calls whose lease was no longer open: what they cost went to `house:absorbed`. */
   readonly fenced: (requestIds: readonly string[]) => void
+  /** Calls of archived months that came again: nothing was booked of them, and nothing taken back. */
+  readonly archived: (requestIds: readonly string[]) => void
 }
 
-export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions): LedgerStore => ({
+export const ledgerStore = ({ database, processId, fenced, archived }: LedgerStoreOptions): LedgerStore => ({
   async commit(batch, patient) {
     const options = { deadlineMs: ATTEMPT_MS }
     if (batch.openings.length === 0 && batch.settlements.length === 0) {
@@ -35,8 +39,11 @@ export const ledgerStore = ({ database, processId, fenced }: LedgerStoreOptions)
       return { fenced: [], locked: [] }
     }
     const rows = await database.run((sql) => book(sql, processId, batch, patient), options).catch(refusal)
-    const ids = rows.flatMap(({ fenced_call: id }) => id ?? [])
+    const named = rows.flatMap(({ fenced_call: id }) => id ?? [])
+    const ids = named.filter((id) => !id.startsWith(ARCHIVED))
     if (ids.length > 0) fenced(ids)
+    if (ids.length < named.length)
+      archived(named.flatMap((id) => (id.startsWith(ARCHIVED) ? id.slice(ARCHIVED.length) : [])))
     return { fenced: ids, locked: rows.flatMap(({ locked_account: id }) => id ?? []) }
   },
 })

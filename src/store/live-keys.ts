@@ -3,9 +3,9 @@ import type { Fallback, KeyBinding, KeyRecord, LoadedKey, ParentKey, Spent } fro
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
-import { purseOf } from "./breaker-purses.ts"
+import { purseOf } from "./breakers.ts"
 import type { Database } from "./database.ts"
-import { runningOf, runningPeriods, type RunningRow } from "./running-periods.ts"
+import { runningOf, runningPeriods, type RunningRow } from "./account-settings.ts"
 
 interface KeyRow {
   readonly id: string
@@ -163,3 +163,44 @@ function bindingOf({ models, endpoints, networks, origins, max_rate_micro: rate 
     maxRate: rate === null ? undefined : micro(rate),
   }
 }
+
+/**
+ * Keys that were taken back beside the gateway, for a process on the embedded database: there a command or a person with SQL
+ * writes beside it, and no notice comes of it, as it does from a server.
+ */
+
+/** Hashes of the keys of frozen accounts, and of those that were revoked a moment ago, as hex. */
+export async function frozenKeys(database: Database): Promise<ReadonlySet<string>> {
+  const rows = await database.run(
+    (sql) => sql<{ hash: string }[]>`
+      select encode(k.key_hash, 'hex') as hash from accounts a join api_keys k on k.account_id = a.id
+      where a.frozen_at is not null or k.revoked_at > now() - interval '1 minute'`,
+  )
+  return new Set(rows.map(({ hash }) => hash))
+}
+
+/** Which origins any key is for that works now, for answers to pre-flights, which carry no key. */
+export interface PageOriginStore {
+  read(): Promise<readonly string[]>
+}
+
+/** Nobody's list keeps another account's from being read. */
+const MAX_OF_AN_ACCOUNT = 200
+/** About 100 bytes each. */
+const MOST = 50_000
+
+export const pageOriginStore = (database: Database): PageOriginStore => ({
+  async read() {
+    const rows = await database.run(
+      (sql) => sql<{ origin: string }[]>`
+        select distinct origin from (
+          select listed.origin, row_number() over (partition by k.account_id order by k.created_at, listed.origin) as place
+          from api_keys k join accounts a on a.id = k.account_id cross join lateral unnest(k.origins) as listed (origin)
+          where k.origins is not null and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+            and a.frozen_at is null and a.deleted_at is null
+        ) ranked where place <= ${MAX_OF_AN_ACCOUNT} limit ${MOST}`,
+      { deadlineMs: 5_000, retry: true },
+    )
+    return rows.map(({ origin }) => origin)
+  },
+})

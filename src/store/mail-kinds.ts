@@ -1,6 +1,6 @@
 /** The kinds of mail to people about their accounts, and one that is due. */
 import type { Language } from "./account-settings.ts"
-import type { MemberRole } from "./member-roles.ts"
+import type { MemberRole } from "./members.ts"
 
 /** Those with a link: a proof of the account's address, one of the address that is to take over, a forgotten password. */
 export const linkKinds = ["prove", "change", "reset"] as const
@@ -22,6 +22,8 @@ export type TellKind =
 export type OwnMailKind = LinkKind | TellKind
 /** An invitation goes to somebody else's address; its link is a row of `invitations`. */
 export type MailKind = OwnMailKind | "invitation"
+
+export const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
 
 export interface DueMail {
   readonly id: bigint

@@ -1,7 +1,7 @@
 /** Management tokens: what makes children of one key. Of a secret only its hash is here; a token that is revoked is removed. */
 import type { Database } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
-import type { KeyName } from "./key-secrets.ts"
+import type { KeyName } from "./account-settings.ts"
 
 export interface ManagementToken {
   readonly id: string
@@ -42,7 +42,7 @@ export interface ManagementTokenStore {
 }
 
 /** Of one key. */
-export const MOST_TOKENS = 5
+export const MAX_TOKENS = 5
 
 interface TokenRow {
   id: string
@@ -89,7 +89,7 @@ export function managementTokenStore(database: Database): ManagementTokenStore {
           }[]
         >`
           with asked as materialized (
-            select token_refusal_1(${accountId}, ${keyId}, ${id}, ${MOST_TOKENS}::integer) as refusal
+            select token_refusal_1(${accountId}, ${keyId}, ${id}, ${MAX_TOKENS}::integer) as refusal
           ), ${taking(sql, change, id, sql`exists (select from asked where refusal is null)`)},
           made as (
             insert into management_tokens (id, account_id, key_id, name, token_hash, prefix, last4)

@@ -2,7 +2,6 @@
  * Members of accounts, and who was invited to be one, as rows. What depends on a count is decided by functions of the database
  * (`0065_members.sql`). Who acts is said by `actingAs`, where it is not the account's own person.
  */
-import type { MemberRole } from "./member-roles.ts"
 import type { Database } from "./database.ts"
 
 export interface Member {
@@ -24,7 +23,7 @@ export interface Invitation {
   readonly invitedBy: string | undefined
 }
 
-export interface NewInvitation {
+interface NewInvitation {
   readonly id: string
   readonly accountId: string
   readonly email: string
@@ -69,14 +68,14 @@ export interface MemberStore {
   memberships(personId: string): Promise<readonly Membership[]>
 }
 
-export interface MemberName {
+interface MemberName {
   readonly accountId: string
   readonly memberId: string
 }
 
 /** Of one account, open invitations included, and of one person. */
-export const MOST_MEMBERS = 50
-export const MOST_MEMBERSHIPS = 50
+export const MAX_MEMBERS = 50
+export const MAX_MEMBERSHIPS = 50
 export const INVITATION_DAYS = 7
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -116,7 +115,7 @@ export const memberStore = (database: Database): MemberStore => ({
     const [row] = await database.run(
       (sql) => sql<{ refusal: InviteRefusal | null }[]>`
         select invite_member(${accountId}, ${id}, ${email}, ${role}, ${invitedBy}, ${tokenHash ?? null}::bytea,
-          ${tokenHash === undefined}, ${MOST_MEMBERS}::integer, ${INVITATION_DAYS}::integer) as refusal`,
+          ${tokenHash === undefined}, ${MAX_MEMBERS}::integer, ${INVITATION_DAYS}::integer) as refusal`,
       once,
     )
     return row?.refusal ?? undefined
@@ -149,7 +148,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async accept(tokenHash, personId) {
     const [row] = await database.run(
       (sql) => sql<{ outcome: AcceptRefusal | "done"; joined: string | null }[]>`
-        select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MOST_MEMBERSHIPS}::integer)`,
+        select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MAX_MEMBERSHIPS}::integer)`,
       once,
     )
     if (row === undefined) return "no link"
@@ -236,3 +235,7 @@ const toMembership = ({ account_id: accountId, email, role, since }: MembershipR
   role,
   since,
 })
+
+/** The roles of members of an account, of which the account's own person is the first owner without a row that says so. */
+export const memberRoles = ["owner", "billing", "developer", "viewer"] as const
+export type MemberRole = (typeof memberRoles)[number]

@@ -1,9 +1,10 @@
 /**
- * What moved an account's balance beside its calls: top-ups, adjustments, and whatever else is a transfer of it. Micro-rupiah,
- * positive for what came. Charges and what was taken back of them are not in it: the sums of usage have them, net.
+ * What moved an account's balance. First movements beside its calls: top-ups, adjustments, and whatever else is a transfer of it.
+ * Then charges of its calls, each a transfer from it to `house:revenue`. Micro-rupiah. A movement is positive for what came.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
+import { sumsOfHours } from "./usage-spans.ts"
 
 export interface Movement {
   readonly id: bigint
@@ -19,7 +20,7 @@ export interface Movement {
   readonly note: string | undefined
 }
 
-export interface Movements {
+interface Movements {
   /** What all those before the range came to, and what of it was claimed. */
   readonly beforeMicro: Micro
   readonly claimBeforeMicro: Micro
@@ -97,3 +98,77 @@ const movementOf = (id: bigint, row: Row): Movement => ({
   topUpId: row.top_up ?? undefined,
   note: row.note ?? undefined,
 })
+
+/**
+ * Charges of calls. A record is its charge (migrations/0096_records_are_charges.sql). Charges of calls before that are in a table
+ * of their own, where they are found by their records. Where those records are archived, an index that archiving makes finds them.
+ * A month that has been archived since then has one transfer of all its charges.
+ *
+ * Rows of `request_id`, `amount_micro`, `at`, and `archive`, in no order. `at` is when the call had ended or, of an archived one, when it
+ * came. `archive` is set on the row of a whole month.
+ */
+/** Rows of `request_id`, `amount_micro`, `at`, when the call had ended or, of an archived one, when it came, and `archive`, of a whole month. In no order. */
+const charges = (sql: Sql, accountId: string, which: ReturnType<Sql>, order = sql``) => sql`
+  (select u.request_id, u.charge_micro as amount_micro, ${ended(sql)} as at, null as archive
+    from usage u
+    where u.account_id = ${accountId} and u.part = 0 and u.charge_micro > 0
+      and u.request_id >= greatest(${archived(sql)}, ${end(sql)}) and ${which} ${order})
+  union all
+  (select u.request_id, c.amount_micro, ${ended(sql)}, null
+    from usage u join charges c on c.request_id = u.request_id
+    -- Of one that was taken back the record has no charge any more.
+    where u.account_id = ${accountId} and u.part = 0 and (u.charge_micro > 0 or u.status = 'billing_error')
+      and u.request_id >= greatest(${archived(sql)}, ${first(sql)}) and u.request_id < ${end(sql)} and ${which} ${order})
+  union all
+  (select u.request_id, u.amount_micro, call_at(u.request_id), null from charges u
+    where u.account_id = ${accountId} and u.request_id < ${archived(sql)} and ${which} ${order})
+  union all
+  (select * from (
+      -- Before any call of the month, and a request id as a page's place has to be.
+      select greatest(a.from_call, ${end(sql)}, 'req_0') as request_id, c.amount_micro, a.until_at, a.name
+      from archived_charges c join archives a on a.name = c.archive where c.account_id = ${accountId}
+    ) u where ${which})`
+
+const ended = (sql: Sql) => sql`u.opened_at + u.duration_ms * interval '1 millisecond'`
+const archived = (sql: Sql) => sql`(select coalesce(max(until_call), '') from archives)`
+/** Calls before it were charged in `transfers`. */
+const first = (sql: Sql) => sql`(select coalesce(min(request_id), 'req_z') from charges)`
+/** From it on records are charges. */
+const end = (sql: Sql) => sql`(select until_call from charges_end)`
+
+/** At least so many of the newest before a call, or all of them. */
+export const newestCharges = (sql: Sql, accountId: string, before: string | undefined, limit: number) =>
+  charges(
+    sql,
+    accountId,
+    before === undefined ? sql`true` : sql`u.request_id < ${before}`,
+    sql`order by u.request_id desc limit ${limit}`,
+  )
+
+/** At least so many of the oldest after a call, or all of them. */
+export const oldestCharges = (sql: Sql, accountId: string, after: string, limit: number) =>
+  charges(sql, accountId, sql`u.request_id > ${after}`, sql`order by u.request_id limit ${limit}`)
+
+/** What those from a call on come to. Of hours that are whole their sums are read, so that it makes no difference how many calls there are. */
+export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(
+  with place as materialized (
+    -- From this call on records are charges. A call is opened within an hour of its id: all of a later hour came after it.
+    select call, date_trunc('hour', call_at(call), 'UTC') + interval '2 hours' as hour
+    from (select greatest(${from}, ${archived(sql)}, ${end(sql)}) as call) latest
+  )
+  select coalesce(sum(amount_micro), 0) from (
+    select amount_micro from (${charges(sql, accountId, sql`u.request_id >= ${from} and u.request_id < (select call from place)`)}) before
+    union all
+    select charge_micro from usage
+    where account_id = ${accountId} and part = 0 and request_id >= (select call from place)
+      and request_id < first_call((select hour from place)) and opened_at < (select hour from place)
+    union all
+    select charge_micro from (${sumsOfHours(sql, {
+      accountId,
+      zone: 0,
+      withMonths: true,
+      first: sql`(select hour from place)`,
+      last: sql`date_trunc('hour', now(), 'UTC') + interval '1 day'`,
+      only: {},
+    })}) hours
+  ) newer)`

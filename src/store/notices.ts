@@ -6,9 +6,8 @@
  * The embedded database needs none of this: it has one process, which knows what it did.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Connection } from "./connection.ts"
+import { type Connection, pause, within } from "./connection.ts"
 import type { Database } from "./database.ts"
-import { pause, within } from "./deadline.ts"
 import type { Servers } from "./servers.ts"
 
 export type Notice =

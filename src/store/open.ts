@@ -7,13 +7,12 @@ import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
 import type { Blocker } from "./blockers.ts"
 import { type Database, openDatabase } from "./database.ts"
-import { DataDirectoryInUse } from "./embedded/lock.ts"
+import { DataDirectoryInUse } from "./embedded/database-files.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
 import { APART_AT_ONCE } from "../../actors/ledger.ts"
-import { migrate } from "./migrate.ts"
-import { proveSessions } from "./pooler.ts"
+import { deniedOf, migrate, tableRights } from "./migrate.ts"
+import { proveSessions } from "./session-lock.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
-import { deniedOf, tableRights } from "./running-role.ts"
 import { Servers } from "./servers.ts"
 import { Timelines } from "./timelines.ts"
 
@@ -41,7 +40,7 @@ export interface Store {
 const LEDGER_CONNECTIONS = 2 + APART_AT_ONCE
 
 /** How many tables a line of the log names. */
-const MOST_NAMED = 10
+const MAX_NAMED = 10
 
 export async function openStore({ config, log, fatal, ownSessions = true }: StoreParts): Promise<Store> {
   const embedded =
@@ -69,7 +68,7 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
   const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS, ...blocked })
   const denied = deniedOf(await database.run(tableRights, { retry: true }))
   if (denied.length > 0)
-    log.error("rights missing", { tables: denied.slice(0, MOST_NAMED).join(" "), count: denied.length })
+    log.error("rights missing", { tables: denied.slice(0, MAX_NAMED).join(" "), count: denied.length })
   const process = await registerProcess({
     db: database,
     lockOn: embedded ? undefined : servers,

@@ -3,8 +3,7 @@
  * secrets), and nothing of what calls cost the house. A section is read from place to place, so that however long an account's
  * history is, one batch of it is in memory. Money is in micro-rupiah.
  */
-import { oldestCharges } from "./charges.ts"
-import { credits } from "./movements.ts"
+import { credits, oldestCharges } from "./movements.ts"
 import type { Database, Sql } from "./database.ts"
 
 const BATCH = 500
@@ -87,7 +86,8 @@ const sections: Readonly<Record<string, Section>> = {
       from (${side(sql`debit_account = ${id}`, -1)} union all ${side(credits(sql, id), 1)}) m order by m.id limit ${BATCH}`
   },
   charges: (sql, id, after) => sql`
-    select request_id as place, request_id, at, amount_micro from (${oldestCharges(sql, id, after, BATCH)}) m order by request_id limit ${BATCH}`,
+    select request_id as place, case when archive is null then request_id end as request_id, archive, at, amount_micro
+    from (${oldestCharges(sql, id, after, BATCH)}) m order by m.request_id limit ${BATCH}`,
   calls: (sql, id, after) => sql`
     select request_id as place, request_id, key_id, run_id, opened_at, model, endpoint, streamed, status, input_tokens, output_tokens,
       cache_read_tokens, cache_write_tokens, charge_micro, error_code, first_token_ms, duration_ms

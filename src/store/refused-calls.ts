@@ -58,7 +58,7 @@ export interface RefusedCallStore {
 }
 
 /** Of one account within 24 hours. */
-const MOST_A_DAY = 1_000
+const MAX_A_DAY = 1_000
 const REMOVED_AT_ONCE = 10_000
 const HOUR_S = 3_600
 
@@ -75,7 +75,7 @@ export interface RefusedCallOptions {
 
 export const refusedCallStore = (
   database: Database,
-  { processId, tells, mostADay = MOST_A_DAY }: RefusedCallOptions,
+  { processId, tells, mostADay = MAX_A_DAY }: RefusedCallOptions,
 ): RefusedCallStore => ({
   async keep(calls, counts, dayBefore) {
     await database.run(

@@ -4,13 +4,13 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { RunRequest, RunRecord } from "../../actors/run.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { Database, Sql } from "./database.ts"
 import { type TokenColumns, toTokens } from "./usage.ts"
 
 /** Of one account: runs that have not ended, and all that are kept. */
-export const MOST_RUNS_OPEN = 2_000
-export const MOST_RUNS_KEPT = 20_000
+export const MAX_RUNS_OPEN = 2_000
+export const MAX_RUNS_KEPT = 20_000
 /** From a run's end until its row goes. Its calls' records stay. */
 export const RUN_KEPT_DAYS = 30
 /** How long a run lasts whose end nobody has said. */
@@ -105,7 +105,7 @@ export const runStatements = (database: Database): RunStatements => ({
     const [row] = await database.run(
       (sql) => sql<{ there: boolean }[]>`
         select open_run_1(${runId}, ${accountId}, ${keyId}, ${name}, ${budget}, ${new Date(createdAt)}, ${new Date(endsAt)},
-          ${MOST_RUNS_OPEN}, ${MOST_RUNS_KEPT}) as there`,
+          ${MAX_RUNS_OPEN}, ${MAX_RUNS_KEPT}) as there`,
       again,
     )
     return row?.there === true
@@ -113,7 +113,7 @@ export const runStatements = (database: Database): RunStatements => ({
   async mayOpenRun(accountId, nowMs) {
     const [row] = await database.run(
       (sql) => sql<{ may: boolean }[]>`
-        select may_open_run_1(${accountId}, ${new Date(nowMs)}, ${MOST_RUNS_OPEN}, ${MOST_RUNS_KEPT}) as may`,
+        select may_open_run_1(${accountId}, ${new Date(nowMs)}, ${MAX_RUNS_OPEN}, ${MAX_RUNS_KEPT}) as may`,
       again,
     )
     return row?.may === true

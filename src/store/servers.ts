@@ -9,10 +9,15 @@
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { every } from "../every.ts"
 import type { Log } from "../log.ts"
-import { Connection, type ConnectionOptions } from "./connection.ts"
-import { NoAnswer, within } from "./deadline.ts"
+import {
+  Connection,
+  type ConnectionOptions,
+  NoAnswer,
+  type ServerIdentity,
+  type ServerState,
+  within,
+} from "./connection.ts"
 import { hostName, hostsOf } from "./hosts.ts"
-import type { ServerIdentity, ServerState } from "./server-state.ts"
 import { Timelines } from "./timelines.ts"
 
 /** A server that must not be written to, or no server that may be. */

@@ -1,12 +1,11 @@
 /**
  * A lock that says that this process lives: a PostgreSQL session advisory lock on a connection of its own, which the
  * server drops with the connection. A lost connection is replaced at once, and the lock taken again, unless another
- * process has closed this one in the meantime. Times in milliseconds.
+ * process has closed this one in the meantime. `processSigns` tells of the locks of all processes. Times in milliseconds.
  */
-import type { Connection } from "./connection.ts"
-import { DatabaseUnavailable, type Sql } from "./database.ts"
-import { pause, within } from "./deadline.ts"
-import { SessionsShared } from "./pooler.ts"
+import { type Micro, micro } from "../../actors/money/micro.ts"
+import { type Connection, pause, within } from "./connection.ts"
+import { type Database, DatabaseUnavailable, type Sql, isLost } from "./database.ts"
 import type { Servers } from "./servers.ts"
 
 const ANSWER_MS = 5000
@@ -134,4 +133,122 @@ export class SessionLock {
     connection?.discard()
     return undefined
   }
+}
+
+/**
+ * Whether each connection has a session of its own, which the lock that says that a process lives needs, and LISTEN. A pooler
+ * that lends sessions for a transaction or a statement has none to give.
+ */
+
+/** The way to the database shares sessions between clients. */
+export class SessionsShared extends Error {
+  override readonly name = "SessionsShared"
+  constructor() {
+    super(
+      "DATABASE_URL leads through a pooler that gives no client a session of its own, as PgBouncer with pool_mode = transaction or statement. Set pool_mode = session for this database, or connect to PostgreSQL itself (docs/operating/poolers.md)",
+    )
+  }
+}
+
+const ROUNDS = 3
+
+const REACH_MS = 15_000
+const AGAIN_MS = 250
+
+/** Throws `SessionsShared`; `DatabaseUnavailable` when it could not be found out; what Postgres says of whom it refuses. */
+export async function proveSessions(servers: Servers): Promise<void> {
+  const until = performance.now() + REACH_MS
+  for (;;) {
+    try {
+      return await tryToShare(servers)
+    } catch (error) {
+      if (!isLost(error)) throw error
+      if (performance.now() > until)
+        throw new DatabaseUnavailable(`Postgres is unavailable: ${error.message}`, { cause: error })
+      await Bun.sleep(AGAIN_MS)
+    }
+  }
+}
+
+/**
+ * While one connection has a transaction open, another asks which session it has: where sessions are lent, it is another one
+ * than before, or the first has it now.
+ */
+async function tryToShare(servers: Servers): Promise<void> {
+  const connect = () => servers.connect({ timeoutMs: ANSWER_MS, statementTimeoutMs: ANSWER_MS })
+  const opened: Connection[] = []
+  try {
+    opened.push(await connect(), await connect())
+    const [one, other] = opened
+    if (one === undefined || other === undefined) return
+    for (let round = 0; round < ROUNDS; round++) {
+      const before = await sessionOf(one)
+      // Sessions that are lent for a statement allow no transaction; whoever lends them lends the one that came back last.
+      if ((await sessionOf(other)) === before) throw new SessionsShared()
+      await within(ANSWER_MS, other.sql.unsafe("begin").execute())
+      if ((await sessionOf(other)) === before || (await sessionOf(one)) !== before) throw new SessionsShared()
+      await within(ANSWER_MS, other.sql.unsafe("rollback").execute())
+    }
+  } finally {
+    for (const connection of opened) connection.discard()
+  }
+}
+
+async function sessionOf({ sql }: Connection): Promise<number | undefined> {
+  const [row] = await within(ANSWER_MS, sql.unsafe<{ pid: number }[]>("select pg_backend_pid() as pid").execute())
+  return row?.pid
+}
+
+/**
+ * What a process on a PostgreSQL server has leased, and when it last gave a sign of life. The sign is the look that its session
+ * lock's connection takes every two seconds: nothing is written for it.
+ */
+export interface ProcessSign {
+  readonly processId: string
+  /** Accounts that it holds money of. */
+  readonly leases: number
+  /** What is left of that money. */
+  readonly leased: Micro
+  /** Whether its session lock is held; false of one that died and is not closed yet. */
+  readonly lockHeld: boolean
+  /** Since its last sign; undefined of one whose lock is not held, or where the server does not tell. */
+  readonly silentS: number | undefined
+}
+
+interface Row {
+  readonly id: string
+  readonly leases: number
+  readonly leased: bigint
+  readonly held: boolean
+  readonly silent: number | null
+}
+
+/** Of those that are not closed. */
+export async function processSigns(database: Database): Promise<readonly ProcessSign[]> {
+  const rows = await database.run(
+    (sql) => sql<Row[]>`
+      with held as materialized (
+        select (classid::bigint << 32) | objid::bigint as key, pid from pg_locks
+        where locktype = 'advisory' and granted and objsubid = 1
+          and database = (select oid from pg_database where datname = current_database())
+      ), leased as (
+        select process_id, count(*)::int as leases, sum(granted_micro - returned_micro - settled_micro)::bigint as micro
+        from leases where closed_at is null group by process_id
+      )
+      select p.id, coalesce(l.leases, 0) as leases, coalesce(l.micro, 0)::bigint as leased,
+        h.pid is not null as held, greatest(0, extract(epoch from clock_timestamp() - a.state_change))::float8 as silent
+      from processes p
+      left join leased l on l.process_id = p.id
+      left join held h on h.key = ${lockKey(sql, sql`p.id`)}
+      left join pg_stat_activity a on a.pid = h.pid
+      where p.closed_at is null`,
+    { deadlineMs: 2_000, attemptMs: 2_000 },
+  )
+  return rows.map(({ id, leases, leased, held, silent }) => ({
+    processId: id,
+    leases,
+    leased: micro(leased),
+    lockHeld: held,
+    silentS: silent ?? undefined,
+  }))
 }

@@ -2,18 +2,16 @@
  * Sessions as rows, by the hash of their token. A session is good while it is there, not expired, and its account is not
  * deleted; the database's clock decides.
  */
-import { rememberNetwork } from "./account-networks.ts"
-import { type Account, accountStore, type Whereabouts } from "./accounts.ts"
-import { hasFactor } from "./credentials.ts"
+import { type Account, accountStore, SESSION_DAYS, type ClientInfo } from "./accounts.ts"
+import { hasFactor, rememberNetwork } from "./credentials.ts"
 import type { Database } from "./database.ts"
-import type { MemberRole } from "./member-roles.ts"
+import type { MemberRole } from "./members.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { type OperatorRole, operatorRole } from "./operator/role.ts"
-import { SESSION_DAYS } from "./session-days.ts"
+import { operatorRole, type OperatorRole } from "./operator/role.ts"
 
-export interface NewSession {
+interface NewSession {
   readonly accountId: string
-  readonly from: Whereabouts
+  readonly from: ClientInfo
   readonly network: string
   /** The one that the person's password was verified against. */
   readonly passwordHash: string
@@ -24,7 +22,7 @@ export interface NewSession {
   readonly replaces: Uint8Array | undefined
 }
 
-export interface SessionOwner {
+interface SessionOwner {
   readonly accountId: string
   readonly timeZone: string
   readonly role: Account["role"]
@@ -49,7 +47,7 @@ export interface LookedAt {
   readonly seenUntil: Date | undefined
 }
 
-export interface SessionRecord extends Whereabouts {
+export interface SessionRecord extends ClientInfo {
   readonly id: string
   readonly createdAt: Date
   /** Right to a minute. */
@@ -67,7 +65,7 @@ export interface SessionStore {
   /** Undefined when the account is deleted, or its password is no longer the one that was verified. */
   open(session: NewSession): Promise<Account | undefined>
   /** Whose a session is. Writes down, once a minute at most, that it was used and from where. */
-  ownerOf(tokenHash: Uint8Array, from: Whereabouts): Promise<SessionOwner | undefined>
+  ownerOf(tokenHash: Uint8Array, from: ClientInfo): Promise<SessionOwner | undefined>
   /** Those that are still good, the latest seen first. */
   list(accountId: string): Promise<readonly SessionRecord[]>
   /** Shows another's account from now on, or without one the person's own. False where they are no member of it. */

@@ -1,10 +1,10 @@
 /**
  * The sums of usage by days and months (migrations/0091_usage_spans.sql), which accounts with many calls have: what of a time is read from
- * them, in which hours calls of a kind are, and the making of them.
+ * them, in which hours calls of a kind are, the making of them, and what questions about calls may be narrowed to.
  */
+import type { UsageStatus } from "../../actors/ledger.ts"
 import type { Database } from "./database.ts"
 import type { Sql } from "./sql.ts"
-import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
 
 /** How many statements sum in one round; the rest comes with the next ones. */
 const MOST_STATEMENTS = 500
@@ -33,8 +33,8 @@ export interface SpanQuestion {
   readonly zone: number | undefined
   readonly withMonths: boolean
   /** Hours: the first one, and the one after the last. */
-  readonly first: Date
-  readonly last: Date
+  readonly first: Date | ReturnType<Sql>
+  readonly last: Date | ReturnType<Sql>
   readonly only: UsageNarrowing
 }
 
@@ -89,6 +89,22 @@ export function hoursWithCalls(sql: Sql, question: HoursQuestion) {
     ) h`
 }
 
+/**
+ * When keys of an account have called last, as rows of `key_id` and `at`; none of those of which no record is here. `keys` is an array. All of an hour is
+ * read for a key: which of its calls began last their ids say only roughly.
+ */
+export const lastCalls = (sql: Sql, accountId: string, keys: ReturnType<Sql>) => sql`
+  with hours as materialized (
+    select key_id, hour from last_hours_of_keys_1(${accountId}, ${keys}, '-infinity', 'infinity', true)
+  )
+  select u.key_id, max(u.opened_at) as at
+  from (select hour, array_agg(key_id) as keys from hours group by 1) h cross join lateral (
+    select key_id, opened_at from usage
+    where account_id = ${accountId} and part = 0 and request_id >= first_call(h.hour - interval '1 hour')
+      and request_id < first_call(h.hour + interval '1 hour') and opened_at >= h.hour and opened_at < h.hour + interval '1 hour'
+      and key_id = any (h.keys) offset 0
+  ) u group by 1`
+
 /** Sums the days and months that are over, a few accounts in each statement. */
 export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Promise<void> {
   let last: { readonly since: string | null; readonly account: string } = { since: null, account: "" }
@@ -102,3 +118,18 @@ export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Pr
     last = row
   }
 }
+
+/** What questions about calls may be narrowed to. Each of it may be left out. */
+export interface UsageNarrowing {
+  readonly model?: string | undefined
+  readonly keyId?: string | undefined
+  readonly endpoint?: string | undefined
+  readonly status?: UsageStatus | undefined
+}
+
+/** A condition to add to others, on records or on their sums, which are called `u` either way. */
+export const narrowed = (sql: Sql, { model, keyId, endpoint, status }: UsageNarrowing) => sql`
+  ${model === undefined ? sql`` : sql`and u.model = ${model}`}
+  ${keyId === undefined ? sql`` : sql`and u.key_id = ${keyId}`}
+  ${endpoint === undefined ? sql`` : sql`and u.endpoint = ${endpoint}`}
+  ${status === undefined ? sql`` : sql`and u.status = ${status}`}`

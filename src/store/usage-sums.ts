@@ -3,10 +3,9 @@
  * records themselves, so that a range is exact to the millisecond. Micro-rupiah.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { Database, Sql } from "./database.ts"
-import { narrowed, type UsageNarrowing } from "./usage-narrowing.ts"
-import { sumsOfHours, zoneOf } from "./usage-spans.ts"
+import { narrowed, sumsOfHours, type UsageNarrowing, zoneOf } from "./usage-spans.ts"
 import { LONGEST_ARRIVAL_MS, type TokenColumns, toTokens } from "./usage.ts"
 
 export const usageGroups = ["day", "hour", "model", "key", "format", "status"] as const
@@ -205,17 +204,24 @@ const hoursOf = (sql: Sql, { from, to, timeZone }: SummaryQuestion) => sql`
     ) each_hour where since < until
   )`
 
-/** Of hours that are not summed, the newest hour first: a key's calls by their time; the account's by their ids, as its index is. */
+/**
+ * Of hours that are not summed, the newest hour first, the calls by their ids, as the account's index is. A key's are its own alone, and only
+ * where its sums have some.
+ */
 const newestOf = (sql: Sql, { accountId, only }: SummaryQuestion) => sql`
-  select u.* from (select since, until from hours where not summed order by since desc offset 0) h cross join lateral (
+  select u.* from (
+    select since, until from hours where not summed ${
+      only?.keyId === undefined
+        ? sql``
+        : sql`and exists (select from usage_hours s where s.account_id = ${accountId}
+            and s.hour = date_trunc('hour', since, 'UTC') and s.key_id = ${only.keyId} and s.calls > 0)`
+    } order by since desc offset 0
+  ) h cross join lateral (
     select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage
     where account_id = ${accountId} and part = 0 and opened_at >= h.since and opened_at < h.until
-    ${
-      only?.keyId === undefined
-        ? sql`and request_id >= first_call(h.since - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))
-          and request_id < first_call(h.until) order by request_id desc`
-        : sql`and key_id = ${only.keyId} order by opened_at desc`
-    }
+      and request_id >= first_call(h.since - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))
+      and request_id < first_call(h.until) ${only?.keyId === undefined ? sql`` : sql`and key_id = ${only.keyId}`}
+    order by request_id desc
     limit ${FIRST_TOKENS_OF}
   ) u limit ${FIRST_TOKENS_OF}`
 

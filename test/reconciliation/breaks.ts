@@ -8,6 +8,8 @@ export interface Break {
   /** Whose account it is; the house's books as a whole unless told. */
   readonly about: "victim" | "nobody"
   readonly figures: Readonly<Record<string, string | null>>
+  /** It is about what was proven, which is read again by a full reconciliation. */
+  readonly isProven?: true
   /** Others that cannot but be frozen too. */
   readonly alsoFrozen?: "bystander"
 }
@@ -17,6 +19,17 @@ const sums =
     .split(" ")
     .map((column) => `sum(${column})`)
     .join(", ")
+
+/** As if the calls had come before records were charges. */
+async function chargedApart(sql: Sql) {
+  await sql`update charges_end set until_call = 'req_zzz'`
+  await sql`insert into charges (request_id, account_id, amount_micro)
+    select request_id, account_id, charge_micro from usage where charge_micro > 0`
+}
+
+const madeArchive = (sql: Sql) => sql`
+  insert into archives (name, from_call, until_call, until_at, records, charge_micro, absorbed_micro, bytes, sha256)
+  values ('usage_before', '', 'req_000000001', 'epoch', 0, 0, 0, 0, '')`
 
 /** The victim's call is one of a run. */
 async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget: number; spent: number }) {
@@ -36,8 +49,38 @@ export const breaks: readonly Break[] = [
   },
   {
     claim: "a balance is the sum of its transfers",
-    by: ({ sql, victim }) =>
-      sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`,
+    by: async ({ sql, victim }) => {
+      await chargedApart(sql)
+      await sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`
+    },
+    about: "victim",
+    figures: { posted_micro: "10000800000", of_transfers_micro: "10000799993" },
+  },
+  {
+    claim: "a balance is the sum of its transfers",
+    by: async ({ sql, victim }) => {
+      await sql`alter table usage disable trigger usage_charge_is_final`
+      await sql`update usage set charge_micro = charge_micro + 7 where request_id = ${victim.requestId} and charge_micro > 0`
+    },
+    about: "victim",
+    figures: { posted_micro: "10000800000", of_transfers_micro: "10000799993" },
+  },
+  {
+    claim: "a balance is the sum of its transfers",
+    by: async ({ sql, victim }) => {
+      await sql`alter table usage disable trigger usage_charge_is_kept`
+      await sql`delete from usage where request_id = ${victim.requestId}`
+    },
+    about: "victim",
+    figures: { posted_micro: "10000800000", of_transfers_micro: "10001000000" },
+  },
+  {
+    claim: "a balance is the sum of its transfers",
+    by: async ({ sql, victim }) => {
+      await madeArchive(sql)
+      await sql`insert into archived_charges (archive, account_id, amount_micro) values ('usage_before', ${victim.accountId}, 7)`
+    },
+    isProven: true,
     about: "victim",
     figures: { posted_micro: "10000800000", of_transfers_micro: "10000799993" },
   },
@@ -73,6 +116,7 @@ export const breaks: readonly Break[] = [
   {
     claim: "the transfers of a call are its charge and what the house absorbed of it",
     by: async ({ sql, victim }) => {
+      await chargedApart(sql)
       await sql`alter table charges disable trigger charges_are_final`
       await sql`delete from charges where request_id = ${victim.requestId}`
     },
@@ -82,6 +126,7 @@ export const breaks: readonly Break[] = [
   {
     claim: "the transfers of a call are its charge and what the house absorbed of it",
     by: async ({ sql, victim }) => {
+      await chargedApart(sql)
       await sql`alter table charges disable trigger charges_are_final`
       await sql`update charges set amount_micro = 199999 where request_id = ${victim.requestId}`
     },
@@ -90,8 +135,10 @@ export const breaks: readonly Break[] = [
   },
   {
     claim: "the transfers of a call are its charge and what the house absorbed of it",
-    by: ({ sql, victim }) =>
-      sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`,
+    by: async ({ sql, victim }) => {
+      await chargedApart(sql)
+      await sql`insert into charges (request_id, account_id, amount_micro) values ('req_zz', ${victim.accountId}, 7)`
+    },
     about: "victim",
     figures: { request_id: "req_zz", charge_booked_micro: "7", charge_recorded_micro: null },
   },
@@ -102,18 +149,27 @@ export const breaks: readonly Break[] = [
       select idempotency_key, debit_account, credit_account, amount_micro, reason from all_transfers
       where idempotency_key = ${`charge:${victim.requestId}`}`,
     about: "victim",
-    figures: { charge_booked_micro: "400000", charge_recorded_micro: "200000" },
+    figures: { charge_booked_micro: "200000" },
   },
   {
     claim: "the transfers of archived calls are what was archived",
     by: async ({ sql, victim }) => {
       await sql`insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
         values ('charge:req_000000000', ${victim.accountId}, 'house:revenue', 7, 'charge')`
-      await sql`insert into archives (name, from_call, until_call, until_at, records, charge_micro, absorbed_micro, bytes, sha256)
-        values ('usage_before', '', 'req_000000001', 'epoch', 0, 0, 0, 0, '')`
+      await madeArchive(sql)
     },
     about: "nobody",
     figures: {},
+  },
+  {
+    claim: "the transfers of archived calls are what was archived",
+    by: async ({ sql, victim }) => {
+      await madeArchive(sql)
+      await sql`insert into archived_charges (archive, account_id, amount_micro) values ('usage_before', ${victim.accountId}, 7)`
+    },
+    isProven: true,
+    about: "nobody",
+    figures: { charge_booked_micro: "7", charge_recorded_micro: "0" },
   },
   {
     claim: "the keys' sums of archived calls are what was archived",
@@ -125,11 +181,22 @@ export const breaks: readonly Break[] = [
   {
     claim: "a charge goes from its own account to revenue, and is taken back the same way",
     by: async ({ sql, victim, bystander }) => {
+      await chargedApart(sql)
       await sql`alter table charges disable trigger charges_are_final`
       await sql`update charges set account_id = ${bystander.accountId} where request_id = ${victim.requestId}`
     },
     about: "victim",
     figures: { kind: "charge", credit_account: "house:revenue", amount_micro: "200000" },
+    alsoFrozen: "bystander",
+  },
+  {
+    claim: "a charge goes from its own account to revenue, and is taken back the same way",
+    by: ({ sql, victim, bystander }) => sql`
+      insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+      values (${`charge:${victim.requestId}`}, ${victim.accountId}, 'house:revenue', 5, 'charge'),
+        (${`void:${victim.requestId}`}, 'house:revenue', ${bystander.accountId}, 5, 'void')`,
+    about: "victim",
+    figures: { kind: "void", debit_account: "house:revenue", amount_micro: "5" },
     alsoFrozen: "bystander",
   },
   {
@@ -150,7 +217,10 @@ export const breaks: readonly Break[] = [
   },
   {
     claim: "a call has one final record",
-    by: ({ sql, victim }) => sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`,
+    by: async ({ sql, victim }) => {
+      await sql`alter table usage disable trigger usage_charge_is_final`
+      await sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`
+    },
     about: "victim",
     figures: { final_records: "0" },
   },
@@ -201,6 +271,19 @@ export const breaks: readonly Break[] = [
     },
     about: "nobody",
     figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000", kind: "ok" },
+  },
+  {
+    claim: "the sums of customers by days are those of the parts of days",
+    by: async ({ sql }) => {
+      await sql`delete from profit_late`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await sql`
+        insert into customer_days
+        select 7, ((since at time zone 'UTC') + interval '7 hours')::date, count(distinct account_id) + 3 from profit_days group by 1, 2`
+    },
+    about: "nobody",
+    figures: { zone: "7", kept_accounts: "5", found_accounts: "2" },
   },
   {
     claim: "the sums of how calls ended are those of the records",

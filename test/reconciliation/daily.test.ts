@@ -1,6 +1,6 @@
 /** The reconciliation of each day: one process does it, whoever it is, and it is done to its end. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { firstRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId } from "../../src/http/edge.ts"
 import { createLog } from "../../src/log.ts"
 import { Daily } from "../../src/reconciliation/daily.ts"
 import { reconcile, type ReconcileParts } from "../../src/reconciliation/reconcile.ts"

@@ -1,13 +1,10 @@
 /** A reconciliation reads what is new since the last that agreed: it finds there what a full one finds, and proves the same. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
-import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
-import { checkClaim } from "../../src/reconciliation/books.ts"
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import { claimsSince } from "../../src/reconciliation/claims-since.ts"
-import { reconcile } from "../../src/reconciliation/reconcile.ts"
+import { checkClaim, reconcile } from "../../src/reconciliation/reconcile.ts"
 import { accountStore } from "../../src/store/accounts.ts"
-import type { Proof } from "../../src/store/proofs.ts"
-import { proofPoint, prove } from "../../src/store/proofs.ts"
-import { reconciliationStore } from "../../src/store/reconciliations.ts"
+import { type Proof, proofPoint, prove, reconciliationStore } from "../../src/store/reconciliations.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { directConnection } from "../store/harness.ts"
 import { breaks } from "./breaks.ts"
@@ -88,7 +85,7 @@ describe("after a proof of nothing all is new, and what is broken is seen:", () 
   })
   afterAll(() => world.close())
 
-  for (const { claim: name, by, about, figures } of breaks) {
+  for (const { claim: name, by, about, figures } of breaks.filter(({ isProven }) => isProven !== true)) {
     test(name, async () => {
       const { sql, victim } = world
       const claim = claimsSince(proof).find((one) => one.name === name)
@@ -145,12 +142,11 @@ describe("of calls that were proven, and others", () => {
     const old = call(now - 10 * HOUR_MS)
     await book(old)
     await run(now + 2 * HOUR_MS)
-    await world.sql`alter table charges disable trigger charges_are_final`
-    await world.sql`update charges set account_id = ${world.bystander.accountId} where request_id = ${old.opening.requestId}`
-    const names = [
-      "a balance is the sum of its transfers",
-      "a charge goes from its own account to revenue, and is taken back the same way",
-    ]
+    await world.sql`alter table usage disable trigger usage_charge_is_final`
+    await world.sql`update usage set account_id = ${world.bystander.accountId} where request_id = ${old.opening.requestId}`
+    // Who changes it knows nothing of changes that are told of.
+    await world.sql`delete from call_changes`
+    const names = ["a balance is the sum of its transfers", "a record is of its key's account"]
     expect(await run(now + 3 * HOUR_MS)).toMatchObject({ isFull: false, differing: [] })
     expect(await run(now + 3 * HOUR_MS, true)).toMatchObject({ isFull: true, differing: names })
     await world.sql`update accounts set frozen_at = null, frozen_reason = null`

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { firstRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId } from "../../src/http/edge.ts"
 import { archiveMonth, archivesIn, damagedArchives, monthsBefore, obstacle } from "../../src/store/archives.ts"
 import { accountViews, type TransferRow } from "../../src/store/operator/accounts.ts"
 import { personalExport } from "../../src/store/personal-export.ts"
@@ -85,16 +85,39 @@ const charged = async () => {
     if (page.length === 0) break
     all.push(...page)
     before = page.at(-1)?.place
+    // As the operators' page takes it back.
+    expect(before?.call ?? "-").toMatch(/^(?:req_[A-Za-z0-9]{1,40}|-)$/)
   }
   const told = JSON.parse((await Array.fromAsync(personalExport(db, victim.accountId))).join(""))
   return {
     ledger: all.map(({ id, amountMicro, balanceMicro }) => ({ id, amountMicro, balanceMicro })),
-    charges: told.charges.map((row: { request_id: string; amount_micro: number }) => [
-      row.request_id,
+    charges: told.charges.map((row: { request_id: string | null; archive: string | null; amount_micro: number }) => [
+      row.request_id ?? row.archive,
       row.amount_micro,
     ]),
   }
 }
+type Charged = Awaited<ReturnType<typeof charged>>
+
+/** Of archived months whose records were charges there is one charge each, in place of those of their calls. */
+function closed({ ledger, charges }: Charged, from: string): Charged["charges"] {
+  const monthOf = (id: string): string => {
+    if (!id.startsWith("req_0") || id < from || id >= BEFORE) return id
+    const name = new Date(Number.parseInt(id.slice(4, 13), 36)).toISOString().slice(0, 7).replace("-", "_")
+    return name < "2026_05" ? "usage_before" : `usage_${name}`
+  }
+  const sums = new Map<string, number>()
+  for (const [id, amount] of charges) sums.set(monthOf(id), (sums.get(monthOf(id)) ?? 0) + amount)
+  expect(ledger.length).toBeGreaterThan(0)
+  return [...sums]
+}
+/** Records are charges from this call on. */
+const setEnd = (call: string) => world.sql`update charges_end set until_call = ${call}`
+const ENDS = [
+  ["apart", BEFORE],
+  ["records", ""],
+  ["apart until the midst of a month", firstRequestId(at("2026-05-15"))],
+] as const
 const inTables = async () => {
   const [row] = await world.sql<
     { records: number }[]
@@ -102,54 +125,71 @@ const inTables = async () => {
   return row?.records
 }
 
-test("archived months are in files, where each call is found as it was, and the books agree with and without what is proven", async () => {
-  const ids = await bookAll()
-  await world.sql`
+test.each(ENDS)(
+  "archived months are in files, where each call is found as it was, and the books agree with and without what is proven: charges are %s",
+  async (_, end) => {
+    await setEnd(end)
+    const ids = await bookAll()
+    const voided = ids.at(-1)!
+    await world.sql`
     insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
       cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms)
     select first_call('2026-06-10T00:00Z'::timestamptz + n * interval '1 ms') || lpad(n::text, 18, '0'), 0, account_id, key_id, lease_id, model, endpoint, streamed,
       'upstream_error', 0, 0, 0, 0, 0, 0, price_id, 1, 1, false, '2026-06-10', 1
     from usage, generate_series(1, ${MANY}) n where request_id = ${ids[0]!} and part = 0`
-  const many = [1, 999, 1_000, 1_001, 2_000, MANY].map(
-    (n) => firstRequestId(at("2026-06-10T00:00") + n) + String(n).padStart(18, "0"),
-  )
-  expect(await archive()).toMatchObject({ code: 1, complaint: expect.stringContaining("run `loket reconcile`") })
-  await agrees()
-  const before = await found([...ids, ...many])
-  const balance = await world.books.balance(world.victim.accountId)
-  const ofAccount = await charged()
-  expect(ofAccount.charges.map(([id]: [string]) => id)).toEqual([...ids, world.victim.requestId].sort())
-  expect(ofAccount.ledger.map(({ id }) => id)).toEqual(expect.arrayContaining([...ids, world.victim.requestId]))
-  for (const [n, { amountMicro, balanceMicro }] of ofAccount.ledger.entries())
-    expect(balanceMicro - amountMicro).toBe(ofAccount.ledger[n + 1]?.balanceMicro ?? 0n)
+    const many = [1, 999, 1_000, 1_001, 2_000, MANY].map(
+      (n) => firstRequestId(at("2026-06-10T00:00") + n) + String(n).padStart(18, "0"),
+    )
+    expect(await archive()).toMatchObject({ code: 1, complaint: expect.stringContaining("run `loket reconcile`") })
+    await agrees()
+    const before = await found([...ids, ...many])
+    const balance = await world.books.balance(world.victim.accountId)
+    const ofAccount = await charged()
+    // Of one that was taken back, and whose record was its charge, both are transfers.
+    const others = voided >= end ? ids.slice(0, -1) : ids
+    expect(ofAccount.charges.map(([id]: [string]) => id)).toEqual([...others, world.victim.requestId].sort())
+    expect(ofAccount.ledger.filter(({ amountMicro }) => amountMicro < 0n)).toHaveLength(ids.length + 1)
+    expect(ofAccount.ledger.map(({ id }) => id)).toEqual(expect.arrayContaining([...others, world.victim.requestId]))
+    for (const [n, { amountMicro, balanceMicro }] of ofAccount.ledger.entries())
+      expect(balanceMicro - amountMicro).toBe(ofAccount.ledger[n + 1]?.balanceMicro ?? 0n)
 
-  const { code, said } = await archive()
-  expect([code, said]).toEqual([
-    0,
-    expect.stringMatching(/usage_before: 3 records[^]*usage_2026_05: 7 records[^]*usage_2026_06: 2504 records/),
-  ])
-  expect(await inTables()).toBe(0)
-  expect(await world.sql`select from archive_blocks where archive = 'usage_2026_06'`).toHaveLength(3)
-  expect(await found([...ids, ...many])).toEqual(before)
-  expect(before).not.toContain(undefined)
-  expect(await found(ids.slice(0, 2), world.bystander.accountId)).toEqual([undefined, undefined])
-  expect(await found([idAt("2026-05-02T00:00"), idAt("2026-01-01T00:00")])).toEqual([undefined, undefined])
-  expect(await world.books.balance(world.victim.accountId)).toEqual(balance)
-  expect(await charged()).toEqual(ofAccount)
+    const { code, said } = await archive()
+    expect([code, said]).toEqual([
+      0,
+      expect.stringMatching(/usage_before: 3 records[^]*usage_2026_05: 7 records[^]*usage_2026_06: 2504 records/),
+    ])
+    expect(await inTables()).toBe(0)
+    expect(await world.sql`select from archive_blocks where archive = 'usage_2026_06'`).toHaveLength(3)
+    expect(await found([...ids, ...many])).toEqual(before)
+    expect(before).not.toContain(undefined)
+    expect(await found(ids.slice(0, 2), world.bystander.accountId)).toEqual([undefined, undefined])
+    expect(await found([idAt("2026-05-02T00:00"), idAt("2026-01-01T00:00")])).toEqual([undefined, undefined])
+    expect(await world.books.balance(world.victim.accountId)).toEqual(balance)
+    const afterwards = await charged()
+    expect(afterwards.charges).toEqual(closed(ofAccount, end))
+    expect(afterwards.ledger[0]?.balanceMicro).toBe(ofAccount.ledger[0]!.balanceMicro)
+    for (const [n, { amountMicro, balanceMicro }] of afterwards.ledger.entries())
+      expect(balanceMicro - amountMicro).toBe(afterwards.ledger[n + 1]?.balanceMicro ?? 0n)
+    if (end === BEFORE) expect(afterwards).toEqual(ofAccount)
+    else
+      expect(await world.sql`select from archived_charges where account_id = ${world.victim.accountId}`).toHaveLength(
+        end === "" ? 3 : 2,
+      )
 
-  await agrees()
-  await agrees("--full")
-  await book(idAt("2026-08-03T00:00"), at("2026-08-03T00:00"))
-  await agrees()
-  await agrees("--full")
-  await agrees()
-  expect(await archive()).toMatchObject({ code: 0, said: "nothing to archive" })
+    await agrees()
+    await agrees("--full")
+    await book(idAt("2026-08-03T00:00"), at("2026-08-03T00:00"))
+    await agrees()
+    await agrees("--full")
+    await agrees()
+    expect(await archive()).toMatchObject({ code: 0, said: "nothing to archive" })
 
-  // Any program reads the file.
-  const lines = Bun.spawnSync(["zcat", join(archivesIn(directory), "usage_2026_05.csv.gz")]).stdout.toString()
-  expect(lines).toStartWith("request_id,part,account_id,")
-  expect(lines).toContain(`"a ""b"", \\ c\nd"`)
-})
+    // Any program reads the file.
+    const lines = Bun.spawnSync(["zcat", join(archivesIn(directory), "usage_2026_05.csv.gz")]).stdout.toString()
+    expect(lines).toStartWith("request_id,part,account_id,")
+    expect(lines).toContain(`"a ""b"", \\ c\nd"`)
+  },
+)
 
 test.if(onPostgres)("PostgreSQL reads a file back, as the page of archives says", async () => {
   await bookAll()
@@ -238,6 +278,7 @@ test("a file that is another, or not there, is told, and is no call that is not 
 
 test("an archived call that is taken back is charged no more, once, and one that is sent again is not booked again", async () => {
   const { books, victim } = world
+  await setEnd(BEFORE)
   const call = await book(idAt("2026-05-20T01:00"), at("2026-05-20T01:00"), { absorbed: 7_000n })
   const [id, kept] = [call.opening.requestId, await book(idAt("2026-06-20T01:00"), at("2026-06-20T01:00"))]
   await agrees()
@@ -265,6 +306,33 @@ test("an archived call that is taken back is charged no more, once, and one that
   await agrees()
   await agrees("--full")
   await agrees()
+})
+
+test("an archived call whose record was its charge is neither booked again nor taken back, and is named", async () => {
+  const { books, victim } = world
+  await setEnd(firstRequestId(at("2026-05-15")))
+  const call = await book(idAt("2026-05-20T01:00"), at("2026-05-20T01:00"), { absorbed: 7_000n })
+  const before = await book(idAt("2026-05-10T01:00"), at("2026-05-10T01:00"))
+  await agrees()
+  expect((await archive()).code).toBe(0)
+  const [id, balance] = [call.opening.requestId, await books.balance(victim.accountId)]
+  const unknown = { ...call, opening: { ...call.opening, requestId: idAt("2026-06-20T01:00") } }
+  await books.commit(victim.processId, { openings: [], settlements: [call, unknown] })
+  await books.commit(victim.processId, { settlements: [voidOf(call)] })
+  expect(await books.balance(victim.accountId)).toEqual(balance)
+  expect(books.archived.toSorted()).toEqual([id, id, unknown.opening.requestId].sort())
+  expect(books.fenced).toEqual([])
+  expect(await inTables()).toBe(0)
+  expect((await found([id]))[0]?.record).toMatchObject({ status: "ok", chargeMicro: call.records[0].charge })
+  // One before it, in the same month, has its charge in the database.
+  await books.commit(victim.processId, { settlements: [voidOf(before)] })
+  const charge = before.records[0].charge
+  expect(await books.balance(victim.accountId)).toEqual({
+    posted: balance.posted + charge,
+    leased: balance.leased + charge,
+  })
+  await agrees()
+  await agrees("--full")
 })
 
 test.if(onPostgres)("a call is taken back while another month is archived", async () => {

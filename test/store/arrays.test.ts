@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { arrayElements, arrayLiteral, rowLiteral } from "../../src/store/arrays.ts"
+import { arrayElements, arrayLiteral, rowLiteral } from "../../src/store/sql.ts"
 import { openTestDatabase } from "./harness.ts"
 
 const awkward = ["", "a", "NULL", "null", "{}", "a,b", 'say "hi"', "back\\slash", "line\nbreak", " space ", "é✓", null]
@@ -48,7 +48,7 @@ test("rows unnested from arrays keep their order and their types", async () => {
 test("rows of a composite type are read as they were written", async () => {
   await using database = await openTestDatabase({ connections: 1 })
   await database.sql`create type thing as (name text, amount bigint, flag boolean, missing text)`
-  const names = [...awkward.filter((name) => name !== null), "", "(a,b)", "acc_1.2:3-4"]
+  const names = [...awkward.filter((name) => name !== null), "", "(a,b)", "acc_1.2:3-4", "/v1/messages"]
   const literal = arrayLiteral(names, (name) => rowLiteral([name, 5n, true, undefined]))
   const rows = await database.db.run((sql) => sql`select * from unnest(${literal}::thing[])`)
   expect([...rows]).toEqual(names.map((name) => ({ name, amount: 5n, flag: true, missing: null })))

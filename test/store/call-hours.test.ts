@@ -1,6 +1,6 @@
 /** The operators' overview: that what it says of calls is what their records say, of hours that are summed and others. */
 import { expect, test } from "bun:test"
-import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { sumCallHours } from "../../src/store/operator/call-hours.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
@@ -85,7 +85,7 @@ test("where there are no records nothing is summed, and what is booked in time l
   await sumCallHours(target.db, firstRequestId)
   expect(await summed(target.sql)).toEqual([])
   await call(target.sql, Date.now())
-  await target.sql`update usage set charge_micro = 0`
+  await target.sql`update usage set charge_micro = 0, status = 'billing_error'`
   await sumCallHours(target.db, firstRequestId)
   expect(await target.sql`select hour from call_summed union all select hour from call_late`).toHaveLength(0)
 })

@@ -1,7 +1,7 @@
 import { defined } from "../../actors/unreachable.ts"
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { inForce } from "../../actors/money/price.ts"
-import { readCatalogueFile } from "../../src/catalogue/catalogue-file.ts"
+import { readCatalogueFile } from "../../src/catalogue/seed-files.ts"
 import type { AliasSeed, CatalogueFile, CostSeed, ModelSeed } from "../../src/catalogue/schema.ts"
 import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Sql } from "../../src/store/database.ts"
 import { migrate } from "../../src/store/migrate.ts"
 import { type Migration, migrations } from "../../src/store/migrations/index.ts"
-import { rehearse, statementsOf } from "../../src/store/rehearsal.ts"
+import { rehearse, statementsOf } from "../../src/store/migration-plan.ts"
 import { directConnection, type EmptyDatabase, openEmptyDatabase } from "./harness.ts"
 
 /** The last that was made before there were rules. */
@@ -108,6 +108,7 @@ test.each([
   ["a column, with a default that is one for all", "alter table usage add column x integer not null default 7;"],
   ["a constraint that is checked for new rows alone", "alter table usage add check (duration_ms >= 0) not valid;"],
   ["an index beside those who write", "create index concurrently if not exists late on usage (model);"],
+  ["an index that goes away", "drop index usage_account;"],
   ["some rows of a large table, by its key", "update accounts set language = 'en' where id = 'acc_7';"],
   ["a table, filled from a large one", "create table models_used as select distinct model from usage;"],
   ["what goes away, and since when nobody uses it", "-- Unused since 0031.\nalter table usage drop column member;"],

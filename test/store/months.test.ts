@@ -1,6 +1,6 @@
 /** Records in months: where a call's is, what happens without its month, and a database that was there before there were months. */
 import { expect, test } from "bun:test"
-import { firstRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId } from "../../src/http/edge.ts"
 import { openDatabase, type Sql } from "../../src/store/database.ts"
 import { migrate } from "../../src/store/migrate.ts"
 import { migrations } from "../../src/store/migrations/index.ts"

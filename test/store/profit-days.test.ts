@@ -1,8 +1,15 @@
 /** Sums of profit by parts of days: that they are those of the hours, whatever time, zone and groups are asked for. */
 import { expect, test } from "bun:test"
-import type { Sql } from "../../src/store/database.ts"
-import { type ProfitGroup, profitGroups, readMix, readProfit, readUnder } from "../../src/store/operator/profit.ts"
-import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
+import type { Database, Sql } from "../../src/store/database.ts"
+import {
+  type ProfitGroup,
+  profitGroups,
+  type ProfitRow,
+  readMix,
+  readProfit,
+  readUnder,
+} from "../../src/store/operator/profit.ts"
+import { sumProfitParts, sums } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 
@@ -46,6 +53,50 @@ const hourly = async (sql: Sql) => {
 const marks = async (sql: Sql) =>
   (await sql<{ since: Date }[]>`select since from profit_late order by since`).map(({ since }) => since.toISOString())
 
+test("of parts that are summed no hour is read, whatever is asked of them", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql)
+  // So few that the planner would begin with them.
+  await sql`update profit_hours set under = 0, under_micro = 0`
+  await sumProfitParts(db)
+  await sql`analyze profit_hours, profit_house, profit_parts`
+  const period = { from: new Date(FIRST), to: new Date(FIRST + 240 * HOUR_MS) }
+  for (const where of [sql`under > 0`, sql`model = 'm-1'`, sql`true`]) {
+    const plan = await db.run(
+      (own) =>
+        own<
+          Record<string, string>[]
+        >`explain (analyze, timing off) select sum(cost_micro) from ${sums(own, "house", period)} where ${where}`,
+    )
+    const scans = plan.map((row) => row["QUERY PLAN"] ?? "").filter((line) => line.includes(" on profit_hours"))
+    expect(scans).not.toBeEmpty()
+    expect(scans.filter((line) => !/never executed|actual rows=0(?:\.0+)? /.test(line))).toEqual([])
+    expect(scans.filter((line) => line.includes("Seq Scan"))).toEqual([])
+  }
+})
+
+test("of accounts by day no more days are read than fill a page", async () => {
+  await using target = await openTestDatabase()
+  await hoursOf(target.sql)
+  const period = { from: new Date(FIRST), to: new Date(FIRST + 240 * HOUR_MS) }
+  const question = { ...period, timeZone: "UTC", groupBy: "day", splitBy: "account" } as const
+  const asked = async (limit: number) => {
+    let statements = 0
+    const run: Database["run"] = (...of) => {
+      statements++
+      return target.db.run(...of)
+    }
+    const { rows, truncated } = await readProfit({ ...target.db, run }, { ...question, limit })
+    return { rows: rows.length, truncated, statements }
+  }
+  // Beside that of all together, those of one day, of two, of four, and of what is left.
+  expect(await asked(1)).toEqual({ rows: 1, truncated: true, statements: 2 })
+  expect(await asked(2)).toEqual({ rows: 2, truncated: true, statements: 3 })
+  expect(await asked(6)).toEqual({ rows: 6, truncated: true, statements: 4 })
+  expect(await asked(20)).toEqual({ rows: 20, truncated: false, statements: 5 })
+})
+
 test("a part is summed when it is over, and what comes late or is taken back later is in what is told at once", async () => {
   await using target = await openTestDatabase()
   const { sql, db } = target
@@ -67,6 +118,7 @@ test("a part is summed when it is over, and what comes late or is taken back lat
   expect(await contradicted(sql)).toHaveLength(0)
   expect(await costOf(target)).toBe(await hourly(sql))
   await sql`update usage set cost_micro = 1 where request_id = 'req_late'`
+  await sql`alter table usage disable trigger usage_charge_is_kept`
   await sql`delete from usage where request_id = 'req_late'`
   expect(await marks(sql)).toEqual(["2026-03-21T16:00:00.000Z", "2026-03-21T16:00:00.000Z"])
   expect(await costOf(target)).toBe(await hourly(sql))
@@ -127,6 +179,9 @@ test.if(onPostgres)(
   300_000,
 )
 
+const byCost = (a: ProfitRow, b: ProfitRow) => Number(b.costMicro - a.costMicro)
+const byName = (a: ProfitRow, b: ProfitRow) => (a.group < b.group ? -1 : Number(a.group > b.group))
+
 const zones = ["UTC", "Asia/Jakarta", "Asia/Makassar", "Asia/Jayapura", "Asia/Kolkata", "Europe/London"]
 /** From and until which hour after the first; some begin or end within a part of a day, or within an hour. */
 const times = [
@@ -180,6 +235,12 @@ test.each(zones)(
             splitBy,
             expected,
           ])
+          const inOrder = told.rows.toSorted((a, b) =>
+            groupBy === "day" ? byName(a, b) || byCost(a, b) : byCost(a, b),
+          )
+          expect(told.rows).toEqual(inOrder)
+          const page = await readProfit(db, { ...period, timeZone, groupBy, splitBy, limit: 3 })
+          expect(page).toEqual({ ...told, rows: told.rows.slice(0, 3), truncated: told.rows.length > 3 })
           expect(told.total.costMicro).toBe(
             summed.reduce((all, { cost }) => all + BigInt(cost), 0n) as typeof told.total.costMicro,
           )

@@ -11,6 +11,8 @@ let books: Books
 beforeEach(async () => {
   target = await openTestDatabase()
   books = await Books.open(target)
+  // Where calls came before the schema, records are charges from a coming month on, when no process is left that books by itself.
+  await target.sql`update charges_end set until_call = 'req_z'`
 })
 afterEach(async () => {
   await reconcile(target.sql, { busy: true })

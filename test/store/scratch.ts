@@ -57,7 +57,7 @@ export function directConnection(url: string): Connection {
 
 // ---- Databases between two tests ------------------------------------------------------------------------------------
 
-const MOST_IDLE = 2
+const MAX_IDLE = 2
 const idle: Place[] = []
 /** Of a migrated database that nobody has used. */
 let template: Promise<Template> | undefined
@@ -75,7 +75,7 @@ export async function takePlace(): Promise<Place> {
 }
 
 export async function giveBack(place: Place): Promise<void> {
-  if (idle.length < MOST_IDLE) idle.push(place)
+  if (idle.length < MAX_IDLE) idle.push(place)
   else await place.remove()
 }
 

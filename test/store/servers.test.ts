@@ -1,6 +1,6 @@
 /** Which server a connection is handed out of. What several servers do is in test/crash/postgres-only/failover.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { proveSessions, SessionsShared } from "../../src/store/pooler.ts"
+import { proveSessions, SessionsShared } from "../../src/store/session-lock.ts"
 import { Servers } from "../../src/store/servers.ts"
 import { Timelines } from "../../src/store/timelines.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"

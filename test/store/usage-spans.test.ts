@@ -1,8 +1,8 @@
 /** Lists and sums of an account with many calls are what the records themselves say, whatever days and months are summed. */
 import { expect, test } from "bun:test"
-import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { Sql } from "../../src/store/database.ts"
-import { sumUsageSpans } from "../../src/store/usage-spans.ts"
+import { lastCalls, sumUsageSpans } from "../../src/store/usage-spans.ts"
 import { type SummaryQuestion, usageSumStore } from "../../src/store/usage-sums.ts"
 import { type UsageFilter, type UsagePlace, usageStore } from "../../src/store/usage.ts"
 import { openTestDatabase } from "./harness.ts"
@@ -27,8 +27,9 @@ const FIRST = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 2, 1) - DAY_MS
 const LENGTH = 40 * DAY_MS
 
 function drawnCall(n: number) {
-  const at = FIRST + draw(LENGTH)
   const rare = n % 1_000
+  // Of one key there are calls in the first days alone.
+  const at = FIRST + draw(rare === 19 ? 3 * DAY_MS : LENGTH)
   const isMarker = n % 500 === 3
   const status = isMarker ? "fallback_429" : rare === 7 ? "usage_missing" : (NAMES[draw(NAMES.length)] ?? "ok")
   return {
@@ -36,7 +37,7 @@ function drawnCall(n: number) {
     request_id: newRequestId(at - draw(HOUR_MS)),
     part: isMarker ? 1 : 0,
     account_id: n % 20 === 0 ? "acc_small" : LARGE,
-    key_id: rare === 11 ? "key_rare" : `key_${draw(3)}`,
+    key_id: rare === 11 ? "key_rare" : rare === 19 ? "key_early" : `key_${draw(3)}`,
     model: rare === 13 ? "m-rare" : `m-${draw(3)}`,
     endpoint: rare === 17 ? "responses" : draw(2) === 0 ? "chat" : "messages",
     status,
@@ -98,6 +99,15 @@ const FILTERS: readonly Partial<UsageFilter>[] = [
   { status: "usage_missing", ...times(undefined, FIRST + 20.5 * HOUR_MS) },
   { keyId: "key_rare", ...times(FIRST + 20 * DAY_MS, undefined) },
 ]
+
+const KEYS = ["key_0", "key_1", "key_2", "key_rare", "key_early", "key_never"]
+
+/** When each key has called last. */
+const plainLast = (rows: readonly Plain[]): string[] =>
+  KEYS.flatMap((key) => {
+    const calls = rows.filter((row) => row.key_id === key && row.part === 0).map((row) => row.opened_at.getTime())
+    return calls.length === 0 ? [] : [`${key} ${Math.max(...calls)}`]
+  }).toSorted()
 
 const isWanted = (row: Plain, filter: Partial<UsageFilter>): boolean =>
   (filter.status?.startsWith("fallback_") === true ? row.part > 0 : row.part === 0) &&
@@ -185,6 +195,14 @@ test(`an account's lists and sums are its records', of days and months that are 
   const agree = async () => {
     for (const accountId of [LARGE, "acc_small"]) {
       const rows = await plain(accountId)
+      const last = await sql<
+        { key_id: string; at: Date }[]
+      >`${lastCalls(sql, accountId, sql`${sql.array(KEYS)}::text[]`)}`
+      expect(last.map(({ key_id, at }) => `${key_id} ${at.getTime()}`).toSorted()).toEqual(plainLast(rows))
+      const one = await sql<{ at: Date }[]>`${lastCalls(sql, accountId, sql`array['key_early']`)}`
+      expect(one.map(({ at }) => `key_early ${at.getTime()}`)).toEqual(
+        plainLast(rows).filter((line) => line.startsWith("key_early")),
+      )
       for (const filter of FILTERS) {
         const wanted = rows.filter((row) => isWanted(row, filter)).map((row) => `${row.request_id} ${row.part}`)
         const limit = wanted.length > 100 ? 500 : 1 + draw(3)
@@ -238,11 +256,21 @@ test(`an account's lists and sums are its records', of days and months that are 
   await sql`update usage set status = 'billing_error', charge_micro = 0 where request_id in (
     select request_id from usage where account_id = ${LARGE} and status = 'ok' and part = 0 order by request_id offset 3000 limit 3)`
   await agree()
+  // And a call after all others of a key that was thought to be done with.
+  const again = { ...late, request_id: newRequestId(evening + 20 * DAY_MS), key_id: "key_early", part: 0, status: "ok" }
+  await insert(sql, [{ ...again, error_code: null, opened_at: new Date(evening + 20 * DAY_MS).toISOString() }])
+  await agree()
   await sumLateHours()
   // Its day and the next one, which it is in in the east; and the days of what was taken back.
-  expect((await summed())?.days).toBeLessThanOrEqual(38)
+  expect((await summed())?.days).toBeLessThanOrEqual(37)
   await agree()
   await sumUsageSpans(db)
   expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })
   await agree()
 }, 300_000)
+
+test("where nobody has called, no day is due", async () => {
+  await using database = await openTestDatabase()
+  await sumUsageSpans(database.db)
+  expect([...(await database.sql`select * from usage_spans_summed`)]).toEqual([])
+})

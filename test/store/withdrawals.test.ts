@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Settlement } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { noTokens } from "../../actors/money/tokens.ts"
+import { noTokens } from "../../actors/money/price.ts"
 import { createLog } from "../../src/log.ts"
 import { WithdrawalFiles } from "../../src/store/withdrawals.ts"
 

@@ -7,10 +7,8 @@
 import { type BigIntStats, constants } from "node:fs"
 import { copyFile, lstat, mkdir, readdir, rm } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
-import { Connection } from "../connection.ts"
-import { within } from "../deadline.ts"
-import { isDatabase, syncAll } from "./database-files.ts"
-import { DataDirectoryInUse, lockDataDirectory } from "./lock.ts"
+import { Connection, within } from "../connection.ts"
+import { DataDirectoryInUse, isDatabase, lockDataDirectory, syncAll } from "./database-files.ts"
 import { embeddedAddress } from "./open.ts"
 
 export interface Copied {

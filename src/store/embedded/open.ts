@@ -7,8 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { type CheckpointTerms, usualTerms } from "./checkpoints.ts"
-import { closeToOthers, isDatabase } from "./database-files.ts"
-import { lockDataDirectory } from "./lock.ts"
+import { closeToOthers, isDatabase, lockDataDirectory } from "./database-files.ts"
 import type { FromWorker, ToWorker } from "./worker.ts"
 
 export interface Embedded {

@@ -5,14 +5,12 @@
 import { mkdirSync, renameSync, rmSync } from "node:fs"
 import { dirname } from "node:path"
 import { PGlite, type PGliteOptions } from "@electric-sql/pglite"
-// By path, not by name: the package does not export its assets, and only a file import is carried into a compiled binary.
+import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
 import postgresData from "../../../node_modules/@electric-sql/pglite/dist/pglite.data" with { type: "file" }
 import postgresWasm from "../../../node_modules/@electric-sql/pglite/dist/pglite.wasm" with { type: "file" }
-import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
-import { type CheckpointTerms, Checkpoints } from "./checkpoints.ts"
+import { Checkpoints, type CheckpointTerms } from "./checkpoints.ts"
 import { isDatabase, sync, syncAll, wasStopped } from "./database-files.ts"
 import { listen, type Multiplexer } from "./multiplexer.ts"
-import { panicIn } from "./panic.ts"
 import { SyncedFiles, syncedStart } from "./synced-files.ts"
 
 export interface Start {
@@ -28,7 +26,7 @@ type FilesOf = (directory: string, syncsCommits: boolean) => SyncedFiles
 const plainFiles: FilesOf = (directory, syncsCommits) => new SyncedFiles(directory, syncsCommits)
 
 /** What is told of a database that runs. */
-export interface Reports {
+interface Reports {
   /** It has failed, and is of no more use. */
   readonly failed: (error: unknown) => void
   /** It is tried again. */
@@ -153,4 +151,21 @@ function serve(
 
 async function compile(path: string): Promise<WebAssembly.Module> {
   return WebAssembly.compile(await Bun.file(path).arrayBuffer())
+}
+
+/**
+ * A PANIC of the embedded Postgres, such as of a disk with no room for its log. A server would end all its processes and
+ * recover; the embedded one has nobody to do so, and answers every statement with the same PANIC from then on.
+ */
+const MARK = Buffer.from("SPANIC\0VPANIC\0")
+
+/** What the panic says, if there is one among the answers: an ErrorResponse of that severity. */
+function panicIn(answers: Uint8Array): string | undefined {
+  const bytes = Buffer.from(answers.buffer, answers.byteOffset, answers.byteLength)
+  const start = bytes.indexOf(MARK)
+  if (start < 0) return undefined
+  // Fields are a letter and a text that ends in a zero byte; an empty one ends the message.
+  const end = bytes.indexOf("\0\0", start)
+  const fields = bytes.toString("utf8", start, end < 0 ? bytes.length : end).split("\0")
+  return fields.find((field) => field.startsWith("M"))?.slice(1) ?? ""
 }

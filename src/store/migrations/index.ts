@@ -74,6 +74,10 @@ import charges from "./0089_charges.sql" with { type: "text" }
 import chargesAreBooked from "./0090_charges_are_booked.sql" with { type: "text" }
 import usageSpans from "./0091_usage_spans.sql" with { type: "text" }
 import statusNotes from "./0094_status_notes.sql" with { type: "text" }
+import callsOfKeys from "./0095_calls_of_keys.sql" with { type: "text" }
+import recordsAreCharges from "./0096_records_are_charges.sql" with { type: "text" }
+import customerDays from "./0097_customer_days.sql" with { type: "text" }
+import noSpansWithoutCalls from "./0098_no_spans_without_calls.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -164,4 +168,8 @@ export const migrations: readonly Migration[] = [
   { name: "0090_charges_are_booked.sql", sql: chargesAreBooked },
   { name: "0091_usage_spans.sql", sql: usageSpans },
   { name: "0094_status_notes.sql", sql: statusNotes },
+  { name: "0095_calls_of_keys.sql", sql: callsOfKeys },
+  { name: "0096_records_are_charges.sql", sql: recordsAreCharges },
+  { name: "0097_customer_days.sql", sql: customerDays },
+  { name: "0098_no_spans_without_calls.sql", sql: noSpansWithoutCalls },
 ]

@@ -1,8 +1,7 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
-import { chargedFrom, newestCharges } from "../charges.ts"
-import { credits } from "../movements.ts"
+import { chargedFrom, credits, newestCharges } from "../movements.ts"
 import { type OperatorRole, operatorRole, type Role } from "./role.ts"
 
 export interface AccountView {
@@ -40,7 +39,7 @@ export interface TransferPlace {
 }
 
 export interface TransferRow {
-  /** Of a call's charge its request id. */
+  /** Of a call's charge its request id, of all charges of an archived month its name. */
   readonly id: string
   /** After it. */
   readonly place: TransferPlace
@@ -117,12 +116,12 @@ export function accountViews(database: Database): AccountViews {
               from transfers where debit_account = ${accountId} ${olderThan(sql, transfer)} order by id desc limit ${limit})
             order by id desc limit ${limit}
           ), charged as (
-            select request_id, at, amount_micro from (${newestCharges(sql, accountId, call, limit)}) newest
+            select request_id, at, amount_micro, archive from (${newestCharges(sql, accountId, call, limit)}) newest
             order by request_id desc limit ${limit}
           ), rows as (
-            select id, null as request_id, created_at, amount, counterpart, reason, idempotency_key from booked
+            select id, null as request_id, null as archive, created_at, amount, counterpart, reason, idempotency_key from booked
             union all
-            select null, request_id, at, -amount_micro, 'house:revenue', 'charge', 'charge:' || request_id from charged
+            select null, request_id, archive, at, -amount_micro, 'house:revenue', 'charge', 'charge:' || coalesce(archive, request_id) from charged
           )
           select p.*,
             -- Balances go back from the newest transfer.
@@ -154,7 +153,7 @@ function merged(rows: readonly TransferColumns[], start: TransferPlace): readonl
     const after = balance
     balance -= row.amount
     return {
-      id: row.request_id ?? String(row.id),
+      id: row.archive ?? row.request_id ?? String(row.id),
       place,
       at: row.created_at,
       amountMicro: micro(row.amount),
@@ -214,6 +213,8 @@ interface TransferColumns {
   /** Null of a call's charge, which has a request id. */
   id: bigint | null
   request_id: string | null
+  /** Of an archived month's charges. */
+  archive: string | null
   created_at: Date
   amount: bigint
   balance: bigint

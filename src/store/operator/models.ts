@@ -2,7 +2,9 @@
  * The catalogue as operators change it: models with all their price versions, retired ones too. Each change is one statement
  * with its row of the audit log, and marks the fields that the catalogue file does not set any more (`edited`).
  */
-import type { Rates } from "../../../actors/money/price.ts"
+import { nanoid } from "nanoid"
+import { inForce, type Rates } from "../../../actors/money/price.ts"
+import type { Edited } from "../../catalogue/edits.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
 import { type ModelRow, priceOf, type PriceRow } from "../catalogue.ts"
 import type { Database, Sql } from "../database.ts"
@@ -26,7 +28,7 @@ export interface ModelChange {
   readonly pass?: readonly string[]
 }
 
-export interface PricePlan {
+interface PricePlan {
   readonly model: string
   readonly rates: Rates
   readonly effectiveAt: Date
@@ -182,3 +184,38 @@ export function modelStore(database: Database): ModelStore {
 
 const mark = (sql: Sql, field: string, models: ReturnType<Sql>) => sql`
   update models set edited = array(select unnest(edited) union select ${field}::text) where model in (${models})`
+
+/** What operators have set of the catalogue, for the command that applies the catalogue file. */
+export async function readEdits(database: Database, now: Date): Promise<Edited[]> {
+  const store = modelStore(database)
+  const [models, prices] = [await store.list(), await store.prices()]
+  return models
+    .filter(({ edited }) => edited.length > 0)
+    .map((row) => ({
+      model: row.model,
+      fields: row.edited,
+      now: { ...row },
+      rates: inForce(
+        prices.filter(({ model }) => model === row.model),
+        now.getTime(),
+      )?.rates,
+      isRetired: row.target !== null,
+    }))
+}
+
+/** Forgets what operators have set, so that the file applies whole; written down, as whatever operators do. */
+export async function forgetEdits(database: Database): Promise<void> {
+  const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
+  await database.run(
+    (sql) => sql`
+      with held as materialized (
+        select model, edited from models where edited <> '{}' order by model for update
+      ), forgotten as (
+        update models m set edited = '{}' from held h where m.model = h.model
+      )
+      insert into audit_log (${signatureColumns(sql)}, action, subject, before)
+      select ${signature(sql, act)}, 'catalogue.overwritten', 'catalogue', jsonb_object_agg(model, edited) from held
+      having count(*) > 0`,
+    { deadlineMs: 5_000 },
+  )
+}

@@ -2,7 +2,7 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
 import { type CallPeriod, callSums, type FirstId } from "./call-hours.ts"
-import { partsOfDays, sums } from "./profit-parts.ts"
+import { partsOfDays, readCountedDays, sums } from "./profit-parts.ts"
 
 export interface Overview {
   readonly calls: number
@@ -113,8 +113,8 @@ export interface DaySums {
 }
 
 /**
- * The days of a time on which anything was, in order. Calls are read from the sums of hours, customers from those of parts of days
- * (`profit-parts.ts`), so that no record is read of what is summed. A day begins with the hour in which it begins in the zone.
+ * The days of a time on which anything was, in order. Calls are read from the sums of hours, customers from the counts of days
+ * and from the sums of parts of days (`profit-parts.ts`), so that no record is read of what is summed. A day begins with the hour in which it begins in the zone.
  */
 export async function readDays(
   database: Database,
@@ -122,8 +122,19 @@ export async function readDays(
   firstId: FirstId,
 ): Promise<readonly DaySums[]> {
   const { from, to, timeZone } = period
+  const { counted, uncounted } = await readCountedDays(database, period)
+  const [days, accounts] = [counted.map(({ day }) => day), counted.map((of) => of.accounts)]
   const rows = await database.run((sql) => {
     const dayOf = (time: ReturnType<Sql>) => sql`(${time} at time zone ${timeZone})::date`
+    const callers = uncounted.reduce(
+      (all, gap) => sql`${all}
+          union all
+          select day, 0, 0, 0, count(*) from (
+            select distinct ${dayOf(sql`hour`)} as day, account_id
+            from ${sums(sql, "accounts", gap, partsOfDays(gap, timeZone))} where records > 0
+          ) callers group by 1`,
+      sql``,
+    )
     return sql<DayRow[]>`
         with ${callSums(sql, period, firstId)}, sums as (
           select ${dayOf(sql`since`)} as day, sum(calls) as calls, sum(charged) as revenue, 0 as made, 0 as active from records group by 1
@@ -140,8 +151,8 @@ export async function readDays(
           select ${dayOf(sql`created_at`)}, 0, 0, count(*), 0 from accounts
           where created_at >= ${from} and created_at < ${to} group by 1
           union all
-          select ${dayOf(sql`hour`)}, 0, 0, 0, count(distinct account_id)
-          from ${sums(sql, "accounts", period, partsOfDays(period, timeZone))} where records > 0 group by 1
+          select day::date, 0, 0, 0, accounts from unnest(${days}::text[], ${accounts}::bigint[]) as counted (day, accounts)
+          ${callers}
         )
         select to_char(day, 'YYYY-MM-DD') as day, sum(calls)::int as calls, sum(revenue)::bigint as revenue, sum(made)::int as made,
           sum(active)::int as active

@@ -1,8 +1,9 @@
 /**
  * The sums of profit by parts of a day (docs/operating/costs.md): what of a time is read from them, and what from the sums of hours; and the
- * making of them.
+ * making of them. Beside them: how many accounts called on each day that is over (migrations/0097_customer_days.sql), once all its parts are summed.
  */
 import type { Database, Sql } from "../database.ts"
+import { zoneOf } from "../usage-spans.ts"
 
 /** Hours that begin from `from` on and before `to`. */
 export interface ProfitPeriod {
@@ -29,17 +30,16 @@ export function partsWithin({ from, to }: ProfitPeriod): ProfitPeriod {
   return { from: new Date(first), to: new Date(Math.max(first, last)) }
 }
 
-/** When each of the parts begins, of a time that is made of whole ones. */
-function beginningsWithin({ from, to }: ProfitPeriod): Date[] {
-  const found: Date[] = []
-  for (let day = from.getTime(); day < to.getTime() + DAY_MS; day += DAY_MS)
-    found.push(
-      ...beginnings(new Date(day))
-        .slice(0, -1)
-        .map((ms) => new Date(ms))
-        .filter((at) => at >= from && at < to),
-    )
-  return found
+/** The hours of a time that is made of whole parts, and when the part of each begins. */
+function hoursWithin({ from, to }: ProfitPeriod): { readonly hours: Date[]; readonly parts: Date[] } {
+  const hours: Date[] = []
+  const parts: Date[] = []
+  for (let hour = from.getTime(); hour < to.getTime(); hour += HOUR_MS) {
+    const at = new Date(hour)
+    hours.push(at)
+    parts.push(new Date(beginnings(at).findLast((ms) => ms <= hour) ?? hour))
+  }
+  return { hours, parts }
 }
 
 /** Those of a time whose days are told in a zone: none where days begin within a part. */
@@ -54,24 +54,35 @@ export function partsOfDays({ from, to }: ProfitPeriod, timeZone: string): Profi
 /** Whose sums are read: of each account, or of all together, which are few. */
 export type SumsOf = "accounts" | "house"
 
-/** All sums of a time: of parts of days where those are whole and summed, and of the hours of the others, before and after them. */
-export function sums(sql: Sql, of: SumsOf, { from, to }: ProfitPeriod, parts = partsWithin({ from, to })) {
+/** All sums of a time that are of some kind: of parts of days where those are whole and summed, and of the hours of the others, before and after them. */
+export function sums(
+  sql: Sql,
+  of: SumsOf,
+  { from, to }: ProfitPeriod,
+  parts = partsWithin({ from, to }),
+  only = sql`true`,
+) {
   const columns = sql`model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
     charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro`
   const until = parts.from < to ? parts.from : to
+  const within = hoursWithin(parts)
   const days =
     of === "house"
       ? sql`null::text as account_id, ${columns} from profit_house`
       : sql`account_id, ${columns} from profit_days`
+  // Part by part and hour by hour, by the index: the planner takes hardly any unsummed part for half of them, and would read whole tables.
   return sql`(
-    select since as hour, ${days} d
-    where since >= ${parts.from} and since < ${parts.to}
-      and since in (select p.since from profit_parts p where p.since not in (select l.since from profit_late l))
-    union all select hour, account_id, ${columns} from unnest(${sql.array(beginningsWithin(parts))}::timestamptz[]) as unsummed (since)
-    join profit_hours on hour >= unsummed.since and hour < profit_part_end(unsummed.since)
+    select d.since as hour, account_id, ${columns}
+    from (
+      select p.since from profit_parts p
+      where p.since >= ${parts.from} and p.since < ${parts.to} and p.since not in (select l.since from profit_late l) offset 0
+    ) summed
+    cross join lateral (select since, ${days} where since = summed.since and ${only} offset 0) d
+    union all select h.* from unnest(${sql.array(within.hours)}::timestamptz[], ${sql.array(within.parts)}::timestamptz[]) as unsummed (at, since)
+    cross join lateral (select hour, account_id, ${columns} from profit_hours where hour = unsummed.at and ${only} offset 0) h
     where unsummed.since not in (select p.since from profit_parts p where p.since not in (select l.since from profit_late l))
-    union all select hour, account_id, ${columns} from profit_hours where hour >= ${from} and hour < ${until}
-    union all select hour, account_id, ${columns} from profit_hours where hour >= ${parts.to} and hour < ${to} and hour >= ${until}
+    union all select hour, account_id, ${columns} from profit_hours where hour >= ${from} and hour < ${until} and ${only}
+    union all select hour, account_id, ${columns} from profit_hours where hour >= ${parts.to} and hour < ${to} and hour >= ${until} and ${only}
   ) as sums`
 }
 
@@ -87,5 +98,48 @@ export async function sumProfitParts(database: Database): Promise<void> {
       patient,
     )
     if (row?.since === null || row === undefined) return
+  }
+}
+
+interface CountedDays {
+  readonly counted: readonly { readonly day: string; readonly accounts: number }[]
+  /** What is left of the time, in which accounts have to be counted; a day is in no more than one of these. */
+  readonly uncounted: readonly ProfitPeriod[]
+}
+
+/** Days that are counted in one round; the rest comes with the next ones. */
+const MOST_DAYS = 500
+
+export async function readCountedDays(
+  database: Database,
+  { from, to, timeZone }: ProfitPeriod & { readonly timeZone: string },
+): Promise<CountedDays> {
+  const zone = zoneOf(timeZone)
+  if (zone === undefined) return { counted: [], uncounted: [{ from, to }] }
+  const days = await database.run(
+    (sql) => sql<{ day: string; accounts: number; begins: Date; ends: Date }[]>`
+      select to_char(day, 'YYYY-MM-DD') as day, accounts::int, begins, ends
+      from customer_days, lateral (select span_begins(day, zone) as begins, span_ends(day, false, zone) as ends) times
+      where zone = ${zone} and begins >= ${from} and ends <= ${to}
+        and not exists (select from profit_late l where l.since >= begins and l.since < ends)
+      order by begins`,
+    patient,
+  )
+  const edges = [...days, { begins: to, ends: to }]
+  const uncounted = edges.map(({ begins }, n) => ({ from: days[n - 1]?.ends ?? from, to: begins }))
+  return {
+    counted: days.filter(({ accounts }) => accounts > 0).map(({ day, accounts }) => ({ day, accounts })),
+    uncounted: uncounted.filter((gap) => gap.from < gap.to),
+  }
+}
+
+/** Counts days of which all parts are summed, each in a statement of its own. */
+export async function countCustomers(database: Database): Promise<void> {
+  for (let day = 0; day < MOST_DAYS; day++) {
+    const [row] = await database.run(
+      (sql) => sql<{ day: string | null }[]>`select count_customers_1()::text as day`,
+      patient,
+    )
+    if (row?.day === null || row === undefined) return
   }
 }

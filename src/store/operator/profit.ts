@@ -5,9 +5,9 @@
  * as that much.
  */
 import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
-import { partsOfDays, partsWithin, type ProfitPeriod, sums, type SumsOf } from "./profit-parts.ts"
+import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
@@ -90,36 +90,24 @@ const LEAK_OF = `case when kind = 'usage_missing' then 'usage_missing' when kind
   when kind = 'billing_error' then 'voided' end`
 
 export async function readProfit(database: Database, question: ProfitQuestion): Promise<ProfitSums> {
-  const { groupBy, limit } = question
-  const rows = await database.run(
-    (sql) => sql<Row[]>`
-      with raw as materialized (
-        select ${raw(sql, question)}, ${sql.unsafe(LEAK_OF)} as leak, sum(records) filter (where ${isFinal(sql)}) as calls,
-          sum(records) as records, sum(charge_micro) as revenue, sum(cost_micro) as cost, sum(estimated_micro) as estimated,
-          sum(unknown) as unknown, sum(absorbed_micro) as absorbed, sum(under) as under, sum(under_micro) as under_micro
-        from ${sums(sql, sumsOf(question), question, partsOf(question))} group by 1, 2, 3
-      ), hours as (
-        select ${named(sql, question)}, leak, calls, records, revenue, cost, estimated, unknown, absorbed, under, under_micro
-        from raw
-      ), sums as (
-        select 'row' as of, name, split, null::text as leak, ${summed(sql)} from hours group by name, split having sum(records) > 0
-        order by ${groupBy === "day" ? sql`name, cost desc, split` : sql`cost desc, name, split`} limit ${limit + 1}
-      )
-      select * from sums
-      union all select 'total', null, null, null, ${summed(sql)} from hours
-      union all select 'leak', null, null, leak, ${summed(sql)} from hours where leak is not null group by leak`,
-    patient,
-  )
-  const total = rows.find(({ of }) => of === "total")
+  const { groupBy, splitBy, limit } = question
+  const [rows, totals] = await Promise.all([
+    groupBy === "day" && splitBy === "account" ? readDayByDay(database, question) : readRows(database, question),
+    readTotals(database, question),
+  ])
+  const total = totals.find(({ name }) => name === "total")
   if (total === undefined) throw new Error("a sum has one row")
-  const of = rows.filter((row) => row.of === "row")
-  const leak = (name: string): Leak => {
-    const row = rows.find((one) => one.leak === name)
+  const leak = (of: string): Leak => {
+    const row = totals.find(({ name }) => name === of)
     return { records: row?.records ?? 0, costMicro: micro(row?.cost ?? 0n) }
   }
   return {
-    rows: of.slice(0, limit).map((row) => ({ group: row.name ?? "", split: row.split ?? undefined, ...toProfit(row) })),
-    truncated: of.length > limit,
+    rows: rows.slice(0, limit).map((row) => ({
+      group: row.name ?? "",
+      split: splitBy === undefined ? undefined : (row.split ?? undefined),
+      ...toProfit(row),
+    })),
+    truncated: rows.length > limit,
     total: toProfit(total),
     leaks: {
       usage_missing: leak("usage_missing"),
@@ -132,18 +120,80 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
   }
 }
 
-/** Of all its customers' charged calls of a period. */
-export async function readMix(database: Database, model: string, period: ProfitPeriod): Promise<Mix> {
-  const [row] = await database.run(
-    (sql) => sql<MixRow[]>`
-      select coalesce(sum(records), 0)::int as calls,
-        count(distinct account_id) filter (where records > 0)::int as customers, ${said(sql, sql`sum(input_tokens)`)} as input,
-        ${said(sql, sql`sum(output_tokens)`)} as output, ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read,
-        ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write, ${said(sql, sql`sum(charge_micro)`)} as revenue,
-        ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
-      from ${sums(sql, "accounts", period)} where model = ${model} and kind = 'ok'`,
+/** Of all calls together, and of each leak, by its name. */
+async function readTotals(database: Database, period: ProfitPeriod): Promise<readonly Row[]> {
+  return await database.run(
+    (sql) => sql<Row[]>`
+      select case when grouping(leak) = 1 then 'total' else leak end as name, null::text as split, ${summed(sql)}
+      from (select *, ${sql.unsafe(LEAK_OF)} as leak from ${sums(sql, "house", period)}) kinds
+      group by grouping sets ((), (leak))`,
     patient,
   )
+}
+
+/** Rows whose accounts are found first: of more of them, a file's, all are summed at once, because to read them twice would take longer. */
+const MOST_CHOSEN = 500
+
+/**
+ * One row more than the limit, where there are as many. Which accounts they are of is found by their costs first, and only theirs are summed: all
+ * sums of all accounts would not fit into the memory that the server has for them.
+ */
+async function readRows(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
+  const { groupBy, splitBy, limit, timeZone } = question
+  const parts = groupBy === "day" || splitBy === "day" ? partsOfDays(question, timeZone) : partsWithin(question)
+  return await database.run((sql) => {
+    const order = sql`order by ${groupBy === "day" ? sql`one, cost desc, other` : sql`cost desc, one, other`} limit ${limit + 1}`
+    const rowsOf = (of: ReturnType<typeof sums>) => sql`
+      select ${named(sql, question)}, summed.* from (
+        select one, other, ${summed(sql)} from (select ${grouped(sql, question)}, sums.* from ${of}) each_sum
+        group by 1, 2 having sum(records) > 0
+      ) summed`
+    if (groupBy !== "account" && splitBy !== "account")
+      return sql<Row[]>`${rowsOf(sums(sql, "house", question, parts))} ${order}`
+    if (limit > MOST_CHOSEN) return sql<Row[]>`${rowsOf(sums(sql, "accounts", question, parts))} ${order}`
+    const chosen = sql`account_id in (select ${groupBy === "account" ? sql`one` : sql`other`} from costliest)`
+    // What is the same in each row is not grouped by: the server would compare it in each.
+    const groups = splitBy === undefined ? sql`1` : sql`1, 2`
+    return sql<Row[]>`
+      with costliest as materialized (
+        select ${grouped(sql, question)}, sum(cost_micro) as cost from ${sums(sql, "accounts", question, parts)}
+        group by ${groups} having bool_or(records > 0) ${order}
+      )
+      ${rowsOf(sums(sql, "accounts", question, parts, chosen))} join (select one, other from costliest) rows using (one, other) ${order}`
+  }, patient)
+}
+
+/** The same in the order of days, of no more days than fill it: of each all accounts are read. */
+async function readDayByDay(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
+  const { from, to, timeZone, limit } = question
+  const rows: Row[] = []
+  let since = from.getTime()
+  for (let days = 1; since < to.getTime() && rows.length <= limit; days *= 2) {
+    const day = Temporal.Instant.fromEpochMilliseconds(since).toZonedDateTimeISO(timeZone).startOfDay()
+    const until = Math.min(day.add({ days }).startOfDay().epochMilliseconds, to.getTime())
+    const period = { from: new Date(since), to: new Date(until) }
+    rows.push(...(await readRows(database, { ...question, ...period, limit: limit - rows.length })))
+    since = until
+  }
+  return rows
+}
+
+/** Of all its customers' charged calls of a period. */
+export async function readMix(database: Database, model: string, period: ProfitPeriod): Promise<Mix> {
+  const [row] = await database.run((sql) => {
+    const only = sql`model = ${model} and kind = 'ok'`
+    // Accounts apart, because they are many rows.
+    return sql<MixRow[]>`
+        select coalesce(sum(records), 0)::int as calls, (
+            select count(*)::int from (
+              select account_id from ${sums(sql, "accounts", period, undefined, sql`${only} and records > 0`)} group by 1
+            ) callers
+          ) as customers, ${said(sql, sql`sum(input_tokens)`)} as input,
+          ${said(sql, sql`sum(output_tokens)`)} as output, ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read,
+          ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write, ${said(sql, sql`sum(charge_micro)`)} as revenue,
+          ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
+        from ${sums(sql, "house", period, undefined, only)}`
+  }, patient)
   if (row === undefined) throw new Error("a sum has one row")
   const { input, output, cache_read: cacheRead, cache_write: cacheWrite } = row
   return {
@@ -182,23 +232,15 @@ export async function readEmails(database: Database, ids: readonly string[]): Pr
   return new Map(rows.map(({ id, email }) => [id, email]))
 }
 
-const sumsOf = ({ groupBy, splitBy }: ProfitQuestion): SumsOf =>
-  groupBy === "account" || splitBy === "account" ? "accounts" : "house"
-
-const partsOf = (question: ProfitQuestion): ProfitPeriod =>
-  question.groupBy === "day" || question.splitBy === "day"
-    ? partsOfDays(question, question.timeZone)
-    : partsWithin(question)
-
 /** A call has one final record; its other parts are markers, searches and tries. */
 const isFinal = (sql: Sql) => sql`kind not in ('retry', 'search') and kind not like 'fallback\\_%'`
 
 const columns = { model: "model", member: "member", account: "account_id" } as const
 
-function raw(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
+function grouped(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
   const column = (group: ProfitGroup) =>
     group === "day" ? sql`(hour at time zone ${timeZone})::date` : sql(columns[group])
-  return sql`${column(groupBy)} as one, ${splitBy === undefined ? sql`null::text` : column(splitBy)} as other`
+  return sql`${column(groupBy)} as one, ${splitBy === undefined ? sql`''::text` : column(splitBy)} as other`
 }
 
 /** A day is written when what it has is summed: there are few days, and many rows of each. */
@@ -208,9 +250,10 @@ function named(sql: Sql, { groupBy, splitBy }: ProfitQuestion) {
 }
 
 const summed = (sql: Sql) => sql`
-  coalesce(sum(calls), 0)::int as calls, coalesce(sum(records), 0)::int as records, ${said(sql, sql`sum(revenue)`)} as revenue,
-  ${said(sql, sql`sum(cost)`)} as cost, ${said(sql, sql`sum(estimated)`)} as estimated, coalesce(sum(unknown), 0)::int as unknown,
-  ${said(sql, sql`sum(absorbed)`)} as absorbed, coalesce(sum(under), 0)::int as under,
+  coalesce(sum(records) filter (where ${isFinal(sql)}), 0)::int as calls, coalesce(sum(records), 0)::int as records,
+  ${said(sql, sql`sum(charge_micro)`)} as revenue, ${said(sql, sql`sum(cost_micro)`)} as cost,
+  ${said(sql, sql`sum(estimated_micro)`)} as estimated, coalesce(sum(unknown), 0)::int as unknown,
+  ${said(sql, sql`sum(absorbed_micro)`)} as absorbed, coalesce(sum(under), 0)::int as under,
   ${said(sql, sql`sum(under_micro)`)} as under_micro`
 
 const said = (sql: Sql, amount: ReturnType<Sql>) =>
@@ -228,10 +271,8 @@ const toProfit = (row: Row): Profit => ({
 })
 
 interface Row {
-  of: "row" | "total" | "leak"
   name: string | null
   split: string | null
-  leak: string | null
   calls: number
   records: number
   revenue: bigint

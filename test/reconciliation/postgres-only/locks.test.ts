@@ -1,7 +1,7 @@
 /** What a reconciliation is to a PostgreSQL server that others use at the same time, and what is left when it is killed. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { join } from "node:path"
-import { checkClaim } from "../../../src/reconciliation/books.ts"
+import { checkClaim } from "../../../src/reconciliation/reconcile.ts"
 import { claims } from "../../../src/reconciliation/claims.ts"
 import { directConnection } from "../../store/harness.ts"
 import { type BrokenBooks, openBooks } from "../world.ts"

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
 import { DatabaseUnavailable, openDatabase } from "../../../src/store/database.ts"
-import { DataDirectoryInUse } from "../../../src/store/embedded/lock.ts"
+import { DataDirectoryInUse } from "../../../src/store/embedded/database-files.ts"
 import { openEmbedded } from "../../../src/store/embedded/open.ts"
 import { directConnection, templateCopy } from "../harness.ts"
 
@@ -92,7 +92,7 @@ test("a data directory in use is refused to a second process by name, and free a
 
 test("a data directory stays in use though nobody refers to what opened it any more", async () => {
   const dataDir = await templateCopy()
-  const lock = join(import.meta.dir, "../../../src/store/embedded/lock.ts")
+  const lock = join(import.meta.dir, "../../../src/store/embedded/database-files.ts")
   const take = `import { lockDataDirectory } from ${JSON.stringify(lock)}
     lockDataDirectory(${JSON.stringify(dataDir)})`
   const first = Bun.spawn(

@@ -1,5 +1,6 @@
 /** Rows that another session has locked: what waits for them, and for how long. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { systemClock } from "../../../actors/kernel/clock.ts"
 import type { Connection } from "../../../src/store/connection.ts"
 import { RowsHeld } from "../../../src/store/database.ts"
 import { registerProcess } from "../../../src/store/processes.ts"
@@ -33,14 +34,15 @@ const sessions = () =>
   target.db.run((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`).then(([row]) => row?.pid)
 
 test.each([true, false])(
-  "a statement that waits for a locked row fails with the row still locked, and keeps its connection (idempotent: %p)",
+  "a statement that waits for a locked row fails after 1.5 s and keeps its connection (idempotent: %p)",
   async (retry) => {
     const before = await sessions()
     await lock("select from accounts where id = 'acc_a' for update")
-    const since = performance.now()
+    const [since, ran] = [performance.now(), systemClock.running()]
     const error = await target.db.run(write, { retry }).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(RowsHeld)
     expect(performance.now() - since).toBeGreaterThan(1_400)
+    expect(systemClock.running() - ran).toBeLessThan(2_500)
     expect(await sessions()).toBe(before)
     const waiting = await target.sql`
       select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
@@ -48,15 +50,18 @@ test.each([true, false])(
     await holder.sql`rollback`
     await target.db.run(write, { retry })
   },
+  30_000,
 )
 
 test("more waiters for a locked row than there are connections leave room for who does not need it", async () => {
   await lock("select from accounts where id = 'acc_a' for update")
   const held = Array.from({ length: CONNECTIONS }, () => target.db.run(write).catch((thrown: unknown) => thrown))
-  // Whoever waits for the row longer than it may has given its connection back, though the row is locked still.
+  await Bun.sleep(50)
+  const since = systemClock.running()
   await target.db.run((sql) => sql`select 1`)
+  expect(systemClock.running() - since).toBeLessThan(2_500)
   for (const error of await Promise.all(held)) expect(error).toBeInstanceOf(RowsHeld)
-})
+}, 30_000)
 
 /** What one customer's rows may be locked in, and what another customer has again meanwhile. */
 const locks = {
@@ -120,4 +125,5 @@ test.each(Object.entries(locks))(
     await own.close()
     await servers.close()
   },
+  30_000,
 )

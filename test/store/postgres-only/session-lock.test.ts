@@ -1,7 +1,7 @@
 /** A living process keeps its lock whatever happens to its connections, and one that has lost its place is told so. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { type RegisteredProcess, registerProcess } from "../../../src/store/processes.ts"
-import { processSigns } from "../../../src/store/process-signs.ts"
+import { processSigns } from "../../../src/store/session-lock.ts"
 import { Servers } from "../../../src/store/servers.ts"
 import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
 import { openTestDatabase, type TestDatabase } from "../harness.ts"

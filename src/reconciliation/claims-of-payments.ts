@@ -1,6 +1,8 @@
-/** What must be true of money that went back, and of what is claimed of an account for it. Micro-rupiah. */
-import { type Claim, ofEach } from "./finding.ts"
-import { movedBy, movedSince, type New, type Replaced } from "./new.ts"
+/** What must be true of money that was paid and that went back, and of what is claimed of an account for it. Micro-rupiah. */
+import { type Claim, ofEach, movedBy, movedSince, type New, type Replaced } from "./claim.ts"
+
+/** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
+export const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
 
 /** Of rows of `account_id` and `amount`: what transfers add to each account, or take. */
 const claimed = (moved: string): string => `
@@ -39,6 +41,36 @@ const refunded = (booked: string): string => `
         is distinct from (b.debit_account, b.credit_account, b.amount_micro, b.reason)`
 
 const FEES = "service_fee_micro + payment_fee_micro"
+
+export const claimsOfTopUps: readonly Claim[] = [
+  {
+    name: "a paid top-up was credited once, in full, and no other was",
+    of: "top_ups",
+    contradictions: `
+      with credits as (
+        select idempotency_key, credit_account, amount_micro from transfers where reason = 'top_up'
+      )
+      select coalesce(p.account_id, c.credit_account) as account_id, p.id as top_up_id, p.status,
+        p.balance_purchased_micro, c.idempotency_key, c.amount_micro as credited_micro, c.credit_account as credited_account
+      from (select *, ${CREDIT_KEY} as idempotency_key from top_ups) p full join credits c using (idempotency_key)
+      where (p.status = 'paid') is distinct from (c.amount_micro is not null) or (c.amount_micro is not null
+        and (c.amount_micro, c.credit_account) is distinct from (p.balance_purchased_micro, p.account_id))`,
+  },
+  {
+    name: "the service fee of a paid top-up is revenue, once",
+    of: "top_ups",
+    contradictions: `
+      with fees as (
+        select idempotency_key, amount_micro from transfers
+        where reason = 'service_fee' and credit_account = 'house:revenue'
+      )
+      select null::text as account_id, p.id as top_up_id, p.status, p.service_fee_micro, f.idempotency_key,
+        f.amount_micro as booked_micro
+      from (select *, ${CREDIT_KEY} || ':service_fee' as idempotency_key from top_ups) p
+      full join fees f using (idempotency_key)
+      where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
+  },
+]
 
 export const claimsOfRefunds: readonly Claim[] = [
   {
